@@ -1,0 +1,85 @@
+# `make` alone lists what can be made.
+#
+# An active virtual environment is used as it is; otherwise .venv is made. PYTHON=... names an
+# interpreter to be used with what it has, and nothing is installed.
+
+EX ?=
+SUBMISSION ?= exercises
+DEVICE ?= cpu
+SEED ?=
+ARGS ?=
+TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
+
+BASE_PYTHON ?= python3
+VENV := $(or $(VIRTUAL_ENV),.venv)
+ifeq ($(origin PYTHON),undefined)
+PY := $(VENV)/bin/python
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+else
+PY := $(PYTHON)
+CORE :=
+DEV :=
+endif
+GRADER := $(PY) -m grader
+
+.DEFAULT_GOAL := help
+.PHONY: help grade test lint skeletons mutants house gpu-check bench-startup picture clean
+
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=...)
+	@$(GRADER) grade $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(DEV) ## ruff and mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
+	@$(GRADER) skeletons
+
+mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
+	@$(GRADER) mutants $(EX)
+
+house: $(CORE) ## say what is not in order in the project, and the cure
+	@$(GRADER) house
+
+gpu-check: ## run the core track on CUDA, with the Python and torch that the machine has
+	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader gpu-check
+
+bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
+	@$(PY) tests/bench/startup.py
+
+picture: $(CORE) ## draw docs/report.svg from a real run
+	@$(PY) docs/picture.py
+
+clean: ## remove .venv and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# PyTorch's own index is added only where pip has been told of no other place to look.
+TORCH_INDEX = $(shell $(VENV)/bin/python -m pip config list 2>/dev/null | grep -qE 'index-url|find-links|no-index' \
+  || echo --extra-index-url https://download.pytorch.org/whl/$(if $(filter cuda,$(TORCH)),cu130,cpu))
+INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(TORCH_INDEX)
+
+$(VENV)/bin/python:
+	@echo "Making $(VENV) ..."
+	@$(BASE_PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Name another: make BASE_PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@$(BASE_PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what grading needs (PyTorch for $(TORCH); a few minutes, once) ..."
+	@$(VENV)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > $(VENV)/requirements.txt
+	@$(INSTALL) -r $(VENV)/requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-core
+	@echo "Installing what the project's tests need ..."
+	@$(VENV)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev'], sep='\n')" > $(VENV)/requirements-dev.txt
+	@$(INSTALL) -r $(VENV)/requirements-dev.txt
+	@touch $@

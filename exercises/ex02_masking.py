@@ -1,0 +1,67 @@
+# Skeleton ex02_masking c36bd92118409fe9. The lesson: docs/lessons/ex02_masking.en.md
+"""Masking: write the bodies, then run `make grade EX=ex02_masking`.
+
+Not allowed: PyTorch's fused attention operator and its attention modules, torch.masked. Write it
+with where, any and torch.softmax, which are allowed here.
+"""
+
+import torch
+
+
+def additive_mask(keep: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Turn a boolean mask into one that is added to scores: 0 where kept, -inf where hidden.
+
+    keep    bool tensor of any shape, True = may attend; it is not changed
+    dtype   the floating dtype of the answer
+    returns a tensor of `dtype`, of the shape and on the device of `keep`
+    """
+    raise NotImplementedError(
+        "Turn a boolean mask into one that is added to scores: 0 where kept, -inf where hidden."
+    )
+
+
+def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
+    """Turn a mask in which True means hidden into one in which True means may attend.
+
+    blocked bool tensor of any shape, True = hidden; it is not changed
+    returns a bool tensor of the same shape, True = may attend
+    """
+    raise NotImplementedError(
+        "Turn a mask in which True means hidden into one in which True means may attend."
+    )
+
+
+def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
+    """Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`.
+
+    lengths integer tensor (B,), each from 0 to `max_len`; it is not changed
+    max_len L, the number of keys
+    returns a bool tensor (B, 1, 1, L), on the device of `lengths`, True = may attend
+    """
+    raise NotImplementedError(
+        "Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`."
+    )
+
+
+def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
+    """Combine any number of masks into one that keeps what all of them keep.
+
+    masks   bool tensors, True = may attend, of shapes that broadcast; None is skipped;
+            they are not changed
+    returns a bool tensor of the broadcast shape, or None if there is no mask at all
+    """
+    raise NotImplementedError(
+        "Combine any number of masks into one that keeps what all of them keep."
+    )
+
+
+def masked_softmax(scores: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+    """Turn scores into weights over the keys that `keep` lets through.
+
+    scores  tensor (..., Lq, Lk), float16, bfloat16, float32 or float64; it is not changed
+    keep    bool tensor that broadcasts with `scores`, True = may attend, or None for all
+    returns a tensor of the broadcast shape and of the dtype of `scores`: each row sums to one, is
+            exactly 0 where hidden, and all 0 if nothing is kept; hidden scores, even NaN, have no
+            influence on it, and gradient 0
+    """
+    raise NotImplementedError("Turn scores into weights over the keys that `keep` lets through.")

@@ -1,0 +1,56 @@
+# Skeleton ex03_sdpa 834aaf7352bd5e6d. The lesson: docs/lessons/ex03_sdpa.en.md
+"""Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
+
+Not allowed: PyTorch's fused attention operator and its attention modules, scipy. Write it with
+two matrix products and a softmax.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+
+def attention_numpy(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    keep: np.ndarray | None = None,
+    scale: float | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mix the values by how well each key matches the query, in NumPy.
+
+    q       array (..., Lq, D), float16, float32 or float64; no input is changed
+    k       array (..., Lk, D)
+    v       array (..., Lk, Dv)
+    keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
+    scale   factor of the scores; None means 1 / sqrt(D)
+    returns (output, weights), arrays (..., Lq, Dv) and (..., Lq, Lk) of the dtype of `q`; a query
+            that may attend to nothing has output 0 and weights 0
+    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+            `v` differ
+    """
+    raise NotImplementedError("Mix the values by how well each key matches the query, in NumPy.")
+
+
+def scaled_dot_product_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    keep: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mix the values by how well each key matches the query, in PyTorch.
+
+    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64; no input is changed
+    k       tensor (..., Lk, D)
+    v       tensor (..., Lk, Dv)
+    keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
+    scale   factor of the scores; None means 1 / sqrt(D)
+    returns (output, weights), tensors (..., Lq, Dv) and (..., Lq, Lk) of the dtype and device of
+            `q`, through which gradients flow; a query that may attend to nothing has output 0,
+            weights 0 and gradient 0
+    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+            `v` differ
+    """
+    raise NotImplementedError("Mix the values by how well each key matches the query, in PyTorch.")

@@ -1,0 +1,54 @@
+# Skeleton ex05_causal_mask 03f5ba980ad98dc0. The lesson: docs/lessons/ex05_causal_mask.en.md
+"""Causal masks: write the bodies, then run `make grade EX=ex05_causal_mask`.
+
+Not allowed: PyTorch's fused attention operator and its attention modules. Write it with a matrix
+product, the mask, torch.softmax and a second matrix product.
+"""
+
+import math
+
+import torch
+
+
+def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None) -> torch.Tensor:
+    """Say which keys each query may attend to when it must not look ahead.
+
+    q_len   number of queries; query i stands at position i + k_len - q_len
+    k_len   number of keys; key j stands at position j
+    device  where the mask is built; None is PyTorch's default
+    returns keep (q_len, k_len), boolean, True = may attend; rows of False where a query
+            stands before the first key
+    """
+    raise NotImplementedError(
+        "Say which keys each query may attend to when it must not look ahead."
+    )
+
+
+def sliding_window_mask(
+    q_len: int, k_len: int, window: int, device: torch.device | str | None = None
+) -> torch.Tensor:
+    """Say which keys each query may attend to when it sees the last `window` keys only.
+
+    q_len   number of queries; query i stands at position i + k_len - q_len
+    k_len   number of keys; key j stands at position j
+    window  how many keys a query sees at most, its own among them; at least 1
+    device  where the mask is built; None is PyTorch's default
+    returns keep (q_len, k_len), boolean, True = may attend
+    """
+    raise NotImplementedError(
+        "Say which keys each query may attend to when it sees the last `window` keys only."
+    )
+
+
+def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attend without looking ahead, and without computing what would be thrown away.
+
+    q       (..., Lq, D); query i stands at position i + Lk - Lq
+    k       (..., Lk, D)
+    v       (..., Lk, Dv)
+    returns output (..., Lq, Dv) in the dtype and on the device of q; 0 where a query stands
+            before the first key
+    """
+    raise NotImplementedError(
+        "Attend without looking ahead, and without computing what would be thrown away."
+    )

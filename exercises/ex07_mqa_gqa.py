@@ -1,0 +1,96 @@
+# Skeleton ex07_mqa_gqa 98ec79a92a87243e. The lesson: docs/lessons/ex07_mqa_gqa.en.md
+"""Multi-query and grouped-query attention: write the bodies, then run `make grade EX=ex07_mqa_gqa`.
+
+Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
+products, a mask and torch.softmax.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+
+def repeat_kv(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Repeat every key/value head `n` times, the copies next to each other.
+
+    x       keys or values (..., Hk, L, D); not changed
+    n       how many query heads read each key/value head
+    returns (..., Hk*n, L, D); head h of the result is head h // n of `x`
+    """
+    raise NotImplementedError(
+        "Repeat every key/value head `n` times, the copies next to each other."
+    )
+
+
+def grouped_query_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keep: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Attend with H query heads to Hk key/value heads, without copies of the keys and values.
+
+    q       (..., H, Lq, D)
+    k, v    (..., Hk, Lk, D) and (..., Hk, Lk, Dv); query head h reads key/value head h // (H // Hk)
+    keep    None, or bool that broadcasts to (..., H, Lq, Lk); True = may attend
+    returns (..., H, Lq, Dv) in the dtype of `q`; zeros for a query that may attend to nothing
+    raises  ValueError with both numbers if H is not divisible by Hk
+    """
+    raise NotImplementedError(
+        "Attend with H query heads to Hk key/value heads, without copies of the keys and values."
+    )
+
+
+class GroupedQueryAttention(nn.Module):
+    """Self-attention in which groups of query heads share a key/value head.
+
+    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E).
+    """
+
+    def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:
+        """Create the projections w_q, w_k, w_v and w_o, those of keys and values narrower.
+
+        d_model       the width E of the tokens
+        num_heads     H; d_model must be divisible by it, else ValueError with both numbers
+        num_kv_heads  Hk; num_heads must be divisible by it, else ValueError with both numbers
+        bias          whether the four projections have a bias
+        """
+        super().__init__()
+        raise NotImplementedError(
+            "Create the projections w_q, w_k, w_v and w_o, those of keys and values narrower."
+        )
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
+        """Attend from every token of x to the tokens of x that keep allows.
+
+        x       (B, L, E)
+        keep    None, or bool that broadcasts to (B, H, L, L); True = may attend
+        returns (B, L, E)
+        """
+        raise NotImplementedError(
+            "Attend from every token of x to the tokens of x that keep allows."
+        )
+
+    def step(
+        self, x: torch.Tensor, past: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        """Attend from the next tokens to the past and, causally, to each other; return both.
+
+        x       the next tokens (B, t, E)
+        past    None, or (keys, values) as an earlier step returned them, (B, Hk, n, D) each
+        returns (output, past): output (B, t, E); keys and values (B, Hk, n+t, D), not repeated
+        """
+        raise NotImplementedError(
+            "Attend from the next tokens to the past and, causally, to each other; return both."
+        )
+
+
+def kv_cache_bytes(
+    batch: int, num_kv_heads: int, length: int, head_dim: int, dtype: torch.dtype, layers: int
+) -> int:
+    """Count the bytes that the keys and values of all layers take up together.
+
+    dtype   a torch dtype, such as torch.bfloat16
+    returns an int
+    """
+    raise NotImplementedError(
+        "Count the bytes that the keys and values of all layers take up together."
+    )

@@ -1,0 +1,123 @@
+"""Finds the exercises and reads their manifests."""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.records import Class, Exercise, Function, Limits
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITES = Path(__file__).resolve().parent / "suites"
+
+
+# What manifests refuse by one word: a description for people, and the names.
+GROUPS = {
+    "attention": (
+        "PyTorch's fused attention operator and its attention modules",
+        (
+            "torch.nn.functional.scaled_dot_product_attention",
+            "torch.nn.functional.multi_head_attention_forward",
+            *("torch.nn.MultiheadAttention", "torch.nn.attention.*"),
+            *("torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"),
+            *("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer"),
+        ),
+    ),
+    "softmax": (
+        "PyTorch's own softmax in any form",
+        (
+            *("torch.softmax", "torch.log_softmax", "torch.nn.functional.softmin"),
+            *("torch.nn.functional.gumbel_softmax", "torch.nn.Softmax", "torch.nn.LogSoftmax"),
+            *("torch.nn.Softmin", "torch.nn.Softmax2d"),
+        ),
+    ),
+}
+
+
+class UnknownExercise(Exception):
+    """No exercise has this name. The message is a sentence for the person who typed it."""
+
+
+class BadManifest(Exception):
+    """An exercise.toml that cannot be used. The message names the file and the entry."""
+
+
+@cache
+def exercises() -> tuple[Exercise, ...]:
+    """Every exercise, core track first, in the order of the syllabus."""
+    found = [read_manifest(path) for path in SUITES.glob("*/exercise.toml")]
+    return tuple(sorted(found, key=lambda e: (e.track != "core", e.order, e.slug)))
+
+
+def find(name: str) -> Exercise:
+    """The exercise called `name`: its slug, or the part before the first underscore."""
+    for exercise in exercises():
+        if name in (exercise.slug, exercise.slug.split("_")[0]):
+            return exercise
+    hint = did_you_mean(name, [e.slug for e in exercises()])
+    raise UnknownExercise(f"There is no exercise called {name!r}.{hint}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """' Did you mean x?' if something known is close to `name`, else ''."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def read_manifest(path: Path) -> Exercise:
+    """The exercise that the manifest at `path` declares."""
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _exercise(path.parent, entries)
+    except tomllib.TOMLDecodeError as error:
+        raise BadManifest(f"{path} is not valid TOML: {error}.") from None
+    except KeyError as error:
+        raise BadManifest(f"{path} has no entry {error}: add it.") from None
+    except TypeError as error:
+        raise BadManifest(f"{path} has an entry that nothing reads: {error}.") from None
+
+
+def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
+    functions = [_function(f) for f in entries.get("functions", [])]
+    classes = [_class(c) for c in entries.get("classes", [])]
+    groups = [GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
+    names = entries["not_allowed"].get("names", [])
+    return Exercise(
+        slug=folder.name,
+        folder=folder,
+        title=entries["title"],
+        order=entries["order"],
+        track=entries["track"],
+        minutes=entries["minutes"],
+        requires=tuple(entries["requires"]),
+        limits=Limits(**entries.get("limits", {})),
+        functions={f.name: f for f in functions},
+        classes={c.name: c for c in classes},
+        not_allowed=(*(name for g in groups for name in g[1]), *names),
+        not_allowed_text=(*(g[0] for g in groups), *(n.removesuffix(".*") for n in names)),
+        cure=entries["not_allowed"].get("cure", ""),
+    )
+
+
+def _function(entry: Mapping[str, Any]) -> Function:
+    returns = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["returns"].items()}
+    return Function(
+        name=entry["name"],
+        signature=entry["signature"],
+        shapes=entry.get("shapes", {}),
+        returns=returns,
+        hints=tuple(entry.get("hints", ())),
+    )
+
+
+def _class(entry: Mapping[str, Any]) -> Class:
+    methods = [_function(m) for m in entry.get("methods", [])]
+    return Class(
+        name=entry["name"],
+        signature=entry["signature"],
+        methods={m.name: m for m in methods},
+        attributes=entry.get("attributes", {}),
+        hints=tuple(entry.get("hints", ())),
+    )

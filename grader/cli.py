@@ -1,0 +1,156 @@
+"""The command line: `python -m grader`, or `grader` where it is installed."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from grader import catalog
+from grader.records import Exercise, Report
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+    help="Grades attention written by hand.",
+)  # fmt: skip
+
+GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
+]
+Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
+
+
+@app.command()
+def grade(
+    names: Names = None,
+    submission: Place = Path("exercises"),
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    seed: Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")] = "",
+    format: Annotated[str, typer.Option(help="terminal or json.")] = "terminal",
+    output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
+    min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
+) -> None:
+    """Grade answers: what is right, what is not, and what to look at next."""
+    exercises = _exercises(names or [], submission)
+    if format not in ("terminal", "json"):
+        close = catalog.did_you_mean(format, ["terminal", "json"])
+        _stop(f"There is no format called {format!r}.{close}")
+    _check_device(device)
+    report = _graded(exercises, submission, seed, device)
+    _write(report, format, output)
+    if report.faulted:
+        raise typer.Exit(FAULT)
+    if report.score.earned < min_score:
+        raise typer.Exit(BELOW)
+
+
+@app.command()
+def skeletons() -> None:
+    """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
+    from grader.course.skeletons import write_all
+
+    for path, what in write_all():
+        print(f"{what:10} {path}")
+
+
+@app.command()
+def mutants(names: Names = None) -> None:
+    """Print which check caught which mistake, and whether right variants earn everything."""
+    from grader.course.mutants_table import show
+
+    if not show(_exercises(names or [], Path("solutions")), Console()):
+        raise typer.Exit(BELOW)
+
+
+@app.command()
+def house() -> None:
+    """Say what is not in order in this house, and the cure for each."""
+    from grader.course.house import complaints
+
+    found = complaints()
+    for line in found:
+        print(line)
+    if found:
+        raise typer.Exit(BELOW)
+    print("The house is in order.")
+
+
+@app.command("gpu-check")
+def gpu_check(
+    output: Annotated[Path, typer.Option("-o", help="For the results.")] = Path("gpu-check.json"),
+) -> None:
+    """Run the core track and the fast path on CUDA, and print what was seen."""
+    from grader.course.gpu_check import run
+
+    if not run(output, Console()):
+        raise typer.Exit(BELOW)
+
+
+def main() -> None:
+    app()
+
+
+def _exercises(names: list[str], place: Path) -> list[Exercise]:
+    """The exercises that were named; all of them, or that of the file, if none was."""
+    if not place.exists():
+        _stop(f"{place} is not there. Name a folder of answers, or one file.")
+    try:
+        if names:
+            return [catalog.find(name) for name in names]
+        if place.is_file():
+            return [catalog.find(place.stem)]
+        return list(catalog.exercises())
+    except catalog.UnknownExercise as error:
+        hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
+        _stop(f"{error}{hint}")
+    except catalog.BadManifest as error:
+        _stop(str(error))
+
+
+def _graded(exercises: list[Exercise], place: Path, seed: str, device: str) -> Report:
+    from grader.session import grade_all
+
+    console = Console(stderr=True)
+    with console.status("starting") as status:
+        return grade_all(
+            exercises,
+            place,
+            seed=seed or None,
+            device=device,
+            progress=lambda exercise: status.update(f"grading {exercise.slug}"),
+        )
+
+
+def _check_device(device: str) -> None:
+    if device == "cpu":
+        return
+    if device != "cuda":
+        _stop(f"There is no device called {device!r}: cpu or cuda.")
+    import torch
+
+    if not torch.cuda.is_available():
+        _stop("This torch sees no CUDA device. Leave out the device, or install with TORCH=cuda.")
+
+
+def _write(report: Report, format: str, output: Path | None) -> None:
+    from grader.reporting import as_json, terminal
+
+    try:
+        if format == "json":
+            text = as_json.to_json(report)
+            output.write_text(text, encoding="utf-8") if output else sys.stdout.write(text)
+        elif output:
+            with output.open("w", encoding="utf-8") as file:
+                terminal.show(report, Console(file=file, width=100))
+        else:
+            terminal.show(report, Console())
+    except OSError as error:
+        _stop(f"{output} cannot be written: {error.strerror}.")
+
+
+def _stop(sentence: str) -> NoReturn:
+    print(sentence, file=sys.stderr)
+    raise typer.Exit(USAGE)

@@ -1,0 +1,65 @@
+"""Writes what a student starts from: `exercises/<slug>.py` and the lesson beside it."""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader import catalog, submission
+from grader.catalog import ROOT
+from grader.course.solutions import cells, path_of, stubbed
+from grader.records import Exercise
+
+EMPTIED, SPACE = r"\n{4,}", "\n\n\n"  # a region at the top level leaves a hole
+
+
+def write_all() -> Iterator[tuple[str, str]]:
+    """Write every skeleton and lesson; yields each path and what became of it."""
+    for exercise in catalog.exercises():
+        source = path_of(exercise.slug).read_text(encoding="utf-8")
+        lesson = ROOT / submission.lesson_path(exercise.slug)
+        lesson.parent.mkdir(parents=True, exist_ok=True)
+        yield _put(lesson, lesson_text(exercise, source))
+        answer = ROOT / "exercises" / f"{exercise.slug}.py"
+        answer.parent.mkdir(exist_ok=True)
+        if answer.exists() and not submission.is_untouched_skeleton(answer.read_text("utf-8")):
+            yield str(answer.relative_to(ROOT)), "yours"
+        else:
+            yield _put(answer, skeleton_text(exercise, source))
+
+
+def skeleton_text(exercise: Exercise, source: str) -> str:
+    """The skeleton: the code without its solution regions, its digest and lesson in line one."""
+    code = [stubbed(cell.text) for cell in cells(source) if cell.kind == "code"]
+    parts = "\n\n\n".join(part.strip() for part in code if part.strip())
+    body = f"{_opening(exercise)}\n\n{re.sub(EMPTIED, SPACE, parts)}\n"
+    digest = submission.skeleton_digest(body)
+    lesson = submission.lesson_path(exercise.slug)
+    return f"# Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
+
+
+def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
+    """The lesson: the prose in one language, and the code without the answers."""
+    parts = [f"<!-- Generated from solutions/{exercise.slug}.py by `make skeletons`. -->"]
+    for cell in cells(source):
+        if cell.kind == "code":
+            parts.append(f"```python\n{stubbed(cell.text).strip()}\n```")
+        elif cell.language == language:
+            parts.append(cell.text)
+    return "\n\n".join(parts) + "\n"
+
+
+def _opening(exercise: Exercise) -> str:
+    """The module's docstring: how to be graded, and what may not be used."""
+    refused = f"Not allowed: {', '.join(exercise.not_allowed_text)}. {exercise.cure}"
+    lines = textwrap.wrap(refused, 98, break_long_words=False, break_on_hyphens=False)
+    first = f'"""{exercise.title}: write the bodies, then run `make grade EX={exercise.slug}`.'
+    return "\n".join([first, "", *lines, '"""'])
+
+
+def _put(path: Path, text: str) -> tuple[str, str]:
+    name = str(path.relative_to(ROOT))
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return name, "in step"
+    path.write_text(text, encoding="utf-8")
+    return name, "written"

@@ -1,0 +1,99 @@
+"""Reads the one source of an exercise, `solutions/<slug>.py`: prose cells, code cells, regions."""
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.catalog import ROOT
+
+SOLUTIONS = ROOT / "solutions"
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+class BadSource(Exception):
+    """A solution file that cannot be built from; the message names the line and the cure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell of a percent-format file."""
+
+    kind: str  # "markdown" or "code"
+    language: str  # of a markdown cell: "en" or "zh"
+    text: str
+
+
+def path_of(slug: str) -> Path:
+    return SOLUTIONS / f"{slug}.py"
+
+
+def cells(source: str) -> list[Cell]:
+    """The cells of a percent-format file, in order; prose without its comment signs."""
+    found: list[Cell] = []
+    for chunk in ("\n" + source).split("\n# %%")[1:]:
+        head, _, body = chunk.partition("\n")
+        if "[markdown]" in head:
+            language = "zh" if '"zh"' in head else "en"
+            lines = [line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines()]
+            found.append(Cell(kind="markdown", language=language, text="\n".join(lines)))
+        else:
+            found.append(Cell(kind="code", language="", text=body.strip()))
+    return found
+
+
+def stubbed(code: str) -> str:
+    """The code with every solution region taken out.
+
+    A region inside a function becomes `raise NotImplementedError("the task's sentence")`, which is
+    the first line of the function's docstring; a region at the top level becomes nothing.
+    """
+    tasks = _tasks(code)
+    kept: list[str] = []
+    begun: int | None = None
+    for number, line in enumerate(code.splitlines(), 1):
+        if line.strip() == BEGIN:
+            if begun is not None:
+                raise BadSource(f"line {number}: a region begins inside another: end that first.")
+            begun = number
+            indent = line[: len(line) - len(line.lstrip())]
+            if indent:
+                kept.append(_stub(indent, tasks(number)))
+        elif line.strip() == END:
+            if begun is None:
+                raise BadSource(f"line {number}: a region ends that never began.")
+            begun = None
+        elif begun is None:
+            kept.append(line)
+    if begun is not None:
+        raise BadSource(f"line {begun}: the region that begins here never ends: add {END}.")
+    return "\n".join(kept)
+
+
+def regions(source: str) -> list[str]:
+    """The text of every solution region, dedented enough to be parsed."""
+    parts = source.split(BEGIN)[1:]
+    return [part.split(END)[0] for part in parts]
+
+
+def _stub(indent: str, task: str) -> str:
+    line = f'{indent}raise NotImplementedError("{task}")'
+    if len(line) <= 100:
+        return line
+    return f'{indent}raise NotImplementedError(\n{indent}    "{task}"\n{indent})'
+
+
+def _tasks(code: str) -> Callable[[int], str]:
+    """A function from a line number to the task of the innermost function around it."""
+    functions = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.FunctionDef)]
+
+    def task(line: int) -> str:
+        around = [n for n in functions if n.lineno <= line <= (n.end_lineno or n.lineno)]
+        # The last statement of a region is its END comment, which belongs to no node.
+        owner = max(around or functions, key=lambda n: n.lineno if n.lineno <= line else -1)
+        docstring = ast.get_docstring(owner)
+        if not docstring:
+            raise BadSource(f"line {line}: {owner.name} has no docstring to take its task from.")
+        return docstring.splitlines()[0].replace('"', "'")
+
+    return task

@@ -1,0 +1,203 @@
+"""The words in which a suite judges: `agree`, `same`, `expect`, `rejects`, `untouched`, `backward`.
+
+The order of judgement, first fault only: type, shape, dtype, device, finite, values. Shapes never
+broadcast and NaN never agrees.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError
+
+from grader.judging import describe
+from grader.judging.case import GraderFault, StudentFault, current, fault
+from grader.judging.compare import Difference, as_numbers, difference
+from reference.expected import Array, Expected, f64, largest
+
+Answer = Tensor | Array
+
+
+def agree(
+    got: Answer | Sequence[Any],
+    expected: Expected | Answer | Sequence[Any],
+    says: str | None = None,
+    *,
+    within: float | None = None,
+) -> None:
+    """Pass if `got` is right; raise the `StudentFault` that says where it is not.
+
+    expected   an `Expected`; or a tensor or array, which sets the shape and the values, with the
+               floor of the dtype of `got` as the allowance; or a tuple of these for a tuple
+    says       what `got` is, if it is not simply what a call returned
+    within     the largest error allowed, in place of the floor (for an array only)
+    """
+    if isinstance(expected, tuple) and not isinstance(expected, Expected):
+        if not isinstance(got, tuple | list) or len(got) != len(expected):
+            raise GraderFault("agree was given answers and expected values of different structure")
+        for one, right in zip(got, expected, strict=True):
+            agree(one, right, says, within=within)
+        return
+    name, call = current().origin(got)
+    subject = says or name
+    if not isinstance(expected, Expected):
+        assert isinstance(expected, Tensor | np.ndarray)
+        expected = _from_values(got, expected)
+    _same_form(got, expected.plain, subject, call)
+    numbers = as_numbers(got)  # type: ignore[arg-type]
+    if within is None:
+        found = difference(numbers, expected)
+    else:
+        found = _beyond(numbers, expected.exact, within)
+    if found is not None:
+        raise fault(*_sentences(numbers, expected.exact, found, subject, call))
+
+
+def same(got: Any, expected: Any, says: str | None = None) -> None:
+    """Pass if `got` equals `expected` to the last bit: type, shape, dtype and every value."""
+    name, call = current().origin(got)
+    subject = says or name
+    if not isinstance(expected, Tensor | np.ndarray):
+        if type(got) is not type(expected) or got != expected:
+            raise fault(f"{subject} is {describe.value(got)}, but should be {expected!r}", call)
+        return
+    _same_form(got, expected, subject, call)
+    numbers, right = as_numbers(got), as_numbers(expected)
+    wrong = ~((numbers == right) | (numbers != numbers) & (right != right))
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0])
+        problem = _is_but(subject, place, numbers, right)
+        raise fault(problem, call, f"{wrong.sum()} of {wrong.size} entries differ.")
+
+
+def expect(condition: bool, otherwise: str) -> None:
+    """Pass if the condition holds; `otherwise` is the sentence the student reads."""
+    if not condition:
+        raise fault(otherwise, current().last_call)
+
+
+def rejects(call: Callable[[], Any], *numbers: int) -> None:
+    """Pass if the call raises a ValueError whose message has each of `numbers` in it."""
+    try:
+        call()
+    except StudentFault as error:
+        if error.kind != "ValueError":
+            if not error.kind:
+                raise
+            wanted = f"raised {error.kind}, but should raise ValueError"
+            raise fault(wanted, current().last_call, f"Its message: {error.detail}") from None
+        missing = [n for n in numbers if not re.search(rf"(?<!\d){n}(?!\d)", error.detail)]
+        if missing:
+            names = " and ".join(str(n) for n in missing)
+            problem = f"the ValueError does not name {names}: {error.detail!r}"
+            raise fault(problem, current().last_call) from None
+        return
+    names = " and ".join(str(n) for n in numbers)
+    raise fault(f"no error, but should be a ValueError that names {names}", current().last_call)
+
+
+def untouched(call: Callable[[], Any]) -> Any:
+    """What the call returns, if it leaves every array and tensor it was given as it was."""
+    case = current()
+    case.modified.clear()
+    result = call()
+    if case.modified:
+        names = ", ".join(dict.fromkeys(case.modified))
+        raise fault(f"{names} was changed in place, but should be left as it was", case.last_call)
+    return result
+
+
+def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of `inputs` for the gradient `upstream` of a student's `output`."""
+    name, call = current().origin(output)
+    if not output.requires_grad:
+        raise fault(f"no gradient flows through {name}: its graph was cut on the way", call)
+    if output.shape != upstream.shape:
+        shapes = f"{tuple(output.shape)}, but should be {tuple(upstream.shape)}"
+        raise fault(f"{name}.shape is {shapes}", call)
+    grads = torch.autograd.grad(output, inputs, upstream.to(output.dtype), allow_unused=True)
+    for i, (x, g) in enumerate(zip(inputs, grads, strict=True)):
+        if g is None:
+            what = f"input {i + 1} ({describe.value(x)})"
+            raise fault(f"no gradient reaches {what}: its graph was cut on the way", call)
+        current().returned(g, f"gradient of input {i + 1}", call)
+    return grads
+
+
+def gradcheck(function: Callable[..., Any], *inputs: Tensor) -> None:
+    """Pass if the gradients that flow through `function` are those of finite differences."""
+    try:
+        torch.autograd.gradcheck(function, inputs, check_undefined_grad=False)
+    except GradcheckError as error:
+        first = str(error).strip().splitlines()[0]
+        problem = "the gradient is not that of finite differences"
+        raise fault(problem, current().last_call, first) from None
+
+
+def _from_values(got: Any, values: Answer) -> Expected:
+    """An `Expected` from values alone: their type, dtype and device are those of `got`."""
+    numbers = as_numbers(values)
+    if not isinstance(got, Tensor | np.ndarray):
+        return Expected(numbers, values, largest(values))
+    if isinstance(got, Tensor):
+        plain: Answer = torch.as_tensor(numbers).to(got.device, got.dtype)
+    else:
+        plain = numbers.astype(got.dtype)
+    if numbers.dtype.kind == "f":
+        numbers = f64(numbers)
+    return Expected(numbers, plain, largest(values))
+
+
+def _same_form(got: Any, plain: Answer, subject: str, call: str) -> None:
+    """Type, shape, dtype and device are those of the yardstick."""
+    kind = Tensor if isinstance(plain, Tensor) else np.ndarray
+    if not isinstance(got, kind):
+        wanted = describe.kind(plain)
+        raise fault(f"{subject} is {describe.kind(got)}, but should be {wanted}", call)
+    if tuple(got.shape) != tuple(plain.shape):
+        raise fault(_but(f"{subject}.shape", tuple(got.shape), tuple(plain.shape)), call)
+    if got.dtype != plain.dtype:
+        raise fault(_but(f"{subject}.dtype", describe.dtype(got), describe.dtype(plain)), call)
+    if isinstance(got, Tensor) and isinstance(plain, Tensor) and got.device != plain.device:
+        raise fault(_but(f"{subject}.device", got.device, plain.device), call)
+
+
+def _beyond(numbers: Array, exact: Array, within: float) -> Difference | None:
+    error = np.abs(numbers - exact)
+    wrong = ~(error <= within)
+    if not wrong.any():
+        return None
+    return Difference(
+        index=tuple(int(i) for i in np.argwhere(wrong)[0]),
+        wrong=int(wrong.sum()),
+        total=wrong.size,
+        error=float(np.nanmax(error)) if not np.isnan(error).all() else float("nan"),
+        allowed=within,
+        measure="largest error",
+    )
+
+
+def _sentences(
+    numbers: Array, exact: Array, found: Difference, subject: str, call: str
+) -> list[str]:
+    problem = _is_but(subject, found.index, numbers, exact)
+    summary = f"{found.wrong} of {found.total} entries differ"
+    if found.wrong == 0:
+        summary = "Every entry is close, but together they are not"
+    if not found.measure:
+        return [problem, call, summary + "."]
+    measured = f"{found.measure} {found.error:.2g}, allowed {found.allowed:.2g}"
+    return [problem, call, f"{summary}; {measured}."]
+
+
+def _is_but(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:
+    at = subject + describe.index(place)
+    index = tuple(int(i) for i in place)
+    return _but(at, describe.number(numbers[index]), describe.number(right[index]))
+
+
+def _but(what: str, is_: object, should: object) -> str:
+    return f"{what} is {is_}, but should be {should}"

@@ -1,0 +1,49 @@
+"""What is known about the case that is being judged: the calls it made and what came of them."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class StudentFault(Exception):
+    """The student's answer is wrong, or there is none. The message is what the student reads."""
+
+    def __init__(self, message: str, *, kind: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind  # the name of the exception that the submission raised, if it did
+        self.detail = detail  # and its message
+
+
+class GraderFault(Exception):
+    """Something on our side is wrong: no score."""
+
+
+@dataclass(slots=True)
+class Case:
+    """The log of one case."""
+
+    last_call: str = ""
+    called: set[str] = field(default_factory=set)
+    modified: list[str] = field(default_factory=list)
+    _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)
+
+    def returned(self, value: Any, name: str, call: str) -> None:
+        """Remember which call gave `value`, under which of its names."""
+        self._origins[id(value)] = (value, name, call)
+
+    def origin(self, value: Any) -> tuple[str, str]:
+        """The name and the call behind a value; for a value derived from one, the last call."""
+        _, name, call = self._origins.get(id(value), (None, "out", self.last_call))
+        return name, call
+
+
+CASE: ContextVar[Case] = ContextVar("case", default=Case())  # noqa: B039 (replaced for each case)
+
+
+def current() -> Case:
+    return CASE.get()
+
+
+def fault(problem: str, call: str, *more: str) -> StudentFault:
+    """A fault in the one grammar: what is wrong, the call in brackets, further lines below."""
+    return StudentFault("\n".join([f"{problem}  [{call}]" if call else problem, *more]))

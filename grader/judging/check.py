@@ -1,0 +1,141 @@
+"""The marks that a suite puts on its functions: `@check`, `@speed`, `@mistake`, `@variant`."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check: its points and what must pass before it is asked."""
+
+    id: str
+    says: str
+    points: int
+    needs: tuple[str, ...]
+    cuda: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedCase:
+    """The speed case of an exercise and its points."""
+
+    says: str
+    points: int
+    cuda: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """A named wrong answer: what the student did, how to mend it, the check that must catch it."""
+
+    id: str
+    of: str
+    caught_by: str
+    says: str
+    mend: str
+    null: bool
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A right answer written otherwise."""
+
+    id: str
+    of: str
+    says: str
+    answer: Any
+
+
+def check(
+    *, points: int, needs: Sequence[Callable[..., Any]] = (), cuda: bool = False
+) -> Callable[[F], F]:
+    """Mark a check. Its docstring is the sentence that the student reads.
+
+    points   earned if every case that ran passes, else none of them
+    needs    checks that must have passed; if one did not, this one is blocked
+    cuda     it exists only on a CUDA device
+    """
+
+    def mark(function: F) -> F:
+        says = sentence(function)
+        names = tuple(f.__name__ for f in needs)
+        name = function.__name__
+        _put(function, Check(id=name, says=says, points=points, needs=names, cuda=cuda))
+        return function
+
+    return mark
+
+
+def speed(*, points: int, cuda: bool = False) -> Callable[[F], F]:
+    """Mark the function that gives the speed case of an exercise: (name, args, kwargs) to time."""
+
+    def mark(function: F) -> F:
+        _put(function, SpeedCase(says=sentence(function), points=points, cuda=cuda))
+        return function
+
+    return mark
+
+
+def mistake(*, of: str, caught_by: Callable[..., Any], null: bool = False) -> Callable[[T], T]:
+    """Mark a wrong answer. The docstring says what was done; its second paragraph, how to mend it.
+
+    of         the student's name that it stands in for
+    caught_by  the check that must fail on it
+    null       it is no attention at all: no check that calls it may pass
+    """
+
+    def mark(answer: T) -> T:
+        says, _, mend = inspect.cleandoc(answer.__doc__ or "").partition("\n\n")
+        name = getattr(answer, "__name__", "")
+        _put(
+            answer,
+            Mistake(
+                id=name, of=of, caught_by=caught_by.__name__, says=_joined(says),
+                mend=_joined(mend), null=null, answer=answer,
+            ),
+        )  # fmt: skip
+        return answer
+
+    return mark
+
+
+def variant(*, of: str) -> Callable[[T], T]:
+    """Mark a right answer that is written otherwise: it must earn everything.
+
+    It is graded as a submission, its text in the place of the solution's, so it may use numpy as
+    np, torch and math, and nothing else of its file.
+    """
+
+    def mark(answer: T) -> T:
+        name = getattr(answer, "__name__", "")
+        _put(answer, Variant(id=name, of=of, says=sentence(answer), answer=answer))
+        return answer
+
+    return mark
+
+
+def marks(module: Any, kind: type[T]) -> list[T]:
+    """Every mark of a kind in a module, in the order in which they are written."""
+    things = [thing for thing in vars(module).values() if hasattr(thing, "__dict__")]
+    found = [vars(thing).get("__mark__") for thing in things]  # a base class's mark is not its own
+    return [mark for mark in found if isinstance(mark, kind)]
+
+
+def sentence(thing: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    text = inspect.cleandoc(thing.__doc__ or "")
+    return _joined(text.partition("\n\n")[0])
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _put(thing: Any, mark: Any) -> None:
+    thing.__mark__ = mark

@@ -1,0 +1,147 @@
+"""The tolerances: how far an answer may be from the exact values, and why that far.
+
+An answer is held to the error that the plain formula makes in the same dtype on the same inputs
+(the yardstick), with a floor of a few rounding errors of the numbers that went into it. The rules
+were chosen by trial on tens of thousands of right answers written in different ways, none of which
+they reject, and on answers with a scale 1 % off, all of which they reject; `tests/judging/
+test_tolerances.py` repeats such a trial.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from grader.judging.case import GraderFault
+from reference.expected import Array, Expected, f64
+
+# The largest relative error of one rounding: half a unit in the last place.
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+ENOUGH = 1024  # elements from which a mean error tells something
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How an answer differs from the exact values."""
+
+    index: tuple[int, ...]  # the first entry that differs
+    wrong: int
+    total: int
+    error: float
+    allowed: float
+    measure: str  # what `error` is: "largest error", "RMS error", ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One bound on one measure of the errors."""
+
+    measure: str
+    error: float
+    allowed: float
+
+
+def difference(got: Array, expected: Expected) -> Difference | None:
+    """The first rule that `got` (values as float64, or bool, or int) breaks; None if it is right.
+
+    Shapes are equal already. Not-a-number agrees with nothing; an infinity only with itself.
+    """
+    exact = expected.exact
+    if exact.dtype.kind in "biu":
+        return _unequal(got, got != exact)
+    finite = np.isfinite(exact)
+    wrong_infinity = ~finite & (got != exact) | finite & ~np.isfinite(got)
+    if wrong_infinity.any():
+        return _unequal(got, wrong_infinity)
+    error = np.where(finite, np.abs(got - np.where(finite, exact, 0.0)), 0.0)
+    error[~finite] = 0.0
+    dtype = str(expected.plain.dtype).removeprefix("torch.")
+    for rule in _rules(error, _yardstick_error(expected, finite), expected, dtype):
+        if not rule.error <= rule.allowed:
+            return _beyond(error, rule)
+    return None
+
+
+def floor(dtype: str, magnitude: float) -> float:
+    """The error that rounding alone may leave on numbers of this magnitude."""
+    match dtype:
+        case "float64":
+            return 1e-10 * max(1.0, magnitude)
+        case "float32":
+            return 16 * UNIT[dtype] * magnitude
+    return 2 * UNIT[dtype] * magnitude
+
+
+def _rules(error: Array, yardstick: Array, expected: Expected, dtype: str) -> Iterator[Rule]:
+    least = floor(dtype, expected.magnitude)
+    largest, reference = _largest(error), _largest(yardstick)
+    if dtype in ("float32", "float64"):
+        yield Rule("largest error", largest, max(4 * reference, least))
+    else:
+        times, mean_times = (3, 2) if expected.gradient else (2, 1.5)
+        yield Rule("largest error", largest, times * reference + least)
+        if error.size >= ENOUGH:
+            yield Rule("mean error", float(error.mean()), mean_times * float(yardstick.mean()))
+    if dtype == "float32":
+        finite = expected.exact[np.isfinite(expected.exact)]
+        bound = max(1e-5 * _rms(finite), 4 * _rms(yardstick), least / 4)
+        yield Rule("RMS error", _rms(error), bound)
+    worst = float(_row_rms(yardstick).max(initial=0.0))
+    allowed = max(5 * worst, least)
+    yield Rule("RMS error of the worst row", float(_row_rms(error).max(initial=0.0)), allowed)
+
+
+def _yardstick_error(expected: Expected, finite: Array) -> Array:
+    plain = f64(expected.plain)
+    if not np.isfinite(plain[finite]).all() or not math.isfinite(expected.magnitude):
+        raise GraderFault("the yardstick is not finite: this case needs `raised`")
+    error: Array = np.abs(np.where(finite, plain, 0.0) - np.where(finite, expected.exact, 0.0))
+    return error
+
+
+def _unequal(got: Array, wrong: Array) -> Difference | None:
+    if not wrong.any():
+        return None
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return Difference(
+        index=first, wrong=int(wrong.sum()), total=got.size, error=math.inf, allowed=0.0, measure=""
+    )
+
+
+def _beyond(error: Array, rule: Rule) -> Difference:
+    """Where to point when a rule is broken: the first entry beyond it, else the largest error."""
+    wrong = error > rule.allowed
+    place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)
+    return Difference(
+        index=tuple(int(i) for i in place),
+        wrong=int(wrong.sum()),
+        total=error.size,
+        error=rule.error,
+        allowed=rule.allowed,
+        measure=rule.measure,
+    )
+
+
+def _largest(x: Array) -> float:
+    return float(x.max(initial=0.0))
+
+
+def _rms(x: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(x)))) if x.size else 0.0
+
+
+def _row_rms(x: Array) -> Array:
+    if x.size == 0:
+        return np.zeros(0)
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    return np.sqrt(np.square(rows).mean(-1))  # type: ignore[no-any-return]
+
+
+def as_numbers(x: torch.Tensor | Array) -> Array:
+    """The values of an answer: float64, or bool or int as they are."""
+    plain = x.detach().cpu() if isinstance(x, torch.Tensor) else x
+    if isinstance(plain, torch.Tensor):
+        return f64(plain) if plain.dtype.is_floating_point else plain.numpy()
+    return f64(plain) if plain.dtype.kind == "f" else plain

@@ -1,0 +1,139 @@
+"""What a call must return, as the manifest declares it: kind and shape, at every call.
+
+`shapes = { q = "... Lq D" }` binds letters to the sizes of the inputs; `returns = { output =
+"tensor ... Lq Dv" }` says what comes back. `...` is any leading dimensions, broadcast over the
+inputs; a letter that no input binds matches any size; a number is itself.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+import torch
+
+from grader.judging import describe
+from grader.judging.case import current, fault
+from grader.records import Function, Returns
+
+Sizes = dict[str, int]
+
+
+def parameters(signature: str) -> list[str]:
+    """The names of the parameters in a signature such as `(q, k, v, keep=None)` or `(*masks)`."""
+    tree = ast.parse(f"def f{signature}: ...").body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    last = [tree.args.vararg] if tree.args.vararg else []
+    return [a.arg for a in (*tree.args.args, *last)]
+
+
+def check_answer(value: Any, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any],
+                 call: str) -> None:  # fmt: skip
+    """Raise a `StudentFault` unless `value` has the declared kinds and shapes."""
+    names = parameters(function.signature) or [""]
+    positional = (
+        zip_longest(names, args[: len(names)]),
+        ((names[-1], x) for x in args[len(names) :]),
+    )
+    leading, sizes = _bind(function.shapes, [*chain(*positional), *kwargs.items()])
+    _check_structure(value, function.returns, leading, sizes, call)
+
+
+def _check_structure(
+    value: Any, returns: Returns, leading: tuple[int, ...] | None, sizes: Sizes, call: str
+) -> None:
+    if len(returns) == 1:
+        [(name, wanted)] = returns.items()
+        values = {name: (value, wanted)}
+    else:
+        if not isinstance(value, tuple | list) or len(value) != len(returns):
+            names = ", ".join(returns)
+            problem = f"the call returned {describe.kind(value)}, but should return ({names})"
+            raise fault(problem, call)
+        values = {n: (v, returns[n]) for n, v in zip(returns, value, strict=True)}
+    for name, (one, wanted) in values.items():
+        if isinstance(wanted, tuple):
+            parts = {f"{name}[{i}]": part for i, part in enumerate(wanted)}
+            _check_structure(one, parts, leading, sizes, call)
+        else:
+            check_kind(one, wanted, name, call)
+            _check_shape(one, wanted, name, leading, sizes, call)
+            current().returned(one, name, call)
+
+
+def check_kind(value: Any, wanted: str, name: str, call: str) -> None:
+    """Raise a `StudentFault` unless `value` is of the kind that `wanted` begins with."""
+    kind, _, _ = wanted.partition(" ")
+    optional, kind = kind.endswith("?"), kind.removesuffix("?")
+    if value is None and (optional or kind == "none"):
+        return
+    if kind == "any" or _is_kind(value, kind):
+        if kind == "bool" and value.dtype != torch.bool:
+            problem = f"{name}.dtype is {describe.dtype(value)}, but should be bool"
+            raise fault(problem, call)
+        return
+    raise fault(f"{name} is {describe.kind(value)}, but should be {_article(kind)}", call)
+
+
+def _is_kind(value: Any, kind: str) -> bool:
+    match kind:
+        case "tensor" | "bool":
+            return isinstance(value, torch.Tensor)
+        case "array":
+            return isinstance(value, np.ndarray)
+        case "int":
+            return type(value) is int
+        case "float":
+            return type(value) is float
+        case "str":
+            return isinstance(value, str)
+        case "object":
+            return not isinstance(
+                value, torch.Tensor | np.ndarray | int | float | str | list | tuple | dict | None
+            )
+    return False
+
+
+def _article(kind: str) -> str:
+    words = {"bool": "a bool tensor", "str": "a string", "none": "None", "object": "an object"}
+    return words.get(kind) or ("an " if kind[0] in "ai" else "a ") + kind
+
+
+def _check_shape(
+    value: Any, wanted: str, name: str, leading: tuple[int, ...] | None, sizes: Sizes, call: str
+) -> None:
+    words = [w for w in wanted.split()[1:] if w not in ("tensor", "array")]
+    if value is None or not words:
+        return
+    shape = tuple(value.shape)
+    letters = words[1:] if words[0] == "..." else words
+    front = leading if words[0] == "..." else ()
+    if front is None:  # leading dimensions of unknown number
+        front = shape[: max(0, len(shape) - len(letters))]
+    should = [*front, *(sizes.get(w, int(w) if w.isdigit() else w) for w in letters)]
+    fits = len(should) == len(shape) and all(
+        isinstance(s, str) or s == n for s, n in zip(should, shape, strict=True)
+    )
+    if not fits:
+        expected = f"({', '.join(map(str, should))}{',' if len(should) == 1 else ''})"
+        raise fault(f"{name}.shape is {shape}, but should be {expected}", call)
+
+
+def _bind(
+    shapes: Mapping[str, str], given: Sequence[tuple[str, Any]]
+) -> tuple[tuple[int, ...] | None, Sizes]:
+    """The leading dimensions (None if no input has them) and the size of every letter."""
+    sizes: Sizes = {}
+    leading: list[tuple[int, ...]] = []
+    for name, value in given:
+        # Nothing is asked of an object of the student's: it answers with a fault, not with None.
+        shape = getattr(value, "shape", None) if name in shapes else None
+        if shape is None:
+            continue
+        words = shapes[name].split()
+        if words and words[0] == "...":
+            words = words[1:]
+            leading.append(tuple(shape)[: len(shape) - len(words)])
+        sizes |= dict(zip(words, tuple(shape)[len(shape) - len(words) :], strict=False))
+    return (np.broadcast_shapes(*leading) if leading else None), sizes

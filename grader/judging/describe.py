@@ -1,0 +1,75 @@
+"""How values and calls are written in messages: `softmax(float32 (2, 4), dim=0)`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+MAX_CALL = 160  # characters
+
+
+def call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call, with the dtypes and shapes of what it was given."""
+    parts = [value(x) for x in args] + [f"{key}={value(x)}" for key, x in kwargs.items()]
+    text = f"{name}({', '.join(parts)})"
+    return text if len(text) <= MAX_CALL else text[: MAX_CALL - 4] + "...)"
+
+
+def value(x: Any) -> str:
+    """A value as it is written inside a call."""
+    match x:
+        case torch.Tensor():
+            return f"{dtype(x)} {tuple(x.shape)}" + ("" if x.device.type == "cpu" else " on cuda")
+        case np.ndarray() | np.generic():
+            return f"{dtype(x)} {x.shape}"
+        case torch.dtype():
+            return dtype_name(x)
+        case list():
+            return f"[{', '.join(value(item) for item in x)}]"
+        case tuple():
+            return f"({', '.join(value(item) for item in x)})"
+        case dict():
+            return "{...}"
+        case torch.device():
+            return repr(str(x))
+        case None | bool() | int() | float() | str():
+            return repr(x)
+    return str(x)
+
+
+def kind(x: Any) -> str:
+    """What a value is, with its article: 'a tensor', 'a tuple of 2'."""
+    match x:
+        case None:
+            return "None"
+        case torch.Tensor():
+            return "a tensor"
+        case np.ndarray() | np.generic():
+            return "an array"
+        case tuple() | list():
+            return f"a {type(x).__name__} of {len(x)}"
+        case bool() | float() | dict():
+            return f"a {type(x).__name__}"
+        case int():
+            return "an int"
+        case str():
+            return "a string"
+    return "an object"
+
+
+def dtype(x: Any) -> str:
+    return dtype_name(x.dtype)
+
+
+def dtype_name(d: Any) -> str:
+    return str(d).removeprefix("torch.")
+
+
+def number(x: Any) -> str:
+    """A number with as many digits as its type can tell apart from its neighbours."""
+    return f"{float(x):.8g}" if not isinstance(x, bool | np.bool_) else str(bool(x))
+
+
+def index(place: Sequence[Any]) -> str:
+    return f"[{', '.join(str(int(i)) for i in place)}]" if len(place) else ""

@@ -1,0 +1,54 @@
+"""Inputs drawn from a secret: the same for the same case of the same attempt, new for any other."""
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class Draw:
+    """Draws of one case. Tensors are made on the CPU, rounded to `dtype`, and put on the device."""
+
+    def __init__(self, seed: str, *names: str, device: str = "cpu") -> None:
+        digest = hashlib.blake2b("\0".join((seed, *names)).encode(), digest_size=8).digest()
+        self._generator = torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
+        self._device = device
+
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
+        """Normal numbers with standard deviation `scale`."""
+        x = torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale
+        return x.to(self._device, dtype)
+
+    def logits(self, *shape: int, bound: float, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Normal numbers, each row of them moved by an offset of up to plus or minus `bound`."""
+        x = torch.randn(shape, generator=self._generator, dtype=torch.float64)
+        rows = (*shape[:-1], 1) if shape else ()
+        offset = torch.rand(rows, generator=self._generator, dtype=torch.float64) * 2 - 1
+        return (x + offset * bound).clamp(-bound, bound).to(self._device, dtype)
+
+    def keep(self, *shape: int, share: float = 0.6) -> Tensor:
+        """A boolean mask that keeps about `share`, and at least one key of every row."""
+        keep = torch.rand(shape, generator=self._generator) < share
+        one = torch.randint(shape[-1], (*shape[:-1], 1), generator=self._generator)
+        return keep.scatter(-1, one, True).to(self._device)
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number from `low` to `high`, both included."""
+        return int(torch.randint(low, high + 1, (), generator=self._generator))
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """Whole numbers (int64) from `low` to `high`, both included."""
+        return torch.randint(low, high + 1, shape, generator=self._generator).to(self._device)
+
+    def permutation(self, n: int) -> Tensor:
+        """The numbers 0 to n - 1 in some order that is not theirs (for n > 1)."""
+        while True:
+            order = torch.randperm(n, generator=self._generator)
+            if n < 2 or not torch.equal(order, torch.arange(n)):
+                return order.to(self._device)
+
+    def strided(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Normal numbers in a tensor whose last two dimensions are transposed in memory."""
+        swapped: Sequence[int] = (*shape[:-2], shape[-1], shape[-2])
+        return self.normal(*swapped, dtype=dtype).mT

@@ -1,0 +1,161 @@
+"""Grades one exercise of one submission, from the file to its report."""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import catalog, submission
+from grader.judging import operators, outline, suite
+from grader.judging.case import GraderFault
+from grader.judging.judge import NEEDS_CUDA, Judge
+from grader.judging.student import Student
+from grader.records import CheckResult, Exercise, ExerciseReport, Score, Speed, Submission, Verdict
+from grader.worker.client import Client, raised
+from grader.worker.faults import NoAnswer, NurseryFailed, WorkerFault
+from grader.worker.nursery import Nursery
+from grader.worker.supervisor import LoadFailed, Supervisor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the exercises of one grading run have in common."""
+
+    nursery: Nursery
+    student: str
+    secret: str
+    device: str = "cpu"
+
+    @property
+    def on_cuda(self) -> bool:
+        return self.device.startswith("cuda")
+
+
+class NotGraded(Exception):
+    """The file as a whole cannot be graded: a state and the student's sentence."""
+
+    def __init__(self, state: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.state = state
+
+
+def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
+    """The report on one exercise; whatever the file is, this returns."""
+    started = time.monotonic()
+    path = submission.locate(place, exercise.slug)
+    state, sentence, digest, printed = "graded", "", "", ""
+    checks: Sequence[CheckResult]
+    try:
+        answer = _read(path, exercise)
+        digest = answer.sha256
+        checks, printed = _judged(exercise, answer, run)
+    except NotGraded as problem:
+        state, sentence = problem.state, str(problem)
+        checks = _unasked(exercise, sentence, run)
+    except (GraderFault, NurseryFailed) as problem:
+        state, sentence, checks = "fault", f"{problem}", ()
+    if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
+        state = "fault"
+    speed = _speed(exercise)
+    return ExerciseReport(
+        slug=exercise.slug,
+        title=exercise.title,
+        track=exercise.track,
+        path=str(path),
+        sha256=digest,
+        state=state,
+        sentence=sentence,
+        score=None if state == "fault" else _score(checks, speed),
+        checks=tuple(checks),
+        speed=speed,
+        output=printed,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _read(path: Path, exercise: Exercise) -> Submission:
+    try:
+        answer = submission.read(path, exercise.slug)
+    except submission.Unreadable as problem:
+        raise NotGraded("unreadable" if path.exists() else "missing", str(problem)) from None
+    if submission.is_untouched_skeleton(answer.source):
+        lesson = submission.lesson_path(exercise.slug)
+        raise NotGraded("not_started", f"Not started yet. The lesson: {lesson}")
+    return answer
+
+
+def _judged(
+    exercise: Exercise, answer: Submission, run: Run
+) -> tuple[tuple[CheckResult, ...], str]:
+    """The verdicts, and what the submission printed."""
+    try:
+        tree = outline.parse(answer.source)
+    except outline.NotPython as problem:
+        raise NotGraded("unreadable", str(problem)) from None
+    slugs = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
+    if refused := operators.refusals(tree, exercise, slugs):
+        raise NotGraded("refused", refused[0])
+    seed = (run.secret, run.student, answer.sha256, exercise.slug)
+    worker = Supervisor(run.nursery, answer, exercise.limits, on_cuda=run.on_cuda)
+    with closing(worker):
+        _load(worker, answer)
+        client = Client(worker.exchange, worker.inputs, worker.answers, lambda: worker.generation)
+        student = Student(exercise, client, outline.problems(tree, exercise), answer.source)
+        return suite.ask(exercise, Judge(student, seed, run.device)), worker.output()
+
+
+def _load(worker: Supervisor, answer: Submission) -> None:
+    """Run the file once; its own errors concern every check alike."""
+    try:
+        worker.load()
+    except LoadFailed as failed:
+        raise NotGraded("unreadable", _about_loading(failed, answer)) from None
+    except WorkerFault as problem:
+        raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
+
+
+def _about_loading(failed: LoadFailed, answer: Submission) -> str:
+    try:
+        error = raised(failed.error)
+    except NoAnswer as problem:
+        return str(problem)
+    lines = answer.source.splitlines()
+    at = ""
+    if error.line is not None and 0 < error.line <= len(lines):
+        at = f" (line {error.line}: {lines[error.line - 1].strip()})"
+    what = f"{error.kind}: {error.message}" if error.message else error.kind
+    if error.kind in ("ModuleNotFoundError", "ImportError"):
+        return f"The file cannot be imported: {error.message}{at}. numpy and torch are at hand."
+    return f"The file cannot be imported: {what}{at}."
+
+
+def _unasked(exercise: Exercise, why: str, run: Run) -> tuple[CheckResult, ...]:
+    """The checks of a file that cannot be graded: worth their points, and none of them earned."""
+    return tuple(
+        CheckResult(
+            id=check.id,
+            says=check.says,
+            points=check.points,
+            verdict=Verdict.NOT_RUN if check.cuda and not run.on_cuda else Verdict.BLOCKED,
+            why=NEEDS_CUDA if check.cuda and not run.on_cuda else why,
+        )
+        for check in suite.checks(exercise)
+    )
+
+
+def _speed(exercise: Exercise) -> Speed | None:
+    case = suite.speed_case(exercise)
+    if case is None:
+        return None
+    why = NEEDS_CUDA if case.cuda else "speed is not graded yet"
+    return Speed(says=case.says, verdict="not_run", points=case.points, why=why)
+
+
+def _score(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
+    ran = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
+    left_out = [c for c in checks if c.verdict is Verdict.NOT_RUN]
+    not_run = sum(c.points for c in left_out) + (speed.points if speed else 0)
+    return Score(
+        earned=sum(c.earned for c in ran), possible=sum(c.points for c in ran), not_run=not_run
+    )

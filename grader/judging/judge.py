@@ -1,0 +1,143 @@
+"""Judges one exercise: a pytest plugin that asks the checks and writes down the verdicts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.check import Check
+from grader.judging.draw import Draw
+from grader.judging.student import Student
+from grader.records import CheckResult, Verdict
+
+NEEDS_CUDA = "needs CUDA"
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What has become of one check so far."""
+
+    check: Check
+    passed: int = 0
+    failure: str = ""
+    where: str = ""
+    grader_fault: str = ""
+    calls: set[str] = field(default_factory=set)
+    seconds: float = 0.0
+
+
+class Judge:
+    """One run of one suite against one student.
+
+    A check earns its points if every case that ran passed. After its first failure the rest of its
+    cases are not asked; after a failed check, those that need it are blocked.
+    """
+
+    def __init__(self, student: Student, seed: tuple[str, ...], device: str = "cpu") -> None:
+        self.student = student
+        self.device = device
+        self._seed = seed
+        self._tallies: dict[str, _Tally] = {}
+        self.errors: list[str] = []  # faults of the suite itself
+
+    def draw_for(self, item: pytest.Item) -> Draw:
+        """The draws of one case; order, selection and restarts do not change them."""
+        return Draw(*self._seed, item.name, device=self.device)
+
+    def results(self) -> tuple[CheckResult, ...]:
+        """One verdict per check, in the order of the suite."""
+        verdicts: dict[str, CheckResult] = {}
+        for tally in self._tallies.values():
+            verdicts[tally.check.id] = self._verdict(tally, verdicts)
+        return tuple(verdicts.values())
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            check = _check_of(item)
+            if check is None:
+                self.errors.append(f"{item.nodeid} has no @check")
+            else:
+                self._tallies.setdefault(check.id, _Tally(check=check))
+        for tally in self._tallies.values():
+            for name in tally.check.needs:
+                if name not in self._tallies:
+                    self.errors.append(f"{tally.check.id} needs {name}, which is no check")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.errors.append(str(report.longrepr).strip().splitlines()[-1])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        check = _check_of(item)
+        if check is None:
+            pytest.skip("it has no @check")
+        tally = self._tallies[check.id]
+        if check.cuda and not self.device.startswith("cuda"):
+            pytest.skip(NEEDS_CUDA)
+        if tally.failure or tally.grader_fault:
+            pytest.skip("an earlier case of this check failed")
+        if blocker := self._blocker(check):
+            pytest.skip(f"blocked by {blocker}")
+        CASE.set(Case())
+        self.student.begin_case()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> "object":
+        report = yield
+        check = _check_of(item)
+        if check is None:
+            return report
+        tally = self._tallies[check.id]
+        tally.seconds += call.duration
+        if call.when == "call":
+            tally.calls |= CASE.get().called
+            tally.passed += call.excinfo is None
+        if call.excinfo is not None:
+            self._write_down(tally, item, call.excinfo)
+        return report
+
+    def _write_down(
+        self, tally: _Tally, item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> None:
+        error = excinfo.value
+        if isinstance(error, StudentFault):
+            tally.failure, tally.where = str(error), item.name.partition("[")[2].rstrip("]")
+        elif not isinstance(error, pytest.skip.Exception):
+            place = excinfo.traceback[-1]
+            where = f"{Path(place.path).name}:{place.lineno + 1}"
+            tally.grader_fault = f"{type(error).__name__}: {error} ({item.name}, {where})"
+
+    def _blocker(self, check: Check) -> str | None:
+        """The first check that this one needs and that is known not to have passed."""
+        for name in check.needs:
+            tally = self._tallies.get(name)
+            if tally is not None and (
+                tally.failure or tally.grader_fault or self._blocker(tally.check)
+            ):
+                return name
+        return None
+
+    def _verdict(self, tally: _Tally, verdicts: Mapping[str, CheckResult]) -> CheckResult:
+        check = tally.check
+        verdict, why = Verdict.PASSED, ""
+        if tally.grader_fault:
+            verdict, why = Verdict.GRADER_FAULT, tally.grader_fault
+        elif tally.failure:
+            verdict, why = Verdict.FAILED, tally.failure
+        elif blocker := self._blocker(check):
+            verdict, why = Verdict.BLOCKED, verdicts[blocker].says if blocker in verdicts else ""
+        elif not tally.passed:
+            verdict, why = Verdict.NOT_RUN, NEEDS_CUDA
+        return CheckResult(
+            id=check.id, says=check.says, verdict=verdict, points=check.points, why=why,
+            where=tally.where, calls=frozenset(tally.calls), seconds=tally.seconds,
+        )  # fmt: skip
+
+
+def _check_of(item: pytest.Item) -> Check | None:
+    mark = getattr(getattr(item, "function", None), "__mark__", None)
+    return mark if isinstance(mark, Check) else None

@@ -1,0 +1,107 @@
+"""The pytest plugin of the suites: the fixtures `student`, `draw` and `device`.
+
+Under `make grade` a `Judge` is already there. Started by hand, `python -m pytest
+grader/suites/ex01_softmax` grades `exercises/` in a worker; with `--in-process` the submission
+runs in pytest's own process, where `--pdb` and `print` reach it (never used for a mark).
+"""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from grader import catalog, submission
+from grader.judging.draw import Draw
+from grader.judging.judge import Judge
+from grader.judging.student import Student
+from grader.records import Exercise
+from grader.worker.in_process import in_process, load
+
+NAME = "judge"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("grader")
+    group.addoption("--in-process", action="store_true", help="run the submission in this process")
+    group.addoption("--submission", default="exercises", help="a folder of answers, or one file")
+    group.addoption("--device", default="cpu", help="cpu or cuda")
+    group.addoption("--seed", default="", help="repeat the draws of an earlier run")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.has_plugin(NAME):
+        return
+    exercise = _exercise(config)
+    if exercise is None:
+        raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
+    seed = config.getoption("--seed") or secrets.token_hex(8)
+    path = submission.locate(Path(config.getoption("--submission")), exercise.slug)
+    try:
+        answer = submission.read(path, exercise.slug)
+    except submission.Unreadable as error:
+        raise pytest.UsageError(str(error)) from None
+    if config.getoption("--in-process"):
+        client = in_process(load(answer.path, exercise.slug))
+    else:
+        client = _in_worker(config, exercise, answer)
+    student = Student(exercise, client, source=answer.source)
+    device = config.getoption("--device")
+    config.pluginmanager.register(Judge(student, (seed, exercise.slug), device), NAME)
+
+
+def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
+    from grader.worker.client import Client
+    from grader.worker.nursery import Nursery
+    from grader.worker.supervisor import Supervisor
+
+    nursery = Nursery()
+    worker = Supervisor(nursery, answer, exercise.limits)
+    config.add_cleanup(nursery.close)
+    config.add_cleanup(worker.close)
+    return Client(worker.exchange, worker.inputs, worker.answers, lambda: worker.generation)
+
+
+def _exercise(config: pytest.Config) -> Exercise | None:
+    """The exercise whose suite the command line names."""
+    folders = {Path(arg.split("::")[0]).resolve() for arg in config.args}
+    found = [e for e in catalog.exercises() if any(f.is_relative_to(e.folder) for f in folders)]
+    return found[0] if len(found) == 1 else None
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
+    """Case names that a person can read."""
+    if isinstance(val, torch.dtype):
+        return str(val).removeprefix("torch.")
+    if isinstance(val, type) and issubclass(val, np.generic):
+        return val.__name__
+    if isinstance(val, tuple):
+        return "x".join(str(n) for n in val) or "scalar"
+    return None
+
+
+def _judge(request: pytest.FixtureRequest) -> Judge:
+    judge = request.config.pluginmanager.get_plugin(NAME)
+    assert isinstance(judge, Judge)
+    return judge
+
+
+@pytest.fixture
+def student(request: pytest.FixtureRequest) -> Student:
+    """The student's module."""
+    return _judge(request).student
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """The device on which this run asks its questions."""
+    return torch.device(_judge(request).device)
+
+
+@pytest.fixture
+def draw(request: pytest.FixtureRequest) -> Draw:
+    """Fresh inputs."""
+    return _judge(request).draw_for(request.node)

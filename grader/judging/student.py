@@ -1,0 +1,287 @@
+"""The student's module as a suite sees it, wherever it runs.
+
+`student.softmax(x)` is a call through the wire whose answer has been held to the manifest's kinds
+and shapes. A class gives a handle whose methods are calls. A call on tensors that require a
+gradient is an autograd function whose backward pass asks the submission, so that
+`torch.autograd.gradcheck(student.softmax, x)` just works.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judging import contract, describe
+from grader.judging.case import StudentFault, current, fault
+from grader.records import Class, Exercise, Function
+from grader.worker.client import CALLABLE, Answer, Client, Handle
+from grader.worker.faults import Raised, WorkerFault
+
+_ANY = Function(name="", signature="()")
+
+
+class Student:
+    """The functions and classes of one exercise, as attributes."""
+
+    def __init__(
+        self,
+        exercise: Exercise,
+        client: Client,
+        problems: Mapping[str, str] | None = None,
+        source: str = "",
+    ) -> None:
+        self._exercise = exercise
+        self._door = Door(client, problems or {}, source.splitlines())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        functions, classes = self._exercise.functions, self._exercise.classes
+        if name in functions:
+            return _Call(self._door, None, name, functions[name], name)
+        if name in classes:
+            return _Constructor(self._door, classes[name])
+        raise AttributeError(f"{self._exercise.slug} declares no {name!r} in its manifest")
+
+    def begin_case(self) -> None:
+        """Forget what the last case was given."""
+        self._door.client.fresh()
+
+
+class StudentObject:
+    """An object of the student's. Attributes are read and set, methods called, where it lives."""
+
+    def __init__(self, door: "Door", handle: Handle, declared: Class, text: str) -> None:
+        fields = {"_door": door, "_handle": handle, "_declared": declared, "_text": text}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        weakref.finalize(self, door.client.drop_handle, handle).atexit = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._declared.methods:
+            method = self._declared.methods[name]
+            return _Call(self._door, self._handle, name, method, f"{self._text}.{name}")
+        value = self.read(name)
+        if value is CALLABLE:
+            return _Call(self._door, self._handle, name, _ANY, f"{self._text}.{name}")
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        text = f"{self._text}.{name} = {describe.value(value)}"
+        client, owner = self._door.client, self._declared.name
+        self._door.guard(owner, text, client.set, self._handle, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        forward = self._declared.methods.get("forward", _ANY)
+        return _Call(self._door, self._handle, "", forward, self._text)(*args, **kwargs)
+
+    def read(self, name: str) -> Any:
+        """The attribute `name`, which may be dotted: `read("w_q.weight.grad")`."""
+        text = f"{self._text}.{name}"
+        value = self._door.guard(
+            self._declared.name, text, self._door.client.get, self._handle, name
+        )
+        if wanted := self._declared.attributes.get(name):
+            contract.check_kind(value, wanted, name, text)
+        current().returned(value, name, text)
+        return value
+
+    def __repr__(self) -> str:
+        return str(self._text)
+
+
+class Door:
+    """One client, with what is needed to say what went wrong behind it."""
+
+    def __init__(self, client: Client, problems: Mapping[str, str], lines: Sequence[str]) -> None:
+        self.client = client
+        self._problems = problems
+        self._lines = lines
+
+    def guard(
+        self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """`ask(...)`, after the sentence about what is wrong with `owner`, if there is one."""
+        case = current()
+        case.last_call = text
+        case.called.add(owner)
+        if owner in self._problems:
+            raise StudentFault(self._problems[owner])
+        try:
+            return ask(*args, **kwargs)
+        except Raised as error:
+            raise self._raised(error, owner, text) from None
+        except WorkerFault as error:
+            raise fault(str(error), text) from None
+
+    def _raised(self, error: Raised, owner: str, text: str) -> StudentFault:
+        if error.kind == "NotImplementedError":
+            return StudentFault(f"{owner} is not written yet: {error.message}", kind=error.kind)
+        if error.kind == "MemoryError" or "can't allocate memory" in error.message:
+            return fault("the call ran out of memory", text)
+        message = error.message.strip().splitlines() or [""]
+        problem = f"{error.kind}: {message[0]}"
+        lines = []
+        if error.line is not None and 0 < error.line <= len(self._lines):
+            lines = [f"line {error.line}: {self._lines[error.line - 1].strip()}"]
+        sentence = fault(problem, text, *lines)
+        return StudentFault(str(sentence), kind=error.kind, detail=error.message)
+
+
+class _Call:
+    """A function or a method, ready to be called."""
+
+    def __init__(
+        self, door: Door, on: Handle | None, name: str, declared: Function, text: str
+    ) -> None:
+        self._door = door
+        self._on = on
+        self._name = name
+        self._declared = declared
+        self._text = text
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        owner = self._text.split("(")[0]
+        text = describe.call(self._text, args, kwargs)
+        leaves = [x for x in _tensors([args, kwargs]) if x.requires_grad]
+        with_graph = bool(leaves) and torch.is_grad_enabled()
+
+        def ask() -> Answer:
+            sent = [_as_handle(x) for x in args]
+            named = {key: _as_handle(x) for key, x in kwargs.items()}
+            client = self._door.client
+            answer: Answer = self._door.guard(
+                owner, text, client.call, self._on, self._name, sent, named, graph=with_graph
+            )
+            current().modified.extend(self._label(m) for m in answer.modified)
+            return answer
+
+        value = self._with_graph(ask, leaves, owner, text) if with_graph else _plain(ask().value)
+        if self._declared is not _ANY:
+            contract.check_answer(value, self._declared, args, kwargs, text)
+        return value
+
+    def _with_graph(
+        self, ask: Callable[[], Answer], leaves: list[Tensor], owner: str, text: str
+    ) -> Any:
+        def backward(graph: int, gradients: Sequence[Tensor | None]) -> Any:
+            client = self._door.client
+            return self._door.guard(owner, text, client.backward, graph, gradients)
+
+        exchange = _Exchange(ask, backward, self._door.client.drop_call)
+        results = _ThroughTheDoor.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
+        outputs = iter(results if isinstance(results, tuple) else (results,))
+        return _rebuild(exchange.value, outputs)
+
+    def _label(self, modified: str) -> str:
+        """An argument's name, for its position."""
+        names = contract.parameters(self._declared.signature)
+        if modified.isdigit() and int(modified) < len(names):
+            return names[int(modified)]
+        return modified
+
+
+class _Constructor:
+    """A class of the student's, ready to be called."""
+
+    def __init__(self, door: Door, declared: Class) -> None:
+        self._door = door
+        self._declared = declared
+
+    def __call__(self, *args: Any, **kwargs: Any) -> StudentObject:
+        name = self._declared.name
+        text = describe.call(name, args, kwargs)
+        client = self._door.client
+        answer: Answer = self._door.guard(
+            name, text, client.call, None, name, args, kwargs, graph=False
+        )
+        if not isinstance(answer.value, Handle):
+            problem = f"{name} is {describe.kind(answer.value)}, but should be an object"
+            raise fault(problem, text)
+        return StudentObject(self._door, answer.value, self._declared, text)
+
+
+class _Exchange:
+    """What one call and its backward passes have in common; its graph goes when this does."""
+
+    def __init__(
+        self,
+        ask: Callable[[], Answer],
+        backward: Callable[[int, Sequence[Tensor | None]], Any],
+        drop: Callable[[int], None],
+    ) -> None:
+        self._ask = ask
+        self._backward = backward
+        self._drop = drop
+        self.value: Any = None
+        self.graph = 0
+
+    def forward(self) -> list[Tensor]:
+        answer = self._ask()
+        self.value = answer.value
+        if answer.graph is not None:
+            self.graph = answer.graph
+            weakref.finalize(self, self._drop, answer.graph).atexit = False
+        return list(_tensors(answer.value))
+
+    def backward(self, gradients: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> list[Any]:
+        answer = self._backward(self.graph, gradients)
+        fits = isinstance(answer, list) and len(answer) == len(leaves)
+        for g, x in zip(answer, leaves, strict=True) if fits else ():
+            fits &= g is None or (isinstance(g, Tensor) and g.shape == x.shape)
+        if not fits:
+            raise StudentFault("the worker sent gradients that fit no input")
+        return list(answer)
+
+
+class _ThroughTheDoor(torch.autograd.Function):
+    """Autograd's view of a call that happens elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, exchange: _Exchange, *leaves: Tensor) -> tuple[Tensor, ...]:
+        results = exchange.forward()
+        ctx.exchange = exchange
+        ctx.save_for_backward(*leaves)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(x for x in results if not x.requires_grad))
+        return tuple(x.detach() for x in results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        return (None, *ctx.exchange.backward(gradients, ctx.saved_tensors))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor in nested lists, tuples and dicts, in the order in which they cross."""
+    match value:
+        case Tensor():
+            yield value
+        case list() | tuple():
+            for item in value:
+                yield from _tensors(item)
+        case dict():
+            for item in value.values():
+                yield from _tensors(item)
+
+
+def _rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
+    """`value` with the tensors that autograd knows in the place of those that crossed."""
+    match value:
+        case Tensor():
+            return next(outputs)
+        case list() | tuple():
+            return type(value)(_rebuild(item, outputs) for item in value)
+        case dict():
+            return {key: _rebuild(item, outputs) for key, item in value.items()}
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Answers of calls without a graph carry no gradient, whatever their parameters did."""
+    return _rebuild(value, (x.detach() for x in _tensors(value)))
+
+
+def _as_handle(value: Any) -> Any:
+    return value._handle if isinstance(value, StudentObject) else value

@@ -1,0 +1,72 @@
+"""Runs a suite's checks with pytest, in this process, and returns the verdicts."""
+
+import importlib
+import os
+from collections.abc import Sequence
+from types import ModuleType
+
+import pytest
+
+from grader.catalog import SUITES
+from grader.judging.case import GraderFault
+from grader.judging.check import Check, Mistake, SpeedCase, Variant, marks
+from grader.judging.judge import Judge
+from grader.judging.plugin import NAME
+from grader.records import CheckResult, Exercise
+
+_FINE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+
+
+def ask(exercise: Exercise, judge: Judge, only: Sequence[str] = ()) -> tuple[CheckResult, ...]:
+    """The verdicts of a suite's checks, or of those named by `only`."""
+    # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
+    targets = [f"{files[0]}::{name}" for name in only] if only else files
+    options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
+    quiet = ["-p", "no:terminal", "-p", "no:logging", "-p", "no:faulthandler", "--capture=no"]
+    plugin = _Named(judge)
+    code = pytest.main([*options, *quiet, *targets], plugins=[plugin])
+    if judge.errors or code not in _FINE:
+        problems = "; ".join(judge.errors) or f"pytest ended with {code!r}"
+        raise GraderFault(f"the suite of {exercise.slug} cannot be run: {problems}")
+    return judge.results()
+
+
+def checks(exercise: Exercise) -> list[Check]:
+    """The checks that a suite declares, without asking them."""
+    return marks(_module(exercise, "test_*.py"), Check)
+
+
+def speed_case(exercise: Exercise) -> SpeedCase | None:
+    """The speed case of an exercise, if it has one."""
+    if not list(exercise.folder.glob("bench_*.py")):
+        return None
+    return marks(_module(exercise, "bench_*.py"), SpeedCase)[0]
+
+
+def mistakes(exercise: Exercise) -> list[Mistake]:
+    """The catalogue of named wrong answers of an exercise."""
+    return marks(_module(exercise, "mistakes.py"), Mistake)
+
+
+def variants(exercise: Exercise) -> list[Variant]:
+    """The right answers written otherwise."""
+    return marks(_module(exercise, "variants.py"), Variant)
+
+
+def _module(exercise: Exercise, pattern: str) -> ModuleType:
+    [path] = exercise.folder.glob(pattern)
+    return importlib.import_module(f"grader.suites.{exercise.slug}.{path.stem}")
+
+
+class _Named:
+    """Registers the judge under the name that the fixtures look for."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.pluginmanager.register(self._judge, NAME)

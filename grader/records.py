@@ -1,0 +1,184 @@
+"""The frozen records that travel between the parts of the grader. Imports nothing of ours."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class Verdict(StrEnum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    BLOCKED = "blocked"  # a check that it needs did not pass
+    NOT_RUN = "not_run"  # nothing could be asked (no CUDA, no timing)
+    GRADER_FAULT = "grader_fault"  # an exception on our side: no score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a submission may use. Seconds of the parent's clock; GiB of address space."""
+
+    call_seconds: float = 10.0
+    exercise_seconds: float = 60.0
+    memory_gib: float = 4.0
+
+
+# What an answer looks like: "tensor ... Lq D", or a tuple of these, nested as the answer is.
+Shape = str
+Returns = Mapping[str, "Shape | tuple[Shape, ...]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function or a method that the student writes, as the manifest declares it."""
+
+    name: str
+    signature: str
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    returns: Returns = field(default_factory=dict)
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Class:
+    """A class that the student writes."""
+
+    name: str
+    signature: str
+    methods: Mapping[str, Function]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exercise:
+    """One exercise: its manifest and the folder of its suite."""
+
+    slug: str
+    folder: Path
+    title: str
+    order: int
+    track: str  # "core" or "further"
+    minutes: int
+    requires: tuple[str, ...]
+    limits: Limits
+    functions: Mapping[str, Function]
+    classes: Mapping[str, Class]
+    not_allowed: tuple[str, ...]
+    not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
+    cure: str  # what to do instead of what is not allowed
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that the student writes, functions first."""
+        return (*self.functions, *self.classes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One file of a student's, read and never run."""
+
+    slug: str
+    path: Path
+    sha256: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """The verdict on one check, with the sentence the student reads."""
+
+    id: str
+    says: str
+    verdict: Verdict
+    points: int
+    why: str = ""  # the failure, the block, or why it was not run
+    where: str = ""  # the case that failed
+    calls: frozenset[str] = frozenset()  # the student's names that it called
+    seconds: float = 0.0
+
+    @property
+    def earned(self) -> int:
+        return self.points if self.verdict is Verdict.PASSED else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """The verdict on the speed of one exercise."""
+
+    says: str
+    verdict: str  # scored, inconclusive, failed, not_run
+    points: int
+    why: str = ""
+    earned: int = 0
+    fraction: float | None = None
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Points earned, points that could be earned in this run, and points that were not run."""
+
+    earned: int
+    possible: int
+    not_run: int
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(
+            earned=self.earned + other.earned,
+            possible=self.possible + other.possible,
+            not_run=self.not_run + other.not_run,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExerciseReport:
+    """What the grader has to say about one exercise. `score` is None after a grader fault."""
+
+    slug: str
+    title: str
+    track: str
+    path: str
+    sha256: str
+    state: str  # graded, not_started, missing, unreadable, refused, fault
+    sentence: str  # what the state means for the student; empty when graded
+    score: Score | None
+    checks: tuple[CheckResult, ...]
+    speed: Speed | None
+    output: str = ""  # what the submission printed, capped
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One grading run."""
+
+    student: str
+    seed_id: str
+    seed: str | None  # only in a student's own run
+    device: str
+    isolation: str
+    versions: Mapping[str, str]
+    exercises: tuple[ExerciseReport, ...]
+    seconds: float
+
+    @property
+    def core(self) -> tuple[ExerciseReport, ...]:
+        return tuple(e for e in self.exercises if e.track == "core")
+
+    @property
+    def further(self) -> tuple[ExerciseReport, ...]:
+        return tuple(e for e in self.exercises if e.track != "core")
+
+    @property
+    def score(self) -> Score:
+        """The core track's total; an exercise with a grader fault is left out of it."""
+        scores = (e.score for e in self.core if e.score is not None)
+        return sum(scores, Score(earned=0, possible=0, not_run=0))
+
+    @property
+    def faulted(self) -> bool:
+        return any(e.score is None for e in self.exercises)

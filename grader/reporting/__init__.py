@@ -1,0 +1,1 @@
+"""One `Report`, drawn in several formats."""

@@ -1,0 +1,78 @@
+"""The report as JSON: `attention-by-hand/report/v1`, described in docs/formats.md."""
+
+import json
+from typing import Any
+
+from grader.records import CheckResult, ExerciseReport, Report, Score, Speed
+
+SCHEMA = "attention-by-hand/report/v1"
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON text, indented, keys in the order of the description."""
+    return json.dumps(to_dict(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_dict(report: Report) -> dict[str, Any]:
+    """The report as plain values."""
+    own = {} if report.seed is None else {"seed": report.seed}
+    return {
+        "schema": SCHEMA,
+        "student": report.student,
+        "seed_id": report.seed_id,
+        **own,
+        "device": report.device,
+        "isolation": report.isolation,
+        "versions": dict(report.versions),
+        "seconds": round(report.seconds, 3),
+        "score": _score(report.score),
+        "exercises": [_exercise(e) for e in report.core],
+        "further": [_exercise(e) for e in report.further],
+    }
+
+
+def _exercise(e: ExerciseReport) -> dict[str, Any]:
+    return {
+        "slug": e.slug,
+        "title": e.title,
+        "path": e.path,
+        "sha256": e.sha256,
+        "state": e.state,
+        "sentence": e.sentence,
+        "score": None if e.score is None else _score(e.score),
+        "checks": [_check(c) for c in e.checks],
+        "speed": None if e.speed is None else _speed(e.speed),
+        "output": e.output,
+        "seconds": round(e.seconds, 3),
+    }
+
+
+def _check(c: CheckResult) -> dict[str, Any]:
+    return {
+        "id": c.id,
+        "says": c.says,
+        "verdict": c.verdict.value,
+        "points": c.points,
+        "earned": c.earned,
+        "why": c.why,
+        "diagnosis": None,
+        "where": c.where,
+        "seconds": round(c.seconds, 3),
+    }
+
+
+def _speed(s: Speed) -> dict[str, Any]:
+    return {
+        "verdict": s.verdict,
+        "says": s.says,
+        "points": s.points,
+        "earned": s.earned,
+        "why": s.why,
+        "fraction": s.fraction,
+        "ratio": s.ratio,
+        "interval": None if s.interval is None else list(s.interval),
+    }
+
+
+def _score(s: Score) -> dict[str, int]:
+    return {"earned": s.earned, "possible": s.possible, "not_run": s.not_run}

@@ -1,0 +1,61 @@
+"""Reads a student's file. Nothing here runs it."""
+
+import hashlib
+from pathlib import Path
+
+from grader.records import Submission
+
+MAX_BYTES = 1_000_000
+
+
+class Unreadable(Exception):
+    """A submission that cannot be graded as it stands; the message is the student's sentence."""
+
+
+def locate(place: Path, slug: str) -> Path:
+    """The file of one exercise in `place`, which is a folder of answers or a single answer."""
+    return place / f"{slug}.py" if place.is_dir() else place
+
+
+def read(path: Path, slug: str) -> Submission:
+    """The submission at `path`; `Unreadable` says in a sentence why there is none."""
+    if not path.is_file():
+        raise Unreadable(f"{path} is not there. `make skeletons` writes a fresh one.")
+    if path.suffix != ".py":
+        raise Unreadable(f"{path.name} is not a Python file: name it {slug}.py.")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
+    if len(content) > MAX_BYTES:
+        raise Unreadable(f"{path.name} is {len(content):,} bytes; an answer has at most 1,000,000.")
+    try:
+        source = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path.name} is not UTF-8 text: save it as UTF-8.") from None
+    if not source.strip():
+        raise Unreadable(f"{path.name} is empty. `make skeletons` writes the task into it again.")
+    if "\0" in source:
+        raise Unreadable(f"{path.name} contains null bytes: save it as plain text.")
+    return Submission(
+        slug=slug,
+        path=path,
+        sha256=hashlib.sha256(content).hexdigest(),
+        source=source.replace("\r\n", "\n"),
+    )
+
+
+def skeleton_digest(body: str) -> str:
+    """The digest of what follows line one of a skeleton; line one carries it."""
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def is_untouched_skeleton(source: str) -> bool:
+    """Whether this is a generated skeleton that nobody has changed."""
+    first, _, body = source.partition("\n")
+    return first.startswith("# Skeleton") and skeleton_digest(body) in first
+
+
+def lesson_path(slug: str) -> str:
+    """Where the lesson of an exercise lies, from the root of the project."""
+    return f"docs/lessons/{slug}.en.md"

@@ -1,0 +1,787 @@
+"""What goes wrong in scaled dot-product attention, by name."""
+
+import math
+
+import numpy as np
+import torch
+
+from grader.judging import mistake
+from reference.ex02_masking import exact_masked_softmax, plain_masked_softmax
+
+from .test_sdpa import (
+    test_empty_rows,
+    test_gradients,
+    test_half_precision,
+    test_hidden,
+    test_manners,
+    test_mask,
+    test_numpy_hidden,
+    test_numpy_manners,
+    test_numpy_mask,
+    test_numpy_scale,
+    test_numpy_values,
+    test_scale,
+    test_values,
+)
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def fit(q, k, v):
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"widths {q.shape[-1]} and {k.shape[-1]}")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"lengths {k.shape[-2]} and {v.shape[-2]}")
+
+
+def attention(q, k, v, keep, scale, soften=plain_masked_softmax):
+    """Right, but for what the mistake passes as scale or as softmax."""
+    fit(q, k, v)
+    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+    if dtype in HALVES:
+        q, k, v = q.float(), k.float(), v.float()
+    weights = soften(q @ k.mT * scale, keep)
+    return (weights @ v).to(dtype), weights.to(dtype)
+
+
+def attention_of_arrays(q, k, v, keep, scale, soften=exact_masked_softmax):
+    """Right, but for what the mistake passes as scale or as softmax."""
+    fit(q, k, v)
+    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+    if dtype == np.float16:
+        q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    with np.errstate(all="ignore"):
+        weights = soften(q @ np.swapaxes(k, -1, -2) * scale, keep)
+        return (weights @ v).astype(dtype), weights.astype(dtype)
+
+
+def without_nan(weights, keep):
+    """Zeros for empty rows."""
+    return weights if keep is None else weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+
+# The scale.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def scale_missing(q, k, v, keep=None, scale=None):
+    """The scores are not divided by sqrt(D).
+
+    Multiply q, or the scores, by 1 / sqrt(D), where D is the width of q.
+    """
+    return attention(q, k, v, keep, 1.0 if scale is None else scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def scale_missing_numpy(q, k, v, keep=None, scale=None):
+    """The scores are not divided by sqrt(D).
+
+    Multiply q, or the scores, by 1 / sqrt(D), where D is the width of q.
+    """
+    return attention_of_arrays(q, k, v, keep, 1.0 if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def divided_by_d(q, k, v, keep=None, scale=None):
+    """The scores are divided by D instead of sqrt(D).
+
+    The standard deviation of a score grows with the square root of D: take 1 / sqrt(D).
+    """
+    return attention(q, k, v, keep, 1 / q.shape[-1] if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def divided_by_the_model_width(q, k, v, keep=None, scale=None):
+    """The scale is that of the whole model, 1 / sqrt(H * D), instead of one head.
+
+    D is the last size of q, the width of the vectors whose dot product is taken.
+    """
+    width = q.shape[-1] * (q.shape[-3] if q.ndim > 2 else 1)
+    return attention(q, k, v, keep, width**-0.5 if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def divided_by_the_value_width(q, k, v, keep=None, scale=None):
+    """The scale is taken from the width of the values instead of the queries.
+
+    The scores are dot products of q and k, so it is their width that counts: q.shape[-1].
+    """
+    return attention(q, k, v, keep, v.shape[-1] ** -0.5 if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def divided_by_the_length(q, k, v, keep=None, scale=None):
+    """The scale is taken from the number of keys instead of their width.
+
+    Take 1 / sqrt(q.shape[-1]): the last size is the width D, the one before it the length.
+    """
+    return attention(q, k, v, keep, k.shape[-2] ** -0.5 if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def scale_inverted(q, k, v, keep=None, scale=None):
+    """The scores are multiplied by sqrt(D) instead of divided.
+
+    The scale makes the scores smaller: multiply by 1 / sqrt(D).
+    """
+    return attention(q, k, v, keep, math.sqrt(q.shape[-1]) if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def scale_1_percent_off(q, k, v, keep=None, scale=None):
+    """The scale is about 1 % too small.
+
+    It is 1 / sqrt(D) exactly: leave no small constant in the square root or beside it.
+    """
+    return attention(q, k, v, keep, 0.99 * q.shape[-1] ** -0.5 if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def scale_after_the_softmax(q, k, v, keep=None, scale=None):
+    """The weights are scaled, after the softmax, instead of the scores before it.
+
+    Scale first: the softmax has the last word, and its weights sum to one.
+    """
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    return attention(q, k, v, keep, 1.0, lambda s, keep: plain_masked_softmax(s, keep) * factor)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def scale_ignored(q, k, v, keep=None, scale=None):
+    """`scale` is ignored: the scores are divided by sqrt(D) whatever was asked for.
+
+    Use 1 / sqrt(D) only where `scale is None`.
+    """
+    return attention(q, k, v, keep, None)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def scale_ignored_numpy(q, k, v, keep=None, scale=None):
+    """`scale` is ignored: the scores are divided by sqrt(D) whatever was asked for.
+
+    Use 1 / sqrt(D) only where `scale is None`.
+    """
+    return attention_of_arrays(q, k, v, keep, None)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def scale_of_zero_ignored(q, k, v, keep=None, scale=None):
+    """A scale of 0 counts as none given: `scale or ...` takes the other side.
+
+    Ask whether `scale is None`; 0.0 is a number like any other.
+    """
+    return attention(q, k, v, keep, scale or q.shape[-1] ** -0.5)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def scale_on_top_of_the_default(q, k, v, keep=None, scale=None):
+    """A given scale is applied on top of 1 / sqrt(D) instead of in its place.
+
+    Multiply by one number: `scale` if it is given, else 1 / sqrt(D).
+    """
+    return attention(q, k, v, keep, q.shape[-1] ** -0.5 * (1.0 if scale is None else scale))
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def divided_by_the_given_scale(q, k, v, keep=None, scale=None):
+    """The scores are divided by a given scale instead of multiplied.
+
+    `scale` stands for 1 / sqrt(D), not for sqrt(D): multiply by it.
+    """
+    return attention(q, k, v, keep, scale and 1 / scale)
+
+
+# The product and the softmax.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def keys_reshaped(q, k, v, keep=None, scale=None):
+    """The keys are reshaped to (..., D, Lk) instead of transposed, which mixes up their numbers.
+
+    k.mT, or k.transpose(-2, -1), makes columns of the rows; reshape only counts them anew.
+    """
+    fit(q, k, v)
+    mixed = k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
+    return attention(q, mixed.mT, v, keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def all_axes_turned_numpy(q, k, v, keep=None, scale=None):
+    """`k.T` turns all axes around, batch and heads too.
+
+    Swap only the last two: np.swapaxes(k, -1, -2).
+    """
+    fit(q, k, v)
+    return attention_of_arrays(q, np.swapaxes(k.T, -1, -2), v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def softmax_over_the_queries(q, k, v, keep=None, scale=None):
+    """The softmax runs over the queries, so that columns sum to one instead of rows.
+
+    The scores are (..., Lq, Lk), and the weights of one query sum to one: dim=-1.
+    """
+    return attention(
+        q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -2).nan_to_num()
+    )
+
+
+def _hide(scores, keep):
+    return scores if keep is None else torch.where(keep, scores, -torch.inf)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def softmax_over_the_table(q, k, v, keep=None, scale=None):
+    """The weights of the whole table sum to one, instead of those of each row.
+
+    Take the softmax over the last dimension only.
+    """
+
+    def soften(scores, keep):
+        table = _hide(scores, keep)
+        return torch.softmax(table.flatten(-2), -1).reshape(table.shape).nan_to_num()
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def scores_returned(q, k, v, keep=None, scale=None):
+    """The second result is the scores, from before the softmax.
+
+    Return the weights: what comes out of the softmax and is multiplied with v.
+    """
+    output, _ = attention(q, k, v, keep, scale)
+    return output, q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def always_causal(q, k, v, keep=None, scale=None):
+    """Keys that come after the query are hidden, though nobody asked for it.
+
+    Hide what `keep` hides, and nothing if it is None.
+    """
+    behind = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return attention(q, k, v, behind if keep is None else behind & keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def cosine_similarity(q, k, v, keep=None, scale=None):
+    """Queries and keys are normalised to length one, so that only their angle counts.
+
+    The score is the plain dot product: longer keys count for more.
+    """
+    unit_q, unit_k = (torch.nn.functional.normalize(x, dim=-1) for x in (q, k))
+    return attention(unit_q, unit_k, v, keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def epsilon_in_the_denominator_numpy(q, k, v, keep=None, scale=None):
+    """A small number is added to the sum of the row, so that its weights sum to less than one.
+
+    Divide by the sum itself, and by 1 in a row whose sum is 0.
+    """
+
+    def soften(scores, keep):
+        shown = scores if keep is None else np.where(keep, scores, -np.inf)
+        top = shown.max(-1, keepdims=True, initial=np.finfo(scores.dtype).min)
+        powers = np.exp(shown - top)
+        return powers / (powers.sum(-1, keepdims=True) + 1e-6)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def no_maximum_subtracted(q, k, v, keep=None, scale=None):
+    """The exponentials are taken of the bare scores, and large ones overflow.
+
+    Use torch.softmax, or subtract the maximum of each row before exp.
+    """
+
+    def soften(scores, keep):
+        powers = _hide(scores, keep).exp()
+        return without_nan(powers / powers.sum(-1, keepdim=True), keep)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def no_maximum_subtracted_numpy(q, k, v, keep=None, scale=None):
+    """The exponentials are taken of the bare scores, and large ones overflow.
+
+    Subtract the maximum of each row before exp: the weights stay the same.
+    """
+
+    def soften(scores, keep):
+        powers = np.exp(scores) if keep is None else np.where(keep, np.exp(scores), 0.0)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1.0, total)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def global_maximum_numpy(q, k, v, keep=None, scale=None):
+    """One maximum is taken for the whole table, so that rows of small scores become 0/0.
+
+    Take the maximum of each row: scores.max(axis=-1, keepdims=True).
+    """
+
+    def soften(scores, keep):
+        shown = scores if keep is None else np.where(keep, scores, -np.inf)
+        powers = np.exp(shown - shown.max(initial=np.finfo(scores.dtype).min))
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(np.isneginf(shown).all(-1, keepdims=True), 1.0, total)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+# The mask.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_inverted(q, k, v, keep=None, scale=None):
+    """The mask is read the wrong way round: keys where `keep` is True are hidden.
+
+    True = may attend. Hide the others: torch.where(keep, scores, -torch.inf).
+    """
+    return attention(q, k, v, None if keep is None else ~keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_mask)
+def mask_inverted_numpy(q, k, v, keep=None, scale=None):
+    """The mask is read the wrong way round: keys where `keep` is True are hidden.
+
+    True = may attend. Hide the others: np.where(keep, scores, -np.inf).
+    """
+    return attention_of_arrays(q, k, v, None if keep is None else ~keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_ignored(q, k, v, keep=None, scale=None):
+    """`keep` is ignored: every key is attended to.
+
+    Put -inf in the place of the scores where `keep` is False, before the softmax.
+    """
+    return attention(q, k, v, None, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_after_the_softmax(q, k, v, keep=None, scale=None):
+    """Weights are set to zero after the softmax, and the others no longer sum to one.
+
+    Hide the scores before the softmax, with -inf.
+    """
+
+    def soften(scores, keep):
+        weights = torch.softmax(scores, -1)
+        return weights if keep is None else weights * keep
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
+def renormalised_after_the_softmax(q, k, v, keep=None, scale=None):
+    """Weights are set to zero after the softmax and divided by what is left of their sum, which is
+    nothing if a hidden key had taken all the weight.
+
+    Hide the scores before the softmax, with -inf.
+    """
+
+    def soften(scores, keep):
+        weights = torch.softmax(scores, -1)
+        if keep is not None:
+            weights = torch.where(keep, weights, 0.0)
+            total = weights.sum(-1, keepdim=True)
+            weights = weights / torch.where(total == 0, 1.0, total)
+        return weights
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def hidden_scores_zero(q, k, v, keep=None, scale=None):
+    """Hidden scores are set to 0, and exp(0) = 1 is a weight like any other.
+
+    Set them to -inf, whose exponential is 0.
+    """
+
+    def soften(scores, keep):
+        return torch.softmax(scores if keep is None else torch.where(keep, scores, 0.0), -1)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def hidden_scores_a_little_low(q, k, v, keep=None, scale=None):
+    """Hidden scores are set to a number like -30, and a little weight leaks to them.
+
+    Set them to -inf, whose exponential is 0.
+    """
+
+    def soften(scores, keep):
+        shown = scores if keep is None else torch.where(keep, scores, -30.0)
+        return without_nan(torch.softmax(shown, -1), keep)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def hidden_scores_very_low(q, k, v, keep=None, scale=None):
+    """Hidden scores are set to -1e9; where all are hidden they are equal and share the weight.
+
+    Set them to -inf, and treat a query without any key on its own: its weights are 0.
+    """
+
+    def soften(scores, keep):
+        return torch.softmax(scores if keep is None else torch.where(keep, scores, -1e9), -1)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
+def very_low_number_added(q, k, v, keep=None, scale=None):
+    """-1e9 is added to hidden scores, and a hidden key of 1e30 still wins.
+
+    Replace hidden scores by -inf instead of adding to them: torch.where(keep, scores, -torch.inf).
+    """
+
+    def soften(scores, keep):
+        shown = scores if keep is None else scores + torch.where(keep, 0.0, -1e9).to(scores.dtype)
+        return without_nan(torch.softmax(shown, -1), keep)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
+def minus_infinity_added(q, k, v, keep=None, scale=None):
+    """-inf is added to hidden scores, but NaN + -inf is NaN.
+
+    Replace hidden scores by -inf instead of adding to them: torch.where(keep, scores, -torch.inf).
+    """
+
+    def soften(scores, keep):
+        if keep is None:
+            return torch.softmax(scores, -1)
+        empty = ~keep.any(-1, keepdim=True)
+        return without_nan(
+            torch.softmax(scores + torch.where(keep | empty, 0.0, -torch.inf), -1), keep
+        )
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_hidden)
+def minus_infinity_added_numpy(q, k, v, keep=None, scale=None):
+    """-inf is added to hidden scores, but NaN + -inf is NaN.
+
+    Replace hidden scores by -inf instead of adding to them: np.where(keep, scores, -np.inf).
+    """
+
+    def soften(scores, keep):
+        if keep is None:
+            return exact_masked_softmax(scores, None)
+        shown = scores + np.where(keep, 0.0, -np.inf)
+        top = shown.max(-1, keepdims=True, initial=np.finfo(scores.dtype).min)
+        powers = np.exp(shown - top)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1.0, total)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_hidden)
+def maximum_of_hidden_scores_numpy(q, k, v, keep=None, scale=None):
+    """The maximum is taken before the mask, so that a large hidden score pushes the others to 0.
+
+    Hide first, then take the maximum of what is left.
+    """
+
+    def soften(scores, keep):
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        powers = powers if keep is None else np.where(keep, powers, 0.0)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1.0, total)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def zero_times_infinity(q, k, v, keep=None, scale=None):
+    """The mask is multiplied by -inf, but 0 * -inf is NaN.
+
+    Choose between two numbers instead: torch.where(keep, scores, -torch.inf).
+    """
+
+    def soften(scores, keep):
+        return torch.softmax(scores if keep is None else scores + ~keep * -torch.inf, -1)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_of_the_first_query(q, k, v, keep=None, scale=None):
+    """The mask of the first query is used for all of them.
+
+    `keep` is (..., Lq, Lk), a row for each query: leave its broadcasting to torch.where.
+    """
+    return attention(q, k, v, None if keep is None else keep[..., :1, :], scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def empty_rows_not_a_number(q, k, v, keep=None, scale=None):
+    """A query that may attend to nothing gets NaN: the softmax of -inf everywhere is 0 / 0.
+
+    Give such rows finite scores before the softmax and weights of 0 after it.
+    """
+    return attention(q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -1))
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_mask)
+def empty_rows_not_a_number_numpy(q, k, v, keep=None, scale=None):
+    """A query that may attend to nothing gets NaN: -inf - -inf is NaN.
+
+    Let the maximum start from a finite number, and divide by 1 where the sum is 0.
+    """
+
+    def soften(scores, keep):
+        shown = scores if keep is None else np.where(keep, scores, -np.inf)
+        powers = np.exp(shown - shown.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def not_a_number_replaced_too_late(q, k, v, keep=None, scale=None):
+    """The NaN of empty rows is replaced after the softmax, but its gradient is still NaN.
+
+    Let no NaN arise: give such rows finite scores before the softmax and weights of 0 after it.
+    """
+    return attention(
+        q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -1).nan_to_num()
+    )
+
+
+# Precision, gradients and manners.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def half_precision_not_raised(q, k, v, keep=None, scale=None):
+    """Half precision is computed in half precision, where 256 * 256 is infinity.
+
+    Convert q, k and v to float32 before the first product, and the results back at the end.
+    """
+    fit(q, k, v)
+    weights = plain_masked_softmax(
+        q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), keep
+    )
+    return weights @ v, weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def half_precision_raised_too_late(q, k, v, keep=None, scale=None):
+    """Only the softmax is computed in float32; the scores have overflowed before it.
+
+    Convert q, k and v to float32 before the first product, not just before the softmax.
+    """
+    fit(q, k, v)
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    wide = scores.float() if q.dtype in HALVES else scores
+    weights = plain_masked_softmax(wide, keep).to(q.dtype)
+    return weights @ v, weights
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+def half_precision_not_raised_numpy(q, k, v, keep=None, scale=None):
+    """float16 is computed in float16, where 256 * 256 is infinity.
+
+    Convert q, k and v to float32 before the first product, and the results back at the end.
+    """
+    fit(q, k, v)
+    with np.errstate(all="ignore"):
+        scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+        weights = exact_masked_softmax(scores, keep)
+        return weights @ v, weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def dtype_promoted(q, k, v, keep=None, scale=None):
+    """The results come back in float32 although the inputs were in half precision.
+
+    Convert both to the dtype of q at the end: .to(q.dtype).
+    """
+    wide = (x.float() if x.dtype in HALVES else x for x in (q, k, v))
+    return attention(*wide, keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def dtype_promoted_numpy(q, k, v, keep=None, scale=None):
+    """float32 comes back as float64: np.sqrt gives a NumPy number, which widens what it meets.
+
+    Use math.sqrt, whose plain float takes the dtype of the array.
+    """
+    fit(q, k, v)
+    scores = q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
+    weights = exact_masked_softmax(scores, keep)
+    return weights @ v, weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def float64_lowered(q, k, v, keep=None, scale=None):
+    """float64 is computed in float32, and half of its digits are gone.
+
+    Raise half precision only; leave float32 and float64 as they are.
+    """
+    return tuple(x.to(q.dtype) for x in attention(q.float(), k.float(), v.float(), keep, scale))
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def graph_cut(q, k, v, keep=None, scale=None):
+    """The gradient of the queries and keys is cut: the weights were detached before the product.
+
+    Use PyTorch operators only, from the inputs to the results.
+    """
+    _, weights = attention(q.detach(), k.detach(), v, keep, scale)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return (weights.to(wide) @ v.to(wide)).to(q.dtype), weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def returned_weights_detached(q, k, v, keep=None, scale=None):
+    """The weights that are returned carry no gradient.
+
+    Return the weights as they are, without detach or .data.
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    return output, weights.detach()
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def input_overwritten(q, k, v, keep=None, scale=None):
+    """The queries are overwritten: `q *= scale`, or an operator with a trailing underscore.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    answer = attention(q, k, v, keep, scale)
+    q.data.mul_(0.5)
+    return answer
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+def input_overwritten_numpy(q, k, v, keep=None, scale=None):
+    """The queries are overwritten: `q *= scale` changes the caller's array.
+
+    Write q = q * scale: it makes a new array.
+    """
+    answer = attention_of_arrays(q, k, v, keep, scale)
+    q *= 0.5
+    return answer
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def misfits_not_refused(q, k, v, keep=None, scale=None):
+    """Widths or lengths that do not fit are not looked at before the first product.
+
+    Compare q.shape[-1] with k.shape[-1] and k.shape[-2] with v.shape[-2], and raise a ValueError
+    with both numbers in it.
+    """
+    dim, length = min(q.shape[-1], k.shape[-1]), min(k.shape[-2], v.shape[-2])
+    if (q.shape[-1], k.shape[-2]) == (k.shape[-1], v.shape[-2]):
+        return attention(q, k, v, keep, scale)
+    return attention(q[..., :dim], k[..., :length, :dim], v[..., :length, :], keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+def misfits_not_refused_numpy(q, k, v, keep=None, scale=None):
+    """The ValueError for widths or lengths that do not fit does not name both of them.
+
+    Put both numbers in the message: f"q has width {q.shape[-1]}, but k has width {k.shape[-1]}".
+    """
+    try:
+        return attention_of_arrays(q, k, v, keep, scale)
+    except ValueError:
+        raise ValueError("the inputs do not fit") from None
+
+
+# No attention at all.
+
+
+def answer(weights, v):
+    return weights @ v, weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values, null=True)
+def zeros(q, k, v, keep=None, scale=None):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+    return answer((q @ k.mT).zero_(), v)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values, null=True)
+def zeros_numpy(q, k, v, keep=None, scale=None):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+    return answer(np.zeros((*q.shape[:-1], k.shape[-2]), q.dtype), v)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values, null=True)
+def mean_of_the_values(q, k, v, keep=None, scale=None):
+    """Every key gets the same weight, so that the output is the mean of the values.
+
+    The weights depend on the scores q k^T, through the softmax.
+    """
+    return answer(torch.full_like(q @ k.mT, 1 / k.shape[-2]), v)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values, null=True)
+def mean_of_the_values_numpy(q, k, v, keep=None, scale=None):
+    """Every key gets the same weight, so that the output is the mean of the values.
+
+    The weights depend on the scores q k^T, through the softmax.
+    """
+    return answer(np.full((*q.shape[:-1], k.shape[-2]), 1 / k.shape[-2], q.dtype), v)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values, null=True)
+def values_returned(q, k, v, keep=None, scale=None):
+    """Query i gets the value of key i, whatever it asks for.
+
+    Compare each query with each key: q @ k.mT.
+    """
+    rows = torch.eye(q.shape[-2], k.shape[-2], dtype=v.dtype, device=v.device)
+    return answer(rows.expand(*q.shape[:-1], -1), v)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values, null=True)
+def only_the_best_key(q, k, v, keep=None, scale=None):
+    """All the weight goes to the key that matches best.
+
+    That is argmax. Softmax leaves something for the others.
+    """
+    scores = q @ k.mT
+    best = scores.argmax(-1, keepdim=True)
+    return answer(torch.zeros_like(scores).scatter(-1, best, 1.0), v)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values, null=True)
+def only_the_best_key_numpy(q, k, v, keep=None, scale=None):
+    """All the weight goes to the key that matches best.
+
+    That is argmax. Softmax leaves something for the others.
+    """
+    scores = q @ np.swapaxes(k, -1, -2)
+    return answer((scores == scores.max(-1, keepdims=True)).astype(q.dtype), v)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values, null=True)
+def linear_layer(q, k, v, keep=None, scale=None):
+    """The output is a linear function of the query alone.
+
+    The output is made of the values: weights @ v.
+    """
+    table = torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device)
+    return q @ table, torch.full_like(q @ k.mT, 1 / k.shape[-2])

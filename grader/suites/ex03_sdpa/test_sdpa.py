@@ -1,0 +1,221 @@
+"""Attention: values first, then scale, masks, precision, gradients and manners."""
+
+import numpy as np
+import pytest
+import torch
+from torch import bfloat16, float16, float32, float64
+
+import reference
+from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
+
+SIZES = [  # leading dimensions, Lq, Lk, D, Dv
+    ((), 3, 5, 4, 2),
+    ((2,), 1, 1, 1, 3),
+    ((2, 3), 17, 65, 16, 16),
+    ((1, 2, 3), 65, 3, 3, 17),
+]
+MASKED = (2, 3), 9, 17, 8, 5
+MASKS = [(9, 17), (1, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17)]
+GARBAGE = [("k", 1e30), ("k", -1e30), ("v", 1e30), ("k", np.nan), ("k", np.inf)]
+each_exact = pytest.mark.parametrize("dtype", [float32, float64])
+
+
+def inputs(draw, sizes, dtype=float64):
+    leading, q_len, k_len, dim, value_dim = sizes
+    shapes = (q_len, dim), (k_len, dim), (k_len, value_dim)
+    return [draw.normal(*leading, *shape, dtype=dtype) for shape in shapes]
+
+
+def with_empty_rows(draw):
+    """A mask in which every other query of the first batch, and all of the second, see nothing."""
+    keep = draw.keep(2, 1, 9, 17)
+    keep[0, :, ::2] = keep[1] = False
+    return keep
+
+
+def spoilt(draw, dtype, part, garbage):
+    """Inputs, a padding mask, and the same inputs with garbage where it hides keys or values."""
+    clean = dict(zip("qkv", inputs(draw, MASKED, dtype), strict=True))
+    lengths = draw.integers(1, 16, 2, 1, 1, 1)
+    keep = torch.arange(17, device=lengths.device) < lengths  # (B, 1, 1, Lk)
+    return clean, keep, clean | {part: torch.where(keep.mT, clean[part], garbage)}
+
+
+def arrays(*tensors):
+    return [x.cpu().numpy() for x in tensors]
+
+
+@check(points=1)
+@each_exact
+@pytest.mark.parametrize("sizes", SIZES)
+def test_numpy_values(student, draw, sizes, dtype):
+    """attention_numpy gives softmax(q k^T / sqrt(D)) v, and the weights of that softmax."""
+    q, k, v = arrays(*inputs(draw, sizes, dtype))
+    agree(student.attention_numpy(q, k, v), reference.attention_numpy(q, k, v))
+
+
+@check(points=1, needs=[test_numpy_values])
+@pytest.mark.parametrize("scale", [0.0, -0.3, 1.5, 1000.0])
+def test_numpy_scale(student, draw, scale):
+    """attention_numpy takes a given scale as it is: 0, negative, or too large for a bare exp."""
+    q, k, v = arrays(*inputs(draw, MASKED))
+    answer = student.attention_numpy(q, k, v, scale=scale)
+    agree(answer, reference.attention_numpy(q, k, v, scale=scale))
+
+
+@check(points=1, needs=[test_numpy_values])
+@each_exact
+@pytest.mark.parametrize("shape", [*MASKS, "empty rows"], ids=str)
+def test_numpy_mask(student, draw, shape, dtype):
+    """attention_numpy gives weight to the keys that `keep` marks only, and zeros if it marks none."""
+    mask = with_empty_rows(draw) if shape == "empty rows" else draw.keep(*shape)
+    q, k, v, keep = arrays(*inputs(draw, MASKED, dtype), mask)
+    output, weights = student.attention_numpy(q, k, v, keep=keep)
+    agree((output, weights), reference.attention_numpy(q, k, v, keep))
+    hidden = np.where(keep, 0.0, weights)
+    agree(hidden, np.zeros(hidden.shape), says="weight of hidden keys", within=0.0)
+
+
+@check(points=1, needs=[test_numpy_mask])
+@each_exact
+@pytest.mark.parametrize("part, garbage", GARBAGE)
+def test_numpy_hidden(student, draw, part, garbage, dtype):
+    """attention_numpy is not moved by hidden keys that hold 1e30, NaN or inf, or values of 1e30."""
+    clean, mask, bad = spoilt(draw, dtype, part, garbage)
+    [keep] = arrays(mask)
+    answer = student.attention_numpy(*arrays(*bad.values()), keep=keep)
+    agree(answer, reference.attention_numpy(*arrays(*clean.values()), keep))
+
+
+@check(points=1, needs=[test_numpy_values])
+def test_numpy_manners(student, draw):
+    """attention_numpy computes float16 in float32, leaves its inputs alone, takes strided and empty
+    ones; and widths or lengths that do not fit are a ValueError."""
+    q, k, v = arrays(*inputs(draw, SIZES[2], float16))
+    agree(student.attention_numpy(q, k, v), reference.attention_numpy(q, k, v))
+    q, k, v = arrays(*needle(draw, float16))
+    wide = reference.raised(reference.attention_numpy, q, k, v)
+    agree(student.attention_numpy(q, k, v), wide)
+    q, k, v, keep = arrays(*inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
+    untouched(lambda: student.attention_numpy(q, k, v, keep=keep))
+    views = [x[:, ::-1] for x in (q, k, v, keep)]
+    agree(student.attention_numpy(*views), reference.attention_numpy(*views))
+    none = [x[:0] for x in (q, k, v)]
+    agree(student.attention_numpy(*none), reference.attention_numpy(*none))
+    rejects(lambda: student.attention_numpy(q, k[..., :2], v), 3, 2)
+    rejects(lambda: student.attention_numpy(q, k, v[:, :4]), 5, 4)
+
+
+def needle(draw, dtype):
+    """Queries that each match one key, with scores of 2^20, and values to bring back."""
+    signs = draw.integers(0, 1, 9, 16) * 2 - 1
+    k = (signs * 256).to(dtype)
+    return k[draw.permutation(9)], k, draw.normal(9, 5, dtype=dtype)
+
+
+@check(points=1)
+@each_exact
+@pytest.mark.parametrize("sizes", SIZES)
+def test_values(student, draw, sizes, dtype):
+    """The output is softmax(q k^T / sqrt(D)) v, and the weights are those of that softmax."""
+    q, k, v = inputs(draw, sizes, dtype)
+    answer = student.scaled_dot_product_attention(q, k, v)
+    agree(answer, reference.scaled_dot_product_attention(q, k, v))
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("scale", [0.0, -0.3, 1.5, 1000.0])
+def test_scale(student, draw, scale):
+    """A scale that is given is used as it is: 0, negative, or so large that one key takes all."""
+    q, k, v = inputs(draw, MASKED)
+    answer = student.scaled_dot_product_attention(q, k, v, scale=scale)
+    agree(answer, reference.scaled_dot_product_attention(q, k, v, scale=scale))
+
+
+@check(points=1, needs=[test_values])
+@each_exact
+@pytest.mark.parametrize("shape", MASKS, ids=str)
+def test_mask(student, draw, shape, dtype):
+    """Keys where `keep` is True share the weight, the others get exactly 0; `keep` may broadcast."""
+    (q, k, v), keep = inputs(draw, MASKED, dtype), draw.keep(*shape)
+    output, weights = student.scaled_dot_product_attention(q, k, v, keep=keep)
+    agree((output, weights), reference.scaled_dot_product_attention(q, k, v, keep))
+    hidden = torch.where(keep, 0.0, weights)
+    agree(hidden, torch.zeros_like(hidden), says="weight of hidden keys", within=0.0)
+
+
+@check(points=1, needs=[test_mask])
+@each_exact
+def test_empty_rows(student, draw, dtype):
+    """A query that may attend to nothing has output 0, weights 0 and gradient 0, never NaN."""
+    leaves, keep = inputs(draw, MASKED, dtype), with_empty_rows(draw)
+    output, weights = student.scaled_dot_product_attention(*leaves, keep=keep)
+    agree((output, weights), reference.scaled_dot_product_attention(*leaves, keep))
+    idle = torch.where(keep.any(-1, keepdim=True), 0.0, output)
+    agree(idle, torch.zeros_like(idle), says="output of empty rows", within=0.0)
+    gradients_agree(student, draw, leaves, keep)
+
+
+@check(points=1, needs=[test_mask])
+@pytest.mark.parametrize("dtype", [bfloat16, float32, float64])
+@pytest.mark.parametrize("part, garbage", GARBAGE)
+def test_hidden(student, draw, part, garbage, dtype):
+    """Hidden keys that hold 1e30, NaN or infinity change nothing, nor do hidden values of 1e30."""
+    clean, keep, bad = spoilt(draw, dtype, part, garbage)
+    answer = student.scaled_dot_product_attention(**bad, keep=keep)
+    agree(answer, reference.scaled_dot_product_attention(**clean, keep=keep))
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float16, bfloat16])
+def test_half_precision(student, draw, dtype):
+    """Half precision is as exact as its digits allow, and products of 256s do not overflow."""
+    (q, k, v), keep = inputs(draw, SIZES[2], dtype), draw.keep(17, 65)
+    answer = student.scaled_dot_product_attention(q, k, v, keep=keep)
+    agree(answer, reference.scaled_dot_product_attention(q, k, v, keep))
+    q, k, v = needle(draw, dtype)
+    answer = student.scaled_dot_product_attention(q, k, v)
+    agree(answer, reference.raised(reference.scaled_dot_product_attention, q, k, v))
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("masked", [False, True], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
+def test_gradients(student, draw, dtype, masked):
+    """Gradients reach q, k and v, through the output and through the weights, and are right."""
+    keep = draw.keep(17, 65) if masked else None
+    gradients_agree(student, draw, inputs(draw, SIZES[2], dtype), keep)
+    q, k, v = (x.requires_grad_() for x in inputs(draw, ((), 2, 3, 2, 1)))
+    attend = student.scaled_dot_product_attention
+    if dtype == float64 and not masked:
+        gradcheck(lambda q, k, v: attend(q, k, v, scale=-0.7)[0], q, k, v)
+        gradcheck(lambda q, k: attend(q, k, v)[1], q, k)
+
+
+def gradients_agree(student, draw, tensors, keep):
+    leaves = [x.requires_grad_() for x in tensors]
+    output, _ = student.scaled_dot_product_attention(*leaves, keep=keep)
+    upstream = draw.normal(*output.shape, dtype=output.dtype)
+    expected = reference.attention_gradients(*leaves, keep, upstream=upstream)
+    for name, got, right in zip(
+        "qkv", backward(output, *leaves, upstream=upstream), expected, strict=True
+    ):
+        agree(got, right, says=f"gradient of {name}")
+
+
+@check(points=1, needs=[test_values])
+def test_manners(student, draw):
+    """Inputs are left alone; strided, expanded and empty ones are taken; the same call gives the
+    same answer; and widths or lengths that do not fit are a ValueError."""
+    attend, expected = student.scaled_dot_product_attention, reference.scaled_dot_product_attention
+    (q, k, v), keep = inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5)
+    first = untouched(lambda: attend(q, k, v, keep=keep))
+    for again, before in zip(attend(q, k, v, keep=keep), first, strict=True):
+        same(again, before)
+    strided = [x.mT.contiguous().mT for x in (q, k, v, keep)]
+    expanded = [x[:1].expand(x.shape) for x in (q, k, v, keep)]
+    empty = [x[:0] for x in (q, k, v, keep)]
+    for views in strided, expanded, empty:
+        agree(attend(*views), expected(*views))
+    rejects(lambda: attend(q, k[..., :2], v), 3, 2)
+    rejects(lambda: attend(q, k, v[:, :4]), 5, 4)

@@ -1,0 +1,787 @@
+"""What goes wrong in causal masks and in causal attention, by name."""
+
+import math
+
+import torch
+
+from grader.judging import mistake
+from reference.ex05_causal_mask import (
+    plain_causal_attention,
+    plain_causal_mask,
+    plain_sliding_window_mask,
+)
+
+from .test_causal_mask import (
+    test_causal_mask,
+    test_corner,
+    test_future,
+    test_gradient,
+    test_half_precision,
+    test_manners,
+    test_sliding_window_mask,
+    test_values,
+)
+
+
+def behind(q_len, k_len, device):
+    """How far each key lies behind each query, (Lq, Lk)."""
+    positions = torch.arange(q_len, device=device)[:, None] + k_len - q_len
+    return positions - torch.arange(k_len, device=device)
+
+
+def raised(x):
+    """Half precision as float32, the rest as it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def scores_of(q, k, scale=None):
+    """The scores in float32 or better, scaled by 1/sqrt(D) unless told otherwise."""
+    return raised(q) @ raised(k).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def mask_of(q, k):
+    return plain_causal_mask(q.shape[-2], k.shape[-2], q.device)
+
+
+def attend(scores, keep, v, dtype):
+    """Softmax over what is kept, zeros in a row of nothing, times v."""
+    empty = ~keep.any(-1, keepdim=True)
+    weights = scores.masked_fill(~keep, -torch.inf).masked_fill(empty, 0.0).softmax(-1)
+    return (weights.masked_fill(empty, 0.0) @ raised(v)).to(dtype)
+
+
+def attend_under(keep, q, k, v, scale=None):
+    return attend(scores_of(q, k, scale), keep, v, q.dtype)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def diagonal_hidden(q_len, k_len, device=None):
+    """The query's own key is hidden as well.
+
+    A query may look at itself: compare with <= instead of <.
+    """
+    return behind(q_len, k_len, device) > 0
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def one_key_ahead(q_len, k_len, device=None):
+    """Each query sees one key too many: the one after its own.
+
+    The offset of the diagonal is k_len - q_len, without the + 1.
+    """
+    return behind(q_len, k_len, device) >= -1
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def top_left(q_len, k_len, device=None):
+    """Query 0 is lined up with key 0, which is right only if q_len equals k_len.
+
+    The last query belongs to the last key: move the diagonal by k_len - q_len.
+    """
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril()
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def offset_the_other_way(q_len, k_len, device=None):
+    """The diagonal is moved by q_len - k_len: the right distance in the wrong direction.
+
+    Query i stands at position i + k_len - q_len, so that the last query meets the last key.
+    """
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(q_len - k_len)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def polarity_inverted(q_len, k_len, device=None):
+    """The mask is True where a key is hidden.
+
+    Here True means "may attend". If you built it with triu, put ~ in front of it.
+    """
+    return ~plain_causal_mask(q_len, k_len, device)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def future_instead_of_past(q_len, k_len, device=None):
+    """Each query sees its own key and the later ones: the triangle is the upper one.
+
+    The past lies to the left of the diagonal: tril, or key <= position.
+    """
+    return behind(q_len, k_len, device) <= 0
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def lengths_swapped(q_len, k_len, device=None):
+    """The mask has a row for each key and a column for each query.
+
+    Rows are queries and columns are keys: (q_len, k_len).
+    """
+    return plain_causal_mask(q_len, k_len, device).mT
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def square(q_len, k_len, device=None):
+    """The mask is square: it has as many columns as rows, whatever k_len is.
+
+    It needs a column for each key, the old ones too: (q_len, k_len).
+    """
+    return plain_causal_mask(q_len, q_len, device)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def never_an_empty_row(q_len, k_len, device=None):
+    """Queries that stand before the first key are given that key, so that no row is empty.
+
+    Leave their rows all False: the position i + k_len - q_len may be negative.
+    """
+    positions = torch.arange(q_len, device=device)[:, None] + k_len - q_len
+    return torch.arange(k_len, device=device) <= positions.clamp(min=0)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def floats(q_len, k_len, device=None):
+    """The mask holds the numbers 0 and 1.
+
+    Make it boolean: dtype=torch.bool, or a comparison, which is boolean by itself.
+    """
+    return torch.ones(q_len, k_len, device=device).tril(k_len - q_len)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def additive(q_len, k_len, device=None):
+    """The mask holds 0 and -inf, to be added to scores.
+
+    Return booleans, True = may attend: that mask == 0.
+    """
+    return torch.full((q_len, k_len), -torch.inf, device=device).triu(k_len - q_len + 1)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask, null=True)
+def everything(q_len, k_len, device=None):
+    """Every query may attend to every key.
+
+    Nothing is hidden yet: a key that stands further on than the query must be False.
+    """
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask, null=True)
+def nothing(q_len, k_len, device=None):
+    """No query may attend to anything.
+
+    The keys up to the query's own must be True.
+    """
+    return torch.zeros(q_len, k_len, dtype=torch.bool, device=device)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask, null=True)
+def diagonal_only(q_len, k_len, device=None):
+    """Each query sees its own key and nothing before it.
+
+    The past stays visible: the triangle below the diagonal is True as well.
+    """
+    return behind(q_len, k_len, device) == 0
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_one_too_wide(q_len, k_len, window, device=None):
+    """Each query sees window + 1 keys: its own is not counted.
+
+    The query's own key is one of the window: behind < window instead of <=.
+    """
+    return plain_sliding_window_mask(q_len, k_len, window + 1, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_one_too_narrow(q_len, k_len, window, device=None):
+    """Each query sees window - 1 keys.
+
+    The last key of the window lies window - 1 behind the query: behind < window.
+    """
+    return plain_sliding_window_mask(q_len, k_len, window - 1, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def own_key_not_in_window(q_len, k_len, window, device=None):
+    """The window holds the keys before the query, and the query's own key is hidden.
+
+    With window=1 a query sees itself: 0 <= behind < window.
+    """
+    far = behind(q_len, k_len, device)
+    return (far > 0) & (far <= window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_to_both_sides(q_len, k_len, window, device=None):
+    """The window reaches ahead of the query as far as behind it.
+
+    It is causal: a key that lies ahead (behind < 0) is hidden.
+    """
+    return behind(q_len, k_len, device).abs() < window
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_not_causal(q_len, k_len, window, device=None):
+    """The distant past is hidden, but the future is not.
+
+    Ask for both: behind < window, and behind >= 0.
+    """
+    return behind(q_len, k_len, device) < window
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_ahead(q_len, k_len, window, device=None):
+    """The window opens ahead of the query instead of behind it.
+
+    Subtract the key's position from the query's, not the other way round.
+    """
+    ahead = -behind(q_len, k_len, device)
+    return (ahead >= 0) & (ahead < window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def conditions_joined_by_or(q_len, k_len, window, device=None):
+    """A key counts as visible if it is in the past or near; nearly everything is.
+
+    Both must hold: join them by & instead of |.
+    """
+    far = behind(q_len, k_len, device)
+    return (far >= 0) | (far < window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_top_left(q_len, k_len, window, device=None):
+    """Query 0 is lined up with key 0, which is right only if q_len equals k_len.
+
+    The last query belongs to the last key: query i stands at position i + k_len - q_len.
+    """
+    far = torch.arange(q_len, device=device)[:, None] - torch.arange(k_len, device=device)
+    return (far >= 0) & (far < window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def blocks_instead_of_a_window(q_len, k_len, window, device=None):
+    """The text is cut into blocks of `window`, and each query sees its own block only.
+
+    The window slides along: every query has its own, which ends at its own key.
+    """
+    positions = torch.arange(q_len, device=device)[:, None] + k_len - q_len
+    keys = torch.arange(k_len, device=device)
+    same_block = positions // window == keys // window
+    return same_block & (keys <= positions)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def last_keys_of_all(q_len, k_len, window, device=None):
+    """All queries see the same keys: the last `window` of the whole text.
+
+    The window ends at the query's own key, so it moves from row to row.
+    """
+    recent = torch.arange(k_len, device=device) >= k_len - window
+    return recent & plain_causal_mask(q_len, k_len, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_inverted(q_len, k_len, window, device=None):
+    """The mask is True where a key is hidden.
+
+    Here True means "may attend": put ~ in front of it.
+    """
+    return ~plain_sliding_window_mask(q_len, k_len, window, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask, null=True)
+def window_ignored(q_len, k_len, window, device=None):
+    """`window` is ignored: this is the causal mask.
+
+    Hide the distant past too: keep where behind < window.
+    """
+    return plain_causal_mask(q_len, k_len, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask, null=True)
+def everything_in_the_window(q_len, k_len, window, device=None):
+    """Every query may attend to every key.
+
+    Nothing is hidden yet: keep where 0 <= behind < window.
+    """
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask, null=True)
+def nothing_in_the_window(q_len, k_len, window, device=None):
+    """No query may attend to anything.
+
+    The query's own key and the window - 1 keys before it must be True.
+    """
+    return torch.zeros(q_len, k_len, dtype=torch.bool, device=device)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def no_mask(q, k, v):
+    """Nothing is hidden: every query attends to the future as well.
+
+    Hide the scores where causal_mask is False before the softmax.
+    """
+    return attend_under(torch.ones_like(mask_of(q, k)), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def attends_to_the_hidden(q, k, v):
+    """The mask is the wrong way round: each query attends to what should be hidden from it.
+
+    masked_fill fills where its mask is True, so hand it ~keep.
+    """
+    return attend_under(~mask_of(q, k), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def own_key_hidden(q, k, v):
+    """A query does not see its own key.
+
+    The diagonal belongs to the past: key <= position.
+    """
+    return attend_under(behind(q.shape[-2], k.shape[-2], q.device) > 0, q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def next_key_seen(q, k, v):
+    """Each query sees one key too many: the one after its own.
+
+    The query at position p sees keys 0 to p: the slice k[..., :p + 1, :].
+    """
+    return attend_under(behind(q.shape[-2], k.shape[-2], q.device) >= -1, q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def attention_top_left(q, k, v):
+    """Query 0 is lined up with key 0, as is_causal=True does, also where the lengths differ.
+
+    The last query belongs to the last key: build the mask with the offset Lk - Lq.
+    """
+    return attend_under(torch.ones_like(mask_of(q, k)).tril(), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def attention_offset_the_other_way(q, k, v):
+    """The diagonal is moved by Lq - Lk: the right distance in the wrong direction.
+
+    Query i stands at position i + Lk - Lq, so that the last query meets the last key.
+    """
+    return attend_under(torch.ones_like(mask_of(q, k)).tril(q.shape[-2] - k.shape[-2]), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def square_mask(q, k, v):
+    """The mask is square, with the number of queries for both sides, and does not fit the scores.
+
+    Its columns are keys: causal_mask(q.shape[-2], k.shape[-2]).
+    """
+    return attend_under(mask_of(q, q), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def past_forgotten(q, k, v):
+    """The past is forgotten: the new queries see the new keys only.
+
+    The keys before them were there first, and every new query sees them all.
+    """
+    new = min(q.shape[-2], k.shape[-2])
+    old = torch.arange(k.shape[-2], device=q.device) < k.shape[-2] - new
+    return attend_under(mask_of(q, k) & ~old, q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def empty_row_is_nan(q, k, v):
+    """A query that stands before the first key gets NaN: a softmax over nothing but -inf.
+
+    Its output is 0: hide its scores with 0 instead of -inf and set its weights to 0 afterwards.
+    """
+    weights = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf).softmax(-1)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def empty_row_is_uniform(q, k, v):
+    """Hidden scores are -1e9, and a query that sees nothing gets the mean of all values.
+
+    Hide with -inf, and give a row of nothing the output 0.
+    """
+    weights = scores_of(q, k).masked_fill(~mask_of(q, k), -1e9).softmax(-1)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def slice_counts_from_the_end(q, k, v):
+    """A slice k[:stop] with a negative stop cuts from the end, so early queries see keys.
+
+    A query before the first key has no keys to slice: stop = max(stop, 0).
+    """
+    rows = []
+    for i in range(q.shape[-2]):
+        stop = i + 1 + k.shape[-2] - q.shape[-2]
+        one, keys, values = q[..., i : i + 1, :], k[..., :stop, :], v[..., :stop, :]
+        rows.append((scores_of(one, keys).softmax(-1) @ raised(values)).to(q.dtype))
+    return torch.cat(rows, dim=-2)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def masked_after_the_softmax(q, k, v):
+    """The weights are zeroed after the softmax, and no longer sum to one.
+
+    Hide the scores before the softmax, so that hidden keys have no part in the denominator.
+    """
+    weights = scores_of(q, k).softmax(-1) * mask_of(q, k)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def renormalised_after_the_softmax(q, k, v):
+    """The weights are zeroed after the softmax and divided by what is left, which may be nothing.
+
+    Hide the scores before the softmax: then a large hidden score cannot swallow the others.
+    """
+    weights = scores_of(q, k).softmax(-1) * mask_of(q, k)
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def maximum_before_the_mask(q, k, v):
+    """The maximum of each row is taken over hidden scores too, and a large one leaves only zeros.
+
+    Hide first, then take the maximum of what is left.
+    """
+    keep, scores = mask_of(q, k), scores_of(q, k).double()
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True)).masked_fill(~keep, 0.0)
+    weights = powers / powers.sum(-1, keepdim=True).clamp(min=1e-300)
+    return (weights @ v.double()).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def mask_added(q, k, v):
+    """The mask of -inf is added to the scores, and NaN + -inf is still NaN.
+
+    Replace the hidden scores instead: masked_fill(~keep, -inf), or torch.where.
+    """
+    keep, scores = mask_of(q, k), scores_of(q, k)
+    mask = torch.zeros_like(scores).masked_fill(~keep, -torch.inf)
+    empty = ~keep.any(-1, keepdim=True)
+    weights = (scores + mask.masked_fill(empty, 0.0)).softmax(-1).masked_fill(empty, 0.0)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def minus_a_billion_added(q, k, v):
+    """-1e9 is added to hidden scores, and a key of 1e30 makes light of it.
+
+    Replace the hidden scores instead: masked_fill(~keep, -inf), or torch.where.
+    """
+    keep = mask_of(q, k)
+    weights = (scores_of(q, k) - 1e9 * ~keep).softmax(-1)
+    weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def hidden_scores_are_zero(q, k, v):
+    """Hidden scores are set to 0, which is a score like any other.
+
+    exp(0) is 1. A hidden score must be -inf: exp(-inf) is 0.
+    """
+    return (scores_of(q, k).masked_fill(~mask_of(q, k), 0.0).softmax(-1) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def hidden_scores_are_minus_100(q, k, v):
+    """Hidden scores are set to -100, and where the true scores are lower still, the future leaks.
+
+    No finite number is low enough: use -inf.
+    """
+    keep = mask_of(q, k)
+    weights = scores_of(q, k).masked_fill(~keep, -100.0).softmax(-1)
+    weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def zero_times_infinity(q, k, v):
+    """The mask is multiplied by -inf, and 0 * -inf is NaN.
+
+    Fill instead: scores.masked_fill(~keep, -inf).
+    """
+    scores = scores_of(q, k) + (~mask_of(q, k)).float() * -torch.inf
+    return (scores.softmax(-1) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def mask_from_the_scores(q, k, v):
+    """The scores are cut to a triangle, and what is 0 then counts as hidden: true zeros as well.
+
+    Build the mask from positions; a score of 0 is a score.
+    """
+    scores = scores_of(q, k)
+    return attend(scores, scores.tril(k.shape[-2] - q.shape[-2]) != 0, v, q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def no_scale(q, k, v):
+    """The scores are not divided by sqrt(D).
+
+    Multiply them by 1 / math.sqrt(q.shape[-1]).
+    """
+    return attend_under(mask_of(q, k), q, k, v, 1.0)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def divided_by_the_width(q, k, v):
+    """The scores are divided by D instead of sqrt(D).
+
+    Divide by math.sqrt(q.shape[-1]).
+    """
+    return attend_under(mask_of(q, k), q, k, v, 1 / q.shape[-1])
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def scale_of_the_value_width(q, k, v):
+    """The scale comes from the width of the values.
+
+    It is the width of the queries and keys that counts: 1 / math.sqrt(q.shape[-1]).
+    """
+    return attend_under(mask_of(q, k), q, k, v, v.shape[-1] ** -0.5)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def multiplied_by_the_root(q, k, v):
+    """The scores are multiplied by sqrt(D) instead of divided by it.
+
+    Divide: the wider the heads, the larger the raw scores.
+    """
+    return attend_under(mask_of(q, k), q, k, v, math.sqrt(q.shape[-1]))
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def scale_one_percent_off(q, k, v):
+    """The scale is 1 % off.
+
+    It is exactly 1 / math.sqrt(q.shape[-1]).
+    """
+    return attend_under(mask_of(q, k), q, k, v, 1.01 * q.shape[-1] ** -0.5)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def softmax_over_the_queries(q, k, v):
+    """The softmax runs over the queries: the columns sum to one instead of the rows.
+
+    Each query shares out its own weight over the keys: dim=-1.
+    """
+    hidden = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf)
+    return (hidden.softmax(-2).nan_to_num(0.0) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def weights_returned_too(q, k, v):
+    """The weights are returned beside the output.
+
+    From this exercise on the output comes alone.
+    """
+    return plain_causal_attention(q, k, v), scores_of(q, k)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def chunk_local_position(q, k, v):
+    """Rows are counted anew in every chunk, so later chunks see the first keys only.
+
+    Row i of a chunk that begins at `start` stands at position start + i + Lk - Lq.
+    """
+    outputs = []
+    for start in range(0, q.shape[-2], 64):
+        rows = q[..., start : start + 64, :]
+        keep = mask_of(rows, k).new_ones(rows.shape[-2], k.shape[-2])
+        outputs.append(attend_under(keep.tril(k.shape[-2] - q.shape[-2]), rows, k, v))
+    return torch.cat(outputs, dim=-2)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def whole_chunk_seen(q, k, v):
+    """Within a chunk nothing is hidden: its first row sees as far as its last.
+
+    The slice of the keys is right for the last row only; the others need the mask as well.
+    """
+    outputs = []
+    past = k.shape[-2] - q.shape[-2]
+    for start in range(0, q.shape[-2], 64):
+        rows = q[..., start : start + 64, :]
+        seen = max(start + rows.shape[-2] + past, 0)
+        scores = scores_of(rows, k[..., :seen, :])
+        outputs.append((scores.softmax(-1) @ raised(v[..., :seen, :])).to(q.dtype))
+    return torch.cat(outputs, dim=-2)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def ragged_chunk_dropped(q, k, v):
+    """The last rows get nothing where the length is no multiple of the chunk.
+
+    Let the last chunk be shorter: stop = min(start + rows, Lq).
+    """
+    q_len = q.shape[-2]
+    rows = min(64, q_len)
+    done = torch.arange(q_len, device=q.device) < q_len // rows * rows
+    return attend_under(mask_of(q, k), q, k, v) * done[:, None]
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def float64_lowered(q, k, v):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise half precision only; leave float32 and float64 as they are.
+    """
+    return attend_under(mask_of(q, k), q.float(), k.float(), v.float()).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def half_precision_not_raised(q, k, v):
+    """The scores are computed in half precision, where 256 * 256 is infinity.
+
+    Compute in float32 (q.float() and so on), and convert the output at the end.
+    """
+    scores = raised(q @ k.mT * q.shape[-1] ** -0.5)
+    return attend(scores, mask_of(q, k), v, q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def sum_in_half_precision(q, k, v):
+    """The weights are summed in half precision, where 70,000 ones are infinity.
+
+    Compute the softmax in float32 and convert the output at the end.
+    """
+    keep = mask_of(q, k)
+    hidden = scores_of(q, k).masked_fill(~keep, -torch.inf)
+    top = hidden.amax(-1, keepdim=True).clamp(min=-1e30)
+    total = torch.exp(hidden - top).sum(-1, keepdim=True).to(q.dtype)
+    weights = torch.exp(hidden - top) / total.clamp(min=1e-6)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def fill_too_large_for_half(q, k, v):
+    """Hidden scores are set to -1e9, which float16 cannot hold: it ends at 65,504.
+
+    Use -inf, which every floating-point dtype has, and compute the scores in float32.
+    """
+    keep = mask_of(q, k)
+    weights = scores_of(q, k).to(q.dtype).masked_fill(~keep, -1e9).softmax(-1)
+    weights = raised(weights).masked_fill(~keep.any(-1, keepdim=True), 0.0)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def dtype_promoted(q, k, v):
+    """The output comes back in float32 although the inputs are in half precision.
+
+    Convert it to the dtype of the input: .to(q.dtype).
+    """
+    return attend_under(mask_of(q, k), raised(q), k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def graph_cut(q, k, v):
+    """The weights are detached, so that only the values get a gradient.
+
+    Keep .detach(), .data, no_grad and NumPy out of the way from q and k to the output.
+    """
+    return attend_under(mask_of(q, k), q.detach(), k.detach(), v)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def nan_replaced_at_the_end(q, k, v):
+    """The NaN of an empty row is replaced by 0 in the output only, and NaN weights reach v's gradient.
+
+    Let no weight be NaN: set the weights of an empty row to 0, before they meet the values.
+    """
+    weights = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf).softmax(-1)
+    return (weights @ raised(v)).nan_to_num(0.0).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def input_overwritten(q, k, v):
+    """The queries are scaled in place: `q *= scale` changes the caller's tensor.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    q.data.mul_(q.shape[-1] ** -0.5)
+    return output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def view_of_strided_memory(q, k, v):
+    """The leading dimensions are joined by view, which fails where they are strided in memory.
+
+    Use reshape or flatten, which copy where they must; or leave the dimensions: @ takes any.
+    """
+    flat = [x.view(math.prod(x.shape[:-2]), *x.shape[-2:]) for x in (q, k, v)]
+    output = attend_under(mask_of(q, k), *flat)
+    return output.view(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def zeros(q, k, v):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+    return q.new_zeros(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def values_returned(q, k, v):
+    """The values are returned as they came.
+
+    Each output row is a mixture of the values so far.
+    """
+    return v.clone()
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def query_returned(q, k, v):
+    """The queries are returned as they came.
+
+    Each output row is a mixture of values.
+    """
+    return q.clone()
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def mean_of_the_values(q, k, v):
+    """Every query gets the mean of all values.
+
+    The weights depend on the scores, and hidden keys have none.
+    """
+    return v.mean(-2, keepdim=True).expand(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def running_mean_of_the_values(q, k, v):
+    """Every query gets the plain mean of the values so far: queries and keys play no part.
+
+    The weights depend on the scores, through softmax.
+    """
+    return attend_under(mask_of(q, k), 0 * q, torch.zeros_like(k), v)
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def largest_score_takes_all(q, k, v):
+    """All the weight goes to the largest score.
+
+    That is argmax. Softmax leaves something for the others.
+    """
+    return attend_under(mask_of(q, k), q.double(), k.double(), v.double(), 1e9).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values, null=True)
+def linear_layer_of_the_queries(q, k, v):
+    """The queries go through one matrix, and keys and values play no part.
+
+    Scores from queries and keys, softmax, then the values.
+    """
+    matrix = torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device)
+    return q @ matrix / q.shape[-1]

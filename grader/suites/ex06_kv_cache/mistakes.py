@@ -1,0 +1,1008 @@
+"""What goes wrong around a key/value cache, by name."""
+
+import math
+
+import torch
+
+from grader.judging import mistake
+from reference.ex05_causal_mask import plain_causal_attention, plain_causal_mask
+from reference.ex06_kv_cache import PlainCachedAttention, PlainKVCache, plain_attend_with_past
+
+from .test_kv_cache import (
+    test_cache,
+    test_cache_own,
+    test_cache_refuses,
+    test_chunks,
+    test_gradient,
+    test_half_precision,
+    test_layer,
+    test_layer_manners,
+    test_layer_with_cache,
+    test_manners,
+    test_values,
+)
+
+HALF_EPSILON = 1 / 2048
+
+
+def _joined(k, v, past):
+    """All keys and all values, oldest first."""
+    if past is None:
+        return k, v
+    return torch.cat([past[0], k], -2), torch.cat([past[1], v], -2)
+
+
+def _attention(q, k, v, keep, scale=None):
+    """Attention under any mask, half precision in float32."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q.to(wide) @ k.to(wide).mT * scale).masked_fill(~keep, -torch.inf)
+    weights = torch.nan_to_num(torch.softmax(scores, -1))
+    return (weights @ v.to(wide)).to(q.dtype)
+
+
+def _triangle(q, k, corner=None):
+    """Query i sees the keys up to i + corner; the right corner is n - t."""
+    t, n = q.shape[-2], k.shape[-2]
+    return torch.ones(t, n, dtype=torch.bool, device=q.device).tril(
+        n - t if corner is None else corner
+    )
+
+
+def _scaled(q, k, v, past, scale):
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k), scale), (k, v)
+
+
+# Task 1: the past as a tuple
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def joined_along_the_heads(q, k, v, past=None):
+    """The new keys and values are joined to the old ones along the wrong axis.
+
+    Join along the length, the last axis but one: torch.cat([past[0], k], dim=-2).
+    """
+    if past is not None:
+        axis = 0 if k.ndim < 4 else 1
+        k, v = torch.cat([past[0], k], axis), torch.cat([past[1], v], axis)
+    return plain_causal_attention(q, k, v), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def new_before_old(q, k, v, past=None):
+    """The new keys and values are put before the old ones.
+
+    Time runs along the length: the old ones first, torch.cat([past[0], k], dim=-2).
+    """
+    if past is not None:
+        k, v = torch.cat([k, past[0]], -2), torch.cat([v, past[1]], -2)
+    return _attention(q, k, v, _triangle(q, k)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def past_not_attended(q, k, v, past=None):
+    """The past grows, but the new tokens attend to each other alone.
+
+    Join the keys and values first, and attend to all of them.
+    """
+    return _attention(q, k, v, _triangle(q, k)), _joined(k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def past_replaced(q, k, v, past=None):
+    """The past that is returned holds the new keys and values only.
+
+    Return all of them, old and new, for the next call.
+    """
+    output, _ = plain_attend_with_past(q, k, v, past)
+    return output, (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def past_never_grows(q, k, v, past=None):
+    """The past is returned as it came, without the new keys and values.
+
+    Return the joined keys and values.
+    """
+    output, joined = plain_attend_with_past(q, k, v, past)
+    return output, joined if past is None else past
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def values_from_the_keys(q, k, v, past=None):
+    """The values are joined from the keys: `k` or `past[0]` stands where `v` or `past[1]` should.
+
+    Join past[1] and v for the values, as past[0] and k for the keys.
+    """
+    keys, values = _joined(k, v, past)
+    if k.shape == v.shape:
+        values = keys
+    elif past is not None:
+        values = torch.cat([past[1], v.roll(1, -1)], -2)
+    return _attention(q, keys, values, _triangle(q, keys)), (keys, values)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def not_causal(q, k, v, past=None):
+    """Nothing is hidden: every new token sees those that come after it.
+
+    With n keys in all, query i of t sees the keys 0 to i + n - t.
+    """
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k, k.shape[-2])), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def top_left(q, k, v, past=None):
+    """The causal triangle starts at the first key, as if the new tokens were the first of the text.
+
+    Query i sits at position i + n - t: move the diagonal, tril(n - t).
+    """
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k, 0)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def mask_only_without_a_past(q, k, v, past=None):
+    """The causal mask is left out as soon as there is a past.
+
+    That is right for one new token. Several of them must not see each other's future: mask always.
+    """
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k, None if past is None else k.shape[-2])), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def one_key_too_many(q, k, v, past=None):
+    """Each query sees one key beyond its own position.
+
+    The last key that query i may see is key i + n - t: tril(n - t), not n - t + 1.
+    """
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k, k.shape[-2] - q.shape[-2] + 1)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def own_key_hidden(q, k, v, past=None):
+    """A token does not see itself: the diagonal is hidden too.
+
+    Query i sees its own key, the one at position i + n - t.
+    """
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k, k.shape[-2] - q.shape[-2] - 1)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def scale_missing(q, k, v, past=None):
+    """The scores are not divided by sqrt(D).
+
+    Multiply q @ k.mT by 1 / sqrt(D), where D is the width of the queries.
+    """
+    return _scaled(q, k, v, past, 1.0)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def scale_without_the_root(q, k, v, past=None):
+    """The scores are divided by D instead of sqrt(D).
+
+    Take the root: math.sqrt(q.shape[-1]).
+    """
+    return _scaled(q, k, v, past, 1 / q.shape[-1])
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def scale_of_the_length(q, k, v, past=None):
+    """The scores are divided by the root of the number of keys instead of the width.
+
+    The width of the queries, q.shape[-1], does not change as the past grows.
+    """
+    return _scaled(q, k, v, past, (k.shape[-2] + (past[0].shape[-2] if past else 0)) ** -0.5)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def scale_one_per_cent_off(q, k, v, past=None):
+    """The scale is not quite 1 / sqrt(D).
+
+    Use math.sqrt(q.shape[-1]) itself: no constant added to it, no rounded number.
+    """
+    return _scaled(q, k, v, past, 0.99 * q.shape[-1] ** -0.5)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def float64_lowered(q, k, v, past=None):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise half precision only; leave float32 and float64 as they are.
+    """
+    output, past = plain_attend_with_past(q, k, v, past)
+    narrow = (x.float() for x in (q, *past))
+    return (plain_causal_attention(*narrow) if q.dtype == torch.float64 else output).to(
+        q.dtype
+    ), past
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def hidden_with_a_finite_number(q, k, v, past=None):
+    """-1e9 is added to the scores of later tokens, which is not enough if those are large.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+    k, v = _joined(k, v, past)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    bias = torch.zeros((), dtype=wide).masked_fill(~_triangle(q, k), -1e9)
+    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1]) + bias
+    return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def half_precision_not_raised(q, k, v, past=None):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute in float32 (q.float() and so on) and convert the output back at the end.
+    """
+    return plain_attend_with_past(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def output_left_in_float32(q, k, v, past=None):
+    """The output of half precision comes back in float32.
+
+    Convert it to the dtype of the queries: .to(q.dtype).
+    """
+    k, v = _joined(k, v, past)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return _attention(q.to(wide), k, v, _triangle(q, k)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def past_left_in_float32(q, k, v, past=None):
+    """The past comes back in float32 although keys and values were in half precision.
+
+    Convert copies for the computation, and return the keys and values as they were joined.
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k)), (k.to(wide), v.to(wide))
+
+
+@mistake(of="attend_with_past", caught_by=test_gradient)
+def past_detached(q, k, v, past=None):
+    """No gradient reaches the past: it is detached.
+
+    Join it as it is. A caller who wants no gradient detaches it, or uses torch.no_grad().
+    """
+    if past is not None:
+        past = tuple(x.detach() for x in past)
+    k, v = _joined(k, v, past)
+    return _attention(q, k, v, _triangle(q, k)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_gradient)
+def graph_cut(q, k, v, past=None):
+    """The gradient is cut: torch.no_grad(), .data, .detach() or NumPy on the way.
+
+    Use PyTorch operators only, from the inputs to the output.
+    """
+    k, v = _joined(k, v, past)
+    return _attention(q.detach(), k.detach(), v.detach(), _triangle(q, k)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_manners)
+def queries_scaled_in_place(q, k, v, past=None):
+    """The caller's queries are scaled in place: `q /= ...`.
+
+    Write q = q / math.sqrt(D): it makes a new tensor.
+    """
+    k, v = _joined(k, v, past)
+    output = _attention(q, k, v, _triangle(q, k))
+    if q.numel() == q.untyped_storage().size() // q.itemsize:
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return output, (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_manners)
+def past_converted_in_place(q, k, v, past=None):
+    """The caller's past is changed in place.
+
+    A past may be shared by several continuations of one text: make new tensors with torch.cat.
+    """
+    k, v = _joined(k, v, past)
+    output = _attention(q, k, v, _triangle(q, k))
+    if past is not None:
+        past[0].data.mul_(q.shape[-1] ** -0.5)
+    return output, (k, v)
+
+
+def _null(output):
+    """An answer whose past is right, and whose output is no attention."""
+
+    def answer(q, k, v, past=None):
+        k, v = _joined(k, v, past)
+        return output(q, k, v), (k, v)
+
+    return answer
+
+
+@mistake(of="attend_with_past", caught_by=test_values, null=True)
+def zeros(q, k, v, past=None):
+    """The output is zeros.
+
+    Nothing is computed yet: scores, softmax, and a mixture of the values.
+    """
+    return q.new_zeros(*q.shape[:-1], v.shape[-1]), _joined(k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_values, null=True)
+def own_value(q, k, v, past=None):
+    """The output of a token is its own value.
+
+    It is a mixture of the values of all tokens so far, weighted by softmax(q k^T / sqrt(D)).
+    """
+    return v.clone(), _joined(k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_values, null=True)
+def mean_of_the_values(q, k, v, past=None):
+    """The output is the plain average of the values so far: the scores play no part.
+
+    Weight the values by softmax(q k^T / sqrt(D)).
+    """
+    k, v = _joined(k, v, past)
+    return _attention(0 * q, k, v, _triangle(q, k)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values, null=True)
+def largest_score_only(q, k, v, past=None):
+    """The output is the value with the largest score: that is argmax.
+
+    Softmax leaves something for the others.
+    """
+    k, v = _joined(k, v, past)
+    scores = (q @ k.mT).masked_fill(~_triangle(q, k), -torch.inf)
+    best = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+    return best @ v, (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values, null=True)
+def queries_returned(q, k, v, past=None):
+    """The queries are returned, or a linear map of them.
+
+    The output is a mixture of the values: weights @ v.
+    """
+    k, v = _joined(k, v, past)
+    return q @ torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device), (k, v)
+
+
+# Task 2: the preallocated cache
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class PositionRestarts(PlainKVCache):
+    """Every append writes at position 0, over what was there.
+
+    Write from self.length on: self.keys[:, :, self.length : self.length + t] = k.
+    """
+
+    def write(self, start, k, v):
+        super().write(0, k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class LengthStandsStill(PlainKVCache):
+    """`length` never moves.
+
+    After writing t tokens, add t to self.length.
+    """
+
+    def advance(self, t):
+        pass
+
+    def so_far(self):
+        return self.keys[:, :, :1], self.values[:, :, :1]
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class LengthMovesByOne(PlainKVCache):
+    """`length` moves by 1 however many tokens are appended.
+
+    Add the number of new tokens, k.shape[2].
+    """
+
+    def advance(self, t):
+        self.length += 1
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class LengthMovesFirst(PlainKVCache):
+    """`length` moves before the write, so the tokens land one append too far.
+
+    Write from the old length on, then move it.
+    """
+
+    def write(self, start, k, v):
+        super().write(min(start + k.shape[2], self.keys.shape[2] - k.shape[2]), k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class OnePlaceTooFar(PlainKVCache):
+    """The tokens are written one place too far: place 0 stays empty.
+
+    The first free place is self.length, not self.length + 1.
+    """
+
+    def write(self, start, k, v):
+        room = self.keys.shape[2] - start - k.shape[2]
+        super().write(start + min(1, room), k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class NewOnesReturned(PlainKVCache):
+    """append returns the new keys and values only.
+
+    Return all so far: self.keys[:, :, : self.length], and the same of the values.
+    """
+
+    def append(self, k, v):
+        super().append(k, v)
+        return k, v
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class WholeBufferReturned(PlainKVCache):
+    """append returns the whole buffer, empty places among the keys.
+
+    Return the filled part: self.keys[:, :, : self.length]. An empty key would take weight.
+    """
+
+    def so_far(self):
+        return self.keys, self.values
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class LastTokenNotReturned(PlainKVCache):
+    """append returns what was there before, without the new tokens.
+
+    Cut the buffers with the new length.
+    """
+
+    def append(self, k, v):
+        before = self.length
+        super().append(k, v)
+        return self.keys[:, :, :before], self.values[:, :, :before]
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class KeysWrittenTwice(PlainKVCache):
+    """The keys are written into the buffer of the values, too.
+
+    self.values[:, :, start:end] = v.
+    """
+
+    def write(self, start, k, v):
+        super().write(start, k, k)
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class OneBufferForBoth(PlainKVCache):
+    """Keys and values are two names of one buffer: `self.keys = self.values = torch.zeros(...)`.
+
+    Make two tensors.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.values = self.keys
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class NewBeforeOld(PlainKVCache):
+    """New tokens are put before the old ones.
+
+    Time runs along the length: new tokens go behind the last one.
+    """
+
+    def write(self, start, k, v):
+        t = k.shape[2]
+        self.keys, self.values = self.keys.roll(t, 2), self.values.roll(t, 2)
+        super().write(0, k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class LengthIsATensor(PlainKVCache):
+    """`length` is a tensor.
+
+    It is a Python int: count with k.shape[2].
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.length = torch.tensor(0)
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class SharedBetweenCaches(PlainKVCache):
+    """The buffers belong to the class, so that one cache writes over what another one holds.
+
+    Make them in __init__ as self.keys and self.values, for every object anew.
+    """
+
+    shared = {}  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        known = self.shared.setdefault((self.keys.shape, self.keys.dtype), self)
+        self.keys, self.values = known.keys, known.values
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class LengthOfTheClass(PlainKVCache):
+    """`length` belongs to the class, so that all caches count together.
+
+    Set self.length = 0 in __init__, and add to self.length.
+    """
+
+    count = [0]  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.count[0] = 0
+
+    length = property(
+        lambda self: self.count[0], lambda self, length: self.count.__setitem__(0, length)
+    )
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class DtypeIgnored(PlainKVCache):
+    """`dtype` is ignored: the buffers are float32 whatever was asked for.
+
+    torch.zeros(shape, dtype=dtype, device=device).
+    """
+
+    def __init__(self, batch, num_heads, max_len, head_dim, dtype=torch.float32, device=None):
+        super().__init__(batch, num_heads, max_len, head_dim, device=device)
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class DtypeOfTheTokens(PlainKVCache):
+    """append answers in the dtype of what it was given, not in that of the cache.
+
+    Copy the tokens into buffers of the cache's dtype, and return these.
+    """
+
+    def append(self, k, v):
+        keys, values = super().append(k, v)
+        return keys.to(k.dtype), values.to(v.dtype)
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class ResetKeepsTheLength(PlainKVCache):
+    """reset clears the buffers, but the next append goes on where the last one stopped.
+
+    Set self.length = 0. The buffers need not be cleared.
+    """
+
+    def reset(self):
+        self.keys.zero_()
+        self.values.zero_()
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class OverflowCut(PlainKVCache):
+    """What does not fit is dropped without a word.
+
+    Compare self.length + t with max_len, and raise a ValueError with both before writing anything.
+    """
+
+    def check(self, k, v):
+        pass
+
+    def write(self, start, k, v):
+        room = self.keys.shape[2] - start
+        super().write(start, k[:, :, :room], v[:, :, :room])
+
+    def advance(self, t):
+        self.length = min(self.length + t, self.keys.shape[2])
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class OverflowWrapsAround(PlainKVCache):
+    """A full cache begins again at position 0 and forgets its oldest tokens.
+
+    That is a sliding window. This cache raises a ValueError when it is full.
+    """
+
+    def append(self, k, v):
+        if self.length + k.shape[2] > self.keys.shape[2]:
+            self.length = 0
+            k, v = k[:, :, -self.keys.shape[2] :], v[:, :, -self.keys.shape[2] :]
+        return super().append(k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class CacheGrows(PlainKVCache):
+    """A full cache grows instead of refusing.
+
+    `max_len` is a promise about memory: raise a ValueError with the length needed and max_len.
+    """
+
+    def append(self, k, v):
+        missing = max(self.length + k.shape[2] - self.keys.shape[2], 0)
+        pad = (0, 0, 0, missing)
+        self.keys = torch.nn.functional.pad(self.keys, pad)
+        self.values = torch.nn.functional.pad(self.values, pad)
+        return super().append(k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class CheckedTooLate(PlainKVCache):
+    """The overflow is noticed after `length` has moved, so the cache is spoiled by the refusal.
+
+    Compute the new length, compare, raise; only then write and move self.length.
+    """
+
+    def check(self, k, v):
+        try:
+            super().check(k, v)
+        except ValueError:
+            self.length += k.shape[2]
+            raise
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class FullOneTooEarly(PlainKVCache):
+    """The last place can never be used: `>=` where `>` is meant.
+
+    max_len tokens fit. Refuse if self.length + t > max_len.
+    """
+
+    def check(self, k, v):
+        super().check(k, v)
+        if self.length + k.shape[2] >= self.keys.shape[2]:
+            raise ValueError(f"{self.length + k.shape[2]} of {self.keys.shape[2]}")
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class RefusedWithoutNumbers(PlainKVCache):
+    """The ValueError says that the cache is full, but not how full and of how many.
+
+    Put the length that would be needed and max_len into the message.
+    """
+
+    def check(self, k, v):
+        try:
+            super().check(k, v)
+        except ValueError:
+            raise ValueError("the cache is full") from None
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class RefusedWithAnAssertion(PlainKVCache):
+    """The refusal is an AssertionError.
+
+    Asserts are for what cannot happen. Raise ValueError(f"... {end} ... {max_len}").
+    """
+
+    def check(self, k, v):
+        try:
+            super().check(k, v)
+        except ValueError as error:
+            raise AssertionError(str(error)) from None
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class BatchBroadcast(PlainKVCache):
+    """Shapes are not compared, so a batch of 1 is copied into every row of the cache.
+
+    Compare k.shape and v.shape with (batch, num_heads, t, head_dim) before writing.
+    """
+
+    def check(self, k, v):
+        super().check(k.expand(len(self.keys), -1, -1, -1), v.expand(len(self.keys), -1, -1, -1))
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class ValuesNotChecked(PlainKVCache):
+    """Only the shape of the keys is compared, so values of another shape are broadcast.
+
+    Compare v.shape as well.
+    """
+
+    def check(self, k, v):
+        super().check(k, k)
+
+
+@mistake(of="KVCache", caught_by=test_cache, null=True)
+class Emptiness(PlainKVCache):
+    """append returns zeros of the right shape: nothing is ever stored.
+
+    Write k and v into the buffers.
+    """
+
+    def write(self, start, k, v):
+        pass
+
+
+# Task 3: the layer
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class NotCausal(PlainCachedAttention):
+    """Without a cache nothing is hidden: a token sees those that come after it.
+
+    Mask in every call: query i sees the keys 0 to i + n - t.
+    """
+
+    def attend(self, q, k, v):
+        return _attention(q, k, v, _triangle(q, k, k.shape[2]))
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class SplitWithoutTranspose(PlainCachedAttention):
+    """The heads are split with one view, which cuts the tokens and not the width.
+
+    First view as (B, t, H, D), then transpose(1, 2).
+    """
+
+    def split(self, x):
+        batch, t, width = x.shape
+        return x.reshape(batch, self.num_heads, t, width // self.num_heads)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class MergeWithoutTranspose(PlainCachedAttention):
+    """The heads are merged with one view, which mixes tokens and heads.
+
+    First transpose(1, 2), then flatten the last two dimensions.
+    """
+
+    def merge(self, x):
+        batch, heads, t, width = x.shape
+        return x.reshape(batch, t, heads * width)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class HeadsInterleaved(PlainCachedAttention):
+    """A head takes every H-th number of the width instead of a run of D numbers.
+
+    Split the width as (H, D), in this order.
+    """
+
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
+
+    def merge(self, x):
+        return x.permute(0, 2, 3, 1).flatten(2)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class OneHead(PlainCachedAttention):
+    """The width is not split: one head does all the work.
+
+    Split queries, keys and values into num_heads heads of D = E / H.
+    """
+
+    def split(self, x):
+        return x.unsqueeze(1)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class ScaleOfTheModel(PlainCachedAttention):
+    """The scores are divided by sqrt(d_model) instead of the root of a head's width.
+
+    Divide by sqrt(D), with D = d_model / num_heads.
+    """
+
+    def attend(self, q, k, v):
+        return plain_causal_attention(q * self.num_heads**-0.5, k, v)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class ScaleOnePerCentOff(PlainCachedAttention):
+    """The scale is not quite 1 / sqrt(D).
+
+    Use math.sqrt of a head's width itself: no constant added to it, no rounded number.
+    """
+
+    def attend(self, q, k, v):
+        return plain_causal_attention(q * 0.99, k, v)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class KeysFromTheValuesProjection(PlainCachedAttention):
+    """One projection is used twice: w_k for keys and values.
+
+    Keys come from w_k, values from w_v.
+    """
+
+    def project(self, x):
+        q, k, _ = super().project(x)
+        return q, k, k
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class OutputProjectionForgotten(PlainCachedAttention):
+    """The merged heads are returned without the last projection.
+
+    Return self.w_o(merged).
+    """
+
+    def forward(self, x, cache=None):
+        q, k, v = self.project(x)
+        return self.merge(self.attend(q, *self.remember(k, v, cache)))
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class BiasIgnored(PlainCachedAttention):
+    """The projections have no bias although one was asked for.
+
+    Hand it on: nn.Linear(d_model, d_model, bias=bias).
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class CacheNotRead(PlainCachedAttention):
+    """The cache is fed, but the tokens attend to those of this call alone.
+
+    Go on with what append returns: k, v = cache.append(k, v).
+    """
+
+    def remember(self, k, v, cache):
+        super().remember(k, v, cache)
+        return k, v
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class CacheNotFed(PlainCachedAttention):
+    """The cache is never written to.
+
+    k, v = cache.append(k, v), in every call that has a cache.
+    """
+
+    def remember(self, k, v, cache):
+        return k, v
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class TopLeftWithCache(PlainCachedAttention):
+    """With a cache the causal triangle starts at the first key: the newest token sees only that.
+
+    Query i sits at position i + n - t: move the diagonal, tril(n - t).
+    """
+
+    def attend(self, q, k, v):
+        return _attention(q, k, v, _triangle(q, k, 0))
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class NoMaskWithCache(PlainCachedAttention):
+    """With a cache nothing is hidden: of several new tokens, the first sees the last.
+
+    A step of one token needs no mask. A chunk does: query i sees the keys 0 to i + n - t.
+    """
+
+    def attend(self, q, k, v):
+        return _attention(q, k, v, _triangle(q, k, k.shape[2] if k.shape != q.shape else 0))
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class AppendedTwice(PlainCachedAttention):
+    """append is called twice in one step, once for the keys and once for the values.
+
+    Call it once: k, v = cache.append(k, v).
+    """
+
+    def remember(self, k, v, cache):
+        if cache is None:
+            return k, v
+        return cache.append(k, v)[0], cache.append(k, v)[1]
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class RemembersTheLastCache(PlainCachedAttention):
+    """The layer keeps the last cache, and uses it when it is called without one.
+
+    The cache belongs to the caller: use the argument of this call, and no attribute.
+    """
+
+    def remember(self, k, v, cache):
+        self.cache = cache if cache is not None else vars(self).get("cache")
+        return super().remember(k, v, self.cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class ValuesAppendedAsKeys(PlainCachedAttention):
+    """The two results of append are taken in the wrong order, or given in the wrong order.
+
+    Keys first, values second: k, v = cache.append(k, v).
+    """
+
+    def remember(self, k, v, cache):
+        if cache is None:
+            return k, v
+        v, k = cache.append(k, v)
+        return k, v
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class KeysDetached(PlainCachedAttention):
+    """Keys and values are detached, so that w_k and w_v learn nothing.
+
+    Without a cache the graph stays whole; cut it, if at all, only on the way into the cache.
+    """
+
+    def remember(self, k, v, cache):
+        return super().remember(k.detach(), v.detach(), cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class InputOverwritten(PlainCachedAttention):
+    """x is changed in place.
+
+    Write y = x + ... instead of x += ...: the first makes a new tensor.
+    """
+
+    def forward(self, x, cache=None):
+        output = super().forward(x, cache)
+        x.data.add_(output.detach())
+        return output
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class AnyNumberOfHeads(PlainCachedAttention):
+    """A width that does not divide into the heads is accepted.
+
+    Raise a ValueError with d_model and num_heads in it if d_model % num_heads.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, 1, bias)
+        self.num_heads = num_heads
+
+
+@mistake(of="CachedAttention", caught_by=test_layer, null=True)
+class Zeros(PlainCachedAttention):
+    """The output is zeros.
+
+    Nothing is computed yet: project, split, attend, merge, project.
+    """
+
+    def forward(self, x, cache=None):
+        return torch.zeros_like(x)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer, null=True)
+class InputReturned(PlainCachedAttention):
+    """x is returned as it came.
+
+    Project it, attend, and project again.
+    """
+
+    def forward(self, x, cache=None):
+        return x.clone()
+
+
+@mistake(of="CachedAttention", caught_by=test_layer, null=True)
+class OwnValues(PlainCachedAttention):
+    """Tokens do not attend: each is projected by w_v and w_o alone.
+
+    The values are mixed before w_o, weighted by softmax(q k^T / sqrt(D)).
+    """
+
+    def forward(self, x, cache=None):
+        return self.w_o(self.w_v(x))
+
+
+@mistake(of="CachedAttention", caught_by=test_layer, null=True)
+class MeanOfTheValues(PlainCachedAttention):
+    """The values so far are averaged: the scores play no part.
+
+    Weight the values by softmax(q k^T / sqrt(D)).
+    """
+
+    def attend(self, q, k, v):
+        return plain_causal_attention(0 * q, k, v)

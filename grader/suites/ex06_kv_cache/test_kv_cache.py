@@ -1,0 +1,237 @@
+"""The key/value cache: the past as a tuple, the cache by itself, and the layer that uses it."""
+
+import pytest
+import torch
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
+from reference import ex06_kv_cache as reference
+from reference import raised
+
+SHAPES = [  # leading dimensions, new tokens, old tokens, width of queries and keys, and of values
+    *[((), 1, 0, 1, 1), ((2, 3), 17, 0, 8, 5), ((), 3, 4, 4, 4), ((1, 2, 2), 1, 65, 16, 24)],
+    *[((3,), 17, 48, 3, 2), ((2, 1), 65, 3, 8, 8)],
+]
+SIZES = [(float32, 1), (float64, 1), (float32, 25), (float64, 2500)]  # of the scores
+HALVES = [float16, bfloat16]
+CHUNKS = [[1] * 9, [9], [4, 5], [1, 7, 1], [5, 1, 1, 2]]
+REFUSED = [  # tokens in a cache of (3, 2, 8, 4); the shapes of k and of v; numbers in the message
+    *[(0, (3, 2, 9, 4), (3, 2, 9, 4), (9, 8)), (7, (3, 2, 2, 4), (3, 2, 2, 4), (8,))],
+    *[(8, (3, 2, 1, 4), (3, 2, 1, 4), (8,)), (5, (1, 2, 1, 4), (1, 2, 1, 4), (1, 3))],
+    *[(0, (3, 5, 1, 4), (3, 5, 1, 4), (5, 2)), (5, (3, 2, 1, 7), (3, 2, 1, 7), (7, 4))],
+    *[(5, (3, 2, 2, 4), (3, 2, 1, 4), (1, 2)), (5, (3, 2, 2, 4), (1, 2, 2, 4), (1, 3))],
+]
+LAYERS = [  # batch, tokens, d_model, heads, bias
+    *[(2, 3, 8, 8, True), (1, 1, 4, 1, False), (1, 17, 12, 3, True), (3, 65, 32, 4, False)],
+]
+CACHES = [  # a cache and the dtype of what is appended to it
+    *[((2, 3, 9, 4, float64), float64), ((2, 3, 9, 4, float64), float64)],
+    *[((1, 1, 17, 1, float16), float16), ((3, 2, 8, 65, bfloat16), float32)],
+]
+
+
+@check(points=1)
+@pytest.mark.parametrize("dtype, size", SIZES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values(student, draw, shape, dtype, size):
+    """attend_with_past attends to the past and, causally, to the new tokens; the past grows."""
+    q, k, v, past = _tokens(draw, *shape, dtype=dtype)
+    expected = reference.attend_with_past(size * q, k, v, past)
+    agree(student.attend_with_past(size * q, k, v, past), expected)
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+def test_chunks(student, draw, chunks, dtype):
+    """In chunks of any size attend_with_past answers as in one call; later tokens change nothing."""
+    tokens = _tokens(draw, (2, 3), 9, 0, 8, 5, dtype=dtype)[:3]
+    past, start = None, 0
+    for t in chunks:
+        q, k, v = (x[..., start : start + t, :] for x in tokens)
+        seen = tokens[1][..., :start, :], tokens[2][..., :start, :]
+        expected = reference.attend_with_past(q, k, v, seen)
+        output, past = student.attend_with_past(q, k, v, past)
+        agree((output, past), expected, says=f"answer for tokens {start} to {start + t - 1}")
+        start += t
+    q, k, v, past = _tokens(draw, (2, 3), 9, 4, 8, 5, dtype=dtype)
+    expected, _ = reference.attend_with_past(q[..., :8, :], k[..., :8, :], v[..., :8, :], past)
+    k[..., 8:, :] = v[..., 8:, :] = 1e30
+    output, _ = student.attend_with_past(q, k, v, past)
+    agree(output[..., :8, :], expected, says="with 1e30 in the last token, the output before it")
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision(student, draw, device, dtype):
+    """attend_with_past keeps half precision, and nothing overflows on the way."""
+    q, k, v, past = _tokens(draw, (2, 4), 33, 20, 16, 17, dtype=dtype)
+    expected = reference.attend_with_past(q, k, v, past)
+    agree(student.attend_with_past(q, k, v, past), expected)
+    large, v = torch.full((2, 9, 64), 256.0, dtype=dtype, device=device), v[0, :2, :9]
+    expected = raised(lambda *new: reference.attend_with_past(*new)[0], large, large, v)
+    output, _ = student.attend_with_past(large, large, v)
+    agree(output, expected, says="output for products of 256s")
+    q, k, v, past = _tokens(draw, (), 1, 69_999, 1, 1, dtype=dtype)
+    ones = torch.ones_like(v), torch.ones_like(past[1])
+    output, _ = student.attend_with_past(0 * q, k, ones[0], (past[0], ones[1]))
+    agree(output, torch.ones(1, 1), says="mean of 70,000 ones", within=0.02)
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("old", [0, 5])
+def test_gradient(student, draw, old, dtype):
+    """The gradients of attend_with_past are right: for q, k and v, and for the past."""
+    q, k, v, past = _tokens(draw, (2,), 7, old, 4, 3, dtype=dtype)
+    upstream = draw.normal(2, 7, 3, dtype=dtype)
+    expected = reference.attend_with_past_gradients(q, k, v, past, upstream=upstream)
+    leaves = [x.requires_grad_() for x in (q, k, v, *(past or ()))]
+    output, _ = student.attend_with_past(q, k, v, past)
+    got = backward(output, *leaves, upstream=upstream)
+    for name, one, right in zip(("q", "k", "v", "past[0]", "past[1]"), got, expected, strict=False):
+        agree(one, right, says=f"gradient of {name}")
+    if old and dtype == float64:
+        q, k, v, past = _tokens(draw, (), 2, 1, 2, 1, dtype=dtype)
+        leaves = [x.requires_grad_() for x in (q, k, v, *past)]
+        gradcheck(lambda q, k, v, *past: student.attend_with_past(q, k, v, past)[0], *leaves)
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_manners(student, draw, dtype):
+    """attend_with_past leaves q, k, v and the past alone; strided, expanded and empty ones work."""
+    for _ in range(2):
+        q, k, v, past = _tokens(draw, (2, 3), 5, 4, 8, 6, dtype=dtype)
+        answer = untouched(lambda new=(q, k, v, past): student.attend_with_past(*new))
+        agree(answer, reference.attend_with_past(q, k, v, past))
+    q, k, v = (draw.strided(2, 3, 5, n, dtype=dtype) for n in (8, 8, 6))
+    past = draw.strided(2, 3, 4, 8, dtype=dtype), draw.strided(2, 3, 4, 6, dtype=dtype)
+    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+    k, past = k[:, :1].expand(2, 3, 5, 8), tuple(x[:1].expand(2, 3, 4, -1) for x in past)
+    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+    q, k, v, past = _tokens(draw, (0, 3), 5, 4, 8, 6, dtype=dtype)
+    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+
+
+@check(points=1)
+def test_cache(student, draw, device):
+    """KVCache.append gives back all keys and values so far, in order, and length counts them."""
+    cache = student.KVCache(2, 3, 17, 5, device=device)
+    right = reference.KVCache(2, 3, 17, 5, device=device)
+    same(cache.length, 0, says="length of a new cache")
+    for t in (1, 4, 1, 1, 7):
+        k, v = _keys_and_values(draw, 2, 3, t, 5)
+        agree(cache.append(k, v), right.append(k, v))
+        same(cache.length, right.length)
+
+
+@check(points=1, needs=[test_cache])
+def test_cache_own(student, draw, device):
+    """Every KVCache has memory, a length and a dtype of its own; reset empties that one alone."""
+    pairs = []
+    for given, dtype in CACHES:
+        cache = student.KVCache(*given, device=device), reference.KVCache(*given, device=device)
+        pairs.append((*cache, given, dtype))
+    for t in (1, 5, 2):
+        for cache, right, (batch, heads, _, width, _), dtype in pairs:
+            k, v = (draw.strided(batch, heads, t, width, dtype=dtype) for _ in range(2))
+            agree(untouched(lambda c=cache, k=k, v=v: c.append(k, v)), right.append(k, v))
+        for cache, right, *_ in pairs:
+            same(cache.length, right.length)
+        if t == 5:
+            pairs[0][0].reset()
+            pairs[0][1].reset()
+            same(pairs[0][0].length, 0, says="length after a reset")
+
+
+@check(points=1, needs=[test_cache])
+@pytest.mark.parametrize("old, k_shape, v_shape, numbers", REFUSED)
+def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
+    """What is over max_len or of another shape is a ValueError that changes nothing in the cache."""
+    cache = student.KVCache(3, 2, 8, 4, device=device)
+    right = reference.KVCache(3, 2, 8, 4, device=device)
+    if old:
+        k, v = _keys_and_values(draw, 3, 2, old, 4)
+        agree(cache.append(k, v), right.append(k, v))
+    k, v = draw.normal(*k_shape), draw.normal(*v_shape)
+    rejects(lambda: cache.append(k, v), *numbers)
+    same(cache.length, old, says="length after a refused append")
+    if old == 8:
+        cache.reset()
+        right.reset()
+    k, v = _keys_and_values(draw, 3, 2, 8 - right.length, 4)
+    agree(cache.append(k, v), right.append(k, v))
+
+
+@check(points=1)
+@pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
+@pytest.mark.parametrize("sizes", LAYERS)
+def test_layer(student, draw, device, sizes, dtype):
+    """Without a cache CachedAttention is causal multi-head self-attention, in every dtype."""
+    batch, length, width, *_ = sizes
+    layer, right = _layers(student, draw, device, *sizes[2:], dtype=dtype)
+    x = draw.normal(batch, length, width, dtype=dtype)
+    agree(layer(x), right(x))
+
+
+@check(points=1, needs=[test_layer, test_cache_own])
+@pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
+@pytest.mark.parametrize("chunks", [[1] * 5, [4, 5], [17, 1, 3]], ids=str)
+def test_layer_with_cache(student, draw, device, chunks, dtype):
+    """With a cache CachedAttention gives the same in chunks of any size; texts do not mix."""
+    layer, right = _layers(student, draw, device, 12, 3, True, dtype=dtype)
+    layer.requires_grad_(False)
+    sizes = 3, 3, sum(chunks), 4, dtype, device
+    texts = [(student.KVCache(*sizes), reference.KVCache(*sizes)) for _ in range(2)]
+    for t in chunks:
+        for cache, seen in (*texts, (None, None)):
+            x = draw.normal(3, t, 12, dtype=dtype)
+            agree(layer(x, cache=cache), right(x, cache=seen))
+    for cache, seen in texts:
+        same(cache.length, seen.length)
+
+
+@check(points=1, needs=[test_layer])
+def test_layer_manners(student, draw, device):
+    """CachedAttention has right gradients, leaves x alone, and refuses heads that do not fit."""
+    layer, right = _layers(student, draw, device, 12, 3, True, dtype=float64)
+    x, upstream = draw.normal(2, 5, 12, dtype=float64), draw.normal(2, 5, 12, dtype=float64)
+    expected = right.gradients(x, upstream=upstream)
+    [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
+    agree(got, expected[0], says="gradient of x")
+    for name, one in zip(_parameters(12, True), expected[1:], strict=True):
+        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+    for x in (draw.strided(2, 5, 12, dtype=float64), draw.normal(0, 5, 12, dtype=float64)):
+        agree(untouched(lambda x=x: layer(x)), right(x))
+    rejects(lambda: student.CachedAttention(10, 4), 10, 4)
+
+
+def _tokens(draw, leading, t, old, width, value_width, dtype):
+    """q, k, v of t new tokens, and the keys and values of old ones (None if there are none)."""
+    shapes = [(t, width), (t, width), (t, value_width), (old, width), (old, value_width)]
+    q, k, v, *past = (draw.normal(*leading, *shape, dtype=dtype) for shape in shapes)
+    return q, k, v, tuple(past) if old else None
+
+
+def _keys_and_values(draw, *shape):
+    return draw.normal(*shape), draw.normal(*shape)
+
+
+def _parameters(width, bias):
+    """The shape of every parameter of a layer, by its name."""
+    shapes = {"weight": (width, width), "bias": (width,)} if bias else {"weight": (width, width)}
+    return {f"w_{w}.{name}": shape for w in "qkvo" for name, shape in shapes.items()}
+
+
+def _layers(student, draw, device, width, heads, bias, dtype):
+    """The student's layer and the reference's, with the same weights."""
+    both = student.CachedAttention(width, heads, bias), reference.CachedAttention(width, heads, bias)
+    both[0].to(device, dtype)
+    state = {
+        name: draw.normal(*shape, dtype=dtype, scale=width**-0.5)
+        for name, shape in _parameters(width, bias).items()
+    }
+    for layer in both:
+        layer.load_state_dict(state)
+    return both

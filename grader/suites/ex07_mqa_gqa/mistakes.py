@@ -1,0 +1,951 @@
+"""What goes wrong when query heads share keys and values, by name."""
+
+import math
+
+import torch
+from torch import nn
+
+from grader.judging import mistake
+from reference.ex07_mqa_gqa import PlainGroupedQueryAttention
+
+from .test_mqa_gqa import (
+    test_cache_bytes,
+    test_gradient,
+    test_hidden_keys,
+    test_layer,
+    test_manners,
+    test_mask,
+    test_precision,
+    test_repeat_kv,
+    test_step,
+    test_values,
+)
+
+
+def _shared(q, *kv):
+    """Keys and values, each for every query head that reads it."""
+    num_heads, num_kv_heads = q.shape[-3], kv[0].shape[-3]
+    if num_heads % num_kv_heads:
+        raise ValueError(f"{num_heads} heads, {num_kv_heads} key/value heads")
+    return [x.repeat_interleave(num_heads // num_kv_heads, -3) for x in kv]
+
+
+def _weights(scores, keep):
+    """A masked softmax as it should be."""
+    if keep is None:
+        return torch.softmax(scores, -1)
+    weights = torch.softmax(torch.where(keep, scores, -torch.inf), -1)
+    return torch.where(keep.any(-1, keepdim=True), weights, 0.0)
+
+
+def _attend(q, k, v, keep, *, times=1.0, weigh=_weights):
+    """Ordinary attention of as many heads to as many; `times` makes the scale wrong."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT * (times / math.sqrt(q.shape[-1]))
+    return (weigh(scores, keep) @ v.to(wide)).to(q.dtype)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def heads_tiled(x, n):
+    """The heads are laid out k0 k1 k0 k1: the whole row of heads is repeated.
+
+    Copies of one head stand next to each other, k0 k0 k1 k1: repeat_interleave, not repeat.
+    """
+    return torch.cat([x] * n, -3)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def positions_repeated(x, n):
+    """The repetition runs along the length: every key is there n times, and no head is.
+
+    Repeat along dimension -3, the heads.
+    """
+    return x.repeat_interleave(n, -2)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def positions_repeated_and_reshaped(x, n):
+    """The repetition runs along the length, and a reshape hides it: heads are made of wrong rows.
+
+    Repeat along dimension -3, the heads. No reshape is needed then.
+    """
+    heads, length, width = x.shape[-3:]
+    return x.repeat_interleave(n, -2).reshape(*x.shape[:-3], heads * n, length, width)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def copies_on_the_wrong_side(x, n):
+    """The axis of the copies stands before the heads, so that flattening the two tiles the heads.
+
+    Put the new axis after the heads, (B, Hk, n, L, D), and flatten the heads and it into one.
+    """
+    return x.unsqueeze(-4).expand(*x.shape[:-3], n, *x.shape[-3:]).flatten(-4, -3)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def copies_detached(x, n):
+    """The copies have lost their graph, so that keys and values can never be trained.
+
+    Use PyTorch operators only, without detach, .data or NumPy on the way.
+    """
+    return x.detach().repeat_interleave(n, -3)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv, null=True)
+def no_copies(x, n):
+    """The heads come back as they are, or as zeros.
+
+    Each head has to be there n times.
+    """
+    return torch.zeros_like(x).repeat_interleave(n, -3)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def tiled(q, k, v, keep=None):
+    """Query head h reads key/value head h % Hk, because the heads are tiled: k0 k1 k0 k1.
+
+    Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
+    """
+    _shared(q, k)
+    k, v = (torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in (k, v))
+    return _attend(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def all_on_head_zero(q, k, v, keep=None):
+    """Every query head reads key/value head 0.
+
+    Head h reads head h // (H // Hk): only with Hk = 1 do all of them read the first.
+    """
+    _shared(q, k)
+    return _attend(q, k[..., :1, :, :], v[..., :1, :, :], keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def keys_and_values_differ(q, k, v, keep=None):
+    """Keys and values are repeated in different orders: the weights of one head mix another's.
+
+    Repeat both with the same function, repeat_interleave along the heads.
+    """
+    k, right = _shared(q, k, v)
+    return _attend(q, k, torch.cat([v] * (right.shape[-3] // v.shape[-3]), -3), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def repeated_along_the_length(q, k, v, keep=None):
+    """Keys and values are repeated along the length and cut into heads afterwards.
+
+    Repeat along dimension -3, the heads.
+    """
+    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
+    k, v = (positions_repeated_and_reshaped(x, n) for x in (k, v))
+    return _attend(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def queries_of_a_group_averaged(q, k, v, keep=None):
+    """The queries of a group are averaged into one, so that all its heads give the same answer.
+
+    Only keys and values are shared. Every query head keeps its own queries and its own weights.
+    """
+    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
+    q = q.unflatten(-3, (-1, n)).mean(-3).repeat_interleave(n, -3)
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def heads_come_back_interleaved(q, k, v, keep=None):
+    """The groups are taken apart in the wrong order: (G, Hk) is merged into H instead of (Hk, G).
+
+    In the result the heads of one group stand next to each other: flatten (..., Hk, G, Lq, Dv).
+    """
+    output = _attend(q, *_shared(q, k, v), keep)
+    return output.unflatten(-3, (k.shape[-3], -1)).transpose(-4, -3).flatten(-4, -3)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def group_and_rows_mixed(q, k, v, keep=None):
+    """The folded rows (G*Lq) are taken apart as (Lq, G), so that rows and heads change places.
+
+    They were put together as G heads of Lq rows, so unflatten them into (G, Lq).
+    """
+    output = _attend(q, *_shared(q, k, v), keep)
+    groups = output.unflatten(-3, (k.shape[-3], -1))  # (..., Hk, G, Lq, Dv)
+    size, q_len = groups.shape[-3:-1]
+    return groups.flatten(-3, -2).unflatten(-2, (q_len, size)).mT.mT.transpose(-3, -2).flatten(-4, -3)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def softmax_over_the_group(q, k, v, keep=None):
+    """The softmax runs over all heads of a group at once: they share one sum.
+
+    Every query row has a softmax of its own, over the last axis only.
+    """
+    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
+
+    def weigh(scores, keep):
+        if keep is not None:
+            scores = torch.where(keep, scores, -torch.inf)
+        groups = scores.unflatten(-3, (-1, n)).movedim(-3, -2).flatten(-2)  # (..., Hk, Lq, G*Lk)
+        weights = torch.softmax(groups, -1).unflatten(-1, (n, -1)).movedim(-2, -3)
+        return weights.flatten(-4, -3).nan_to_num(0.0)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def no_scale(q, k, v, keep=None):
+    """The scores are not divided by the square root of the head width.
+
+    Multiply them by 1 / math.sqrt(D), with D = q.shape[-1].
+    """
+    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1]))
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_one_percent_off(q, k, v, keep=None):
+    """The scale is off by 1 %.
+
+    It is exactly 1 / math.sqrt(D), with nothing added to D and nothing rounded.
+    """
+    return _attend(q, *_shared(q, k, v), keep, times=1.01)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_without_root(q, k, v, keep=None):
+    """The scores are divided by D instead of its square root.
+
+    Multiply them by 1 / math.sqrt(D), with D = q.shape[-1].
+    """
+    return _attend(q, *_shared(q, k, v), keep, times=1 / math.sqrt(q.shape[-1]))
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_of_the_model(q, k, v, keep=None):
+    """The scale is that of the whole model width, sqrt(H * D).
+
+    It comes from the width of one head: 1 / math.sqrt(D).
+    """
+    return _attend(q, *_shared(q, k, v), keep, times=1 / math.sqrt(q.shape[-3]))
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_of_the_group(q, k, v, keep=None):
+    """The scale counts the heads of a group: sqrt(G * D).
+
+    Sharing does not change the width of a head, and the scale is 1 / math.sqrt(D) as ever.
+    """
+    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(k.shape[-3] / q.shape[-3]))
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_of_the_values(q, k, v, keep=None):
+    """The scale comes from the width of the values.
+
+    It comes from the width of the queries, q.shape[-1].
+    """
+    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1] / v.shape[-1]))
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def float64_lowered(q, k, v, keep=None):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise half precision only; leave float32 and float64 as they are.
+    """
+    return _attend(*(x.float() for x in (q, *_shared(q, k, v))), keep).to(q.dtype)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def half_precision_not_raised(q, k, v, keep=None):
+    """Half precision is multiplied in half precision: in float16 large scores become inf, then NaN.
+
+    Convert q, k and v with .float() first, and the output back at the end.
+    """
+    k, v = _shared(q, k, v)
+    return _weights(q @ k.mT / math.sqrt(q.shape[-1]), keep) @ v
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def dtype_promoted(q, k, v, keep=None):
+    """The output comes back in float32 although the input was in half precision.
+
+    Convert it to the dtype of q at the end: .to(q.dtype).
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return _attend(*(x.to(wide) for x in (q, *_shared(q, k, v))), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def no_maximum_subtracted(q, k, v, keep=None):
+    """The softmax takes exp of the scores as they are, and large ones overflow.
+
+    Use torch.softmax, or subtract the maximum of each row first.
+    """
+
+    def weigh(scores, keep):
+        powers = torch.exp(scores)
+        if keep is not None:
+            powers = torch.where(keep, powers, 0.0)
+        total = powers.sum(-1, keepdim=True)
+        return torch.where(total > 0, powers / total, 0.0)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_ignored(q, k, v, keep=None):
+    """The mask is ignored.
+
+    Hide the keys where keep is False before the softmax.
+    """
+    return _attend(q, *_shared(q, k, v), None)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_inverted(q, k, v, keep=None):
+    """The mask is read the wrong way round: the keys to look at are hidden, the others are not.
+
+    True = may attend. Hide where ~keep.
+    """
+    return _attend(q, *_shared(q, k, v), None if keep is None else ~keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_after_softmax(q, k, v, keep=None):
+    """The hidden weights are erased after the softmax, so that the rest sum to less than one.
+
+    Put -inf in the place of the hidden scores before the softmax.
+    """
+
+    def weigh(scores, keep):
+        weights = torch.softmax(scores, -1)
+        return weights if keep is None else torch.where(keep, weights, 0.0)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def hidden_scores_are_zero(q, k, v, keep=None):
+    """Hidden scores are set to 0, and exp(0) is 1: hidden keys still get weight.
+
+    Put -inf in their place: exp(-inf) is 0.
+    """
+
+    def weigh(scores, keep):
+        return torch.softmax(scores if keep is None else torch.where(keep, scores, 0.0), -1)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_of_the_first_heads(q, k, v, keep=None):
+    """All heads of a group use the mask of the first of them.
+
+    A group shares keys and values, not its mask: keep has a row for each of the H query heads.
+    """
+    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
+    if keep is not None and keep.ndim > 2 and keep.shape[-3] > 1:
+        keep = keep[..., ::n, :, :].repeat_interleave(n, -3)
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_tiled(q, k, v, keep=None):
+    """The masks of the heads are taken in another order than the heads.
+
+    Fold or reshape the mask exactly as the queries: consecutive heads make up a group.
+    """
+    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
+    if keep is not None and keep.ndim > 2 and keep.shape[-3] > 1:
+        keep = keep.unflatten(-3, (n, -1)).transpose(-4, -3).flatten(-4, -3)
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_must_be_square(q, k, v, keep=None):
+    """The mask is only understood with four dimensions of full size.
+
+    keep broadcasts: expand it to (..., H, Lq, Lk) before you reshape it.
+    """
+    if keep is not None:
+        keep = keep.reshape(*q.shape[:-1], k.shape[-2])
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def mask_added(q, k, v, keep=None):
+    """The mask is added as 0 and -inf. That hides 1e30, but NaN + -inf is NaN.
+
+    Select instead: torch.where(keep, scores, -torch.inf), or masked_fill(~keep, -torch.inf).
+    """
+
+    def weigh(scores, keep):
+        if keep is not None:
+            scores = scores + torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+        weights = torch.softmax(scores, -1)
+        return weights if keep is None else torch.where(keep.any(-1, keepdim=True), weights, 0.0)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def large_negative_number_added(q, k, v, keep=None):
+    """A large negative number is added to the hidden scores: a hidden score of 1e30 still wins.
+
+    Replace the hidden scores by -inf instead of adding to them.
+    """
+
+    def weigh(scores, keep):
+        return torch.softmax(scores if keep is None else scores - 1e9 * ~keep, -1)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def large_negative_number_filled(q, k, v, keep=None):
+    """Hidden scores become -1e9. A query that sees nothing then has equal scores: it gets a mean.
+
+    Use -inf, and give a query that sees nothing zeros: torch.where(keep.any(-1, True), ..., 0.0).
+    """
+
+    def weigh(scores, keep):
+        return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -1e9), -1)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def nan_for_an_empty_row(q, k, v, keep=None):
+    """A query that sees nothing gets NaN: the softmax of a row of -inf is 0/0.
+
+    Put zeros in the place of such rows with torch.where(keep.any(-1, keepdim=True), weights, 0.0).
+    """
+
+    def weigh(scores, keep):
+        return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -torch.inf), -1)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def nan_in_the_gradient_of_an_empty_row(q, k, v, keep=None):
+    """The output of a query that sees nothing is zero, but its gradient is NaN.
+
+    Hide scores with torch.where or masked_fill before the softmax: neither lets a NaN back through.
+    """
+
+    def weigh(scores, keep):
+        if keep is None:
+            return torch.softmax(scores, -1)
+        scores = scores.where(scores.isfinite(), 0.0)
+        powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * keep
+        return (powers / powers.sum(-1, keepdim=True)).nan_to_num(0.0)
+
+    keep = keep if keep is None else keep.expand(*q.shape[:-1], k.shape[-2])
+    if keep is not None:  # keys that nobody sees do no harm here
+        seen = keep.any(-2).any(-2, keepdim=True)[..., None]
+        k, v = torch.where(seen, k, 0.0), torch.where(seen, v, 0.0)
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_gradient)
+def graph_cut(q, k, v, keep=None):
+    """The keys are cut out of the graph: something on their way is detached, or goes through NumPy.
+
+    Use PyTorch operators only, from q, k and v to the output.
+    """
+    return _attend(q, *_shared(q, k.detach(), v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_gradient)
+def only_one_head_teaches(q, k, v, keep=None):
+    """The gradient of a shared head comes from one query head of its group, not from all.
+
+    A shared head sums the gradients of its whole group. Do not detach the copies that it has.
+    """
+    k, v = _shared(q, k, v)
+    heads = torch.arange(q.shape[-3], device=q.device)[:, None, None]
+    first = heads == 0
+    k, v = (torch.where(first, x, x.detach()) for x in (k, v))
+    return _attend(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def uneven_heads_accepted(q, k, v, keep=None):
+    """Heads that do not divide evenly are accepted, and some group is larger than the others.
+
+    Compare H % Hk with 0 first, and raise a ValueError with both numbers.
+    """
+    num_heads, num_kv_heads = q.shape[-3], k.shape[-3]
+    heads = torch.arange(num_heads, device=q.device) * num_kv_heads // num_heads
+    return _attend(q, k[..., heads, :, :], v[..., heads, :, :], keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def uneven_heads_crash(q, k, v, keep=None):
+    """Uneven heads are refused by an error of PyTorch, or by one without the two numbers.
+
+    Raise ValueError(f"{H} query heads cannot share {Hk} key/value heads evenly").
+    """
+    if q.shape[-3] % k.shape[-3]:
+        raise ValueError("the number of query heads must be divisible by the key/value heads")
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def queries_overwritten(q, k, v, keep=None):
+    """The caller's queries are scaled in place.
+
+    Write q = q * scale instead of q *= scale: the first makes a new tensor.
+    """
+    output = _attend(q, *_shared(q, k, v), keep)
+    q.data.mul_(1 / math.sqrt(q.shape[-1]))
+    return output
+
+
+@mistake(of="grouped_query_attention", caught_by=test_layer)
+def view_of_transposed_input(q, k, v, keep=None):
+    """`view` is used on queries that were transposed on the way, which PyTorch refuses.
+
+    Use reshape, flatten or unflatten: they copy where a view is impossible.
+    """
+    _shared(q, k)
+    q.view(*q.shape[:-3], k.shape[-3], q.shape[-3] // k.shape[-3] * q.shape[-2], q.shape[-1])
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def empty_batch_crashes(q, k, v, keep=None):
+    """A batch of nothing crashes: -1 in a reshape cannot be worked out for an empty tensor.
+
+    Write the sizes out instead of -1, or use flatten and unflatten.
+    """
+    output = _attend(q, *_shared(q, k, v), keep)
+    return output.reshape(*output.shape[:-1], -1)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def four_dimensions_only(q, k, v, keep=None):
+    """Only inputs with exactly one batch dimension are accepted.
+
+    Count the dimensions from the end (-3 are the heads), and leave those in front as they are.
+    """
+    batch, heads, length, width = q.shape
+    return _attend(q.reshape(batch, heads, length, width), *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values, null=True)
+def zeros(q, k, v, keep=None):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+    return q.new_zeros(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values, null=True)
+def mean_of_the_values(q, k, v, keep=None):
+    """Every query gets the mean of the values.
+
+    The weights depend on the scores of the query with each key.
+    """
+    [v] = _shared(q, v)
+    return v.mean(-2, keepdim=True).expand(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values, null=True)
+def best_key_only(q, k, v, keep=None):
+    """Every query gets the value of its best key alone.
+
+    That is argmax. Softmax leaves something for the other keys.
+    """
+
+    def weigh(scores, keep):
+        return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values, null=True)
+def values_returned(q, k, v, keep=None):
+    """The values come back as they are, one for each query row.
+
+    They have to be mixed: weights @ v.
+    """
+    [v] = _shared(q, v)
+    rows = torch.arange(q.shape[-2], device=q.device) % v.shape[-2]
+    return v[..., rows, :]
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values, null=True)
+def linear_in_the_query(q, k, v, keep=None):
+    """The output is a linear function of the query, without a softmax.
+
+    The scores go through a softmax before they weigh the values.
+    """
+    k, v = _shared(q, k, v)
+    return q @ (k.mT @ v) / math.sqrt(q.shape[-1])
+
+
+class _Layer(PlainGroupedQueryAttention):
+    """The right layer, for mistakes to inherit from."""
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        if d_model % num_heads:
+            raise ValueError(f"d_model {d_model}, num_heads {num_heads}")
+        if num_heads % num_kv_heads:
+            raise ValueError(f"num_heads {num_heads}, num_kv_heads {num_kv_heads}")
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+
+    def attend(self, q, k, v, keep):
+        return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class KeyHeadsTiled(_Layer):
+    """Query head h reads key/value head h % Hk, because the heads are tiled.
+
+    Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
+    """
+
+    def attend(self, q, k, v, keep):
+        k, v = (torch.cat([x] * (self.num_heads // self.num_kv_heads), -3) for x in (k, v))
+        return _attend(q, k, v, keep)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class FullWidthKeys(_Layer):
+    """w_k and w_v are as wide as w_q, so that nothing is saved.
+
+    They map d_model to num_kv_heads * D, with D = d_model // num_heads.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+        self.w_k = nn.Linear(d_model, d_model, bias=bias)
+        self.w_v = nn.Linear(d_model, d_model, bias=bias)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class SplitWithoutTranspose(_Layer):
+    """The width is cut into heads by a reshape alone, so that a head is made of wrong tokens.
+
+    Split the last axis into (heads, D), then transpose heads and length.
+    """
+
+    def split(self, x, heads):
+        return x.reshape(*x.shape[:-2], heads, x.shape[-2], x.shape[-1] // heads)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class HeadsInnermost(_Layer):
+    """The width is split as (D, heads) instead of (heads, D).
+
+    A head is D neighbouring numbers: unflatten the last axis into (heads, D).
+    """
+
+    def split(self, x, heads):
+        return x.unflatten(-1, (-1, heads)).movedim(-1, -3)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class MergeWithoutTranspose(_Layer):
+    """The heads are merged by a reshape alone, so that tokens and heads get mixed up.
+
+    Transpose heads and length back first, then flatten (H, D) into E.
+    """
+
+    def combine(self, x):
+        return self.w_o(x.reshape(*x.shape[:-3], x.shape[-2], -1))
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class OneProjectionTwice(_Layer):
+    """Keys and values come from the same projection.
+
+    Keys are w_k(x), values are w_v(x).
+    """
+
+    def project(self, x):
+        q, k, _ = super().project(x)
+        return q, k, k
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class OutputProjectionForgotten(_Layer):
+    """The merged heads are returned without the output projection.
+
+    Finish with self.w_o(...).
+    """
+
+    def combine(self, x):
+        return x.transpose(-3, -2).flatten(-2)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class BiasIgnored(_Layer):
+    """`bias` is ignored: the projections never have one.
+
+    Hand bias=bias to all four nn.Linear.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        super().__init__(d_model, num_heads, num_kv_heads)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class MaskNotPassedOn(_Layer):
+    """`keep` does not reach the attention.
+
+    Hand keep on to grouped_query_attention.
+    """
+
+    def forward(self, x, keep=None):
+        return super().forward(x)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class WeightsCutFromTheGraph(_Layer):
+    """The key projection is detached, so that w_k never learns.
+
+    Call self.w_k(x), without .data and without detach.
+    """
+
+    def project(self, x):
+        q, k, v = super().project(x)
+        return q, k.detach(), v
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class AlwaysCausal(_Layer):
+    """forward hides the tokens that come later, although nobody asked for it.
+
+    In forward only `keep` hides. It is step that is causal.
+    """
+
+    def forward(self, x, keep=None):
+        causal = self.causal(x.shape[-2], x.shape[-2]).to(x.device)
+        return super().forward(x, causal if keep is None else causal & keep)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class StepLooksAhead(_Layer):
+    """Within a step a token sees those that come after it.
+
+    step is causal: new token i sees the past and the first i + 1 of the new tokens.
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class CausalFromTopLeft(_Layer):
+    """The causal mask starts at the first key of the past: a new token 0 sees key 0 alone.
+
+    New token i stands at position n + i: use .tril(k_len - q_len).
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool).tril()
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class DiagonalHidden(_Layer):
+    """A new token does not see itself: the triangle is off by one.
+
+    The last row of the mask sees everything: .tril(k_len - q_len).
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool).tril(k_len - q_len - 1)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastNotUsed(_Layer):
+    """The past is stored but not looked at: a step attends to its own tokens only.
+
+    Join the past and the new keys and values first, then attend to all of them.
+    """
+
+    def step(self, x, past=None):
+        q, k, v = self.project(x)
+        causal = self.causal(q.shape[-2], q.shape[-2]).to(x.device)
+        return self.combine(self.attend(q, k, v, causal)), self.extend(past, k, v)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastRepeated(_Layer):
+    """The past holds a copy for every query head, which is the memory that sharing should save.
+
+    Store keys and values with Hk heads, and share them only inside the attention.
+    """
+
+    def step(self, x, past=None):
+        n = self.num_heads // self.num_kv_heads
+        if past is not None:
+            past = past[0][..., ::n, :, :], past[1][..., ::n, :, :]
+        output, (k, v) = super().step(x, past)
+        return output, (k.repeat_interleave(n, -3), v.repeat_interleave(n, -3))
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class NewKeysFirst(_Layer):
+    """The new keys and values are put before the past.
+
+    Put them behind it: torch.cat([past[0], k], dim=-2).
+    """
+
+    def extend(self, past, k, v):
+        if past is None:
+            return k, v
+        return torch.cat([k, past[0]], -2), torch.cat([v, past[1]], -2)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class OnlyNewKeysReturned(_Layer):
+    """The past that comes back holds the new keys and values only.
+
+    Return everything so far: (B, Hk, n + t, D).
+    """
+
+    def step(self, x, past=None):
+        output, (k, v) = super().step(x, past)
+        t = x.shape[-2]
+        return output, (k[..., -t:, :], v[..., -t:, :])
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class JoinedAlongTheHeads(_Layer):
+    """Past and new keys are joined along the heads instead of the length.
+
+    The length is dimension -2: torch.cat([past[0], k], dim=-2).
+    """
+
+    def extend(self, past, k, v):
+        if past is None:
+            return k, v
+        return torch.cat([past[0], k], -3), torch.cat([past[1], v], -3)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class KeysStoredAsValues(_Layer):
+    """The second half of the past holds the keys once more instead of the values.
+
+    The past is (keys, values), each joined with its own kind.
+    """
+
+    def step(self, x, past=None):
+        output, (k, _) = super().step(x, past)
+        return output, (k, k)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastKeptInTheLayer(_Layer):
+    """The layer remembers the last past itself, so that two texts get into each other.
+
+    Use the past that is handed in, and return the new one. Keep nothing in self.
+    """
+
+    remembered = None
+
+    def step(self, x, past=None):
+        output, self.remembered = super().step(x, self.remembered if past is not None else None)
+        return output, self.remembered
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_manners)
+class UnevenHeadsAccepted(_Layer):
+    """The constructor accepts heads that do not divide evenly.
+
+    Raise a ValueError with both numbers if d_model % num_heads or num_heads % num_kv_heads.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        PlainGroupedQueryAttention.__init__(self, d_model, num_heads, num_kv_heads, bias)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer, null=True)
+class LinearOnly(_Layer):
+    """The layer projects, but there is no attention between the projections.
+
+    Attend with the queries to the keys, and mix the values.
+    """
+
+    def attend(self, q, k, v, keep):
+        return q
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer, null=True)
+class MeanOfTheValues(_Layer):
+    """Every token gets the mean of the values.
+
+    The weights depend on the scores of the query with each key.
+    """
+
+    def attend(self, q, k, v, keep):
+        return mean_of_the_values(q, k, v)
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def keys_only(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """Only the keys, or only the values, are counted.
+
+    Both are stored: multiply by 2.
+    """
+    return batch * num_kv_heads * length * head_dim * dtype.itemsize * layers
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def bits_counted(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """Bits are counted instead of bytes.
+
+    dtype.itemsize is the number of bytes; torch.finfo(dtype).bits is 8 times as many.
+    """
+    return 2 * batch * num_kv_heads * length * head_dim * torch.finfo(dtype).bits * layers
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def numbers_counted(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """Numbers are counted instead of bytes.
+
+    Multiply by dtype.itemsize, the bytes of one number.
+    """
+    return 2 * batch * num_kv_heads * length * head_dim * layers
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def always_two_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """Every number is taken to have two bytes, whatever its dtype.
+
+    Multiply by dtype.itemsize, the bytes of one number.
+    """
+    return 2 * batch * num_kv_heads * length * head_dim * 2 * layers
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def one_layer_only(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """One layer is counted.
+
+    Every layer has a cache of its own: multiply by the number of layers.
+    """
+    return 2 * batch * num_kv_heads * length * head_dim * dtype.itemsize
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def float_returned(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """The number of bytes is a float.
+
+    A count is an int: use // instead of /, or dtype.itemsize.
+    """
+    return 2 * batch * num_kv_heads * length * head_dim * torch.finfo(dtype).bits / 8 * layers
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes, null=True)
+def no_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """Zero bytes.
+
+    Nothing is counted yet.
+    """
+    return 0

@@ -1,0 +1,1 @@
+"""Runs one submission apart from everything that decides."""

@@ -1,0 +1,179 @@
+"""The room in which a submission lives: its module, the objects it made, the graphs it keeps."""
+
+import linecache
+import sys
+import traceback
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from . import wire
+
+FILENAME = "<submission>"
+MAX_MESSAGE = 2000
+
+
+class Room:
+    """Answers requests. A request and its reply are headers of `wire`:
+
+    {"op": "load", "slug", "source"}                         -> {"value": None}
+    {"op": "call", "on", "name", "args", "kwargs", "graph"}  -> {"value", "call"?}
+    {"op": "get", "on", "name"}                              -> {"value"} or {"callable": True}
+    {"op": "set", "on", "name", "value"}                     -> {"value": None}
+    {"op": "backward", "call", "gradients"}                  -> {"value": [gradient | None, ...]}
+
+    `on` is a handle, or None for the module itself; `name` is an attribute, dotted if need be, or
+    "" for the object itself. With `graph` the autograd graph of the call is kept for `backward`,
+    whose gradients are those of the tensor inputs that require one, in their order. Every request
+    may carry {"drop": {"handles": [...], "calls": [...]}}. An exception of the submission's is
+    {"error": {"type", "message", "line"}}, with the line in the submission, if any.
+    """
+
+    def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
+        self.inputs = inputs
+        self.answers = answers
+        self.module = ModuleType("submission")
+        self.handles: dict[int, Any] = {}
+        self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+        self._next = 0
+
+    def bind(self, module: ModuleType) -> None:
+        """Use a module that is already loaded."""
+        self.module = module
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out one request. Whatever the submission raises becomes an error reply."""
+        self.answers.rewind()
+        self._drop(request.get("drop", {}))
+        try:
+            reply: dict[str, Any] = getattr(self, f"_{request['op']}")(request)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
+            return {"error": describe(error)}
+        return reply
+
+    def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        source: str = request["source"]
+        self.module = ModuleType(request["slug"])
+        sys.modules[request["slug"]] = self.module
+        linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
+        exec(compile(source, FILENAME, "exec"), self.module.__dict__)
+        return {"value": None}
+
+    def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        args = [self._value(item) for item in request["args"]]
+        kwargs = {name: self._value(item) for name, item in request["kwargs"].items()}
+        with torch.enable_grad():  # a forward pass of the parent's autograd has switched it off
+            result = self._target(request)(*args, **kwargs)
+        reply = {"value": self._export(result)}
+        if request["graph"]:
+            leaves = [x for x in _tensors([args, kwargs]) if x.requires_grad]
+            self.calls[self._new_id()] = leaves, list(_tensors(result))
+            reply["call"] = self._next
+        return reply
+
+    def _get(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        value = self._target(request)
+        plain = isinstance(value, torch.Tensor) or not callable(value)
+        return {"value": self._export(value)} if plain else {"callable": True}
+
+    def _set(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        *path, name = request["name"].split(".")
+        setattr(self._target({"on": request["on"], "name": ".".join(path)}), name,
+                self._value(request["value"]))  # fmt: skip
+        return {"value": None}
+
+    def _backward(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        leaves, results = self.calls[request["call"]]
+        gradients = [self._value(item) for item in request["gradients"]]
+        pairs = [
+            (x, g) for x, g in zip(results, gradients, strict=True)
+            if g is not None and x.requires_grad
+        ]  # fmt: skip
+        for leaf in leaves:
+            leaf.grad = None
+        outputs, upstream = [x for x, _ in pairs], [g for _, g in pairs]
+        torch.autograd.backward(outputs, upstream, retain_graph=True)
+        return {"value": self._export([leaf.grad for leaf in leaves])}
+
+    def _target(self, request: Mapping[str, Any]) -> Any:
+        target = self.module if request["on"] is None else self.handles[request["on"]]
+        for part in filter(None, request["name"].split(".")):
+            target = getattr(target, part)
+        return target
+
+    def _value(self, item: Any) -> Any:
+        return _resolve(wire.decode(item, self.inputs, copy=False), self.handles)
+
+    def _export(self, value: Any) -> Any:
+        return wire.encode(_compact(value), self.answers, self._keep)
+
+    def _keep(self, thing: Any) -> int:
+        """The handle of an object; the same object has the same handle."""
+        for number, known in self.handles.items():
+            if known is thing:
+                return number
+        self.handles[self._new_id()] = thing
+        return self._next
+
+    def _new_id(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _drop(self, drop: Mapping[str, list[int]]) -> None:
+        for number in drop.get("handles", ()):
+            self.handles.pop(number, None)
+        for number in drop.get("calls", ()):
+            self.calls.pop(number, None)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as it crosses: its type's name, its message, its last line in the submission."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
+    line = frames[-1].lineno if frames else None
+    if isinstance(error, SyntaxError) and error.filename == FILENAME:
+        line = error.lineno
+    try:
+        message = str(error)[:MAX_MESSAGE]
+    except BaseException:  # a submission's own exception class may raise even here
+        message = ""
+    return {"type": type(error).__name__[:100], "message": message, "line": line}
+
+
+def _tensors(value: Any) -> "list[torch.Tensor]":
+    """Every tensor in nested lists, tuples and dicts, in order."""
+    match value:
+        case torch.Tensor():
+            return [value]
+        case list() | tuple():
+            return [x for item in value for x in _tensors(item)]
+        case dict():
+            return [x for item in value.values() for x in _tensors(item)]
+    return []
+
+
+def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
+    """Put the objects themselves in the place of their numbers."""
+    match value:
+        case wire.Ref():
+            return handles[value.id]
+        case list() | tuple():
+            return type(value)(_resolve(item, handles) for item in value)
+        case dict():
+            return {key: _resolve(item, handles) for key, item in value.items()}
+    return value
+
+
+def _compact(value: Any) -> Any:
+    """Tensors laid out densely, so that a view of a large buffer does not carry all of it."""
+    match value:
+        case torch.Tensor() if value.layout is torch.strided:
+            return value.as_subclass(torch.Tensor).contiguous()
+        case list():
+            return [_compact(item) for item in value]
+        case tuple():
+            return tuple(_compact(item) for item in value)
+        case dict():
+            return {key: _compact(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,168 @@
+"""One submission's worker as the parent sees it: started, asked, timed, ended, started again."""
+
+import mmap
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from grader.records import Limits, Submission
+from grader.worker.child import wire
+from grader.worker.faults import Died, NoAnswer, TimedOut, WorkerFault
+from grader.worker.nursery import Nursery, Process
+
+ARENA_BYTES = 256 << 20  # of address space; memory is used only where something was written
+MAX_RESTARTS = 5
+SHOWN_OUTPUT = 2000  # characters of what a submission printed
+
+
+class Supervisor:
+    """Keeps one worker alive for one submission, inside its limits.
+
+    `exchange` sends a request and returns the reply, or raises the `WorkerFault` that says what
+    happened instead. After a fault the next request meets a fresh worker.
+    """
+
+    def __init__(
+        self, nursery: Nursery, submission: Submission, limits: Limits, *, on_cuda: bool = False
+    ) -> None:
+        self._nursery = nursery
+        self._submission = submission
+        self._limits = limits
+        self._on_cuda = on_cuda
+        self._home = tempfile.TemporaryDirectory(dir=nursery.home.name, prefix="worker-")
+        self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
+        self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
+        self._printed = tempfile.TemporaryFile(dir=nursery.home.name)  # noqa: SIM115 (closed by us)
+        self._process: Process | None = None
+        self._starts = 0
+        self._spent = 0.0
+        self.generation = 0  # handles belong to one generation and end with it
+
+    def close(self) -> None:
+        self._end()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._printed.close()
+        self._home.cleanup()
+
+    def load(self) -> None:
+        """Run the submission's file now, so that its own errors come first."""
+        self._ensure_started()
+
+    def exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Ask and wait. The parent's clock decides how long."""
+        self._ensure_started()
+        return self._ask(request)
+
+    def output(self) -> str:
+        """The beginning of what the submission has printed."""
+        self._printed.seek(0)
+        return self._printed.read(SHOWN_OUTPUT).decode("utf-8", "replace")
+
+    def _ensure_started(self) -> None:
+        if self._process is not None:
+            return
+        if self._starts > MAX_RESTARTS:
+            raise Died(f"the process ended {self._starts} times; nothing more was asked of it")
+        self._starts += 1
+        self.generation += 1
+        self._process = self._nursery.start(
+            home=Path(self._home.name),
+            arenas=self._descriptors,
+            printed=self._printed.fileno(),
+            limits=self._limits,
+            on_cuda=self._on_cuda,
+        )
+        source, slug = self._submission.source, self._submission.slug
+        reply = self._ask({"op": "load", "slug": slug, "source": source})
+        if "error" in reply:
+            self._end()
+            raise LoadFailed(reply["error"])
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._process is not None
+        left = self._limits.exercise_seconds - self._spent
+        if left <= 0:
+            raise TimedOut(f"the exercise used up its {self._limits.exercise_seconds:g} seconds")
+        started = time.monotonic()
+        try:
+            deadline = started + min(left, self._limits.call_seconds)
+            return _converse(self._process.control, request, deadline)
+        except TimeoutError:
+            self._end()
+            raise TimedOut(f"no answer within {min(left, self._limits.call_seconds):g} s") from None
+        except wire.WireError as error:
+            self._end()
+            raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
+        except (EOFError, OSError):
+            raise self._post_mortem() from None
+        finally:
+            self._spent += time.monotonic() - started
+
+    def _post_mortem(self) -> WorkerFault:
+        """How the worker ended, as a sentence."""
+        ended = self._end()
+        number = ended.get("signal")
+        if number in (signal.SIGXCPU, signal.SIGKILL):
+            return Died("the process was killed: it used too much memory or processor time")
+        if number is not None:
+            name = {signal.SIGSEGV: "a segmentation fault"}.get(
+                signal.Signals(number), signal.Signals(number).name
+            )
+            return Died(f"the process crashed ({name})")
+        return Died(f"the process ended itself (exit code {ended.get('exit')}) and gave no answer")
+
+    def _end(self) -> dict[str, int]:
+        process, self._process = self._process, None
+        return {} if process is None else self._nursery.end(process)
+
+
+class LoadFailed(Exception):
+    """The submission's file raised while it was loaded; `error` is as it crossed the wire."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error.get("message", ""))
+        self.error = error
+
+
+def _converse(sock: socket.socket, request: dict[str, Any], deadline: float) -> dict[str, Any]:
+    def read(count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            _set_timeout(sock, deadline)
+            more = sock.recv(count - len(data))
+            if not more:
+                raise EOFError
+            data.extend(more)
+        return bytes(data)
+
+    _set_timeout(sock, deadline)
+    wire.send(sock, request)
+    return wire.receive(read)
+
+
+def _set_timeout(sock: socket.socket, deadline: float) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    sock.settimeout(left)
+
+
+def _shared_memory(name: str) -> int:
+    """A descriptor of memory that two processes can map; on Linux nobody can resize it."""
+    if sys.platform == "linux":
+        import fcntl
+
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, ARENA_BYTES)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        return descriptor
+    with tempfile.TemporaryFile() as file:  # no memfd: an unlinked file serves
+        os.ftruncate(file.fileno(), ARENA_BYTES)
+        return os.dup(file.fileno())

@@ -1,0 +1,202 @@
+# %% [markdown] tags=["en"]
+# # Masking
+#
+# A mask says which keys a query may look at. Everybody needs one and no two texts write it alike,
+# so we begin with a dictionary. Use it whenever you read other people's code:
+#
+# | what tutorials write | what is meant here |
+# |---|---|
+# | True = hidden (`nn.MultiheadAttention`, many blog posts) | `blocked`: turn it round, once |
+# | True = may attend (PyTorch's SDPA, ONNX, JAX, Keras) | `keep`: the only mask we compute with |
+# | ones and zeros from a tokenizer, 1 = a real token | `keep`, after `.bool()` |
+# | floats to be added to the scores | `additive_mask(keep, dtype)`: 0 or `-inf` |
+# | `-1e9` or `finfo.min` in place of `-inf` | a hidden key has weight 0, exactly |
+# | a mask known by its position: fourth argument, `(B, L)` | `keep`, by name: `(..., Lq, Lk)` |
+# | a row with no key left: NaN, or equal weights | weights 0, so output 0 |
+#
+# **The question.** Sentences in a batch have different lengths, and the short ones are filled up
+# with padding. A query must not listen to padding, and later not to words that come after it. How
+# do we take keys out of a softmax, so that they have no influence at all?
+#
+# **The formula.** Sum over the kept keys only:
+#
+# $$w_{ij} = \frac{\text{keep}_{ij}\, e^{s_{ij}}}{\sum_{l\,:\,\text{keep}_{il}} e^{s_{il}}}$$
+#
+# and $w_{ij} = 0$ in a row that keeps nothing. Since $e^{-\infty} = 0$, the usual way is to write
+# $-\infty$ over the hidden scores and to take an ordinary softmax.
+#
+# **The shapes.** The last two axes of a mask are always queries and keys. A mask that says the same
+# to every query has a 1 in that place, and broadcasting does the rest:
+#
+# ```text
+#   padding: (B, 1, 1, Lk)         some rule: (Lq, Lk)         both: (B, 1, Lq, Lk)
+#
+#             keys                       keys                        keys
+#          ┌───────┐                  ┌───────┐                   ┌───────┐
+# sentence0│ T T . │           query 0│ T T T │            query 0│ T T . │
+#          └───────┘     and   query 1│ . T T │     =      query 1│ . T . │  of sentence 0
+#                              query 2│ . . T │            query 2│ . . . │  <- an empty row
+#                                     └───────┘                   └───────┘
+# ```
+#
+# **By hand.** The scores `ln 1, ln 3, ln 9` have exponentials 1, 3 and 9. Hide the last key, and
+# the others share everything: 1/4 and 3/4. The second query below has nothing to look at, and gets
+# nothing:
+#
+# ```pycon
+# >>> scores = torch.log(torch.tensor([[1.0, 3.0, 9.0], [1.0, 3.0, 9.0]]))
+# >>> keep = torch.tensor([[True, True, False], [False, False, False]])
+# >>> masked_softmax(scores, keep).round(decimals=6).tolist()
+# [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]]
+# ```
+#
+# **The traps.**
+#
+# - Masking *after* the softmax. The hidden key has already taken its share of the sum, and what is
+#   left no longer adds up to one.
+# - Writing 0 over the hidden scores. `exp(0) = 1` is a perfectly good vote.
+# - `-1e9`. It does not fit into float16, and in an empty row it drowns the scores: all of them are
+#   rounded to `-1e9`, and a query with nothing to look at attends to everything equally.
+# - *Adding* `-inf` to a score that is NaN or `inf` gives NaN. Padding often holds whatever was in
+#   memory, so replace hidden scores, do not add to them.
+# - The softmax of a row of `-inf` is NaN: its largest score is `-inf`, and `-inf - -inf` is no
+#   number. Turning the NaN into 0 afterwards can look right and still send NaN backwards as the
+#   gradient, so mend the row *before* the softmax.
+# - `~` is the logical not for booleans only. For integers `~1` is -2, which counts as true.
+#
+# **What is graded.** All five functions: every dtype, masks that broadcast, empty rows, scores up
+# to ±10,000, NaN and infinity behind the mask, inputs untouched, and the gradient of
+# `masked_softmax`. **Out of scope:** masks that are not boolean, lengths beyond `max_len`, the
+# causal mask (ex05) and speed. **Allowed:** `torch.softmax`, from this exercise on. **Not
+# allowed:** PyTorch's attention operators and modules, and `torch.masked`. About 40 minutes.
+
+# %%
+import torch
+
+
+# %% [markdown] tags=["en"]
+# ## Task 1: a mask to be added
+#
+# Some libraries take a mask that is added to the scores: 0 changes nothing, `-inf` makes the
+# exponential 0. Do not compute it as `hidden * -inf`, because `0 * -inf` is NaN.
+#
+# ```pycon
+# >>> additive_mask(torch.tensor([True, False]), torch.float32).tolist()
+# [0.0, -inf]
+# ```
+
+
+# %%
+def additive_mask(keep: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Turn a boolean mask into one that is added to scores: 0 where kept, -inf where hidden.
+
+    keep    bool tensor of any shape, True = may attend; it is not changed
+    dtype   the floating dtype of the answer
+    returns a tensor of `dtype`, of the shape and on the device of `keep`
+    """
+    ### BEGIN SOLUTION
+    nothing = torch.zeros(keep.shape, dtype=dtype, device=keep.device)
+    return nothing.masked_fill(~keep, -torch.inf)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 2: the other polarity
+#
+# `nn.MultiheadAttention` calls its masks `key_padding_mask` and `attn_mask`, and True hides. A mask
+# of the wrong polarity raises no error: the model listens to exactly what it should not hear. So
+# convert at the border, and give the two kinds different names.
+
+
+# %%
+def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
+    """Turn a mask in which True means hidden into one in which True means may attend.
+
+    blocked bool tensor of any shape, True = hidden; it is not changed
+    returns a bool tensor of the same shape, True = may attend
+    """
+    ### BEGIN SOLUTION
+    return ~blocked
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 3: padding
+#
+# From the lengths of the sentences to a mask over their keys. It holds for every head and for every
+# query, so these two axes have size 1. Padding hides *keys*: the L stands last.
+#
+# ```pycon
+# >>> padding_mask(torch.tensor([1, 3]), 3).tolist()
+# [[[[True, False, False]]], [[[True, True, True]]]]
+# ```
+
+
+# %%
+def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
+    """Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`.
+
+    lengths integer tensor (B,), each from 0 to `max_len`; it is not changed
+    max_len L, the number of keys
+    returns a bool tensor (B, 1, 1, L), on the device of `lengths`, True = may attend
+    """
+    ### BEGIN SOLUTION
+    positions = torch.arange(max_len, device=lengths.device)  # (L,)
+    return positions < lengths[:, None, None, None]  # (B, 1, 1, L)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 4: several masks at once
+#
+# A key is seen if *every* mask keeps it. A mask that is `None` hides nothing. If that is all there
+# is, the answer is `None` too: no mask. Beware of `&=`, which writes into the caller's mask.
+
+
+# %%
+def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
+    """Combine any number of masks into one that keeps what all of them keep.
+
+    masks   bool tensors, True = may attend, of shapes that broadcast; None is skipped;
+            they are not changed
+    returns a bool tensor of the broadcast shape, or None if there is no mask at all
+    """
+    ### BEGIN SOLUTION
+    combined = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else combined & mask
+    return combined
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 5: the softmax behind the mask
+#
+# Replace the hidden scores, see to the empty rows, take the softmax. Each of these steps also
+# decides what flows *backwards*: a hidden score has gradient 0, whatever it holds, and so does
+# every score of an empty row. Half precision is computed in float32 and rounded once, at the end.
+#
+# What `combine_masks` answers can be handed straight on: `keep=None` hides nothing.
+
+
+# %%
+def masked_softmax(scores: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+    """Turn scores into weights over the keys that `keep` lets through.
+
+    scores  tensor (..., Lq, Lk), float16, bfloat16, float32 or float64; it is not changed
+    keep    bool tensor that broadcasts with `scores`, True = may attend, or None for all
+    returns a tensor of the broadcast shape and of the dtype of `scores`: each row sums to one, is
+            exactly 0 where hidden, and all 0 if nothing is kept; hidden scores, even NaN, have no
+            influence on it, and gradient 0
+    """
+    ### BEGIN SOLUTION
+    if keep is None:
+        keep = torch.ones_like(scores, dtype=torch.bool)
+    wide = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    empty = ~keep.any(dim=-1, keepdim=True)  # (..., Lq, 1)
+    safe = torch.where(keep, wide, -torch.inf)  # (..., Lq, Lk)
+    safe = torch.where(empty, 0.0, safe)  # a row of -inf would become NaN
+    weights = torch.softmax(safe, dim=-1)  # (..., Lq, Lk)
+    return torch.where(keep, weights, 0.0).to(scores.dtype)
+    ### END SOLUTION

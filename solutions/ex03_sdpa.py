@@ -1,0 +1,206 @@
+# %% [markdown] tags=["en"]
+# # Scaled dot-product attention
+#
+# **The question.** A dictionary looks up a value by its key, and the key must match exactly. What
+# if it only matches more or less? Attention is a search that takes everything in part: each *query*
+# is compared with every *key*, and the answer is a mixture of all *values*, in which the value of a
+# well-matching key weighs more. Nothing in it is cut off sharply, so it can be learned by gradient
+# descent. How do we compute it for all queries at once?
+#
+# **The formula.**
+#
+# $$\text{attention}(Q, K, V) = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{D}}\right) V$$
+#
+# Read it from the inside. $Q K^\top$ is a table of scores: one row for each query, one column for
+# each key. Softmax turns each row into weights that sum to one. The product with $V$ takes, for
+# each query, the average of the values under these weights.
+#
+# **The shapes.** `D` is the width of queries and keys, which must be equal for the dot product.
+# The values may have a width `Dv` of their own, and there may be more or fewer queries than keys
+# (*cross-attention*). Leading dimensions, batch and heads, stand in front and are carried along.
+#
+# ```text
+#       D               Lk             Lk                       Lk                Dv          Dv
+#    ┌─────┐        ┌────────┐     ┌────────┐              ┌─────────┐         ┌─────┐     ┌─────┐
+# Lq │  q  │  @   D │   kᵀ   │  =  │ scores │ ───────────> │ weights │  @   Lk │  v  │  =  │ out │
+#    └─────┘        └────────┘     └────────┘ scale, mask, └─────────┘         └─────┘     └─────┘
+#                                               softmax   rows sum to 1
+# ```
+#
+# **Why the scale.** Take queries and keys whose entries are independent, with mean zero and
+# variance one. Their dot product adds up `D` such products, so its variance is `D`: for `D = 256`
+# the scores are typically 16 apart, and $e^{-16}$ is about one in ten million. Softmax would choose
+# a single key almost at random, and its gradient would vanish. Divided by $\sqrt{D}$ the scores
+# have variance one, whatever the width.
+#
+# **By hand.** One query, two keys, `D = 4`. The scores before scaling are $2\ln 3$ and 0; divided
+# by $\sqrt 4$ they are $\ln 3$ and 0, whose exponentials are 3 and 1. So the answer is three
+# quarters of the first value and one quarter of the second:
+#
+# ```pycon
+# >>> q = np.array([[2 * np.log(3.0), 0.0, 0.0, 0.0]])
+# >>> k = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+# >>> v = np.array([[8.0, 0.0], [0.0, 4.0]])
+# >>> output, weights = attention_numpy(q, k, v)
+# >>> weights.round(6).tolist()
+# [[0.75, 0.25]]
+# >>> output.round(6).tolist()
+# [[6.0, 1.0]]
+# ```
+#
+# A mask `keep` says which keys a query may attend to: **True = may attend**. Hide the first key,
+# and everything goes to the second. Hide both, and there is nothing to mix: weights and output are
+# zero.
+#
+# ```pycon
+# >>> attention_numpy(q, k, v, keep=np.array([[False, True]]))[0].tolist()
+# [[0.0, 4.0]]
+# >>> attention_numpy(q, k, v, keep=np.array([[False, False]]))[0].tolist()
+# [[0.0, 0.0]]
+# ```
+#
+# **The traps.**
+#
+# - The scale is one over the *square root* of the width of the *queries*: not of `D` itself, not of
+#   `Dv`, not of the whole model. A `scale` that is given is used as it stands, even when it is 0:
+#   `scale or ...` would throw that away.
+# - `k.T` turns *all* axes around. Only the last two change places.
+# - Hide the scores *before* softmax, with `-inf`. Weights set to zero after it no longer sum to
+#   one, and a hidden score of `-1e9` is still a score: alone in its row, it takes all the weight.
+# - A row in which everything is hidden is `0 / 0`. Replace the NaN in the output, and all looks
+#   well until the gradient of `v` is NaN; an added `-inf` carries it to `q` and `k` too. Do not
+#   let it arise in the first place.
+# - `nan + -inf` is `nan`, and so is `0 * nan`. A broken number in a hidden key is stopped if its
+#   score is *replaced* by `-inf`, not if `-inf` is added to it. One in a hidden value goes through:
+#   its weight is 0, and `weights @ v` is NaN all the same, here as in PyTorch's own operator.
+# - 256 times 256 is more than float16 can hold. In half precision, convert to float32 *before* the
+#   first product, not just before softmax, and round the two results at the end.
+#
+# **The law of the mask.** What a query may not attend to has no influence on its output and its
+# weights, however large it is: padding may hold anything. Graded are 1e30 in hidden keys and
+# values, NaN and infinity in hidden keys. Padding with NaN in its *values* must be cleared by
+# whoever made it: no ordinary formula survives `0 * nan`, and none is asked for.
+#
+# **What is graded.** Output and weights in every dtype, with and without mask and scale;
+# `Lq != Lk`, `Dv != D`, any leading dimensions (the same for `q`, `k` and `v`), masks that
+# broadcast; empty rows; inputs untouched; gradients (PyTorch); a `ValueError` for widths or lengths
+# that do not fit; and, for 3 of the 16 points, speed: batches, heads and rows go through one matrix
+# product, not through a Python loop. **Out of scope:** splitting into heads (the next exercise),
+# causal masks, dropout. **Not allowed:** PyTorch's fused operator and its attention modules;
+# `torch.softmax` is fine. About 60 minutes.
+
+# %%
+import math
+
+import numpy as np
+import torch
+
+### BEGIN SOLUTION
+
+
+def _check_shapes(q, k, v):
+    """Refuse queries, keys and values that do not fit together; of arrays or tensors."""
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"q has width {q.shape[-1]}, but k has width {k.shape[-1]}")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"k has length {k.shape[-2]}, but v has length {v.shape[-2]}")
+
+
+### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 1: in NumPy
+#
+# Four steps: scores, mask, softmax over the keys, mixture. Softmax you write yourself: subtract the
+# maximum of the row, take exponentials, divide by their sum. Think about what maximum and sum are
+# in a row without any key.
+
+
+# %%
+def attention_numpy(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    keep: np.ndarray | None = None,
+    scale: float | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mix the values by how well each key matches the query, in NumPy.
+
+    q       array (..., Lq, D), float16, float32 or float64; no input is changed
+    k       array (..., Lk, D)
+    v       array (..., Lk, Dv)
+    keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
+    scale   factor of the scores; None means 1 / sqrt(D)
+    returns (output, weights), arrays (..., Lq, Dv) and (..., Lq, Lk) of the dtype of `q`; a query
+            that may attend to nothing has output 0 and weights 0
+    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+            `v` differ
+    """
+    ### BEGIN SOLUTION
+    _check_shapes(q, k, v)
+    dtype = q.dtype
+    if dtype == np.float16:
+        q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = q * scale @ np.swapaxes(k, -1, -2)  # (..., Lq, Lk)
+    if keep is not None:
+        scores = np.where(keep, scores, -np.inf)
+    # Starting from a finite number keeps an empty row from -inf - -inf, which is nan.
+    top = scores.max(axis=-1, keepdims=True, initial=np.finfo(scores.dtype).min)  # (..., Lq, 1)
+    powers = np.exp(scores - top)
+    total = powers.sum(axis=-1, keepdims=True)
+    weights = powers / np.where(total == 0, 1, total)  # 0 only if nothing is kept
+    return (weights @ v).astype(dtype), weights.astype(dtype)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 2: in PyTorch
+#
+# The same four steps on tensors; `torch.softmax` is allowed now. It turns a row of `-inf` into NaN,
+# on the way forward and on the way back. So give an empty row harmless scores *before* softmax, and
+# set its weights to zero after.
+#
+# Speed comes from two habits. Let the matrix product carry the leading dimensions. And do small
+# work on small tensors: scaling `q`, with its `Lq x D` numbers, gives the same scores as scaling
+# all `Lq x Lk` of them.
+
+
+# %%
+def scaled_dot_product_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    keep: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mix the values by how well each key matches the query, in PyTorch.
+
+    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64; no input is changed
+    k       tensor (..., Lk, D)
+    v       tensor (..., Lk, Dv)
+    keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
+    scale   factor of the scores; None means 1 / sqrt(D)
+    returns (output, weights), tensors (..., Lq, Dv) and (..., Lq, Lk) of the dtype and device of
+            `q`, through which gradients flow; a query that may attend to nothing has output 0,
+            weights 0 and gradient 0
+    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+            `v` differ
+    """
+    ### BEGIN SOLUTION
+    _check_shapes(q, k, v)
+    dtype = q.dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        q, k, v = q.float(), k.float(), v.float()
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = q * scale @ k.mT  # (..., Lq, Lk)
+    if keep is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
+        empty = ~keep.any(dim=-1, keepdim=True)  # (..., Lq, 1)
+        hidden = torch.where(empty, 0.0, -torch.inf)  # a row of -inf would become NaN
+        weights = torch.softmax(torch.where(keep, scores, hidden), dim=-1)
+        weights = weights.masked_fill(empty, 0.0)
+    return (weights @ v).to(dtype), weights.to(dtype)
+    ### END SOLUTION

@@ -1,0 +1,261 @@
+# %% [markdown] tags=["en"]
+# # The key/value cache
+#
+# **The question.** A language model writes one token at a time, and each new token attends to all
+# the tokens before it. Computed from scratch, every step projects the whole text again and attends
+# from every position again, only to keep the last row. What of the last step may be kept, and how
+# do we keep it without copying it around?
+#
+# **The formula.** In causal attention the output at position $i$ needs its own query, but the keys
+# and values of every position up to $i$:
+#
+# $$o_i = \text{softmax}\left(\frac{q_i\, [k_0 \dots k_i]^\top}{\sqrt{D}}\right) [v_0 \dots v_i]$$
+#
+# A key or a value is a projection of the vector at its own position. In a causal model that vector
+# depends on nothing later, so a new token never changes it: keys and values are worth keeping. Old
+# queries are not, for nobody asks them again. At position 4096 one new row of scores replaces 4096
+# rows, about 2,000 times fewer dot products.
+#
+# **The shapes.** `t` new tokens arrive after `n - t` old ones. Most often `t = 1` (*decode*); when
+# a whole prompt comes at once, `t` is its length (*prefill*). Here, 2 new tokens after 3 old ones:
+#
+# ```text
+#                         old        new
+#                     k0  k1  k2 │ k3  k4
+#   q (B, H, 2, D) 0   x   x   x │  x   .      query 0 sits at position 3
+#                  1   x   x   x │  x   x      query 1 sits at position 4
+#                                      keys (B, H, n = 5, D)
+# ```
+#
+# Query `i` sits at position `i + n - t`: the triangle is pushed into the *bottom-right* corner.
+#
+# The simplest cache concatenates. To go from `n` keys to `n + 1` it then copies `n`, and a text of
+# 4096 tokens has copied eight million rows. A preallocated cache takes its memory once, writes each
+# new row at the first free place, and hands out the part that is filled:
+#
+# ```text
+#   keys (B, H, max_len, D)   ┌────┬────┬────┬────┬────┬────┬────┬────┐
+#                             │ k0 │ k1 │ k2 │ k3 │    │    │    │    │   max_len = 8
+#                             └────┴────┴────┴────┴────┴────┴────┴────┘
+#                                                  ^ length = 4: the next key goes here
+# ```
+#
+# **By hand.** A query of zero finds every score equal, so it answers with the average of the values
+# that it may see. The values 2 and 4, one after the other, then both in one call:
+#
+# ```pycon
+# >>> zero = torch.zeros(1, 1)
+# >>> output, past = attend_with_past(zero, zero, torch.tensor([[2.0]]))
+# >>> output.tolist()
+# [[2.0]]
+# >>> output, past = attend_with_past(zero, zero, torch.tensor([[4.0]]), past)
+# >>> output.tolist()
+# [[3.0]]
+# >>> both = torch.zeros(2, 1)
+# >>> attend_with_past(both, both, torch.tensor([[2.0], [4.0]]))[0].tolist()
+# [[2.0], [3.0]]
+# ```
+#
+# Token by token, in chunks, or all at once: the answers must be the same. That is the whole test.
+#
+# **The traps.**
+#
+# - A causal mask aligned at the top left. It lets the newest token see nothing but `k0`.
+# - The whole buffer instead of its filled part. A zero key has the score 0, not minus infinity, so
+#   the empty places take weight away from the real ones.
+# - `length` moves by `t`, not by 1, and only after the write.
+# - Overflow. With `max_len = 8`, `keys[:, :, 8:9] = k` writes one token into a slice of no places,
+#   and PyTorch lets it: the token is lost without a word. Check before you write, so that a refused
+#   call leaves the cache as it was.
+# - The same rule of broadcasting copies a batch of 1 into every row of a larger cache.
+# - Buffers that belong to the class, or to a default argument, and so to every cache at once.
+# - Decode under `torch.no_grad()`. Otherwise the buffer keeps the autograd graph of every token.
+#
+# **What is graded.** Values in every dtype; chunks of every size against full recomputation; the
+# state of the cache after overflow and reset, and beside a second cache; gradients where no cache
+# takes part; and, for 3 of the points, the speed of one-token steps at a context of 4096. **Out of
+# scope:** padding masks, rotary positions, fewer key heads than query heads (the next exercise),
+# and training through a cache. **Not allowed:** PyTorch's fused operator and its attention modules.
+# About 60 minutes.
+
+# %%
+import math
+
+import torch
+from torch import nn
+
+# %% [markdown] tags=["en"]
+# ## Task 1: the past as a tuple
+#
+# The form that interviews ask for. The function keeps nothing: it takes the past, a tuple of all
+# keys and all values so far, and returns a longer one. New keys go to the end of the length axis,
+# which is the last but one. It takes any leading dimensions, `(B, H, t, D)` as well as `(t, D)`.
+#
+# In half precision the scores and the sum of their exponentials belong in float32: two vectors of
+# 256s already have a dot product beyond the end of float16. And mind the alignment: new token `i`
+# stands at position `n - t + i` and sees everything up to itself. A single new token sees all there
+# is, so in decode there is nothing to mask.
+
+
+# %%
+### BEGIN SOLUTION
+def _causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attend from the last t of n positions: q (..., t, D), k (..., n, D), v (..., n, Dv)."""
+    dtype, (t, n) = q.dtype, (q.shape[-2], k.shape[-2])
+    wide = torch.promote_types(dtype, torch.float32)
+    q, k, v = q.to(wide) / math.sqrt(q.shape[-1]), k.to(wide), v.to(wide)
+    scores = q @ k.mT  # (..., t, n)
+    if t > 1:  # a single new token may see everything
+        positions = torch.arange(n - t, n, device=q.device)[:, None]  # (t, 1)
+        keep = torch.arange(n, device=q.device) <= positions  # (t, n)
+        scores = scores.masked_fill(~keep, -torch.inf)
+    return (torch.softmax(scores, dim=-1) @ v).to(dtype)  # (..., t, Dv)
+
+
+### END SOLUTION
+
+
+def attend_with_past(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    past: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Attend causally from the new tokens to the past and to each other, and return both.
+
+    q       (..., t, D), the queries of the t new tokens
+    k, v    (..., t, D) and (..., t, Dv), their keys and values
+    past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before
+    returns the output (..., t, Dv), and the past of the next call: keys (..., n, D) and values
+            (..., n, Dv). Nothing that came in is changed; gradients flow to all of it
+    """
+    ### BEGIN SOLUTION
+    if past is not None:
+        k = torch.cat([past[0], k], dim=-2)  # (..., n, D)
+        v = torch.cat([past[1], v], dim=-2)  # (..., n, Dv)
+    return _causal_attention(q, k, v), (k, v)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 2: the preallocated cache
+#
+# Two buffers of `(B, H, max_len, D)` and a number, `length`, that says how much of them is filled.
+# `append` writes the new rows and returns *views* of the filled part, so that nothing old is
+# copied. `reset` forgets everything; it need not erase anything, for what lies beyond `length` is
+# never read.
+#
+# The cache refuses what does not fit, before it writes: too many tokens, or a batch, a number of
+# heads or a width other than its own.
+
+
+# %%
+class KVCache:
+    """The keys and values of the tokens so far, in memory that is taken once.
+
+    length  how many tokens are in the cache
+    """
+
+    length: int
+
+    def __init__(
+        self,
+        batch: int,
+        num_heads: int,
+        max_len: int,
+        head_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:
+        """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each."""
+        ### BEGIN SOLUTION
+        shape = (batch, num_heads, max_len, head_dim)
+        self._keys = torch.zeros(shape, dtype=dtype, device=device)
+        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self.length = 0
+        ### END SOLUTION
+
+    def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copy the keys and values of t new tokens in, and return all so far.
+
+        k, v    (B, H, t, D), the sizes B, H and D being those of the cache
+        returns keys and values, (B, H, length, D) each, in the dtype of the cache
+        raises  ValueError if k or v has another shape (with that shape and the right one), or if t
+                tokens more do not fit (with the length that would be needed and max_len); either
+                way the cache stays as it was
+        """
+        ### BEGIN SOLUTION
+        batch, num_heads, max_len, head_dim = self._keys.shape
+        right = (batch, num_heads, k.shape[-2], head_dim)
+        for name, new in (("k", k), ("v", v)):
+            if new.shape != right:
+                raise ValueError(f"{name} is {tuple(new.shape)}, but this cache takes {right}")
+        start, end = self.length, self.length + k.shape[-2]
+        if end > max_len:
+            raise ValueError(f"{start} tokens and {end - start} more make {end}, over {max_len}")
+        self._keys[:, :, start:end] = k
+        self._values[:, :, start:end] = v
+        self.length = end
+        return self._keys[:, :, :end], self._values[:, :, :end]
+        ### END SOLUTION
+
+    def reset(self) -> None:
+        """Empty the cache, so that the next append begins at position 0."""
+        ### BEGIN SOLUTION
+        self.length = 0
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 3: a layer that uses it
+#
+# Causal multi-head self-attention with four projections, `w_q`, `w_k`, `w_v` and `w_o`. Project
+# the new tokens and split them into heads; with a cache, append the keys and values and go on with
+# all that come back; attend as in task 1; merge the heads and project. Head `h` is the `h`-th run
+# of `D = E / H` numbers of the projected vector.
+#
+# The cache belongs to the caller: the layer keeps no reference to it, and can serve two texts in
+# turn with a cache for each.
+
+
+# %%
+class CachedAttention(nn.Module):
+    """Causal multi-head self-attention whose keys and values may live in a `KVCache`.
+
+    w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), with a bias if `bias`
+    """
+
+    def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
+        """Create the four projections.
+
+        raises  ValueError if `d_model` is not divisible by `num_heads`, with both numbers
+        """
+        super().__init__()
+        ### BEGIN SOLUTION
+        if d_model % num_heads:
+            raise ValueError(f"a width of {d_model} does not divide into {num_heads} heads")
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model, bias=bias)
+        self.w_k = nn.Linear(d_model, d_model, bias=bias)
+        self.w_v = nn.Linear(d_model, d_model, bias=bias)
+        self.w_o = nn.Linear(d_model, d_model, bias=bias)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
+        """Attend from the new tokens to all tokens so far, themselves among them.
+
+        x       (B, t, E), the t new tokens
+        cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
+                and x attends to everything in it
+        returns the output (B, t, E)
+        """
+        ### BEGIN SOLUTION
+        q, k, v = (
+            w(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, t, D)
+            for w in (self.w_q, self.w_k, self.w_v)
+        )
+        if cache is not None:
+            k, v = cache.append(k, v)  # (B, H, n, D)
+        heads = _causal_attention(q, k, v)  # (B, H, t, D)
+        return self.w_o(heads.transpose(1, 2).flatten(2))  # (B, t, E)
+        ### END SOLUTION

@@ -1,0 +1,308 @@
+# %% [markdown] tags=["en"]
+# # Multi-query and grouped-query attention
+#
+# **The question.** In attention a query is compared with keys, and the answer is a mixture of the
+# values that belong to them; several heads do this side by side. A model that writes text one token
+# at a time keeps the keys and values of everything it has read, so as not to compute them again.
+# With keys and values for every head, a handful of long conversations take up more memory than the
+# model itself, and every new token has to read all of it. Does each query head need keys and values
+# of its own?
+#
+# It does not. Several query heads can share one key/value head and still ask different questions,
+# because their queries differ. Let there be `H` query heads and `Hk` key/value heads:
+#
+# | key/value heads | name | where |
+# |---|---|---|
+# | `Hk = H` | multi-head attention (MHA) | the original Transformer |
+# | `1 < Hk < H` | grouped-query attention (GQA) | most language models of today |
+# | `Hk = 1` | multi-query attention (MQA) | Shazeer 2019, where the idea began |
+#
+# **The formula.** With `G = H / Hk` query heads to a group, query head `h` reads key/value head
+# `h // G`:
+#
+# $$o_h = \text{softmax}\!\left(\frac{q_h\, k_{g(h)}^\top}{\sqrt{D}}\right) v_{g(h)}
+# \qquad g(h) = \lfloor h / G \rfloor$$
+#
+# **The shapes.** Four query heads on two key/value heads. Groups are *consecutive*:
+#
+# ```text
+#  query heads         key/value heads            repeat_kv(k, 2), head by head
+#  (B, H, Lq, D)       (B, Hk, Lk, D)             (B, H, Lk, D)
+#
+#    q0 ──┐                                         k0
+#         ├────────────── k0, v0                    k0
+#    q1 ──┘                                         k1
+#    q2 ──┐                                         k1
+#         ├────────────── k1, v1
+#    q3 ──┘                                  (never k0 k1 k0 k1)
+# ```
+#
+# **By hand.** Two key/value heads, two keys each. When a query is zero, all its scores are equal,
+# so its output is the mean of the values. Head 0 holds the values 1 and 3, head 1 holds 10 and 30;
+# query heads 0 and 1 must answer 2, query heads 2 and 3 must answer 20:
+#
+# ```pycon
+# >>> v = torch.tensor([[[[1.0], [3.0]], [[10.0], [30.0]]]])  # (B, Hk, Lk, Dv) = (1, 2, 2, 1)
+# >>> repeat_kv(v, 2).squeeze().tolist()
+# [[1.0, 3.0], [1.0, 3.0], [10.0, 30.0], [10.0, 30.0]]
+# >>> grouped_query_attention(torch.zeros(1, 4, 1, 1), torch.ones(1, 2, 2, 1), v).squeeze().tolist()
+# [2.0, 2.0, 20.0, 20.0]
+# ```
+#
+# What is saved? Take 80 layers, heads 128 wide, 8192 tokens in bfloat16, and count GiB, once with a
+# key/value head for each of 64 query heads and once with 8 key/value heads:
+#
+# ```pycon
+# >>> [kv_cache_bytes(1, heads, 8192, 128, torch.bfloat16, 80) / 2**30 for heads in (64, 8)]
+# [20.0, 2.5]
+# ```
+#
+# **The traps.**
+#
+# - The order. `repeat` lays out `k0 k1 k0 k1`, `repeat_interleave` lays out `k0 k0 k1 k1`. The
+#   shapes are the same and nothing complains, but weights trained with one order are useless with
+#   the other. With `Hk = 1` or `Hk = H` the two agree, so testing only these proves nothing.
+# - The axis. Repeated along the length instead of the heads, every key is merely there twice.
+# - The copy. Repeating K and V before attention brings back the very memory that sharing has saved.
+#   A view made with `expand` costs nothing by itself, but a matrix product that has to broadcast
+#   over it writes the copy after all, without a word.
+# - The cache. It holds `Hk` heads. Whoever repeats the keys before storing them saves nothing.
+# - The scale. It comes from the width of one head, `D`, which sharing does not change.
+# - The mask. `keep` (True = may attend) speaks of `H` query heads, not of `Hk`: two query heads of
+#   a group share their keys, not their mask. A query with nothing to attend to gets zeros.
+#
+# **What is graded.** Values for `Hk` from 1 to `H`, in every dtype, with masks of every shape that
+# broadcasts to `(B, H, Lq, Lk)` and with rows that see nothing; gradients; the errors; that the
+# past of `step` is not repeated, and that steps of any size agree with one call; the size of the
+# cache. Instead of time, memory is measured: the peak of one call of `grouped_query_attention` on a
+# long context. **Out of scope:** preallocated caches (an exercise of their own), and how a trained
+# multi-head model is turned into a grouped one. **Not allowed:** PyTorch's fused attention and its
+# attention modules. About 60 minutes.
+
+# %%
+import math
+
+import torch
+from torch import nn
+
+# %% [markdown] tags=["en"]
+# ## Task 1: repeat the heads
+#
+# The plain way to share is to give every query head a copy of the key/value head that it reads, and
+# then to run ordinary multi-head attention. This function makes the copies, in the right order. It
+# is the definition against which every thriftier version can be tested.
+
+
+# %%
+def repeat_kv(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Repeat every key/value head `n` times, the copies next to each other.
+
+    x       keys or values (..., Hk, L, D); not changed
+    n       how many query heads read each key/value head
+    returns (..., Hk*n, L, D); head h of the result is head h // n of `x`
+    """
+    ### BEGIN SOLUTION
+    return x.repeat_interleave(n, dim=-3)  # (..., Hk*n, L, D)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 2: attention without the copies
+#
+# Every query row is on its own: it is scored against the keys, softmaxed and mixed without regard
+# to the other rows. So to a key/value head it makes no difference whether a row belongs to another
+# query *position* or to another query *head*. Put the `G` heads of a group below each other, as if
+# they were one head with `G` times as many rows:
+#
+# ```text
+#  q (B, H, Lq, D)                    (B, Hk, G*Lq, D)                 k (B, Hk, Lk, D)
+#
+#  q0 ▒▒▒                             ▒▒▒
+#  q1 ▓▓▓     consecutive heads       ▓▓▓  rows of q0, then of q1  ──  k0
+#  q2 ░░░     make up one group       ░░░
+#  q3 ███                             ███  rows of q2, then of q3  ──  k1
+# ```
+#
+# Now both sides have `Hk` heads, and K and V are used exactly as they came. Attention as usual
+# gives `(B, Hk, G*Lq, Dv)`; at the end the groups are taken apart again. A mask has a row for each
+# query row, so it takes the same way.
+#
+# Scale, mask and softmax are those of every attention: `1/sqrt(D)`, hidden keys get weight exactly
+# 0, a row that sees nothing gets zeros, and half precision is computed in float32.
+
+
+# %%
+### BEGIN SOLUTION
+def _fold_groups(x: torch.Tensor, num_kv_heads: int) -> torch.Tensor:
+    """Put the query heads of a group below each other: (..., H, Lq, n) -> (..., Hk, G*Lq, n)."""
+    return x.unflatten(-3, (num_kv_heads, -1)).flatten(-3, -2)
+
+
+def _attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keep: torch.Tensor | None
+) -> torch.Tensor:
+    """Ordinary attention: q (..., R, D), k (..., Lk, D), v (..., Lk, Dv), keep (..., R, Lk)."""
+    scores = q / math.sqrt(q.shape[-1]) @ k.mT  # (..., R, Lk)
+    if keep is None:
+        return torch.softmax(scores, -1) @ v  # (..., R, Dv)
+    # The softmax of a row of nothing but -inf is nan. `where` selects and does not multiply, so
+    # that nan reaches neither the output nor, on the way back, the gradient.
+    weights = torch.softmax(torch.where(keep, scores, -torch.inf), -1)  # (..., R, Lk)
+    return torch.where(keep.any(-1, keepdim=True), weights, 0.0) @ v
+
+
+### END SOLUTION
+
+
+def grouped_query_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keep: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Attend with H query heads to Hk key/value heads, without copies of the keys and values.
+
+    q       (..., H, Lq, D)
+    k, v    (..., Hk, Lk, D) and (..., Hk, Lk, Dv); query head h reads key/value head h // (H // Hk)
+    keep    None, or bool that broadcasts to (..., H, Lq, Lk); True = may attend
+    returns (..., H, Lq, Dv) in the dtype of `q`; zeros for a query that may attend to nothing
+    raises  ValueError with both numbers if H is not divisible by Hk
+    """
+    ### BEGIN SOLUTION
+    (num_heads, q_len), (num_kv_heads, k_len) = q.shape[-3:-1], k.shape[-3:-1]
+    if num_heads % num_kv_heads:
+        raise ValueError(
+            f"{num_heads} query heads cannot share {num_kv_heads} key/value heads evenly"
+        )
+    dtype = q.dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        q, k, v = q.float(), k.float(), v.float()
+    if keep is not None:
+        keep = keep.expand(*keep.shape[:-3], num_heads, q_len, k_len)  # (..., H, Lq, Lk)
+        keep = _fold_groups(keep, num_kv_heads)  # (..., Hk, G*Lq, Lk)
+    output = _attention(_fold_groups(q, num_kv_heads), k, v, keep)  # (..., Hk, G*Lq, Dv)
+    groups = output.unflatten(-2, (num_heads // num_kv_heads, q_len))  # (..., Hk, G, Lq, Dv)
+    return groups.flatten(-4, -3).to(dtype)  # (..., H, Lq, Dv)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 3: the layer
+#
+# Four projections stand around the attention. `w_q` and `w_o` are as wide as ever; `w_k` and `w_v`
+# map `E` to `Hk*D` only, so the layer has fewer weights as well. The width of a head is still
+# `D = E / H`.
+#
+# `forward` sees a whole sequence at once, and `keep` says who may look where. `step` is for
+# generating text: it takes the next `t` tokens and the past, and no token may look ahead. The past
+# is a tuple of keys and values, `(B, Hk, n, D)` each, that grows by `t` with every step. Token `i`
+# of the new ones stands at position `n + i`: it sees the `n` keys of the past and the first `i + 1`
+# of the new.
+#
+# ```text
+#  past: 3 keys, 2 new tokens         keys
+#                                 0  1  2  3  4
+#                  new token 0    x  x  x  x  .
+#                  new token 1    x  x  x  x  x
+# ```
+
+
+# %%
+### BEGIN SOLUTION
+def _split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
+    """(..., L, heads*D) -> (..., heads, L, D)."""
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
+def _merge_heads(x: torch.Tensor) -> torch.Tensor:
+    """(..., H, L, D) -> (..., L, H*D)."""
+    return x.transpose(-3, -2).flatten(-2)
+
+
+### END SOLUTION
+
+
+class GroupedQueryAttention(nn.Module):
+    """Self-attention in which groups of query heads share a key/value head.
+
+    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E).
+    """
+
+    def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:
+        """Create the projections w_q, w_k, w_v and w_o, those of keys and values narrower.
+
+        d_model       the width E of the tokens
+        num_heads     H; d_model must be divisible by it, else ValueError with both numbers
+        num_kv_heads  Hk; num_heads must be divisible by it, else ValueError with both numbers
+        bias          whether the four projections have a bias
+        """
+        super().__init__()
+        ### BEGIN SOLUTION
+        if d_model % num_heads:
+            raise ValueError(f"d_model {d_model} is not divisible by num_heads {num_heads}")
+        if num_heads % num_kv_heads:
+            raise ValueError(
+                f"num_heads {num_heads} is not divisible by num_kv_heads {num_kv_heads}"
+            )
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        kv_width = d_model // num_heads * num_kv_heads  # Hk*D
+        self.w_q = nn.Linear(d_model, d_model, bias=bias)
+        self.w_k = nn.Linear(d_model, kv_width, bias=bias)
+        self.w_v = nn.Linear(d_model, kv_width, bias=bias)
+        self.w_o = nn.Linear(d_model, d_model, bias=bias)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
+        """Attend from every token of x to the tokens of x that keep allows.
+
+        x       (B, L, E)
+        keep    None, or bool that broadcasts to (B, H, L, L); True = may attend
+        returns (B, L, E)
+        """
+        ### BEGIN SOLUTION
+        q = _split_heads(self.w_q(x), self.num_heads)  # (B, H, L, D)
+        k = _split_heads(self.w_k(x), self.num_kv_heads)  # (B, Hk, L, D)
+        v = _split_heads(self.w_v(x), self.num_kv_heads)  # (B, Hk, L, D)
+        return self.w_o(_merge_heads(grouped_query_attention(q, k, v, keep)))  # (B, L, E)
+        ### END SOLUTION
+
+    def step(
+        self, x: torch.Tensor, past: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        """Attend from the next tokens to the past and, causally, to each other; return both.
+
+        x       the next tokens (B, t, E)
+        past    None, or (keys, values) as an earlier step returned them, (B, Hk, n, D) each
+        returns (output, past): output (B, t, E); keys and values (B, Hk, n+t, D), not repeated
+        """
+        ### BEGIN SOLUTION
+        q = _split_heads(self.w_q(x), self.num_heads)  # (B, H, t, D)
+        k = _split_heads(self.w_k(x), self.num_kv_heads)  # (B, Hk, t, D)
+        v = _split_heads(self.w_v(x), self.num_kv_heads)  # (B, Hk, t, D)
+        if past is not None:
+            k = torch.cat([past[0], k], dim=-2)  # (B, Hk, n+t, D)
+            v = torch.cat([past[1], v], dim=-2)  # (B, Hk, n+t, D)
+        q_len, k_len = q.shape[-2], k.shape[-2]
+        keep = torch.ones(q_len, k_len, dtype=torch.bool, device=x.device).tril(k_len - q_len)
+        output = grouped_query_attention(q, k, v, keep)  # (B, H, t, D)
+        return self.w_o(_merge_heads(output)), (k, v)
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 4: what the cache weighs
+#
+# Count the numbers that the cache of a whole model holds, keys and values together, in every layer,
+# and multiply by the bytes of one number. The number of query heads does not appear: only `Hk`
+# counts, and that is the point of the exercise.
+
+
+# %%
+def kv_cache_bytes(
+    batch: int, num_kv_heads: int, length: int, head_dim: int, dtype: torch.dtype, layers: int
+) -> int:
+    """Count the bytes that the keys and values of all layers take up together.
+
+    dtype   a torch dtype, such as torch.bfloat16
+    returns an int
+    """
+    ### BEGIN SOLUTION
+    return 2 * layers * batch * num_kv_heads * length * head_dim * dtype.itemsize
+    ### END SOLUTION

@@ -1,0 +1,474 @@
+# %% [markdown] tags=["en"]
+# # The fast path
+#
+# **The question.** Attention as we wrote it so far stores all scores, an `Lq x Lk` matrix for each
+# head. With 32 heads, 16,384 tokens and two bytes a number that is 16 GiB for one layer, written to
+# memory, read for the softmax, written again and read again. The arithmetic is not what takes the
+# time; this traffic is. How do we get the same numbers without ever storing the scores?
+#
+# **The answer** is a *fused kernel*: one program for the GPU that takes the keys in tiles, keeps a
+# tile's scores in fast memory on the chip, adds their share to the output and forgets them. (How
+# the softmax survives that is ex10.) You need not write one. PyTorch has several behind a single
+# function, `F.scaled_dot_product_attention`, and picks one for each call. So the formula is the old
+# one, and the work of this exercise is to ask in a way that a fast kernel can answer:
+#
+# $$\text{softmax}\left(\frac{QK^T}{\sqrt{D}} + \text{bias, hidden scores} = -\infty\right)V$$
+#
+# **The kernels.** A call that a kernel cannot take goes to the next one, silently. At the end
+# stands `math`, which takes everything, stores all scores, and says nothing about it.
+#
+# | kernel | takes | does not take |
+# |---|---|---|
+# | `flash`, CUDA | float16, bfloat16; grouped heads | float32; masks; `Dv != D`; width over 256 |
+# | `efficient`, CUDA | float32 too; masks; a bias | float64; odd widths; often grouped heads |
+# | `cudnn`, CUDA | float16, bfloat16; masks; grouped heads | float32; odd or very large widths |
+# | `flash`, CPU | every dtype; masks; grouped heads | `Dv != D`; a bias that wants a gradient |
+# | `math`, anywhere | everything, but copies K and V for grouped heads | |
+#
+# The table is from PyTorch 2.13 and differs a little between graphics cards. You can ask:
+# `torch.backends.cuda` has `can_use_flash_attention`, `can_use_efficient_attention` and
+# `can_use_cudnn_attention`. Each takes an `SDPAParams` and says yes or no, and with `debug=True`
+# complains about what it dislikes; without CUDA they all say no. `sdpa_kernel`, in
+# `torch.nn.attention`, is a `with` block inside which only the kernels of your choice may run; if
+# none of them can, the call raises and *warns* with the reasons.
+#
+# **The shapes.** All fused kernels want four dimensions:
+#
+# ```text
+# q    (B, H,  Lq, D) ─┐
+# k    (B, Hk, Lk, D) ─┼─> one kernel, tile by tile ──> output (B, H, Lq, Dv)
+# v    (B, Hk, Lk, Dv)─┘        ▲
+#                               │ at most: keep, bias   (B or 1, H or 1, Lq or 1, Lk)
+# ```
+#
+# **By hand.** Queries of zeros find all keys equally good, so an output is the mean of the values
+# that its query may see. Two queries at the end of three keys see two and three values: of
+# `6, 2, 1` the means are `8 / 2` and `9 / 3`. PyTorch's own `is_causal=True` counts from the other
+# corner as soon as `Lq != Lk`, and lets them see one and two:
+#
+# ```pycon
+# >>> q, k = torch.zeros(1, 2, 1), torch.zeros(1, 3, 1)
+# >>> v = torch.tensor([[[6.0], [2.0], [1.0]]])
+# >>> fast_attention(q, k, v, causal=True).flatten().round(decimals=4).tolist()
+# [4.0, 3.0]
+# >>> F.scaled_dot_product_attention(q, k, v, is_causal=True).flatten().round(decimals=4).tolist()
+# [6.0, 4.0]
+# >>> best_backend(q, k, v).split(":")[0]
+# 'flash'
+# ```
+#
+# **The traps.**
+#
+# - `is_causal=True` for a few new queries after a long cache. Every new word then reads the
+#   beginning of the text and nothing else; nothing crashes.
+# - `attn_mask` beside `is_causal=True` is refused by PyTorch. Whoever drops one of the two to
+#   silence the error has a wrong model that runs.
+# - A mask built because it was easy to build. It costs `Lq x Lk` memory and, on CUDA, flash.
+# - A float mask with -10,000 for "hidden". In a row where everything is hidden it hides nothing.
+# - `repeat_interleave` on K and V before a kernel that takes grouped heads as they are
+#   (`enable_gqa=True`).
+# - Half precision lowered or raised "to be safe". The kernels already add up in float32.
+# - A zero weight does not silence a NaN: `0 * nan` is `nan`. Padding may hold anything, so keys and
+#   values that no query may see have to be cleared before a kernel multiplies them by 0.
+#
+# **What is graded.** On any machine: values in every dtype, with any leading dimensions and all
+# combinations of `keep`, `causal`, `scale` and `bias`; the alignment for `Lq < Lk` and `Lq > Lk`;
+# empty rows; grouped heads; NaN in keys and values that no query may see, huge numbers in those
+# that some may not; gradients; memory; the two paths of the module. On CUDA: that a fused kernel
+# ran, and four points for its speed. Without a GPU these are reported as *needs CUDA*, and cost
+# nothing. **Out of scope:** dropout; NaN that some queries may see and others not (the fused
+# kernels do not keep it in its place); how the kernels work (ex10, ex14, ex15). **Not allowed:**
+# other people's kernels (`flash_attn`, `xformers`); PyTorch's own attention is the point here.
+# About 90 minutes.
+
+# %%
+import math
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.backends.cuda import (
+    SDPAParams,
+    can_use_cudnn_attention,
+    can_use_efficient_attention,
+    can_use_flash_attention,
+)
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import CausalBias, causal_lower_right
+
+# %% [markdown] tags=["en"]
+# ## Task 1: one call that a fast kernel can take
+#
+# First the cheap part: whatever the kernels dislike and a view or a little padding can mend.
+#
+# - Fewer or more than four dimensions: reshape, and undo it at the end. A batch of 1 beside a batch
+#   of B is expanded, not copied.
+# - `Dv != D`, or a width that is no multiple of 8: pad with zeros and cut the output. Zeros change
+#   no dot product; but the scale must come from the *real* width.
+#
+# Then the question that decides about speed, what to say about causality. Most calls need no mask:
+#
+# | lengths | say | why |
+# |---|---|---|
+# | `Lq == Lk` | `is_causal=True` | both corners are the same; the kernel skips the upper half |
+# | `Lq == 1` | nothing | the newest word sees all; each step of decoding is this case |
+# | `Lq > Lk` | `is_causal=True` for the last `Lk` queries | the others see nothing: zeros |
+# | otherwise | `attn_mask=causal_lower_right(Lq, Lk)` | a rule in the shape of a tensor |
+#
+# Of `causal_lower_right` (in `torch.nn.attention.bias`) only the type and the two lengths are read:
+# `flash` and `efficient` on CUDA know the rule; elsewhere PyTorch has to write it out as a mask.
+# With `keep` or `bias` beside it, causality has to become part of the mask, because the operator
+# does not take both. This, and a `keep` or `bias` that differs from query to query, are the
+# `Lq x Lk` matrices that cannot be avoided. A padding mask of one row, `(B, 1, 1, Lk)`, stays one
+# row.
+#
+# What a kernel makes of a row with nothing to attend to depends on the kernel and the release. Do
+# not rely on it: let an empty row look at everything, and set its output to 0 afterwards. The zero
+# also stops its gradient.
+#
+# If the heads are grouped and only `math` would take `enable_gqa=True`, ask `H / Hk` times instead,
+# each time with one query head of every group: then there are `Hk` heads on both sides.
+#
+# Left alone, PyTorch tries `flash`, `efficient`, `math` and then `cudnn`, which therefore never has
+# its turn; on Hopper and Blackwell cards, with a recent cuDNN, it comes first. If you know which
+# kernel you want, say so with `sdpa_kernel`.
+
+
+# %%
+### BEGIN SOLUTION
+def _heads(x):
+    return x.shape[-3] if x.ndim > 2 else 1
+
+
+def _check_shapes(q, k, v):
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"queries are {q.shape[-1]} wide, keys {k.shape[-1]}")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"there are {k.shape[-2]} keys and {v.shape[-2]} values")
+    if _heads(k) != _heads(v):
+        raise ValueError(f"there are {_heads(k)} key heads and {_heads(v)} value heads")
+    if _heads(q) % _heads(k):
+        raise ValueError(f"{_heads(q)} query heads are not divisible by {_heads(k)} key heads")
+
+
+def _four_dims(x, batch):
+    """x (..., L, D) as (B, H, L, D), a view wherever one exists."""
+    x = x[(None,) * (len(batch) + 3 - x.ndim)]
+    return x.expand(*batch, *x.shape[-3:]).reshape(batch.numel(), *x.shape[-3:])
+
+
+def _mask_four_dims(mask, batch, k_len):
+    """A mask as (B or 1, H or 1, Lq or 1, Lk): what it says for all sentences it says once."""
+    mask = mask[(None,) * (3 - mask.ndim)]
+    if mask.shape[:-3].numel() == 1:
+        batch = torch.Size([1])
+    mask = _four_dims(mask, batch)
+    return _last_dense(mask.expand(*mask.shape[:-1], k_len))
+
+
+def _last_dense(x):
+    """The kernels want the numbers of the last dimension side by side."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _padded(x, width):
+    return _last_dense(x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])))
+
+
+def _cleared(x, keep):
+    """Keys or values (B, Hk, Lk, D), with zeros where no query may look: 0 * nan is nan."""
+    seen = keep.any(-2).unsqueeze(-1)  # (B, H, Lk, 1), or 1 for B or H
+    if seen.shape[1] not in (1, x.shape[1]):
+        seen = seen.unflatten(1, (x.shape[1], -1)).any(2)  # (B, Hk, Lk, 1)
+    return x.masked_fill(~seen, 0.0)
+
+
+def _calls(q, k, v, keep, causal, scale, bias):
+    """How to call PyTorch's operator (once, or once per head of a group), and which rows are 0."""
+    batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])
+    q_len, k_len, width = q.shape[-2], k.shape[-2], max(q.shape[-1], v.shape[-1])
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    q, k, v = (_padded(_four_dims(x, batch), -(-width // 8) * 8) for x in (q, k, v))
+    keep, mask = (x if x is None else _mask_four_dims(x, batch, k_len) for x in (keep, bias))
+
+    causal = causal and q_len > 1  # a single query is the newest: it sees everything
+    if causal and (keep is not None or mask is not None):
+        behind = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device).tril(k_len - q_len)
+        keep, causal = behind[None, None] if keep is None else keep & behind, False
+    elif causal and q_len < k_len:
+        mask, causal = causal_lower_right(q_len, k_len), False
+
+    empty = None
+    if keep is not None:
+        k, v = _cleared(k, keep), _cleared(v, keep)
+        empty = ~keep.any(-1, keepdim=True)  # (B, H, Lq, 1), or 1 for any of B, H, Lq
+        # What a kernel makes of an empty row differs: let it see everything, and zero it after.
+        keep = keep | empty
+        mask = _last_dense(keep if mask is None else torch.where(keep, mask, -torch.inf))
+
+    gqa = q.shape[1] != k.shape[1]
+    call = {"query": q, "key": k, "value": v, "attn_mask": mask}
+    call |= {"is_causal": causal, "scale": scale, "enable_gqa": gqa}
+    if gqa and _kernel(call) == SDPBackend.MATH:
+        return _call_per_member(call), empty
+    return [call], empty
+
+
+def _call_per_member(call):
+    """One call for the first query head of every group, one for the second, and so on."""
+    q, mask = call["query"], call["attn_mask"]
+    group = q.shape[1] // call["key"].shape[1]
+    per_head = mask is not None and mask.ndim == 4 and mask.shape[1] > 1
+    return [
+        call
+        | {
+            "query": q[:, member::group],  # (B, Hk, Lq, D)
+            "attn_mask": mask[:, member::group] if per_head else mask,
+            "enable_gqa": False,
+        }
+        for member in range(group)
+    ]
+
+
+def _candidates(call):
+    """The fused kernels that there are for this call, the one that PyTorch prefers first."""
+    q = call["query"]
+    if not q.is_cuda:
+        return [SDPBackend.FLASH_ATTENTION]
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
+    if isinstance(call["attn_mask"], CausalBias):
+        return kernels
+    hopper_or_blackwell = torch.cuda.get_device_capability(q.device)[0] in (9, 10)
+    cudnn = [SDPBackend.CUDNN_ATTENTION]
+    return cudnn + kernels if hopper_or_blackwell else kernels + cudnn
+
+
+def _takes(kernel, call):
+    """Whether a fused kernel can run this call."""
+    q, k, v, mask = (call[name] for name in ("query", "key", "value", "attn_mask"))
+    if not q.is_cuda:  # PyTorch answers for CUDA only
+        return k.shape[-2] > 0 and q.shape[-2] > 0 and not (mask is not None and mask.requires_grad)
+    can_use = {
+        SDPBackend.FLASH_ATTENTION: can_use_flash_attention,
+        SDPBackend.EFFICIENT_ATTENTION: can_use_efficient_attention,
+        SDPBackend.CUDNN_ATTENTION: can_use_cudnn_attention,
+    }[kernel]
+    mask = None if isinstance(mask, CausalBias) else mask  # a rule does not count as a mask
+    return can_use(SDPAParams(q, k, v, mask, 0.0, call["is_causal"], call["enable_gqa"]))
+
+
+def _kernel(call):
+    return next((kernel for kernel in _candidates(call) if _takes(kernel, call)), SDPBackend.MATH)
+
+
+def _run(call):
+    kernel = _kernel(call)
+    if kernel == SDPBackend.MATH or not call["query"].is_cuda:
+        return F.scaled_dot_product_attention(**call)
+    with sdpa_kernel(kernel):  # left alone, PyTorch might prefer math to cuDNN
+        return F.scaled_dot_product_attention(**call)
+
+
+### END SOLUTION
+
+
+def fast_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    keep: torch.Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attend on a fused kernel, without an Lq x Lk matrix wherever one can be avoided.
+
+    q       (..., H, Lq, D), float16, bfloat16, float32 or float64; no input is changed
+    k       (..., Hk, Lk, D); query head h reads key/value head h // (H // Hk)
+    v       (..., Hk, Lk, Dv)
+    keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing
+    causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
+    scale   factor of the scores; None means 1 / sqrt(D)
+    bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
+    returns output (..., H, Lq, Dv) of the dtype and device of `q`, through which gradients flow;
+            a query that may attend to nothing has output 0 and gradient 0
+    raises  ValueError, with both numbers, if the widths of `q` and `k`, the lengths of `k` and
+            `v` or their heads differ, or if Hk does not divide H
+    """
+    ### BEGIN SOLUTION
+    _check_shapes(q, k, v)
+    before = q.shape[-2] - k.shape[-2]  # queries that stand before the first key
+    if causal and keep is None and bias is None and before > 0:
+        output = fast_attention(q[..., before:, :], k, v, causal=True, scale=scale)
+        return F.pad(output, (0, 0, before, 0))
+    calls, empty = _calls(q, k, v, keep, causal, scale, bias)
+    parts = [_run(call) for call in calls]  # (B, H or Hk, Lq, D) each
+    output = parts[0] if len(parts) == 1 else torch.stack(parts, 2).flatten(1, 2)
+    output = output[..., : v.shape[-1]]
+    if empty is not None:
+        output = output.masked_fill(empty, 0.0)
+    batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])
+    return output.reshape(*batch, *q.shape[-3:-1], v.shape[-1])  # (..., H, Lq, Dv)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 2: which kernel, and why not a faster one
+#
+# The fall to `math` is silent, so a program that must be fast asks before it is too late. Answer
+# for the call that your `fast_attention` makes, with the word first: `flash`, `efficient`, `cudnn`
+# or `math`, then a colon and the reasons. On the CPU, PyTorch's fused kernel counts as `flash`.
+#
+# On CUDA, ask the three `can_use_...` functions; nothing is computed. On the CPU there is a single
+# fused kernel, and after task 1 your calls suit it unless there are no queries or no keys.
+#
+# PyTorch hands out its reasons as warnings. Allow one kernel only (`sdpa_kernel`), make the call
+# that it cannot take, and when the `RuntimeError` comes, read what
+# `warnings.catch_warnings(record=True)` has caught.
+
+
+# %%
+### BEGIN SOLUTION
+_NAMES = {
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "efficient",
+    SDPBackend.CUDNN_ATTENTION: "cudnn",
+}
+
+
+def _why_not(kernel, call):
+    """PyTorch's reasons for not running this call, which `kernel` does not take."""
+    if isinstance(call["attn_mask"], CausalBias):
+        call = call | {"attn_mask": None}  # a rule does not count as a mask
+    with warnings.catch_warnings(record=True) as caught, sdpa_kernel(kernel):
+        warnings.simplefilter("always")
+        try:
+            F.scaled_dot_product_attention(**call)
+        except RuntimeError as error:
+            said = [str(warning.message).split(" (Triggered")[0] for warning in caught]
+            # The kernels that were not asked appear too, as "disabled", each under a headline.
+            reasons = [s for s in said if "disabled" not in s and not s.endswith("because:")]
+            return " ".join(reasons) or str(error)
+    return "there is nothing to compute"
+
+
+### END SOLUTION
+
+
+def best_backend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    keep: torch.Tensor | None = None,
+    causal: bool = False,
+) -> str:
+    """Name the kernel that attention on these tensors will run on, and why no faster one will.
+
+    q, k, v, keep, causal   as for `fast_attention`
+    returns "flash: ...", "efficient: ...", "cudnn: ..." or "math: ...", where ... says for each
+            fused kernel that cannot take the call what it dislikes
+    """
+    ### BEGIN SOLUTION
+    if causal and keep is None:
+        q = q[..., max(q.shape[-2] - k.shape[-2], 0) :, :]
+    call = _calls(q, k, v, keep, causal, None, None)[0][0]
+    reasons = []
+    for kernel in _candidates(call):
+        if _takes(kernel, call):
+            return f"{_NAMES[kernel]}: " + ("; ".join(reasons) or "no kernel is preferred to it")
+        reasons.append(f"{_NAMES[kernel]} will not run ({_why_not(kernel, call)})")
+    return "math: " + "; ".join(reasons)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["en"]
+# ## Task 3: a module with two paths
+#
+# This is the self-attention of timm's vision transformers. One matrix makes queries, keys and
+# values at once; its 3E outputs are laid out as three blocks of H heads of D numbers:
+#
+# ```text
+#                         ┌ q: head 0 | head 1 | ... ┐
+# qkv(x)  (B, L, 3*E)  =  │ k: head 0 | head 1 | ... │   ->   (B, L, 3, H, D)
+#                         └ v: head 0 | head 1 | ... ┘
+# ```
+#
+# `q_norm` and `k_norm` normalise each head's queries and keys (over D numbers), so that scores
+# cannot grow without bound; without `qk_norm` they are `nn.Identity()`. `proj` is `nn.Linear(E, E)`
+# with a bias, as in timm; `qkv_bias` is about `qkv` only.
+#
+# The attribute `fused` switches between `fast_attention` and the formula written out, scores and
+# all. The slow path is worth keeping: weights can be read off it, it exports everywhere, and it
+# tells you whether the fast one is right. So both must agree in everything, also in half precision
+# (add up in float32), in empty rows, and in padding that holds NaN.
+
+
+# %%
+### BEGIN SOLUTION
+def _written_out(q, k, v, keep):
+    """The same attention with all scores stored: q, k, v (..., H, L, D)."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    if keep is not None:
+        keep = torch.atleast_2d(keep)
+        seen = keep.any(-2).unsqueeze(-1)  # (..., L, 1)
+        k, v = k.masked_fill(~seen, 0.0), v.masked_fill(~seen, 0.0)
+    scores = q.to(wide) / math.sqrt(q.shape[-1]) @ k.to(wide).mT  # (..., H, L, L)
+    if keep is None:
+        weights = scores.softmax(-1)
+    else:
+        empty = ~keep.any(-1, keepdim=True)  # (..., L, 1)
+        weights = scores.masked_fill(~(keep | empty), -torch.inf).softmax(-1)
+        weights = weights.masked_fill(empty, 0.0)
+    return (weights @ v.to(wide)).to(q.dtype)  # (..., H, L, D)
+
+
+### END SOLUTION
+
+
+class FusedAttention(nn.Module):
+    """Self-attention with one projection for queries, keys and values, fused or written out."""
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        qkv_bias: bool = False,
+        qk_norm: bool = False,
+        fused: bool = True,
+    ) -> None:
+        """Create `qkv`, `q_norm`, `k_norm` and `proj`, and remember `fused`.
+
+        d_model     E, the width of the input and the output
+        num_heads   H; D = E / H
+        qkv_bias    whether `qkv`, nn.Linear(E, 3 * E), has a bias; `proj`, nn.Linear(E, E), has one
+        qk_norm     whether `q_norm` and `k_norm` are nn.LayerNorm(D); else nn.Identity()
+        fused       which path `forward` takes; may be set at any time
+        raises      ValueError, with both numbers, if num_heads does not divide d_model
+        """
+        super().__init__()
+        ### BEGIN SOLUTION
+        if d_model % num_heads:
+            raise ValueError(f"{d_model} is not divisible by {num_heads}")
+        self.head_dim = d_model // num_heads
+        self.fused = fused
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=qkv_bias)
+        self.q_norm = nn.LayerNorm(self.head_dim) if qk_norm else nn.Identity()
+        self.k_norm = nn.LayerNorm(self.head_dim) if qk_norm else nn.Identity()
+        self.proj = nn.Linear(d_model, d_model)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
+        """Attend within x, on the fused path or on the one written out.
+
+        x       (..., L, E)
+        keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
+        returns (..., L, E); a token that may attend to nothing gets the bias of `proj`
+        """
+        ### BEGIN SOLUTION
+        heads = self.qkv(x).unflatten(-1, (-1, self.head_dim)).transpose(-3, -2)  # (..., 3*H, L, D)
+        q, k, v = heads.chunk(3, dim=-3)  # (..., H, L, D) each
+        q, k = self.q_norm(q), self.k_norm(k)
+        output = fast_attention(q, k, v, keep) if self.fused else _written_out(q, k, v, keep)
+        return self.proj(output.transpose(-3, -2).flatten(-2))  # (..., L, E)
+        ### END SOLUTION

@@ -1,0 +1,44 @@
+"""What the project's own tests have in common."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader import catalog
+from grader.records import Exercise, ExerciseReport
+from grader.worker.nursery import Nursery
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def graded(nursery, tmp_path):
+    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
+    from grader.judging.grade import Run, grade
+
+    def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:
+        exercise: Exercise = catalog.find(slug)
+        path = tmp_path / f"{slug}.py"
+        if source is not None:
+            path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        if changes:
+            from dataclasses import replace
+
+            exercise = replace(exercise, limits=replace(exercise.limits, **changes))
+        return grade(exercise, path, Run(nursery=nursery, student="test", secret="test"))
+
+    return run
+
+
+def solution(slug: str) -> str:
+    """The text of a solution."""
+    return (ROOT / "solutions" / f"{slug}.py").read_text(encoding="utf-8")

@@ -1,0 +1,133 @@
+"""Skeletons and lessons: in step with the solutions, without the answers, never over an answer."""
+
+import ast
+import itertools
+
+import pytest
+
+from grader import catalog, submission
+from grader.catalog import ROOT
+from grader.course import skeletons, solutions
+from tests.conftest import solution
+
+EXERCISES = catalog.exercises()
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+
+
+@each
+def test_the_skeleton_in_the_repository_is_in_step(exercise):
+    text = (ROOT / "exercises" / f"{exercise.slug}.py").read_text(encoding="utf-8")
+    if submission.is_untouched_skeleton(text):  # else it is a student's, and theirs to change
+        assert text == skeletons.skeleton_text(exercise, solution(exercise.slug))
+
+
+@each
+def test_the_lesson_in_the_repository_is_in_step(exercise):
+    text = (ROOT / submission.lesson_path(exercise.slug)).read_text(encoding="utf-8")
+    assert text == skeletons.lesson_text(exercise, solution(exercise.slug))
+
+
+@each
+def test_line_one_names_exercise_digest_and_lesson(exercise):
+    text = skeletons.skeleton_text(exercise, solution(exercise.slug))
+    assert submission.is_untouched_skeleton(text)
+    assert not submission.is_untouched_skeleton(text + " ")
+    assert submission.lesson_path(exercise.slug) in text.splitlines()[0]
+
+
+@each
+def test_no_body_of_a_region_is_left(exercise):
+    source = solution(exercise.slug)
+    for text in (
+        skeletons.skeleton_text(exercise, source),
+        "\n".join(_code_of(skeletons.lesson_text(exercise, source))),
+    ):
+        left = _runs_of_two(ast.parse(text))
+        assert not left & _hidden(source)
+
+
+def _code_of(lesson: str) -> list[str]:
+    return [part.split("```")[0] for part in lesson.split("```python\n")[1:]]
+
+
+def _hidden(source: str) -> set[str]:
+    """Every run of two statements inside a region, as a normalised syntax tree."""
+    tree = ast.parse(source)
+    lines = source.splitlines()
+    inside, begun = set(), False
+    for number, line in enumerate(lines, 1):
+        begun = (begun or line.strip() == solutions.BEGIN) and line.strip() != solutions.END
+        if begun:
+            inside.add(number)
+    return _runs_of_two(tree, lambda statement: statement.lineno in inside)
+
+
+def _runs_of_two(tree: ast.AST, wanted=lambda _: True) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(body, list):
+                for one, two in itertools.pairwise(body):
+                    if wanted(one) and wanted(two):
+                        found.add(ast.dump(one) + ast.dump(two))
+    return found
+
+
+def test_the_search_for_bodies_finds_one_that_is_left():
+    source = solution("ex01_softmax")
+    assert _hidden(source) & _runs_of_two(ast.parse(source))
+
+
+def test_a_changed_answer_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(skeletons, "ROOT", tmp_path)
+    (tmp_path / "exercises").mkdir()
+    mine = tmp_path / "exercises" / "ex01_softmax.py"
+    mine.write_text("# my work\n")
+    what = dict(skeletons.write_all())
+    assert mine.read_text() == "# my work\n"
+    assert what["exercises/ex01_softmax.py"] == "yours"
+    assert what["docs/lessons/ex01_softmax.en.md"] == "written"
+    assert set(dict(skeletons.write_all()).values()) == {"yours", "in step"}
+
+
+def test_an_old_skeleton_that_nobody_touched_is_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr(skeletons, "ROOT", tmp_path)
+    (tmp_path / "exercises").mkdir()
+    old = tmp_path / "exercises" / "ex01_softmax.py"
+    old.write_text(f"# Skeleton ex01_softmax {submission.skeleton_digest('old')}.\nold")
+    assert dict(skeletons.write_all())["exercises/ex01_softmax.py"] == "written"
+
+
+REGION = '''
+def f(x):
+    """Do it."""
+    ### BEGIN SOLUTION
+    return x
+    ### END SOLUTION
+'''
+
+
+def test_a_region_in_a_function_becomes_its_task():
+    assert solutions.stubbed(REGION).splitlines()[-1] == '    raise NotImplementedError("Do it.")'
+
+
+def test_a_region_at_the_top_level_becomes_nothing():
+    code = f"x = 1\n{solutions.BEGIN}\ndef help(): ...\n{solutions.END}\ndef f():\n    'Doc.'"
+    assert "help" not in solutions.stubbed(code)
+
+
+@pytest.mark.parametrize(
+    "code, says",
+    [
+        (REGION.replace("### END SOLUTION", ""), "line 4: the region that begins here never ends"),
+        (REGION.replace("### BEGIN SOLUTION", ""), "line 6: a region ends that never began"),
+        (REGION.replace('"""Do it."""', "pass"), "line 4: f has no docstring"),
+        (
+            REGION.replace("return x", "### BEGIN SOLUTION"),
+            "line 5: a region begins inside another",
+        ),
+    ],
+)
+def test_a_broken_source_says_where(code, says):
+    with pytest.raises(solutions.BadSource, match=says):
+        solutions.stubbed(code)

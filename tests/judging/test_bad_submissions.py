@@ -1,0 +1,135 @@
+"""Bad input gets a sentence, not a trace, and costs what it must and no more."""
+
+import pytest
+
+from grader.records import ExerciseReport, Verdict
+from tests.conftest import solution
+
+SLUG = "ex01_softmax"
+RIGHT = solution(SLUG)
+NUMPY = RIGHT[: RIGHT.index("def softmax(")]  # softmax_numpy is right, softmax is missing
+
+
+def failures(report: ExerciseReport) -> dict[str, str]:
+    return {c.id: c.why for c in report.checks if c.verdict is Verdict.FAILED}
+
+
+def with_softmax(body: str) -> str:
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    return f"{NUMPY}\n\ndef softmax(x, dim=-1):\n{lines}\n"
+
+
+@pytest.mark.parametrize(
+    "source, state, says",
+    [
+        (None, "missing", "ex01_softmax.py is not there. `make skeletons` writes a fresh one."),
+        ("", "unreadable", "is empty. `make skeletons` writes the task into it again."),
+        ("  \n\n", "unreadable", "is empty."),
+        (b"\xff\xfe\x00", "unreadable", "is not UTF-8 text: save it as UTF-8."),
+        ("x = '\0'", "unreadable", "contains null bytes: save it as plain text."),
+        ("#" * 1_000_001, "unreadable", "is 1,000,001 bytes; an answer has at most 1,000,000."),
+        ("def f(:\n", "unreadable", "Line 1 is not valid Python (invalid syntax): def f(:"),
+        (
+            "import numpy\nimport nothing_such\n",
+            "unreadable",
+            "The file cannot be imported: No module named 'nothing_such' "
+            "(line 2: import nothing_such). numpy and torch are at hand.",
+        ),
+        ("x = 1\ny = x / 0\n", "unreadable", "ZeroDivisionError: division by zero (line 2: y = x / 0)."),
+        ("raise SystemExit(0)", "unreadable", "The file cannot be imported: SystemExit: 0 (line 1"),
+        ("import os\nos._exit(0)\n", "unreadable",
+         "While the file was loaded, the process ended itself (exit code 0) and gave no answer."),
+        ("import scipy.special\n", "refused", "Line 1: scipy is not allowed in this exercise."),
+        ("import torch\ntorch.softmax\n", "refused", "Line 2: torch.softmax is not allowed"),
+        ("import ex02_masking\n", "refused", "Line 1: an exercise stands alone"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_graded_gets_a_sentence_and_nothing(graded, source, state, says):
+    report = graded(SLUG, source)
+    assert report.state == state
+    assert says in report.sentence
+    assert (report.score.earned, report.score.possible) == (0, 10)
+
+
+def test_a_file_that_hangs_while_it_is_loaded(graded):
+    report = graded(SLUG, "while True: pass", call_seconds=0.5)
+    assert report.sentence == "While the file was loaded, no answer within 0.5 s."
+    assert report.score.earned == 0
+
+
+def test_windows_line_ends_and_byte_order_marks_are_fine(graded):
+    text = b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode()
+    assert graded(SLUG, text).score.earned == 10
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        (NUMPY, "There is no softmax in the file. Did you mean softmax_numpy?"),
+        (RIGHT.replace("def softmax(", "def sotfmax("), "There is no softmax in the file. Did you mean sotfmax?"),
+        (RIGHT.replace("dim: int = -1", "axis: int = -1"), "softmax takes (x, axis=-1), but should take (x, dim=-1)."),
+        (with_softmax("raise NotImplementedError('Turn scores into weights.')"),
+         "softmax is not written yet: Turn scores into weights."),
+        (with_softmax("return x.tolist()"), "weights is a list of 7, but should be a tensor  [softmax(float32 (7,))]"),
+        (with_softmax("pass"), "weights is None, but should be a tensor  [softmax(float32 (7,))]"),
+        (with_softmax("return x.sum()"), "weights.shape is (), but should be (7,)  [softmax(float32 (7,))]"),
+        (with_softmax("return x.double()"), "weights.dtype is float64, but should be float32  [softmax(float32 (7,))]"),
+        (with_softmax("return x[99]"),
+         "IndexError: index 99 is out of bounds for dimension 0 with size 7  [softmax(float32 (7,))]\n"),
+        (with_softmax("import os\nos._exit(0)"),
+         "the process ended itself (exit code 0) and gave no answer  [softmax(float32 (7,))]"),
+        (with_softmax("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)"),
+         "the process crashed (a segmentation fault)  [softmax(float32 (7,))]"),
+        (with_softmax("return torch.empty(1 << 40)"), "the call ran out of memory  [softmax(float32 (7,))]"),
+        (with_softmax("return [0] * (1 << 40)"), "the call ran out of memory  [softmax(float32 (7,))]"),
+        (with_softmax("def deep(n): return deep(n + 1)\nreturn deep(0)"),
+         "RecursionError: maximum recursion depth exceeded"),
+        (with_softmax("return x * float('nan')"), "weights[0] is nan, but should be 0."),
+        (with_softmax("raise SystemExit"), "SystemExit"),
+    ],
+)  # fmt: skip
+def test_one_bad_function_costs_its_own_checks_only(graded, source, says):
+    report = graded(SLUG, source)
+    assert report.state == "graded"
+    assert failures(report).keys() == {"test_values"}
+    assert failures(report)["test_values"].startswith(says)
+    assert report.score.earned == 4  # those of softmax_numpy
+    blocked = [c for c in report.checks if c.verdict is Verdict.BLOCKED]
+    assert len(blocked) == 5
+    assert all(
+        c.why == "softmax gives exp(x) / sum(exp(x)) along the last dimension." for c in blocked
+    )
+
+
+def test_the_students_own_line_is_shown(graded):
+    report = graded(SLUG, with_softmax("y = x + 1\nreturn y[99]"))
+    [line] = failures(report)["test_values"].splitlines()[1:]
+    number = with_softmax("y = x + 1\nreturn y[99]").splitlines().index("    return y[99]") + 1
+    assert line == f"line {number}: return y[99]"
+
+
+def test_a_hang_costs_seconds_and_the_rest_is_graded(graded):
+    report = graded(SLUG, with_softmax("while True: pass"), call_seconds=0.5)
+    assert failures(report) == {"test_values": "no answer within 0.5 s  [softmax(float32 (7,))]"}
+    assert report.score.earned == 4
+
+
+def test_no_message_is_longer_than_ten_lines(graded):
+    report = graded(SLUG, with_softmax("raise ValueError('x\\n' * 500)"))
+    assert all(len(why.splitlines()) <= 10 for why in failures(report).values())
+
+
+def test_printing_costs_nothing_and_is_shown(graded):
+    report = graded(SLUG, with_softmax("print('hello', x.shape)\n") + RIGHT)
+    assert report.score.earned == 10
+    assert graded(SLUG, "print('hello')\n" + RIGHT).output == "hello\n"
+
+
+def test_the_skeleton_is_not_started_and_earns_nothing(graded):
+    from grader.catalog import find
+    from grader.course.skeletons import skeleton_text
+
+    report = graded(SLUG, skeleton_text(find(SLUG), RIGHT))
+    assert report.state == "not_started"
+    assert report.sentence == "Not started yet. The lesson: docs/lessons/ex01_softmax.en.md"
+    assert report.score.earned == 0

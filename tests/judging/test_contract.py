@@ -1,0 +1,117 @@
+"""Kinds and shapes of answers are held to the manifest at every call."""
+
+import numpy as np
+import pytest
+import torch
+
+from grader.judging import contract
+from grader.judging.case import CASE, Case, StudentFault
+from grader.records import Function
+
+ATTENTION = Function(
+    name="attention",
+    signature="(q, k, v, keep=None)",
+    shapes={"q": "... Lq D", "k": "... Lk D", "v": "... Lk Dv"},
+    returns={"output": "tensor ... Lq Dv", "weights": "tensor ... Lq Lk"},
+)
+Q, K, V = torch.zeros(2, 1, 3, 4), torch.zeros(2, 5, 7, 4), torch.zeros(5, 7, 6)
+OUTPUT, WEIGHTS = torch.zeros(2, 5, 3, 6), torch.zeros(2, 5, 3, 7)
+
+
+@pytest.fixture(autouse=True)
+def case():
+    CASE.set(Case())
+
+
+def check(value, function=ATTENTION, args=(Q, K, V), **kwargs):
+    contract.check_answer(value, function, args, kwargs, "f()")
+
+
+def message(value, *args) -> str:
+    with pytest.raises(StudentFault) as caught:
+        check(value, *args)
+    return str(caught.value)
+
+
+def returning(**returns) -> Function:
+    return Function(name="f", signature="(x)", shapes={"x": "B L E"}, returns=returns)
+
+
+def test_leading_dimensions_are_broadcast_over_the_inputs():
+    check((OUTPUT, WEIGHTS))
+
+
+def test_arguments_by_name_bind_as_well():
+    contract.check_answer((OUTPUT, WEIGHTS), ATTENTION, (Q,), {"v": V, "k": K}, "f()")
+
+
+@pytest.mark.parametrize(
+    "value, says",
+    [
+        (OUTPUT, "the call returned a tensor, but should return (output, weights)  [f()]"),
+        ((OUTPUT,), "the call returned a tuple of 1, but should return (output, weights)  [f()]"),
+        (None, "the call returned None, but should return (output, weights)  [f()]"),
+        ((OUTPUT, None), "weights is None, but should be a tensor  [f()]"),
+        (
+            (WEIGHTS, OUTPUT),
+            "output.shape is (2, 5, 3, 7), but should be (2, 5, 3, 6)  [f()]",
+        ),
+        ((OUTPUT[0], WEIGHTS), "output.shape is (5, 3, 6), but should be (2, 5, 3, 6)  [f()]"),
+    ],
+)
+def test_what_does_not_fit_is_said(value, says):
+    assert message(value) == says
+
+
+@pytest.mark.parametrize(
+    "wanted, value",
+    [
+        ("tensor B L E", torch.zeros(2, 3, 4)),
+        ("tensor B H L D", torch.zeros(2, 9, 3, 8)),  # letters that nothing binds match any size
+        ("tensor B 1 L", torch.zeros(2, 1, 3)),
+        ("tensor", torch.zeros(5)),
+        ("array B L", np.zeros((2, 3))),
+        ("bool tensor L L", torch.zeros(3, 3, dtype=torch.bool)),
+        ("bool? tensor L L", None),
+        ("tensor? B", None),
+        ("int", 3),
+        ("float", 3.0),
+        ("str", "x"),
+        ("none", None),
+        ("object", object()),
+        (("tensor B", "tensor L"), (torch.zeros(2), torch.zeros(3))),
+    ],
+)
+def test_kinds_fit(wanted, value):
+    check(value, returning(out=wanted), (torch.zeros(2, 3, 4),))
+
+
+@pytest.mark.parametrize(
+    "wanted, value, says",
+    [
+        ("tensor B L E", torch.zeros(2, 3), "out.shape is (2, 3), but should be (2, 3, 4)"),
+        ("tensor B n", torch.zeros(3, 3), "out.shape is (3, 3), but should be (2, n)"),
+        ("tensor", np.zeros(3), "out is an array, but should be a tensor"),
+        ("array", torch.zeros(3), "out is a tensor, but should be an array"),
+        ("bool tensor L L", torch.zeros(3, 3), "out.dtype is float32, but should be bool"),
+        ("tensor", None, "out is None, but should be a tensor"),
+        ("int", True, "out is a bool, but should be an int"),
+        ("int", torch.tensor(3), "out is a tensor, but should be an int"),
+        ("str", None, "out is None, but should be a string"),
+        ("none", 3, "out is an int, but should be None"),
+        ("object", (1,), "out is a tuple of 1, but should be an object"),
+        (("tensor B", "tensor L"), [torch.zeros(2)], "should return (out[0], out[1])"),
+        (("tensor B", "tensor L"), (torch.zeros(2),) * 2, "out[1].shape is (2,), but should be (3,)"),
+    ],
+)  # fmt: skip
+def test_kinds_do_not_fit(wanted, value, says):
+    assert says in message(value, returning(out=wanted), (torch.zeros(2, 3, 4),))
+
+
+def test_every_one_of_many_arguments_binds():
+    combine = Function(
+        name="f", signature="(*masks)", shapes={"masks": "..."}, returns={"keep": "bool tensor ..."}
+    )
+    masks = (torch.ones(3, 1, dtype=torch.bool), None, torch.ones(2, 1, 4, dtype=torch.bool))
+    check(torch.ones(2, 3, 4, dtype=torch.bool), combine, masks)
+    assert "keep.shape" in message(torch.ones(3, 4, dtype=torch.bool), combine, masks)

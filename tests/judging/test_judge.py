@@ -1,0 +1,122 @@
+"""Checks, cases and verdicts: what is passed, failed, blocked, not run, and a grader fault."""
+
+from dataclasses import replace
+
+import pytest
+
+from grader import catalog
+from grader.course.mutants import in_this_process, solution
+from grader.judging import suite
+from grader.judging.case import GraderFault
+from grader.judging.judge import Judge
+from grader.judging.student import Student
+from grader.records import Verdict
+from grader.worker.in_process import in_process
+
+SUITE = '''
+import pytest
+from grader.judging import agree, check, expect
+
+@check(points=1)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_first(student, draw, n):
+    """First."""
+    expect({first}, f"case {{n}} is wrong")
+
+@check(points=2, needs=[test_first])
+def test_second(student, draw):
+    """Second."""
+
+@check(points=3, needs=[test_second])
+def test_third(student, draw):
+    """Third."""
+
+@check(points=4, cuda=True)
+def test_on_cuda(student, draw):
+    """On CUDA."""
+
+@check(points=5)
+def test_other(student, draw):
+    """Other."""
+    {other}
+'''
+
+
+@pytest.fixture
+def verdicts(tmp_path):
+    def run(first: str = "True", other: str = "pass", text: str = SUITE):
+        (tmp_path / "test_made_up.py").write_text(text.format(first=first, other=other))
+        exercise = replace(catalog.find("ex01_softmax"), folder=tmp_path)
+        student = Student(exercise, in_process(solution(exercise)))
+        return {c.id: c for c in suite.ask(exercise, Judge(student, ("seed",)))}
+
+    return run
+
+
+def test_what_holds_is_passed_and_what_needs_cuda_is_not_run(verdicts):
+    found = verdicts()
+    assert [c.verdict for c in found.values()] == [
+        *[Verdict.PASSED] * 3, Verdict.NOT_RUN, Verdict.PASSED,
+    ]  # fmt: skip
+    assert found["test_on_cuda"].why == "needs CUDA"
+    assert [c.earned for c in found.values()] == [1, 2, 3, 0, 5]
+
+
+def test_one_wrong_case_fails_the_check_and_blocks_what_needs_it(verdicts):
+    found = verdicts(first="n != 2")
+    assert found["test_first"].verdict is Verdict.FAILED
+    assert found["test_first"].why == "case 2 is wrong"
+    assert found["test_first"].where == "2"
+    assert found["test_second"].verdict is Verdict.BLOCKED
+    assert found["test_second"].why == "First."
+    assert found["test_third"].verdict is Verdict.BLOCKED
+    assert found["test_other"].verdict is Verdict.PASSED
+
+
+def test_an_error_of_ours_is_a_grader_fault(verdicts):
+    found = verdicts(other="{}['missing']")
+    assert found["test_other"].verdict is Verdict.GRADER_FAULT
+    assert "KeyError" in found["test_other"].why
+    assert "test_made_up.py" in found["test_other"].why
+
+
+def test_a_bare_assertion_is_a_grader_fault(verdicts):
+    assert verdicts(other="assert False")["test_other"].verdict is Verdict.GRADER_FAULT
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("import nothing_such", "No module named 'nothing_such'"),
+        ("", "pytest ended with"),
+        ("def test_bare(student): pass", "has no @check"),
+    ],
+)
+def test_a_broken_suite_is_a_grader_fault(verdicts, text, says):
+    with pytest.raises(GraderFault, match=says):
+        verdicts(text=text)
+
+
+def test_a_grader_fault_leaves_no_score(graded, monkeypatch):
+    def broken(*_):
+        raise GraderFault("the suite cannot be run")
+
+    monkeypatch.setattr(suite, "ask", broken)
+    from tests.conftest import solution as text
+
+    report = graded("ex01_softmax", text("ex01_softmax"))
+    assert report.state == "fault"
+    assert report.score is None
+
+
+def test_the_names_that_a_check_called_are_known():
+    exercise = catalog.find("ex01_softmax")
+    calls = {c.id: c.calls for c in in_this_process(exercise, solution(exercise))}
+    assert calls["test_numpy_values"] == {"softmax_numpy"}
+    assert calls["test_gradient"] == {"softmax"}
+
+
+def test_a_student_that_declares_no_such_name_is_our_mistake():
+    exercise = catalog.find("ex01_softmax")
+    with pytest.raises(AttributeError, match="declares no 'sofmax'"):
+        Student(exercise, in_process(solution(exercise))).sofmax  # noqa: B018

@@ -1,0 +1,107 @@
+"""What may not be used is found however it is written; what may be used is not."""
+
+import pytest
+
+from grader import catalog
+from grader.judging import operators, outline
+
+SLUGS = frozenset({"ex02_masking", "ex03_sdpa"})
+
+
+def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
+    return operators.refusals(outline.parse(source), catalog.find(slug), SLUGS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ntorch.softmax(x, 0)",
+        "import torch as t\nt.softmax(x, 0)",
+        "import torch.nn.functional as F\nF.softmax(x, 0)",
+        "from torch.nn import functional\nfunctional.log_softmax(x, 0)",
+        "from torch.nn.functional import softmax",
+        "from torch import softmax as s",
+        "from torch import nn\nnn.Softmax(-1)",
+        "def f(x):\n    return x.softmax(-1)",
+        "f = x.log_softmax",
+        "import torch\nT = torch\nT.softmax(x, 0)",
+        "getattr(x, 'softmax')(-1)",
+        "getattr(x, name)(-1)",
+        "import scipy.special",
+        "from scipy.special import softmax",
+        "from torch import *",
+        "import torch\ntorch.ops.aten.softmax(x)",
+        "import torch\ntorch._C._nn",
+        "import torch\ntorch._softmax(x, 0, False)",
+        "import importlib",
+        "eval('1')",
+        "exec('1')",
+        "__import__('os')",
+        "import torch\ntorch.__dict__['softmax']",
+        "vars(x)",
+        "import sys\nsys.modules['torch']",
+        "from ex02_masking import f",
+        "import reference",
+        "from grader import catalog",
+        "from . import x",
+    ],
+)
+def test_it_is_refused(source):
+    [sentence] = refused(source)
+    assert sentence.startswith("Line ")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ntorch.exp(x)",
+        "def softmax(x):\n    return x\n\ny = softmax(3)",
+        "softmax = 3\nprint(softmax)",
+        "import torch\nx.sum(-1, keepdim=True).amax()",
+        "import torch\nclass A:\n    def softmax(self, x): ...\n    def g(self): self.softmax(1)",
+        "getattr(x, 'shape')",
+        "import math, typing, dataclasses, numpy as np",
+        "import torch\ntorch.logsumexp(x, 0)",
+    ],
+)
+def test_it_is_allowed(source):
+    assert refused(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch.nn.functional as F\nF.scaled_dot_product_attention(q, k, v)",
+        "import torch\ntorch.nn.MultiheadAttention(4, 2)",
+        "from torch.nn.attention.flex_attention import flex_attention",
+        "from torch import nn\nnn.TransformerEncoderLayer(4, 2)",
+    ],
+)
+def test_the_fused_operator_is_for_the_last_exercise(source):
+    assert refused(source, "ex03_sdpa")
+    assert refused(source, "ex08_cuda_sdpa") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ntorch.softmax(x, -1)",
+        "def scaled_dot_product_attention(q): ...\nscaled_dot_product_attention(1)",
+        "class A:\n    def f(self):\n        self.attention = 1\n        self.attention(2)",
+        "block.attention(x)",
+    ],
+)
+def test_what_looks_alike_is_allowed_in_attention(source):
+    assert refused(source, "ex03_sdpa") == []
+
+
+def test_the_sentence_names_line_operator_and_cure():
+    assert refused("import torch\n\ntorch.softmax(x, 0)") == [
+        "Line 3: torch.softmax is not allowed in this exercise. "
+        "Write it with exp, a sum and a division."
+    ]
+
+
+def test_every_line_is_named_once_in_order():
+    lines = refused("import torch\ntorch.softmax(torch.softmax(x, 0), 0)\neval('2')")
+    assert [line[:7] for line in lines] == ["Line 2:", "Line 3:"]

@@ -1,0 +1,436 @@
+"""ex08: the solution, the oracle, the yardstick and the fast path agree, and PyTorch with them."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.testing import assert_allclose
+from torch.nn.attention import SDPBackend
+from torch.nn.attention.bias import CausalBias
+from torch.overrides import TorchFunctionMode
+
+from reference import ex08_cuda_sdpa as reference
+from reference import fused
+
+_PATH = Path(__file__).parents[2] / "solutions" / "ex08_cuda_sdpa.py"
+_SPEC = importlib.util.spec_from_file_location("solution_ex08", _PATH)
+solution = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(solution)
+
+FAST = [solution.fast_attention, fused.fused_attention]
+LENGTHS = [(5, 5), (3, 5), (5, 3), (1, 5), (5, 1), (4, 0), (0, 4)]
+HALVES = [torch.float16, torch.bfloat16]
+# name -> a mask for (2, 4, Lq, Lk)
+MASKS = {
+    "none": lambda q_len, k_len: None,
+    "of keys": lambda q_len, k_len: torch.rand(k_len) > 0.4,
+    "padding": lambda q_len, k_len: torch.rand(2, 1, 1, k_len) > 0.4,
+    "of queries": lambda q_len, k_len: torch.rand(2, 1, q_len, 1) > 0.4,
+    "table": lambda q_len, k_len: torch.rand(q_len, k_len) > 0.4,
+    "per head": lambda q_len, k_len: torch.rand(4, 1, k_len) > 0.4,
+    "everything": lambda q_len, k_len: torch.rand(2, 4, q_len, k_len) > 0.4,
+    "transposed": lambda q_len, k_len: (torch.rand(k_len, q_len) > 0.4).mT,
+}
+KEEP = torch.tensor([[1, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 1, 0]]).bool()  # an empty row
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(8)
+
+
+def draw(q_len=3, k_len=5, kv_heads=2, widths=(5, 3), lead=(2,), dtype=torch.float64):
+    """q (..., 4, Lq, D), k (..., Hk, Lk, D), v (..., Hk, Lk, Dv)."""
+    q = torch.randn(*lead, 4, q_len, widths[0], dtype=dtype)
+    k = torch.randn(*lead, kv_heads, k_len, widths[0], dtype=dtype)
+    return q, k, torch.randn(*lead, kv_heads, k_len, widths[1], dtype=dtype)
+
+
+def near(got, exact, tolerance=1e-12):
+    assert_allclose(got, exact, rtol=tolerance, atol=tolerance)
+
+
+def agree(got, expected, tolerance=1e-12):
+    assert got.dtype == expected.plain.dtype
+    for answer in (got, expected.plain):
+        assert answer.shape == expected.exact.shape
+        near(answer.detach().double(), expected.exact, tolerance)
+
+
+def within_the_yardstick(got, expected):
+    """The rule for half precision: twice the yardstick's largest error, plus rounding."""
+    unit = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-21}[got.dtype]
+    errors = [np.abs(x.double().cpu().numpy() - expected.exact) for x in (got, expected.plain)]
+    assert errors[0].max() <= 2 * errors[1].max() + 2 * unit * expected.magnitude
+
+
+class Watch(TorchFunctionMode):
+    """Keeps the keyword arguments of every call of PyTorch's operator."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is F.scaled_dot_product_attention:
+            self.calls.append(kwargs)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS[:5])
+def test_values_agree_under_every_mask(kv_heads, causal, mask, q_len, k_len):
+    q, k, v = draw(q_len, k_len, kv_heads)
+    keep = MASKS[mask](q_len, k_len)
+    expected = reference.fast_attention(q, k, v, keep, causal)
+    agree(solution.fast_attention(q, k, v, keep, causal), expected)
+    agree(fused.fused_attention(q, k, v, keep, causal), expected)
+
+
+@pytest.mark.parametrize("attend", FAST)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("keep", [None, KEEP])
+@pytest.mark.parametrize("shape", [(2, 4, 3, 5), (4, 3, 5), (1, 4, 1, 5), (3, 1)])
+def test_a_bias_is_added_to_the_scaled_scores(attend, causal, keep, shape):
+    q, k, v = draw()
+    bias = torch.randn(shape, dtype=torch.float64)
+    expected = reference.fast_attention(q, k, v, keep, causal, 0.3, bias)
+    agree(attend(q, k, v, keep, causal, 0.3, bias), expected)
+
+
+@pytest.mark.parametrize("keep", [KEEP, None])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_pytorch_agrees_when_it_is_given_the_mask(keep, kv_heads):
+    q, k, v = draw(kv_heads=kv_heads)
+    mask = torch.ones(3, 5).tril(2).bool() & (True if keep is None else keep)
+    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True, scale=0.7)
+    agree(theirs, reference.fast_attention(q, k, v, keep, causal=True, scale=0.7))
+
+
+@pytest.mark.parametrize("attend", FAST)
+def test_queries_stand_at_the_end_of_the_keys(attend):
+    q, k, v = torch.zeros(1, 1, 2, 1), torch.zeros(1, 1, 3, 1), torch.tensor([6.0, 2.0, 1.0])
+    output = attend(q, k, v.reshape(1, 1, 3, 1), causal=True)
+    near(output.flatten(), [4.0, 3.0], 1e-6)
+
+
+@pytest.mark.parametrize("attend", FAST)
+@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS[5:])
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_keys_give_zeros_and_no_queries_nothing(attend, q_len, k_len, causal):
+    q, k, v = draw(q_len, k_len)
+    output = attend(q, k, v, None, causal)
+    assert output.tolist() == torch.zeros(2, 4, q_len, 3).tolist()
+
+
+def test_query_heads_share_in_consecutive_groups():
+    v = torch.tensor([10.0, 20.0]).reshape(1, 2, 1, 1)
+    output = solution.fast_attention(torch.zeros(1, 4, 1, 8), torch.zeros(1, 2, 1, 8), v)
+    assert output.flatten().tolist() == [10, 10, 20, 20]
+    assert reference.fast_attention(torch.zeros(1, 4, 1, 8), torch.zeros(1, 2, 1, 8), v).exact[
+        0, :, 0, 0
+    ].tolist() == [10, 10, 20, 20]
+
+
+@pytest.mark.parametrize("lead", [(), (0,), (2, 3), (1, 2, 1)])
+@pytest.mark.parametrize("keep", [None, KEEP])
+def test_any_leading_dimensions(lead, keep):
+    q, k, v = draw(lead=lead)
+    answer = solution.fast_attention(q, k, v, keep, causal=True)
+    agree(answer, reference.fast_attention(q, k, v, keep, causal=True))
+
+
+def test_leading_dimensions_broadcast():
+    (q, _, _), (_, k, v) = draw(lead=(3, 2)), draw(lead=(1, 2))
+    keep = torch.rand(3, 1, 1, 3, 5) > 0.3
+    agree(solution.fast_attention(q, k, v, keep), reference.fast_attention(q, k, v, keep))
+
+
+def test_matrices_without_heads():
+    q, k, v = (x[0, 0] for x in draw())
+    answer = solution.fast_attention(q, k, v, KEEP, causal=True)
+    agree(answer, reference.fast_attention(q, k, v, KEEP, causal=True))
+
+
+def test_strided_and_expanded_inputs_give_the_same_and_stay_as_they_are():
+    q, k, v = draw(widths=(8, 8))
+    dense = solution.fast_attention(q, k[:1].repeat(2, 1, 1, 1), v, causal=True)
+    every_other = v.repeat_interleave(2, -1)[..., ::2]
+    strided = q.mT.contiguous().mT, k[:1].expand(2, -1, -1, -1), every_other
+    before = [x.clone() for x in strided]
+    near(solution.fast_attention(*strided, causal=True), dense)
+    assert all(torch.equal(x, y) for x, y in zip(strided, before, strict=True))
+
+
+@pytest.mark.parametrize("attend", FAST)
+@pytest.mark.parametrize("poison", [torch.nan, torch.inf, 1e30])
+def test_what_no_query_may_see_has_no_influence(attend, poison):
+    q, k, v = draw()
+    clean = reference.fast_attention(q, k, v, KEEP)
+    for x in (k, v):
+        x[..., [2, 4], :] = poison
+        x.requires_grad_()
+    output = attend(q, k, v, KEEP)
+    agree(output, clean)
+    agree(output, reference.fast_attention(q, k, v, KEEP))
+    for gradient in torch.autograd.grad(output.sum(), (k, v)):
+        assert gradient.isfinite().all()
+        assert not gradient[..., [2, 4], :].any()
+
+
+@pytest.mark.parametrize("attend", FAST)
+def test_hidden_from_some_heads_of_a_group_is_not_hidden(attend):
+    q, k, v = draw()
+    keep = torch.ones(4, 1, 5, dtype=torch.bool)
+    keep[0, 0, 2] = keep[3, 0, 2] = keep[2, 0, 2] = False  # both of the second group
+    v[:, 1, 2] = torch.nan
+    agree(attend(q, k, v, keep), reference.fast_attention(q, k, v, keep))
+
+
+@pytest.mark.parametrize("attend", FAST)
+def test_the_future_has_no_influence_however_large(attend):
+    q, k, v = draw()
+    before = attend(q, k, v, causal=True)[..., :2, :]
+    k[..., 4, :], v[..., 4, :] = 1e30, -1e30
+    near(attend(q, k, v, causal=True)[..., :2, :], before)
+
+
+@pytest.mark.parametrize("bias", [None, torch.ones(3, 5, dtype=torch.float64)])
+def test_an_empty_row_is_zero_and_sends_no_gradient(bias):
+    q, k, v = (x.requires_grad_() for x in draw())
+    output = solution.fast_attention(q, k, v, KEEP, bias=bias)
+    assert not output[..., 1, :].any()
+    gradients = torch.autograd.grad(output[..., 1, :].sum(), (q, k, v))
+    assert not any(gradient.any() for gradient in gradients)
+
+
+@pytest.mark.parametrize("attend", FAST)
+def test_no_kernel_is_given_an_empty_row(attend):
+    with Watch() as watch:
+        attend(*draw(), KEEP, causal=True)
+    assert watch.calls[0]["attn_mask"].any(-1).all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("keep", [None, torch.arange(40) % 3 != 1])
+def test_half_precision_is_as_good_as_the_yardstick(dtype, causal, keep):
+    q, k, v = draw(30, 40, widths=(16, 16), dtype=dtype)
+    expected = reference.fast_attention(q, k, v, keep, causal)
+    answer = solution.fast_attention(q, k, v, keep, causal)
+    assert answer.dtype == dtype
+    within_the_yardstick(answer, expected)
+
+
+@pytest.mark.parametrize("attend", FAST)
+def test_products_beyond_float16_do_not_overflow(attend):
+    q, v = torch.full((1, 4, 3, 64), 256.0).half(), torch.randn(1, 4, 3, 64).half()
+    means = v.float()[..., :2, :].mean(-2, keepdim=True).expand_as(v)
+    near(attend(q, q, v, KEEP[:1, :3]).float(), means, 1e-2)  # keeps the first two keys
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("lengths", "keep"), [((3, 5), None), ((3, 5), KEEP), ((5, 3), KEEP.mT)])
+def test_gradients_agree_with_finite_differences_of_the_oracle(causal, keep, lengths):
+    q, k, v = draw(*lengths, lead=(1,), widths=(2, 3))
+    bias = torch.randn(4, *lengths, dtype=torch.float64)
+    upstream = torch.randn(1, 4, lengths[0], 3, dtype=torch.float64)
+    arguments = (keep, causal, 0.6, bias)
+    expected = reference.fast_attention_gradients(q, k, v, *arguments, upstream=upstream)
+    inputs = [x.requires_grad_() for x in (q, k, v, bias)]
+    output = solution.fast_attention(q, k, v, keep, causal, 0.6, bias)
+    for got, answer in zip(torch.autograd.grad(output, inputs, upstream), expected, strict=True):
+        agree(got, answer)
+
+    arrays = [x.detach().numpy() for x in inputs]
+    mask = None if keep is None else keep.numpy()
+    for x, answer in zip(arrays, expected, strict=True):
+        slopes = differences(
+            lambda: reference.exact_fast_attention(*arrays[:3], mask, causal, 0.6, arrays[3]),
+            x,
+            upstream.numpy(),
+        )
+        near(slopes, answer.exact, 1e-7)
+
+
+def differences(output, x, upstream, step=1e-5):
+    """Central differences of `(output() * upstream).sum()` in every number of the array `x`."""
+    slopes = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        value, ends = x[place], []
+        for x[place] in (value + step, value - step):
+            ends.append((output() * upstream).sum())
+        x[place] = value
+        slopes[place] = (ends[0] - ends[1]) / (2 * step)
+    return slopes
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kind", "is_causal"),
+    [((6, 6), type(None), True), ((1, 6), type(None), False), ((6, 4), type(None), True),
+     ((4, 6), CausalBias, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("attend", FAST)
+def test_causality_alone_needs_no_mask(attend, lengths, kind, is_causal):
+    with Watch() as watch:
+        attend(*draw(*lengths), causal=True)
+    (call,) = watch.calls
+    assert isinstance(call["attn_mask"], kind)
+    assert call["is_causal"] == is_causal
+
+
+@pytest.mark.parametrize("attend", FAST)
+def test_grouped_heads_and_a_row_of_padding_are_passed_as_they_are(attend):
+    q, k, v = draw(widths=(8, 8))
+    with Watch() as watch:
+        attend(q, k, v)
+        attend(q, k, v, torch.ones(2, 1, 1, 5, dtype=torch.bool))
+    grouped, padded = watch.calls
+    assert grouped["enable_gqa"]
+    assert grouped["key"].data_ptr() == k.data_ptr()
+    assert grouped["value"].data_ptr() == v.data_ptr()
+    assert padded["attn_mask"].shape == (2, 1, 1, 5)
+
+
+@pytest.mark.parametrize("module", [solution, fused])
+@pytest.mark.parametrize("keep", [None, KEEP, torch.arange(60).reshape(4, 3, 5) % 7 > 2])
+def test_without_a_kernel_for_groups_each_member_is_asked_alone(monkeypatch, module, keep):
+    monkeypatch.setattr(module, "_takes", lambda kernel, call: False)
+    attend = solution.fast_attention if module is solution else fused.fused_attention
+    q, k, v = draw()
+    with Watch() as watch:
+        answer = attend(q, k, v, keep, causal=True)
+    assert [call["query"].shape[1] for call in watch.calls] == [2, 2]
+    agree(answer, reference.fast_attention(q, k, v, keep, causal=True))
+
+
+@pytest.mark.parametrize("best", [solution.best_backend, fused.best_backend])
+@pytest.mark.parametrize("keep", [None, KEEP])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALVES])
+def test_the_cpu_has_a_fused_kernel_for_every_call(best, keep, causal, dtype):
+    assert best(*draw(dtype=dtype), keep, causal).startswith("flash: ")
+
+
+@pytest.mark.parametrize("best", [solution.best_backend, fused.best_backend])
+def test_the_best_backend_says_why_a_fused_one_will_not_run(best):
+    assert best(*draw(k_len=0)) == "math: flash will not run (there is nothing to compute)"
+
+
+@pytest.mark.parametrize("module", [solution, fused])
+def test_the_reason_is_pytorchs_own(module):
+    q, k, v = draw()
+    call = {"query": q, "key": k, "value": v, "attn_mask": KEEP[None, None], "enable_gqa": True}
+    reason = module._why_not(SDPBackend.FLASH_ATTENTION, call)
+    assert reason.startswith("Flash attention requires q,k,v to have the same last dimension.")
+    assert "Triggered" not in reason
+
+
+@pytest.mark.parametrize(
+    ("shapes", "numbers"),
+    [
+        (((4, 3, 8), (3, 5, 8), (3, 5, 8)), "4 .*3"),
+        (((4, 3, 8), (4, 5, 7), (4, 5, 8)), "8 .*7"),
+        (((4, 3, 8), (4, 5, 8), (4, 6, 8)), "5 .*6"),
+        (((4, 3, 8), (2, 5, 8), (1, 5, 8)), "2 .*1"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_both_numbers(shapes, numbers):
+    with pytest.raises(ValueError, match=numbers):
+        solution.fast_attention(*(torch.zeros(2, *shape) for shape in shapes))
+
+
+def layers(qkv_bias=True, qk_norm=False, fused=True, dtype=torch.float64):
+    """A solution's module of width 12 with 3 heads, and an oracle with its weights."""
+    layer = solution.FusedAttention(12, 3, qkv_bias, qk_norm, fused).to(dtype)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    oracle = reference.FusedAttention(12, 3, qkv_bias, qk_norm, fused)
+    oracle.load_state_dict(layer.state_dict())
+    return layer, oracle
+
+
+@pytest.mark.parametrize("qkv_bias", [False, True])
+@pytest.mark.parametrize("qk_norm", [False, True])
+@pytest.mark.parametrize("is_fused", [False, True])
+@pytest.mark.parametrize("keep", [None, KEEP[[0, 1, 2, 0, 2]], torch.arange(5) < 3])
+@pytest.mark.parametrize("lead", [(2,), (), (2, 3)])
+def test_both_paths_of_the_module_agree(qkv_bias, qk_norm, is_fused, keep, lead):
+    layer, oracle = layers(qkv_bias, qk_norm)
+    layer.fused = is_fused
+    x = torch.randn(*lead, 5, 12, dtype=torch.float64)
+    agree(layer(x, keep), oracle(x, keep))
+
+
+def test_pytorchs_module_has_the_same_layout():
+    layer, oracle = layers()
+    theirs = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
+    theirs.in_proj_weight, theirs.in_proj_bias = layer.qkv.weight, layer.qkv.bias
+    theirs.out_proj = layer.proj
+    x, keep = torch.randn(2, 5, 12, dtype=torch.float64), torch.arange(5) < 3
+    agree(theirs(x, x, x, key_padding_mask=~keep.expand(2, 5))[0], oracle(x, keep))
+
+
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_padding_may_hold_nan(is_fused):
+    layer, oracle = layers(qk_norm=True, fused=is_fused)
+    x, keep = torch.randn(2, 5, 12, dtype=torch.float64), torch.arange(5) < 3
+    clean = oracle(x, keep).exact[:, :3]
+    x[:, 3:] = torch.nan
+    near(layer(x, keep)[:, :3].detach(), clean)
+    near(oracle(x, keep).exact[:, :3], clean)
+
+
+@pytest.mark.parametrize("is_fused", [False, True])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_both_paths_hold_in_half_precision(is_fused, dtype):
+    layer, oracle = layers(qk_norm=True, fused=is_fused, dtype=dtype)
+    x, keep = torch.randn(2, 40, 12, dtype=dtype), torch.arange(40) % 3 != 1
+    within_the_yardstick(layer(x, keep).detach(), oracle(x, keep))
+
+
+@pytest.mark.parametrize("is_fused", [False, True])
+@pytest.mark.parametrize("keep", [None, KEEP[[0, 1, 2, 0, 2]]])
+def test_gradients_of_the_module_agree_with_finite_differences(is_fused, keep):
+    layer, oracle = layers(qk_norm=True, fused=is_fused)
+    x = torch.randn(1, 5, 12, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(1, 5, 12, dtype=torch.float64)
+    (expected,) = oracle.forward_gradients(x, keep, upstream=upstream)
+    (got,) = torch.autograd.grad(layer(x, keep), x, upstream)
+    agree(got, expected)
+    y = x.detach()
+    near(differences(lambda: oracle(y, keep).exact, y.numpy(), upstream.numpy()), got, 1e-6)
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_the_module_has_the_parameters_of_timms(qk_norm):
+    names = ["qkv.weight", "proj.weight", "proj.bias"]
+    norms = [f"{n}_norm.{p}" for n in "qk" for p in ("weight", "bias")] if qk_norm else []
+    for module in (solution.FusedAttention, reference.PlainFusedAttention):
+        shapes = {n: tuple(p.shape) for n, p in module(12, 3, qk_norm=qk_norm).named_parameters()}
+        assert sorted(shapes) == sorted(names + norms)
+        assert shapes["qkv.weight"] == (36, 12)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ValueError, match=r"12 .*5"):
+        solution.FusedAttention(12, 5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("attend", FAST)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("keep", [None, torch.arange(40) % 3 != 1])
+@pytest.mark.parametrize("causal", [False, True])
+def test_cuda_runs_a_fused_kernel_that_is_right(attend, dtype, keep, causal):
+    q, k, v = (x.cuda() for x in draw(30, 40, widths=(20, 20), dtype=dtype))
+    keep = None if keep is None else keep.cuda()
+    assert not solution.best_backend(q, k, v, keep, causal).startswith("math")
+    within_the_yardstick(
+        attend(q, k, v, keep, causal), reference.fast_attention(q, k, v, keep, causal)
+    )

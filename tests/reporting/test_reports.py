@@ -1,0 +1,134 @@
+"""The report in its formats: the JSON fits its schema, the terminal view is drawn from the same."""
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from rich.console import Console
+
+from grader.catalog import ROOT
+from grader.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
+from grader.reporting import as_json, terminal
+from tests.conftest import solution
+
+SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
+
+
+def check(verdict: Verdict, **more) -> CheckResult:
+    return CheckResult(id="test_x", says="Rows sum to one.", verdict=verdict, points=2, **more)
+
+
+def exercise(state: str = "graded", **more) -> ExerciseReport:
+    default = {
+        "slug": "ex03_sdpa", "title": "Attention", "track": "core", "path": "exercises/ex03_sdpa.py",
+        "sha256": "a" * 64, "state": state, "sentence": "", "speed": None,
+        "score": Score(earned=2, possible=8, not_run=2),
+        "checks": (
+            check(Verdict.PASSED),
+            check(Verdict.FAILED, why="out[0] is 1, but should be 2  [f()]\n3 of 4 entries differ."),
+            check(Verdict.BLOCKED, why="Rows sum to one."),
+            check(Verdict.NOT_RUN, why="needs CUDA"),
+        ),
+    }  # fmt: skip
+    return ExerciseReport(**(default | more))
+
+
+def report(*exercises: ExerciseReport) -> Report:
+    return Report(
+        student="me", seed_id="0" * 16, seed="abc", device="cpu", isolation="process",
+        versions={"torch": "2.13.0"}, exercises=exercises, seconds=1.25,
+    )  # fmt: skip
+
+
+FAULT = exercise("fault", score=None, sentence="the suite cannot be run", checks=())
+SPEED = Speed(says="As fast as it can be.", verdict="not_run", points=3, why="needs CUDA")
+REPORTS = {
+    "graded": report(exercise()),
+    "several": report(exercise(), exercise(speed=SPEED), exercise(track="further")),
+    "fault": report(exercise(), FAULT),
+    "faulted check": report(
+        exercise("fault", score=None, checks=(check(Verdict.GRADER_FAULT, why="KeyError"),))
+    ),
+    "not started": report(exercise("not_started", sentence="Not started yet. The lesson: docs/x.md")),
+    "refused": report(exercise("refused", sentence="Line 1: torch.softmax is not allowed.")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_json_fits_its_schema(name):
+    jsonschema.validate(json.loads(as_json.to_json(REPORTS[name])), SCHEMA)
+
+
+def test_a_real_report_fits_the_schema(graded):
+    real = report(graded("ex01_softmax", solution("ex01_softmax")), graded("ex01_softmax", "x ="))
+    jsonschema.validate(json.loads(as_json.to_json(real)), SCHEMA)
+
+
+@pytest.mark.parametrize("entry", SCHEMA["required"])
+def test_the_schema_notices_what_is_missing(entry):
+    record = as_json.to_dict(REPORTS["graded"])
+    del record[entry]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(record, SCHEMA)
+
+
+def test_the_seed_is_told_only_in_a_run_of_ones_own():
+    assert as_json.to_dict(report())["seed"] == "abc"
+    assert "seed" not in as_json.to_dict(replace(report(), seed=None))
+
+
+def test_the_total_is_that_of_the_core_track_without_faults():
+    further = exercise(track="further")
+    total = report(exercise(), exercise(), FAULT, further).score
+    assert total == Score(earned=4, possible=16, not_run=4)
+
+
+def drawn(report: Report) -> str:
+    file = io.StringIO()
+    terminal.show(report, Console(file=file, width=100))
+    return re.sub(" +", " ", file.getvalue())
+
+
+@pytest.mark.parametrize(
+    "name, lines",
+    [
+        (
+            "graded",
+            [
+                "ex03_sdpa 2/8 1 of 3 checks passed; 2 points not run (needs CUDA)",
+                "✓ Rows sum to one. 2/2",
+                "✗ Rows sum to one. 0/2",
+                " out[0] is 1, but should be 2 [f()]",
+                " 3 of 4 entries differ.",
+                " waits for: Rows sum to one.",
+                "○ Rows sum to one. needs CUDA",
+                "Next: exercises/ex03_sdpa.py: Rows sum to one.",
+                "device cpu, wall process, 1.2 s",
+                "seed abc (SEED=abc repeats this run's inputs)",
+                "sha256 " + "a" * 64,
+            ],
+        ),
+        ("several", ["Total 4/16 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
+        ("fault", ["grader fault: no score", "the suite cannot be run"]),
+        ("faulted check", ["! Rows sum to one.", " KeyError"]),
+        ("not started", ["not started yet", "Next: read docs/x.md, then write exercises/ex03_sdpa.py"]),
+        ("refused", ["not graded: it uses something that is not allowed",
+                     "Next: exercises/ex03_sdpa.py: Line 1: torch.softmax is not allowed."]),
+    ],
+)  # fmt: skip
+def test_the_terminal_says_it(name, lines):
+    text = drawn(REPORTS[name])
+    assert [line for line in lines if line not in text] == []
+
+
+def test_the_total_in_the_terminal_is_that_of_the_record():
+    assert "Total 4/16" in drawn(report(exercise(), exercise()))
+
+
+def test_nothing_that_a_student_wrote_is_taken_for_markup():
+    odd = exercise(checks=(check(Verdict.FAILED, why="[bold]x[/nothing]"),), output="[red]hi\n")
+    assert "[bold]x[/nothing]" in drawn(report(odd))
+    assert "[red]hi" in drawn(report(odd))

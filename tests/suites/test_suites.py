@@ -1,0 +1,91 @@
+"""Every suite is held to its solution, its skeleton, its mistakes and its right variants."""
+
+import pytest
+
+from grader import catalog
+from grader.catalog import ROOT
+from grader.course import mutants, mutants_table
+from grader.course.skeletons import skeleton_text
+from grader.judging import suite
+from grader.judging.grade import Run
+from grader.records import Verdict
+from tests.conftest import solution
+
+EXERCISES = catalog.exercises()
+CORE = [e for e in EXERCISES if e.track == "core"]
+NULLS = [(e, m) for e in EXERCISES for m in suite.mistakes(e) if m.null]
+VARIANTS = [(e, v) for e in EXERCISES for v in suite.variants(e)]
+
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+
+
+@each
+@pytest.mark.parametrize("secret", ["one", "two", "three"])
+def test_the_solution_earns_every_point_that_is_asked(exercise, nursery, secret):
+    from grader.judging.grade import grade
+
+    report = grade(exercise, ROOT / "solutions", Run(nursery=nursery, student="s", secret=secret))
+    assert [
+        (c.id, c.why) for c in report.checks if c.earned < c.points and c.why != "needs CUDA"
+    ] == []
+    assert report.score.earned == report.score.possible > 0
+
+
+@each
+def test_the_skeleton_earns_nothing_even_when_it_is_asked(exercise, graded):
+    started = skeleton_text(exercise, solution(exercise.slug)) + "\n# a first line of mine\n"
+    report = graded(exercise.slug, started)
+    assert report.state == "graded"
+    assert report.score.earned == 0
+    assert not [c for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
+    assert any("is not written yet" in c.why for c in report.checks)
+
+
+@each
+def test_every_mistake_is_caught_by_the_check_that_it_names(exercise):
+    wrong = {
+        c.mistake.id: (c.verdict.value, c.failed, c.earned if c.mistake.null else ())
+        for c in mutants.against_mistakes(exercise)
+        if not c.right
+    }
+    assert wrong == {}
+
+
+@each
+def test_no_mistake_is_a_fault_of_ours(exercise):
+    faults = [
+        (c.mistake.id, r.id, r.why)
+        for c in mutants.against_mistakes(exercise)
+        for r in c.results
+        if r.verdict is Verdict.GRADER_FAULT
+    ]
+    assert faults == []
+
+
+@each
+def test_there_are_null_answers_for_every_function(exercise):
+    covered = {m.of for m in suite.mistakes(exercise) if m.null}
+    assert covered == set(exercise.names)
+
+
+@pytest.mark.parametrize(
+    "exercise, variant", VARIANTS, ids=lambda x: getattr(x, "slug", None) or x.id
+)
+def test_a_right_answer_written_otherwise_earns_everything(exercise, variant, nursery):
+    run = Run(nursery=nursery, student="s", secret="variants")
+    report = mutants_table.graded(exercise, variant, run)
+    assert report.sentence == ""
+    assert [
+        (c.id, c.why) for c in report.checks if c.earned < c.points and c.why != "needs CUDA"
+    ] == []
+    assert mutants_table.earns_all(report)
+
+
+def test_the_core_track_is_worth_a_hundred_points():
+    speed = [suite.speed_case(e) for e in CORE]
+    checks = sum(c.points for e in CORE for c in suite.checks(e))
+    assert checks + sum(s.points for s in speed if s) == 100
+
+
+def test_there_are_a_hundred_mistakes_in_the_core_track():
+    assert sum(len(suite.mistakes(e)) for e in CORE) >= 100

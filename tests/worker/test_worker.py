@@ -1,0 +1,302 @@
+"""A worker: calls, handles, gradients, faults and limits, behind a real process."""
+
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from grader.records import Limits, Submission
+from grader.worker import faults
+from grader.worker.client import CALLABLE, Client, Handle
+from grader.worker.supervisor import LoadFailed, Supervisor
+
+SOURCE = """
+import os, signal, sys, time
+import numpy as np
+import torch
+
+calls = 0
+
+def twice(x):
+    return x * 2
+
+def count():
+    global calls
+    calls += 1
+    return calls
+
+def overwrite(x, y):
+    y += 1
+    return x
+
+def fail():
+    raise ValueError("width 7, heads 3")
+
+def several(x):
+    return {"a": [x, (x, None)]}, "text", 3
+
+def squares(x, y):
+    return (x * x).sum(), y.detach()
+
+def pid():
+    return os.getpid()
+
+def shout(n):
+    print("x" * n)
+    return n
+
+def sleep(seconds):
+    time.sleep(seconds)
+
+def leave(code):
+    os._exit(code)
+
+def crash():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+def leave_softly():
+    sys.exit(0)
+
+def devour():
+    return torch.zeros(8 << 30, dtype=torch.uint8).shape[0]
+
+def fork():
+    if os.fork() == 0:
+        time.sleep(600)
+    return os.getpid()
+
+def environment():
+    return [f"{k}={v}" for k, v in os.environ.items()]
+
+def can_import(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+def threads():
+    return torch.get_num_threads()
+
+class Layer(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.w = torch.nn.Linear(width, width, bias=False)
+        self.width = width
+
+    def forward(self, x):
+        return self.w(x)
+
+def width_of(layer):
+    return layer.width
+"""
+
+
+@contextmanager
+def worker(nursery, source=SOURCE, **limits):
+    submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
+    supervisor = Supervisor(nursery, submission, Limits(**limits))
+    try:
+        yield (
+            Client(
+                supervisor.exchange,
+                supervisor.inputs,
+                supervisor.answers,
+                lambda: supervisor.generation,
+            ),
+            supervisor,
+        )
+    finally:
+        supervisor.close()
+
+
+@pytest.fixture
+def client(nursery):
+    with worker(nursery) as (client, _):
+        yield client
+
+
+def call(client, name, *args, on=None, graph=False, **kwargs):
+    return client.call(on, name, args, kwargs, graph=graph).value
+
+
+def test_arrays_and_tensors_cross_both_ways(client):
+    assert torch.equal(call(client, "twice", torch.arange(3.0)), torch.tensor([0.0, 2.0, 4.0]))
+    assert call(client, "twice", np.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_structures_cross(client):
+    value, text, number = call(client, "several", torch.ones(1))
+    assert torch.equal(value["a"][1][0], torch.ones(1))
+    assert value["a"][1][1] is None
+    assert (text, number) == ("text", 3)
+
+
+def test_the_process_is_another_one(client):
+    assert call(client, "pid") != os.getpid()
+
+
+def test_state_lasts_from_call_to_call(client):
+    assert [call(client, "count"), call(client, "count")] == [1, 2]
+
+
+def test_arguments_that_were_changed_are_named(client):
+    x = torch.zeros(2)
+    answer = client.call(None, "overwrite", [x, x], {}, graph=False)
+    assert answer.modified == ("1",)
+    assert client.call(None, "overwrite", [x], {"y": x}, graph=False).modified == ("y",)
+    assert torch.equal(x, torch.zeros(2))
+
+
+def test_objects_stay_and_are_reached_by_handle(client):
+    layer = call(client, "Layer", 3)
+    assert isinstance(layer, Handle)
+    assert client.get(layer, "width") == 3
+    assert client.get(layer, "forward") is CALLABLE
+    call(client, "load_state_dict", {"w.weight": torch.eye(3) * 2}, on=layer)
+    assert torch.equal(call(client, "", torch.ones(1, 3), on=layer), torch.full((1, 3), 2.0))
+    client.set(layer, "width", 5)
+    assert call(client, "width_of", layer) == 5
+
+
+def test_gradients_are_asked_of_the_worker(client):
+    x, y = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    answer = client.call(None, "squares", [x, y], {}, graph=True)
+    for _ in range(2):  # a kept graph may be asked again
+        got = client.backward(answer.graph, [torch.tensor(1.0), None])
+        assert torch.equal(got[0], torch.tensor([2.0, 4.0]))
+        assert got[1] is None
+
+
+def test_gradients_of_parameters_can_be_read(client):
+    layer = call(client, "Layer", 2)
+    x = torch.ones(1, 2, requires_grad=True)
+    answer = client.call(layer, "", [x], {}, graph=True)
+    client.backward(answer.graph, [torch.ones(1, 2)])
+    assert torch.equal(client.get(layer, "w.weight.grad"), torch.ones(2, 2))
+
+
+def test_a_dropped_object_is_gone(client):
+    layer = call(client, "Layer", 2)
+    client.drop_handle(layer)
+    with pytest.raises(faults.Raised, match="KeyError"):
+        client.get(layer, "width")
+
+
+def test_an_exception_crosses_with_its_line(client):
+    with pytest.raises(faults.Raised) as caught:
+        call(client, "fail")
+    assert (caught.value.kind, caught.value.message) == ("ValueError", "width 7, heads 3")
+    assert SOURCE.splitlines()[caught.value.line - 1].strip() == (
+        'raise ValueError("width 7, heads 3")'
+    )
+
+
+def test_sys_exit_is_an_exception_like_others(client):
+    with pytest.raises(faults.Raised, match="SystemExit"):
+        call(client, "leave_softly")
+    assert call(client, "count") == 1
+
+
+@pytest.mark.parametrize(
+    "name, args, fault, says",
+    [
+        ("leave", [0], faults.Died, r"ended itself \(exit code 0\)"),
+        ("crash", [], faults.Died, "segmentation fault"),
+        ("sleep", [30], faults.TimedOut, "no answer within 0.5 s"),
+    ],
+)
+def test_after_a_fault_the_next_call_meets_a_fresh_worker(nursery, name, args, fault, says):
+    with worker(nursery, call_seconds=0.5) as (client, _):
+        call(client, "count")
+        with pytest.raises(fault, match=says):
+            call(client, name, *args)
+        assert call(client, "count") == 1
+
+
+def test_memory_is_limited(client):
+    with pytest.raises(faults.Raised, match=r"allocate memory|MemoryError"):
+        call(client, "devour")
+    assert call(client, "count") == 1
+
+
+def test_the_time_of_all_calls_is_limited(nursery):
+    with worker(nursery, exercise_seconds=1.0, call_seconds=0.4) as (client, _):
+        for _ in range(2):
+            with pytest.raises(faults.TimedOut):
+                call(client, "sleep", 5)
+        with pytest.raises(faults.TimedOut, match=r"used up its 1 seconds|no answer"):
+            [call(client, "sleep", 0.15) for _ in range(3)]
+
+
+def test_a_worker_that_keeps_dying_is_given_up(nursery):
+    with worker(nursery) as (client, _):
+        for _ in range(6):
+            with pytest.raises(faults.Died):
+                call(client, "leave", 1)
+        with pytest.raises(faults.Died, match="nothing more was asked"):
+            call(client, "count")
+
+
+def test_what_it_forked_ends_with_it(nursery):
+    with worker(nursery) as (client, _):
+        group = call(client, "fork")
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and _alive(group):
+        time.sleep(0.05)
+    assert not _alive(group)
+
+
+def _alive(group: int) -> bool:
+    """Whether a process of the group is left that is not a zombie."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            return True
+    return False
+
+
+def test_printing_is_kept_apart_and_capped(nursery):
+    with worker(nursery) as (client, supervisor):
+        assert call(client, "shout", 5) == 5
+        assert supervisor.output() == "xxxxx\n"
+        assert call(client, "shout", 50_000_000) == 50_000_000
+        assert call(client, "count") == 1
+        assert len(supervisor.output()) == 2000
+
+
+def test_the_environment_tells_nothing(client, monkeypatch):
+    monkeypatch.setenv("SECRET_SEED", "42")
+    names = {pair.split("=")[0] for pair in call(client, "environment")}
+    assert names <= {
+        "HOME", "LANG", "LD_LIBRARY_PATH", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_",
+        "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONUTF8",
+        "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LC_CTYPE",
+        "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["grader", "reference", "solutions", "exercises", "wire"])
+def test_nothing_of_ours_can_be_imported(client, name):
+    assert call(client, "can_import", name) is False
+
+
+def test_a_worker_computes_with_one_thread(client):
+    assert call(client, "threads") == 1
+
+
+@pytest.mark.parametrize(
+    "source, kind", [("1 / 0", "ZeroDivisionError"), ("import nothing_such", "ModuleNotFoundError")]
+)
+def test_a_file_that_cannot_be_loaded_says_why(nursery, source, kind):
+    with worker(nursery, source) as (_, supervisor), pytest.raises(LoadFailed) as caught:
+        supervisor.load()
+    assert caught.value.error["type"] == kind
+    assert caught.value.error["line"] == 1
