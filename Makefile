@@ -24,10 +24,10 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade test lint skeletons mutants house gpu-check bench-startup picture clean
+.PHONY: help grade test lint skeletons mutants house gpu-check bench-startup picture print-install clean
 
 help: ## list what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=...)
 	@$(GRADER) grade $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -58,12 +58,15 @@ bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
 picture: $(CORE) ## draw docs/report.svg from a real run
 	@$(PY) docs/picture.py
 
+print-install: # the command that installs, for those who want to see it
+	@echo '$(INSTALL)'
+
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # PyTorch's own index is added only where pip has been told of no other place to look.
-TORCH_INDEX = $(shell $(VENV)/bin/python -m pip config list 2>/dev/null | grep -qE 'index-url|find-links|no-index' \
+TORCH_INDEX = $(shell $(or $(wildcard $(VENV)/bin/python),$(BASE_PYTHON)) -m pip config list 2>/dev/null | grep -qE 'index-url|find-links|no-index' \
   || echo --extra-index-url https://download.pytorch.org/whl/$(if $(filter cuda,$(TORCH)),cu130,cpu))
 INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(TORCH_INDEX)
 

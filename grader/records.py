@@ -126,6 +126,11 @@ class Score:
     possible: int
     not_run: int
 
+    @property
+    def worth(self) -> int:
+        """All points there are, asked or not."""
+        return self.possible + self.not_run
+
     def __add__(self, other: "Score") -> "Score":
         return Score(
             earned=self.earned + other.earned,

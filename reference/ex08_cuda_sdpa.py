@@ -2,8 +2,8 @@
 
 The oracle and the yardstick; the fast path itself is in `reference/fused.py`.
 
-A NaN has no influence where it is hidden from every query. Where only some queries hide it, neither
-the yardstick nor a fused kernel keeps it from their rows.
+Hidden keys and values have no influence while their products stay finite: 1e30, not NaN. Compare
+such an answer with what clean inputs give, whose size sets the tolerance.
 """
 
 import copy
@@ -31,7 +31,7 @@ def fast_attention(
         f64(q), f64(k), f64(v), boolean(keep), causal, scale, None if bias is None else f64(bias)
     )
     plain = plain_fast_attention(q, k, v, keep, causal, scale, bias)
-    return Expected(exact, plain, largest(_attended(q, v, _visible(q, k, keep, causal))))
+    return Expected(exact, plain, largest(v))
 
 
 def fast_attention_gradients(
@@ -46,9 +46,7 @@ def fast_attention_gradients(
     upstream: Tensor,
 ) -> tuple[Expected, ...]:
     """The gradients of the output for q, k, v and, if there is one, the bias."""
-    mask = _visible(q, k, keep, causal)
-    keys, values = _attended(q, k, mask), _attended(q, v, mask)
-    magnitude = largest(upstream) * max(1.0, largest(values)) * max(1.0, largest(q, keys))
+    magnitude = largest(upstream) * max(1.0, largest(v)) * max(1.0, largest(q, k))
     return gradients(
         lambda q, k, v, *bias: plain_fast_attention(q, k, v, keep, causal, scale, *bias),
         *(q, k, v, *(() if bias is None else (bias,))),
@@ -67,17 +65,12 @@ def exact_fast_attention(
     bias: Array | None = None,
 ) -> Array:
     """The oracle, float64: query head `h` is given the key/value head `h // (H // Hk)`."""
-    if q.ndim > 2:
-        shared = np.arange(q.shape[-3]) // (q.shape[-3] // k.shape[-3])
-        k, v = k[..., shared, :, :], v[..., shared, :, :]
+    shared = np.arange(q.shape[-3]) // (q.shape[-3] // k.shape[-3])
+    k, v = k[..., shared, :, :], v[..., shared, :, :]
     if causal:
         q_len, k_len = q.shape[-2], k.shape[-2]
         behind = np.arange(k_len) <= np.arange(q_len)[:, None] + k_len - q_len  # (Lq, Lk)
         keep = behind if keep is None else keep & behind
-    if keep is not None:
-        seen = np.swapaxes(keep[(None,) * (2 - keep.ndim)], -1, -2)  # (..., Lk, Lq)
-        seen = np.logical_or.reduce(seen, axis=-1, keepdims=True)  # (..., Lk, 1)
-        k, v = np.where(seen, k, 0.0), np.where(seen, v, 0.0)
     return exact_attention(q, k, v, keep, scale, bias)[0]
 
 
@@ -91,27 +84,12 @@ def plain_fast_attention(
     bias: Tensor | None = None,
 ) -> Tensor:
     """The yardstick: K and V repeated, the mask built, the textbook formula."""
-    mask = _visible(q, k, keep, causal)
-    k, v = _attended(q, k, mask), _attended(q, v, mask)
-    return plain_attention(q, k, v, mask, scale, bias)[0]
-
-
-def _visible(q: Tensor, k: Tensor, keep: Tensor | None, causal: bool) -> Tensor | None:
-    if not causal:
-        return keep
-    q_len, k_len = q.shape[-2], k.shape[-2]
-    behind = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device).tril(k_len - q_len)
-    return behind if keep is None else keep & behind
-
-
-def _attended(q: Tensor, x: Tensor, keep: Tensor | None) -> Tensor:
-    """Keys or values for every head of q, with zeros where no query may look."""
-    if q.ndim > 2:
-        x = x.repeat_interleave(q.shape[-3] // x.shape[-3], dim=-3)
-    if keep is None:
-        return x
-    table = keep[(None,) * (2 - keep.ndim)]  # (..., Lq, Lk)
-    return torch.where(table.any(-2).unsqueeze(-1), x, 0.0)
+    if causal:
+        q_len, k_len = q.shape[-2], k.shape[-2]
+        behind = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device).tril(k_len - q_len)
+        keep = behind if keep is None else keep & behind
+    k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], dim=-3) for x in (k, v))
+    return plain_attention(q, k, v, keep, scale, bias)[0]
 
 
 class PlainFusedAttention(nn.Module):
@@ -146,10 +124,8 @@ class PlainFusedAttention(nn.Module):
 
     def split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(..., L, 3*E), laid out (3, H, D), as q, k and v (..., H, L, D)."""
-        parts = torch.unflatten(qkv, -1, (3, self.num_heads, -1)).transpose(
-            -4, -2
-        )  # (..., H, 3, L, D)
-        q, k, v = parts.unbind(-3)
+        parts = torch.unflatten(qkv, -1, (3, self.num_heads, -1))  # (..., L, 3, H, D)
+        q, k, v = (part.transpose(-3, -2) for part in parts.unbind(-3))
         return q, k, v
 
     def normalise(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,12 +2,13 @@
 
 On CUDA that is flash, memory-efficient or cuDNN attention, on the CPU PyTorch's own fused kernel
 (2.5 and later). `fused_attention` asks in such a way that one of them can answer, and keeps the
-conventions where the kernels do not: bottom-right causal, empty rows zero, nothing from NaN that is
-hidden from every query. To pin a kernel, call it inside `torch.nn.attention.sdpa_kernel`.
+conventions where the kernels do not: bottom-right causal, empty rows zero. To pin a kernel, call it
+inside `torch.nn.attention.sdpa_kernel`.
 """
 
 import math
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -24,10 +25,10 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 
 Call = dict[str, Any]  # the arguments of PyTorch's operator
 
-_NAMES = {
-    SDPBackend.FLASH_ATTENTION: "flash",
-    SDPBackend.EFFICIENT_ATTENTION: "efficient",
-    SDPBackend.CUDNN_ATTENTION: "cudnn",
+_KERNELS = {
+    "flash": (SDPBackend.FLASH_ATTENTION, can_use_flash_attention),
+    "efficient": (SDPBackend.EFFICIENT_ATTENTION, can_use_efficient_attention),
+    "cudnn": (SDPBackend.CUDNN_ATTENTION, can_use_cudnn_attention),
 }
 
 
@@ -40,15 +41,14 @@ def fused_attention(
     scale: float | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """The fast path: `fast_attention` of q (B, H, Lq, D), k (B, Hk, Lk, D), v (B, Hk, Lk, Dv)."""
-    before = q.shape[-2] - k.shape[-2]  # queries that stand before the first key
-    if causal and keep is None and bias is None and before > 0:
-        output = fused_attention(q[:, :, before:], k, v, causal=True, scale=scale)
-        return F.pad(output, (0, 0, before, 0))
-    calls, empty = _fused_calls(q, k, v, keep, causal, scale, bias)
-    parts = [_run(call) for call in calls]  # (B, H or Hk, Lq, D) each
-    output = parts[0] if len(parts) == 1 else torch.stack(parts, 2).flatten(1, 2)
-    output = output[..., : v.shape[-1]]  # (B, H, Lq, Dv)
+    """The fast path of `fast_attention`: (..., H, Lq, Dv)."""
+    call, empty = _call(q, k, v, keep, causal, scale, bias)
+    name = _kernel(call)
+    # Left alone, PyTorch would prefer math to cuDNN. There is nothing to choose on the CPU.
+    pinned = q.is_cuda and name != "math"
+    with sdpa_kernel(_KERNELS[name][0]) if pinned else nullcontext():
+        output = F.scaled_dot_product_attention(**call)  # (B, H, Lq, D or more)
+    output = output[..., : v.shape[-1]].reshape(*q.shape[:-1], v.shape[-1])
     return output if empty is None else output.masked_fill(empty, 0.0)
 
 
@@ -59,18 +59,16 @@ def best_backend(
 
     Not an `Expected`: only the word before the colon can be compared.
     """
-    if causal and keep is None:
-        q = q[:, :, max(q.shape[-2] - k.shape[-2], 0) :]
-    call = _fused_calls(q, k, v, keep, causal, None, None)[0][0]
+    call, _ = _call(q, k, v, keep, causal, None, None)
     reasons: list[str] = []
-    for kernel in _candidates(call):
-        if _takes(kernel, call):
-            return f"{_NAMES[kernel]}: " + ("; ".join(reasons) or "no kernel is preferred to it")
-        reasons.append(f"{_NAMES[kernel]} will not run ({_why_not(kernel, call)})")
+    for name in _candidates(q.device):
+        if _takes(name, call):
+            return f"{name}: " + ("; ".join(reasons) or "no other is preferred to it")
+        reasons.append(f"{name} will not run ({_why_not(name, call)})")
     return "math: " + "; ".join(reasons)
 
 
-def _fused_calls(
+def _call(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -78,96 +76,67 @@ def _fused_calls(
     causal: bool,
     scale: float | None,
     bias: Tensor | None,
-) -> tuple[list[Call], Tensor | None]:
-    """The calls of the operator (one, or one per head of a group), and the rows that are 0."""
-    q_len, k_len, width = q.shape[-2], k.shape[-2], max(q.shape[-1], v.shape[-1])
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    q, k, v = (_padded(x, -(-width // 8) * 8) for x in (q, k, v))
-    mask = None if bias is None else _four_dims(bias, k_len)
+) -> tuple[Call, Tensor | None]:
+    """How to call PyTorch's operator, and which rows of the output are 0."""
+    q_len, k_len, mask, empty = q.shape[-2], k.shape[-2], bias, None
     causal = causal and q_len > 1  # a single query is the newest: it sees everything
-    if causal and (keep is not None or mask is not None):
+    if causal and (keep is not None or bias is not None or q_len > k_len):
         behind = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device).tril(k_len - q_len)
         keep, causal = behind if keep is None else keep & behind, False
+    if keep is not None:
+        empty = ~keep.any(-1, keepdim=True)  # (..., H, Lq, 1), or 1 for any of them
+        # What a kernel makes of an empty row differs: let it see everything, and zero it after.
+        mask = keep | empty if bias is None else torch.where(keep | empty, bias, -torch.inf)
+    if mask is not None:
+        mask = _mask_four_dims(mask, q, k_len)
     elif causal and q_len < k_len:
         mask, causal = causal_lower_right(q_len, k_len), False
 
-    empty = None
-    if keep is not None:
-        keep = _four_dims(keep, k_len)
-        k, v = _cleared(k, keep), _cleared(v, keep)
-        empty = ~keep.any(-1, keepdim=True)  # (B, H, Lq, 1), or 1 for any of B, H, Lq
-        # What a kernel makes of an empty row differs: let it see everything, and zero it after.
-        keep = keep | empty
-        mask = _last_dense(keep if mask is None else torch.where(keep, mask, -torch.inf))
-
-    gqa = q.shape[1] != k.shape[1]
-    call: Call = {"query": q, "key": k, "value": v, "attn_mask": mask}
-    call |= {"is_causal": causal, "scale": scale, "enable_gqa": gqa}
-    if gqa and _kernel(call) == SDPBackend.MATH:  # which would copy K and V
-        return _call_per_member(call), empty
-    return [call], empty
+    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    query, key, value = (_four_dims(_padded(x, width)) for x in (q, k, v))
+    call: Call = {"query": query, "key": key, "value": value, "attn_mask": mask}
+    call |= {"is_causal": causal, "scale": scale, "enable_gqa": q.shape[-3] != k.shape[-3]}
+    if call["enable_gqa"] and _kernel(call) == "math":  # which would copy them, and store scores
+        group = q.shape[-3] // k.shape[-3]
+        key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
+        call |= {"key": key, "value": value, "enable_gqa": False}
+    return call, empty
 
 
-def _call_per_member(call: Call) -> list[Call]:
-    """One call for the first query head of every group, one for the second, and so on."""
-    q, mask = call["query"], call["attn_mask"]
-    group = q.shape[1] // call["key"].shape[1]
-    per_head = mask is not None and mask.ndim == 4 and mask.shape[1] > 1
-    return [
-        call
-        | {
-            "query": q[:, member::group],  # (B, Hk, Lq, D)
-            "attn_mask": mask[:, member::group] if per_head else mask,
-            "enable_gqa": False,
-        }
-        for member in range(group)
-    ]
+def _kernel(call: Call) -> str:
+    """The name of the kernel to run this call on."""
+    names = _candidates(call["query"].device)
+    return next((name for name in names if _takes(name, call)), "math")
 
 
-def _candidates(call: Call) -> list[SDPBackend]:
-    """The fused kernels that there are for this call, the one that PyTorch prefers first."""
-    q = call["query"]
-    if not q.is_cuda:
-        return [SDPBackend.FLASH_ATTENTION]
-    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
-    if isinstance(call["attn_mask"], CausalBias):
-        return kernels
-    hopper_or_blackwell = torch.cuda.get_device_capability(q.device)[0] in (9, 10)
-    cudnn = [SDPBackend.CUDNN_ATTENTION]
-    return cudnn + kernels if hopper_or_blackwell else kernels + cudnn
+def _candidates(device: torch.device) -> list[str]:
+    """The names of the fused kernels for a device, the one that PyTorch prefers first."""
+    if device.type != "cuda":
+        return ["flash"]
+    if torch.cuda.get_device_capability(device)[0] in (9, 10):  # Hopper, Blackwell
+        return ["cudnn", "flash", "efficient"]
+    return ["flash", "efficient", "cudnn"]
 
 
-def _takes(kernel: SDPBackend, call: Call) -> bool:
+def _takes(name: str, call: Call) -> bool:
     """Whether a fused kernel can run this call."""
-    q, k, v, mask = (call[name] for name in ("query", "key", "value", "attn_mask"))
+    q, k, v, mask = (call[part] for part in ("query", "key", "value", "attn_mask"))
     if not q.is_cuda:  # PyTorch answers for CUDA only
-        return k.shape[-2] > 0 and q.shape[-2] > 0 and not (mask is not None and mask.requires_grad)
-    can_use = {
-        SDPBackend.FLASH_ATTENTION: can_use_flash_attention,
-        SDPBackend.EFFICIENT_ATTENTION: can_use_efficient_attention,
-        SDPBackend.CUDNN_ATTENTION: can_use_cudnn_attention,
-    }[kernel]
-    mask = None if isinstance(mask, CausalBias) else mask  # a rule does not count as a mask
-    return can_use(SDPAParams(q, k, v, mask, 0.0, call["is_causal"], call["enable_gqa"]))
+        return bool(q.shape[-2] and k.shape[-2])
+    if isinstance(mask, CausalBias):  # a rule, which counts as no mask
+        if name == "cudnn" or (name == "efficient" and call["enable_gqa"]):
+            return False  # they do not know it
+        mask = None
+    params = SDPAParams(q, k, v, mask, 0.0, call["is_causal"], call["enable_gqa"])
+    return bool(_KERNELS[name][1](params))
 
 
-def _kernel(call: Call) -> SDPBackend:
-    return next((kernel for kernel in _candidates(call) if _takes(kernel, call)), SDPBackend.MATH)
-
-
-def _run(call: Call) -> Tensor:
-    kernel = _kernel(call)
-    if kernel == SDPBackend.MATH or not call["query"].is_cuda:
-        return F.scaled_dot_product_attention(**call)
-    with sdpa_kernel(kernel):  # left alone, PyTorch might prefer math to cuDNN
-        return F.scaled_dot_product_attention(**call)
-
-
-def _why_not(kernel: SDPBackend, call: Call) -> str:
-    """PyTorch's reasons for not running this call, which `kernel` does not take."""
-    if isinstance(call["attn_mask"], CausalBias):
-        call = call | {"attn_mask": None}  # a rule does not count as a mask
-    with warnings.catch_warnings(record=True) as caught, sdpa_kernel(kernel):
+def _why_not(name: str, call: Call) -> str:
+    """PyTorch's reasons for not running this call on a kernel that does not take it."""
+    rule = isinstance(call["attn_mask"], CausalBias)
+    call = call | {"attn_mask": None} if rule else call
+    with warnings.catch_warnings(record=True) as caught, sdpa_kernel(_KERNELS[name][0]):
         warnings.simplefilter("always")
         try:
             F.scaled_dot_product_attention(**call)
@@ -176,25 +145,22 @@ def _why_not(kernel: SDPBackend, call: Call) -> str:
             # The kernels that were not asked appear too, as "disabled", each under a headline.
             reasons = [s for s in said if "disabled" not in s and not s.endswith("because:")]
             return " ".join(reasons) or str(error)
-    return "there is nothing to compute"
+    return "it does not know the bottom-right rule" if rule else "there is nothing to compute"
 
 
 def _padded(x: Tensor, width: int) -> Tensor:
-    return _last_dense(x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])))
+    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
 
 
-def _last_dense(x: Tensor) -> Tensor:
+def _four_dims(x: Tensor) -> Tensor:
+    """(..., H, L, D) as (B, H, L, D), the numbers of the last dimension side by side."""
+    x = x.reshape(x.shape[:-3].numel(), *x.shape[-3:])
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _four_dims(mask: Tensor, k_len: int) -> Tensor:
-    mask = mask[(None,) * (4 - mask.ndim)]
-    return _last_dense(mask.expand(*mask.shape[:-1], k_len))
-
-
-def _cleared(x: Tensor, keep: Tensor) -> Tensor:
-    """Keys or values (B, Hk, Lk, D), with zeros where no query may look: 0 * nan is nan."""
-    seen = keep.any(-2).unsqueeze(-1)  # (B, H, Lk, 1), or 1 for B or H
-    if seen.shape[1] not in (1, x.shape[1]):
-        seen = torch.unflatten(seen, 1, (x.shape[1], -1)).any(2)  # (B, Hk, Lk, 1)
-    return x.masked_fill(~seen, 0.0)
+def _mask_four_dims(mask: Tensor, q: Tensor, k_len: int) -> Tensor:
+    """What broadcasts to (..., H, Lq, Lk), as (B or 1, H or 1, Lq or 1, Lk)."""
+    mask = mask[(None,) * (q.ndim - mask.ndim)]
+    if q.ndim != 4:
+        mask = mask.expand(*q.shape[:-3], *mask.shape[-3:])
+    return _four_dims(mask.expand(*mask.shape[:-1], k_len))

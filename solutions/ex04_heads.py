@@ -78,17 +78,20 @@
 # - Masks are `keep` (True = may attend) and broadcast to `(B, H, Lq, Lk)` from the right. In a mask
 #   `(B, Lq, Lk)`, one for each batch item, `B` lands on `H`, and where the two are equal nothing
 #   complains. Whoever calls writes `keep[:, None]`.
-# - A weight of zero does not silence everything, because `0 * nan` is `nan`. NaN in a token that a
-#   row may not see would still reach that row through `weights @ v`.
+# - What a row may not see must not count, however large it is. *Replace* a hidden score by `-inf`:
+#   a score of `1e30` still wins after `1e9` is subtracted from it. (NaN is another matter:
+#   `0 * nan` is `nan` in `weights @ v`, here as in PyTorch's own operator, so whoever pads with NaN
+#   must clear it.)
 # - `W_o` is no decoration. Without it, each number of the output comes from a single head, and the
 #   heads never meet.
 #
 # **What is graded.** Splitting and merging, a width that does not divide; values in every dtype,
-# self- and cross-attention, masks that broadcast, rows that may see nothing (weights 0, never
-# NaN), NaN and infinity behind a mask; the inputs untouched; gradients. **Out of scope:** dropout,
-# positions, fewer key heads than query heads (ex07), speed. **Not allowed:** PyTorch's fused
-# operator and its attention modules. The exercise stands alone: bring your attention from ex03
-# along, or write it again. About 50 minutes.
+# self- and cross-attention, masks that broadcast, rows that may see nothing (weights 0, never NaN),
+# numbers up to 1e30 in hidden tokens; the inputs untouched, in any layout; gradients. **Out of
+# scope:** NaN or infinity in hidden tokens, dropout, positions, fewer key heads than query heads
+# (ex07), speed. **Not allowed:** PyTorch's fused operator and its attention modules;
+# `torch.softmax` is fine. The exercise stands alone: bring your attention from ex03 along, or write
+# it again. About 50 minutes.
 
 # %%
 import math
@@ -117,11 +120,11 @@ def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
     raises     ValueError, with both numbers, if `num_heads` does not divide E
     """
     ### BEGIN SOLUTION
-    *batch, length, width = x.shape
+    batch, length, width = x.shape
     if width % num_heads:
         raise ValueError(f"a width of {width} cannot be cut into {num_heads} equal heads")
-    x = x.reshape(*batch, length, num_heads, width // num_heads)  # (B, L, H, D)
-    return x.swapaxes(-3, -2)  # (B, H, L, D)
+    x = x.reshape(batch, length, num_heads, width // num_heads)  # (B, L, H, D)
+    return x.swapaxes(1, 2)  # (B, H, L, D)
     ### END SOLUTION
 
 
@@ -139,9 +142,9 @@ def merge_heads(x: torch.Tensor) -> torch.Tensor:
     returns  tensor (B, L, H * D), the inverse of `split_heads`
     """
     ### BEGIN SOLUTION
-    x = x.swapaxes(-3, -2)  # (B, L, H, D)
-    *batch, length, num_heads, head_dim = x.shape
-    return x.reshape(*batch, length, num_heads * head_dim)  # (B, L, E)
+    x = x.swapaxes(1, 2)  # (B, L, H, D)
+    batch, length, num_heads, head_dim = x.shape
+    return x.reshape(batch, length, num_heads * head_dim)  # (B, L, E)
     ### END SOLUTION
 
 
@@ -151,11 +154,9 @@ def merge_heads(x: torch.Tensor) -> torch.Tensor:
 # Project, split, attend, merge, project: each step is one line of the picture above. The matrices
 # are plain, so a projection is `x @ w`. Compute `float16` in `float32` and round at the end.
 #
-# Be careful with what lies behind the mask. A hidden key must not count, even if it or its value
-# holds NaN or infinity. But a key that is hidden from one row may be seen by another, and a row
-# that *sees* a NaN should say so. One way: replace such keys and values by zeros, and put NaN into
-# their column of the scores before the mask is applied. The mask then removes it from exactly the
-# rows that may not see it.
+# Attention itself is that of ex03, for heads are one more leading axis to it: scores, mask, softmax
+# over the keys, mixture. Think again about a row that may see nothing: its maximum is `-inf`, and
+# `-inf - -inf` is NaN; its sum is 0, and `0 / 0` is NaN.
 
 
 # %%
@@ -187,18 +188,14 @@ def multi_head_attention_numpy(
     k = split_heads(key.astype(dtype) @ w_k.astype(dtype), num_heads)  # (B, H, Lk, D)
     v = split_heads(value.astype(dtype) @ w_v.astype(dtype), num_heads)  # (B, H, Lk, D)
 
-    if keep is not None:  # zeros for keys that hold NaN or inf, since 0 * nan is nan
-        broken = ~(np.isfinite(k) & np.isfinite(v)).all(-1, keepdims=True)  # (B, H, Lk, 1)
-        k, v = np.where(broken, 0, k), np.where(broken, 0, v)
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])  # (B, H, Lq, Lk)
-    if keep is not None:  # ... and NaN again for the rows that may see them
-        scores = np.where(broken.swapaxes(-2, -1), np.nan, scores)
+    if keep is not None:
         scores = np.where(keep, scores, -np.inf)
-
     top = scores.max(-1, keepdims=True)  # (B, H, Lq, 1); -inf in a row that sees nothing
     powers = np.exp(scores - np.where(top == -np.inf, 0, top))
-    total = powers.sum(-1, keepdims=True)
+    total = powers.sum(-1, keepdims=True)  # 0 in a row that sees nothing
     weights = powers / np.where(total == 0, 1, total)
+
     output = merge_heads(weights @ v) @ w_o.astype(dtype)  # (B, Lq, E)
     return output.astype(query.dtype), weights.astype(query.dtype)
     ### END SOLUTION
@@ -216,10 +213,9 @@ def multi_head_attention_numpy(
 # `w_o`.
 #
 # A row that may attend to nothing gets weights 0, so `w_o` receives zeros and returns its bias, if
-# it has one. `torch.softmax` makes NaN of a row of nothing but `-inf`, so put zeros there
-# afterwards. That mends the weights, but the gradient of softmax in that row is still NaN. It goes
-# no further if you *filled in* the `-inf` (`masked_fill` and `where` pass no gradient to what they
-# replace), and spoils `q` and `k` if you *added* it.
+# it has one. `torch.softmax` makes NaN of a row of nothing but `-inf`, on the way forward and on
+# the way back. So give such a row harmless scores *before* softmax, and set its weights to zero
+# after.
 
 
 # %%
@@ -232,17 +228,13 @@ def _attention(
     if dtype in (torch.float16, torch.bfloat16):
         q, k, v = q.float(), k.float(), v.float()
 
-    scale = 1 / math.sqrt(q.shape[-1])
+    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, Lq, Lk)
     if keep is None:
-        weights = torch.softmax(q @ k.mT * scale, -1)  # (B, H, Lq, Lk)
+        weights = torch.softmax(scores, -1)
     else:
-        # Zeros for keys that hold NaN or inf, since 0 * nan is nan, and NaN in their scores.
-        broken = ~(k.isfinite() & v.isfinite()).all(-1, keepdim=True)  # (B, H, Lk, 1)
-        k, v = k.masked_fill(broken, 0.0), v.masked_fill(broken, 0.0)
-        scores = (q @ k.mT * scale).masked_fill(broken.mT, torch.nan)
-        # The mask takes that NaN from the rows that may not see it. A row that sees nothing is NaN
-        # after softmax; one fill puts 0 there in the weights, the other in their gradient.
-        weights = torch.softmax(scores.masked_fill(~keep, -torch.inf), -1).masked_fill(~keep, 0.0)
+        empty = ~keep.any(-1, keepdim=True)  # rows that softmax would turn into NaN
+        scores = torch.where(keep, scores, -torch.inf).masked_fill(empty, 0.0)
+        weights = torch.softmax(scores, -1).masked_fill(empty, 0.0)
     return (weights @ v).to(dtype), weights.to(dtype)
 
 

@@ -9,8 +9,10 @@
 # **The answer** is a *fused kernel*: one program for the GPU that takes the keys in tiles, keeps a
 # tile's scores in fast memory on the chip, adds their share to the output and forgets them. (How
 # the softmax survives that is ex10.) You need not write one. PyTorch has several behind a single
-# function, `F.scaled_dot_product_attention`, and picks one for each call. So the formula is the old
-# one, and the work of this exercise is to ask in a way that a fast kernel can answer:
+# function, `F.scaled_dot_product_attention`, and picks one for each call. The work of this exercise
+# is to ask in a way that a fast kernel can answer.
+#
+# **The formula** is the old one, with a bias for those who want one:
 #
 # $$\text{softmax}\left(\frac{QK^T}{\sqrt{D}} + \text{bias, hidden scores} = -\infty\right)V$$
 #
@@ -68,22 +70,21 @@
 # - `repeat_interleave` on K and V before a kernel that takes grouped heads as they are
 #   (`enable_gqa=True`).
 # - Half precision lowered or raised "to be safe". The kernels already add up in float32.
-# - A zero weight does not silence a NaN: `0 * nan` is `nan`. Padding may hold anything, so keys and
-#   values that no query may see have to be cleared before a kernel multiplies them by 0.
 #
 # **What is graded.** On any machine: values in every dtype, with any leading dimensions and all
 # combinations of `keep`, `causal`, `scale` and `bias`; the alignment for `Lq < Lk` and `Lq > Lk`;
-# empty rows; grouped heads; NaN in keys and values that no query may see, huge numbers in those
-# that some may not; gradients; memory; the two paths of the module. On CUDA: that a fused kernel
-# ran, and four points for its speed. Without a GPU these are reported as *needs CUDA*, and cost
-# nothing. **Out of scope:** dropout; NaN that some queries may see and others not (the fused
-# kernels do not keep it in its place); how the kernels work (ex10, ex14, ex15). **Not allowed:**
-# other people's kernels (`flash_attn`, `xformers`); PyTorch's own attention is the point here.
+# empty rows; grouped heads; hidden keys and values as large as 1e30; gradients; the two paths of
+# the module. On CUDA: that a fused kernel takes the calls, and four points for its speed. Without a
+# GPU these are reported as *needs CUDA*, and cost nothing. **Out of scope:** dropout; NaN and
+# infinity behind a mask (a weight of 0 does not silence them: `0 * nan` is `nan`); how the kernels
+# work (ex10, ex14, ex15). **Not allowed:** other people's kernels (`flash_attn`, `xformers`);
+# PyTorch's own attention is the point here.
 # About 90 minutes.
 
 # %%
 import math
 import warnings
+from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -102,8 +103,7 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 #
 # First the cheap part: whatever the kernels dislike and a view or a little padding can mend.
 #
-# - Fewer or more than four dimensions: reshape, and undo it at the end. A batch of 1 beside a batch
-#   of B is expanded, not copied.
+# - Fewer or more than four dimensions: reshape, and undo it at the end.
 # - `Dv != D`, or a width that is no multiple of 8: pad with zeros and cut the output. Zeros change
 #   no dot product; but the scale must come from the *real* width.
 #
@@ -113,8 +113,8 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 # |---|---|---|
 # | `Lq == Lk` | `is_causal=True` | both corners are the same; the kernel skips the upper half |
 # | `Lq == 1` | nothing | the newest word sees all; each step of decoding is this case |
-# | `Lq > Lk` | `is_causal=True` for the last `Lk` queries | the others see nothing: zeros |
-# | otherwise | `attn_mask=causal_lower_right(Lq, Lk)` | a rule in the shape of a tensor |
+# | `1 < Lq < Lk` | `attn_mask=causal_lower_right(Lq, Lk)` | a rule in the shape of a tensor |
+# | `Lq > Lk` | a boolean mask | rare: the first queries come before every key and see nothing |
 #
 # Of `causal_lower_right` (in `torch.nn.attention.bias`) only the type and the two lengths are read:
 # `flash` and `efficient` on CUDA know the rule; elsewhere PyTorch has to write it out as a mask.
@@ -127,8 +127,8 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 # not rely on it: let an empty row look at everything, and set its output to 0 afterwards. The zero
 # also stops its gradient.
 #
-# If the heads are grouped and only `math` would take `enable_gqa=True`, ask `H / Hk` times instead,
-# each time with one query head of every group: then there are `Hk` heads on both sides.
+# If the heads are grouped and only `math` would take `enable_gqa=True`, repeat K and V after all:
+# `math` would copy them too, and store the scores besides.
 #
 # Left alone, PyTorch tries `flash`, `efficient`, `math` and then `cudnn`, which therefore never has
 # its turn; on Hopper and Blackwell cards, with a recent cuDNN, it comes first. If you know which
@@ -137,137 +137,97 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 
 # %%
 ### BEGIN SOLUTION
-def _heads(x):
-    return x.shape[-3] if x.ndim > 2 else 1
-
-
 def _check_shapes(q, k, v):
-    if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"queries are {q.shape[-1]} wide, keys {k.shape[-1]}")
-    if k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"there are {k.shape[-2]} keys and {v.shape[-2]} values")
-    if _heads(k) != _heads(v):
-        raise ValueError(f"there are {_heads(k)} key heads and {_heads(v)} value heads")
-    if _heads(q) % _heads(k):
-        raise ValueError(f"{_heads(q)} query heads are not divisible by {_heads(k)} key heads")
-
-
-def _four_dims(x, batch):
-    """x (..., L, D) as (B, H, L, D), a view wherever one exists."""
-    x = x[(None,) * (len(batch) + 3 - x.ndim)]
-    return x.expand(*batch, *x.shape[-3:]).reshape(batch.numel(), *x.shape[-3:])
-
-
-def _mask_four_dims(mask, batch, k_len):
-    """A mask as (B or 1, H or 1, Lq or 1, Lk): what it says for all sentences it says once."""
-    mask = mask[(None,) * (3 - mask.ndim)]
-    if mask.shape[:-3].numel() == 1:
-        batch = torch.Size([1])
-    mask = _four_dims(mask, batch)
-    return _last_dense(mask.expand(*mask.shape[:-1], k_len))
-
-
-def _last_dense(x):
-    """The kernels want the numbers of the last dimension side by side."""
-    return x if x.stride(-1) == 1 else x.contiguous()
+    for what, one, other in (
+        ("widths of q and k", q.shape[-1], k.shape[-1]),
+        ("lengths of k and v", k.shape[-2], v.shape[-2]),
+        ("heads of k and v", k.shape[-3], v.shape[-3]),
+    ):
+        if one != other:
+            raise ValueError(f"the {what} differ: {one} and {other}")
+    if q.shape[-3] % k.shape[-3]:
+        raise ValueError(f"{q.shape[-3]} query heads cannot share {k.shape[-3]} key/value heads")
 
 
 def _padded(x, width):
-    return _last_dense(x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])))
+    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
 
 
-def _cleared(x, keep):
-    """Keys or values (B, Hk, Lk, D), with zeros where no query may look: 0 * nan is nan."""
-    seen = keep.any(-2).unsqueeze(-1)  # (B, H, Lk, 1), or 1 for B or H
-    if seen.shape[1] not in (1, x.shape[1]):
-        seen = seen.unflatten(1, (x.shape[1], -1)).any(2)  # (B, Hk, Lk, 1)
-    return x.masked_fill(~seen, 0.0)
+def _four_dims(x):
+    """(..., H, L, D) as (B, H, L, D), the numbers of the last dimension side by side."""
+    x = x.reshape(x.shape[:-3].numel(), *x.shape[-3:])
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _calls(q, k, v, keep, causal, scale, bias):
-    """How to call PyTorch's operator (once, or once per head of a group), and which rows are 0."""
-    batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])
-    q_len, k_len, width = q.shape[-2], k.shape[-2], max(q.shape[-1], v.shape[-1])
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    q, k, v = (_padded(_four_dims(x, batch), -(-width // 8) * 8) for x in (q, k, v))
-    keep, mask = (x if x is None else _mask_four_dims(x, batch, k_len) for x in (keep, bias))
+def _mask_four_dims(mask, q, k_len):
+    """What broadcasts to (..., H, Lq, Lk), as (B or 1, H or 1, Lq or 1, Lk)."""
+    mask = mask[(None,) * (q.ndim - mask.ndim)]
+    if q.ndim != 4:
+        mask = mask.expand(*q.shape[:-3], *mask.shape[-3:])
+    return _four_dims(mask.expand(*mask.shape[:-1], k_len))
 
+
+def _call(q, k, v, keep, causal, scale, bias):
+    """How to call PyTorch's operator, and which rows of the output are 0."""
+    q_len, k_len, mask, empty = q.shape[-2], k.shape[-2], bias, None
     causal = causal and q_len > 1  # a single query is the newest: it sees everything
-    if causal and (keep is not None or mask is not None):
+    if causal and (keep is not None or bias is not None or q_len > k_len):
         behind = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device).tril(k_len - q_len)
-        keep, causal = behind[None, None] if keep is None else keep & behind, False
+        keep, causal = behind if keep is None else keep & behind, False
+    if keep is not None:
+        empty = ~keep.any(-1, keepdim=True)  # (..., H, Lq, 1), or 1 for any of them
+        # What a kernel makes of an empty row differs: let it see everything, and zero it after.
+        mask = keep | empty if bias is None else torch.where(keep | empty, bias, -torch.inf)
+    if mask is not None:
+        mask = _mask_four_dims(mask, q, k_len)
     elif causal and q_len < k_len:
         mask, causal = causal_lower_right(q_len, k_len), False
 
-    empty = None
-    if keep is not None:
-        k, v = _cleared(k, keep), _cleared(v, keep)
-        empty = ~keep.any(-1, keepdim=True)  # (B, H, Lq, 1), or 1 for any of B, H, Lq
-        # What a kernel makes of an empty row differs: let it see everything, and zero it after.
-        keep = keep | empty
-        mask = _last_dense(keep if mask is None else torch.where(keep, mask, -torch.inf))
-
-    gqa = q.shape[1] != k.shape[1]
-    call = {"query": q, "key": k, "value": v, "attn_mask": mask}
-    call |= {"is_causal": causal, "scale": scale, "enable_gqa": gqa}
-    if gqa and _kernel(call) == SDPBackend.MATH:
-        return _call_per_member(call), empty
-    return [call], empty
+    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    query, key, value = (_four_dims(_padded(x, width)) for x in (q, k, v))
+    call = {"query": query, "key": key, "value": value, "attn_mask": mask}
+    call |= {"is_causal": causal, "scale": scale, "enable_gqa": q.shape[-3] != k.shape[-3]}
+    if call["enable_gqa"] and _kernel(call) == "math":  # which would copy them, and store scores
+        group = q.shape[-3] // k.shape[-3]
+        key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
+        call |= {"key": key, "value": value, "enable_gqa": False}
+    return call, empty
 
 
-def _call_per_member(call):
-    """One call for the first query head of every group, one for the second, and so on."""
-    q, mask = call["query"], call["attn_mask"]
-    group = q.shape[1] // call["key"].shape[1]
-    per_head = mask is not None and mask.ndim == 4 and mask.shape[1] > 1
-    return [
-        call
-        | {
-            "query": q[:, member::group],  # (B, Hk, Lq, D)
-            "attn_mask": mask[:, member::group] if per_head else mask,
-            "enable_gqa": False,
-        }
-        for member in range(group)
-    ]
+_KERNELS = {
+    "flash": (SDPBackend.FLASH_ATTENTION, can_use_flash_attention),
+    "efficient": (SDPBackend.EFFICIENT_ATTENTION, can_use_efficient_attention),
+    "cudnn": (SDPBackend.CUDNN_ATTENTION, can_use_cudnn_attention),
+}
 
 
-def _candidates(call):
-    """The fused kernels that there are for this call, the one that PyTorch prefers first."""
-    q = call["query"]
-    if not q.is_cuda:
-        return [SDPBackend.FLASH_ATTENTION]
-    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
-    if isinstance(call["attn_mask"], CausalBias):
-        return kernels
-    hopper_or_blackwell = torch.cuda.get_device_capability(q.device)[0] in (9, 10)
-    cudnn = [SDPBackend.CUDNN_ATTENTION]
-    return cudnn + kernels if hopper_or_blackwell else kernels + cudnn
+def _candidates(device):
+    """The names of the fused kernels for a device, the one that PyTorch prefers first."""
+    if device.type != "cuda":
+        return ["flash"]
+    if torch.cuda.get_device_capability(device)[0] in (9, 10):  # Hopper, Blackwell
+        return ["cudnn", "flash", "efficient"]
+    return ["flash", "efficient", "cudnn"]
 
 
-def _takes(kernel, call):
+def _takes(name, call):
     """Whether a fused kernel can run this call."""
-    q, k, v, mask = (call[name] for name in ("query", "key", "value", "attn_mask"))
+    q, k, v, mask = (call[part] for part in ("query", "key", "value", "attn_mask"))
     if not q.is_cuda:  # PyTorch answers for CUDA only
-        return k.shape[-2] > 0 and q.shape[-2] > 0 and not (mask is not None and mask.requires_grad)
-    can_use = {
-        SDPBackend.FLASH_ATTENTION: can_use_flash_attention,
-        SDPBackend.EFFICIENT_ATTENTION: can_use_efficient_attention,
-        SDPBackend.CUDNN_ATTENTION: can_use_cudnn_attention,
-    }[kernel]
-    mask = None if isinstance(mask, CausalBias) else mask  # a rule does not count as a mask
-    return can_use(SDPAParams(q, k, v, mask, 0.0, call["is_causal"], call["enable_gqa"]))
+        return bool(q.shape[-2] and k.shape[-2])
+    if isinstance(mask, CausalBias):  # a rule, which counts as no mask
+        if name == "cudnn" or (name == "efficient" and call["enable_gqa"]):
+            return False  # they do not know it
+        mask = None
+    params = SDPAParams(q, k, v, mask, 0.0, call["is_causal"], call["enable_gqa"])
+    return _KERNELS[name][1](params)
 
 
 def _kernel(call):
-    return next((kernel for kernel in _candidates(call) if _takes(kernel, call)), SDPBackend.MATH)
-
-
-def _run(call):
-    kernel = _kernel(call)
-    if kernel == SDPBackend.MATH or not call["query"].is_cuda:
-        return F.scaled_dot_product_attention(**call)
-    with sdpa_kernel(kernel):  # left alone, PyTorch might prefer math to cuDNN
-        return F.scaled_dot_product_attention(**call)
+    """The name of the kernel to run this call on."""
+    names = _candidates(call["query"].device)
+    return next((name for name in names if _takes(name, call)), "math")
 
 
 ### END SOLUTION
@@ -298,18 +258,14 @@ def fast_attention(
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)
-    before = q.shape[-2] - k.shape[-2]  # queries that stand before the first key
-    if causal and keep is None and bias is None and before > 0:
-        output = fast_attention(q[..., before:, :], k, v, causal=True, scale=scale)
-        return F.pad(output, (0, 0, before, 0))
-    calls, empty = _calls(q, k, v, keep, causal, scale, bias)
-    parts = [_run(call) for call in calls]  # (B, H or Hk, Lq, D) each
-    output = parts[0] if len(parts) == 1 else torch.stack(parts, 2).flatten(1, 2)
-    output = output[..., : v.shape[-1]]
-    if empty is not None:
-        output = output.masked_fill(empty, 0.0)
-    batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])
-    return output.reshape(*batch, *q.shape[-3:-1], v.shape[-1])  # (..., H, Lq, Dv)
+    call, empty = _call(q, k, v, keep, causal, scale, bias)
+    name = _kernel(call)
+    # Left alone, PyTorch would prefer math to cuDNN. There is nothing to choose on the CPU.
+    pinned = q.is_cuda and name != "math"
+    with sdpa_kernel(_KERNELS[name][0]) if pinned else nullcontext():
+        output = F.scaled_dot_product_attention(**call)  # (B, H, Lq, D or more)
+    output = output[..., : v.shape[-1]].reshape(*q.shape[:-1], v.shape[-1])
+    return output if empty is None else output.masked_fill(empty, 0.0)
     ### END SOLUTION
 
 
@@ -330,18 +286,11 @@ def fast_attention(
 
 # %%
 ### BEGIN SOLUTION
-_NAMES = {
-    SDPBackend.FLASH_ATTENTION: "flash",
-    SDPBackend.EFFICIENT_ATTENTION: "efficient",
-    SDPBackend.CUDNN_ATTENTION: "cudnn",
-}
-
-
-def _why_not(kernel, call):
-    """PyTorch's reasons for not running this call, which `kernel` does not take."""
-    if isinstance(call["attn_mask"], CausalBias):
-        call = call | {"attn_mask": None}  # a rule does not count as a mask
-    with warnings.catch_warnings(record=True) as caught, sdpa_kernel(kernel):
+def _why_not(name, call):
+    """PyTorch's reasons for not running this call on a kernel that does not take it."""
+    rule = isinstance(call["attn_mask"], CausalBias)
+    call = call | {"attn_mask": None} if rule else call
+    with warnings.catch_warnings(record=True) as caught, sdpa_kernel(_KERNELS[name][0]):
         warnings.simplefilter("always")
         try:
             F.scaled_dot_product_attention(**call)
@@ -350,7 +299,7 @@ def _why_not(kernel, call):
             # The kernels that were not asked appear too, as "disabled", each under a headline.
             reasons = [s for s in said if "disabled" not in s and not s.endswith("because:")]
             return " ".join(reasons) or str(error)
-    return "there is nothing to compute"
+    return "it does not know the bottom-right rule" if rule else "there is nothing to compute"
 
 
 ### END SOLUTION
@@ -370,14 +319,12 @@ def best_backend(
             fused kernel that cannot take the call what it dislikes
     """
     ### BEGIN SOLUTION
-    if causal and keep is None:
-        q = q[..., max(q.shape[-2] - k.shape[-2], 0) :, :]
-    call = _calls(q, k, v, keep, causal, None, None)[0][0]
+    call, _ = _call(q, k, v, keep, causal, None, None)
     reasons = []
-    for kernel in _candidates(call):
-        if _takes(kernel, call):
-            return f"{_NAMES[kernel]}: " + ("; ".join(reasons) or "no kernel is preferred to it")
-        reasons.append(f"{_NAMES[kernel]} will not run ({_why_not(kernel, call)})")
+    for name in _candidates(q.device):
+        if _takes(name, call):
+            return f"{name}: " + ("; ".join(reasons) or "no other is preferred to it")
+        reasons.append(f"{name} will not run ({_why_not(name, call)})")
     return "math: " + "; ".join(reasons)
     ### END SOLUTION
 
@@ -401,7 +348,7 @@ def best_backend(
 # The attribute `fused` switches between `fast_attention` and the formula written out, scores and
 # all. The slow path is worth keeping: weights can be read off it, it exports everywhere, and it
 # tells you whether the fast one is right. So both must agree in everything, also in half precision
-# (add up in float32), in empty rows, and in padding that holds NaN.
+# (add up in float32) and in empty rows.
 
 
 # %%
@@ -409,17 +356,11 @@ def best_backend(
 def _written_out(q, k, v, keep):
     """The same attention with all scores stored: q, k, v (..., H, L, D)."""
     wide = torch.promote_types(q.dtype, torch.float32)
-    if keep is not None:
-        keep = torch.atleast_2d(keep)
-        seen = keep.any(-2).unsqueeze(-1)  # (..., L, 1)
-        k, v = k.masked_fill(~seen, 0.0), v.masked_fill(~seen, 0.0)
-    scores = q.to(wide) / math.sqrt(q.shape[-1]) @ k.to(wide).mT  # (..., H, L, L)
+    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])  # (..., H, L, L)
     if keep is None:
         weights = scores.softmax(-1)
-    else:
-        empty = ~keep.any(-1, keepdim=True)  # (..., L, 1)
-        weights = scores.masked_fill(~(keep | empty), -torch.inf).softmax(-1)
-        weights = weights.masked_fill(empty, 0.0)
+    else:  # an empty row is NaN after the softmax, and 0 in the end
+        weights = scores.masked_fill(~keep, -torch.inf).softmax(-1).masked_fill(~keep, 0.0)
     return (weights @ v.to(wide)).to(q.dtype)  # (..., H, L, D)
 
 
@@ -450,11 +391,10 @@ class FusedAttention(nn.Module):
         ### BEGIN SOLUTION
         if d_model % num_heads:
             raise ValueError(f"{d_model} is not divisible by {num_heads}")
-        self.head_dim = d_model // num_heads
-        self.fused = fused
+        self.num_heads, self.fused = num_heads, fused
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=qkv_bias)
-        self.q_norm = nn.LayerNorm(self.head_dim) if qk_norm else nn.Identity()
-        self.k_norm = nn.LayerNorm(self.head_dim) if qk_norm else nn.Identity()
+        self.q_norm = nn.LayerNorm(d_model // num_heads) if qk_norm else nn.Identity()
+        self.k_norm = nn.LayerNorm(d_model // num_heads) if qk_norm else nn.Identity()
         self.proj = nn.Linear(d_model, d_model)
         ### END SOLUTION
 
@@ -466,8 +406,8 @@ class FusedAttention(nn.Module):
         returns (..., L, E); a token that may attend to nothing gets the bias of `proj`
         """
         ### BEGIN SOLUTION
-        heads = self.qkv(x).unflatten(-1, (-1, self.head_dim)).transpose(-3, -2)  # (..., 3*H, L, D)
-        q, k, v = heads.chunk(3, dim=-3)  # (..., H, L, D) each
+        parts = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))  # (..., L, 3, H, D)
+        q, k, v = (part.transpose(-3, -2) for part in parts.unbind(-3))  # (..., H, L, D) each
         q, k = self.q_norm(q), self.k_norm(k)
         output = fast_attention(q, k, v, keep) if self.fused else _written_out(q, k, v, keep)
         return self.proj(output.transpose(-3, -2).flatten(-2))  # (..., L, E)

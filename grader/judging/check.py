@@ -27,6 +27,7 @@ class SpeedCase:
     says: str
     points: int
     cuda: bool
+    inputs: Callable[..., Any]  # of a draw: the name to call, and its arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +74,11 @@ def check(
 
 
 def speed(*, points: int, cuda: bool = False) -> Callable[[F], F]:
-    """Mark the function that gives the speed case of an exercise: (name, args, kwargs) to time."""
+    """Mark the speed case of an exercise: from a draw, the name to call and its arguments."""
 
     def mark(function: F) -> F:
-        _put(function, SpeedCase(says=sentence(function), points=points, cuda=cuda))
+        says = sentence(function)
+        _put(function, SpeedCase(says=says, points=points, cuda=cuda, inputs=function))
         return function
 
     return mark

@@ -28,6 +28,8 @@ def ask(exercise: Exercise, judge: Judge, only: Sequence[str] = ()) -> tuple[Che
     quiet = ["-p", "no:terminal", "-p", "no:logging", "-p", "no:faulthandler", "--capture=no"]
     plugin = _Named(judge)
     code = pytest.main([*options, *quiet, *targets], plugins=[plugin])
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
     if judge.errors or code not in _FINE:
         problems = "; ".join(judge.errors) or f"pytest ended with {code!r}"
         raise GraderFault(f"the suite of {exercise.slug} cannot be run: {problems}")

@@ -5,6 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from grader import submission
 from grader.records import CheckResult, ExerciseReport, Report, Verdict
 
 _SIGNS = {
@@ -35,7 +36,7 @@ def _table(report: Report) -> RenderableType:
     several, total = len(report.exercises) > 1, report.score
     table = Table(box=None, pad_edge=False, show_footer=several, padding=(0, 2, 0, 0))
     table.add_column("Exercise", footer="Total")
-    table.add_column("Points", justify="right", footer=f"{total.earned}/{total.possible}")
+    table.add_column("Points", justify="right", footer=f"{total.earned}/{total.worth}")
     table.add_column("", footer=_not_run(total.not_run))
     for e in report.exercises:
         table.add_row(e.slug, _points(e), _state(e))
@@ -46,7 +47,7 @@ def _points(e: ExerciseReport) -> Text:
     if e.score is None:
         return Text("-", style="magenta")
     style = "green" if e.score.earned == e.score.possible else ""
-    return Text(f"{e.score.earned}/{e.score.possible}", style=style)
+    return Text(f"{e.score.earned}/{e.score.worth}", style=style)
 
 
 def _state(e: ExerciseReport) -> Text:
@@ -59,7 +60,7 @@ def _state(e: ExerciseReport) -> Text:
                 text += f"; {_not_run(e.score.not_run)}{_why_not(e)}"
             return Text(text)
         case "not_started":
-            return Text("not started yet", style="dim")
+            return Text(f"not started yet; read {submission.lesson_path(e.slug)}", style="dim")
         case "fault":
             return Text("grader fault: no score", style="magenta")
         case "refused":
@@ -122,8 +123,9 @@ def _next(report: Report) -> Text:
         return Text("\nThe grader itself failed on an exercise marked above. Please report it.")
     for e in report.exercises:
         if e.state == "not_started":
-            path = e.sentence.rsplit(" ", 1)[-1]
-            return Text.assemble("\nNext: read ", (path, "bold"), ", then write ", (e.path, "bold"))
+            lesson = submission.lesson_path(e.slug)
+            todo = ("\nNext: read ", (lesson, "bold"), ", then write ", (e.path, "bold"))
+            return Text.assemble(*todo)
         if e.state != "graded":
             return Text.assemble("\nNext: ", (e.path, "bold"), f": {e.sentence}")
         if failed := _first_failure(e):

@@ -1,21 +1,19 @@
 """ex04: the solution, the oracle and the yardstick agree, and PyTorch agrees with them."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from torch import nn
 
+from grader.catalog import ROOT
+from grader.worker.in_process import load
 from reference import ex04_heads as reference
+from reference import raised
 
-_PATH = Path(__file__).parents[2] / "solutions" / "ex04_heads.py"
-_SPEC = importlib.util.spec_from_file_location("solution_ex04", _PATH)
-solution = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(solution)
+solution = load(ROOT / "solutions" / "ex04_heads.py", "solution_ex04")
 
 NAMES = ("w_q", "w_k", "w_v", "w_o")
 HALVES = [torch.float16, torch.bfloat16]
@@ -32,7 +30,6 @@ MASKS = {
     "an empty row": (torch.arange(3) != 1)[:, None],
     "an empty batch": torch.tensor([True, False])[:, None, None, None],
 }
-BROKEN = [float("nan"), float("inf"), 1e30]
 
 
 @pytest.fixture(autouse=True)
@@ -100,13 +97,11 @@ def test_each_head_owns_its_own_slice_of_every_token():
     assert_array_equal(reference.split_heads(x, 3).plain, heads)
 
 
-@pytest.mark.parametrize(
-    "shape", [(2, 3, 12), (1, 1, 4), (0, 3, 8), (5, 12), (2, 3, 5, 8)], ids=str
-)
+@pytest.mark.parametrize("shape", [(2, 3, 12), (1, 1, 4), (0, 3, 8)], ids=str)
 def test_merging_undoes_splitting(shape):
     x = torch.randn(shape)
     heads = solution.split_heads(x, 4)
-    assert heads.shape == (*shape[:-2], 4, shape[-2], shape[-1] // 4)
+    assert heads.shape == (shape[0], 4, shape[1], shape[2] // 4)
     assert torch.equal(solution.merge_heads(heads), x)
     assert_array_equal(reference.merge_heads(heads).exact, x)
     assert_array_equal(reference.merge_heads(heads).plain, x)
@@ -158,9 +153,8 @@ def test_self_attention_is_attention_to_oneself():
 @pytest.mark.parametrize("name", [name for name in MASKS if "empty" not in name])
 def test_pytorch_s_own_module_agrees(name):
     layer, _ = layers(bias=True)
-    x, context = draw()
-    expected = torch_s_own(layer, x, context, MASKS[name])
-    for got, right in zip(layer(x, context, MASKS[name]), expected, strict=True):
+    args = (*draw(), MASKS[name])
+    for got, right in zip(layer(*args), torch_s_own(layer, *args), strict=True):
         assert_allclose(as_float64(got), as_float64(right), rtol=0, atol=1e-12)
 
 
@@ -171,29 +165,21 @@ def test_an_empty_row_has_no_weights_and_leaves_the_bias():
     assert torch.equal(output[:, 1], layer.w_o.bias.expand(2, 12))
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_token_reaches_only_the_rows_that_may_see_it(broken):
+def test_a_hidden_token_does_not_count_however_large_it_is():
     layer, _ = layers()
     x, context = draw()
     keep = MASKS["causal, bottom right"]  # the last token is seen by the last row alone
-    spoiled = context.clone()
-    spoiled[:, -1] = broken
-    clean, got = layer(x, context, keep), layer(x, spoiled, keep)
-    assert torch.equal(got[0][:, :-1], clean[0][:, :-1])
-    assert torch.equal(got[1][:, :, :-1], clean[1][:, :, :-1])
-    assert math.isfinite(broken) or not got[0][:, -1].isfinite().any()
+    loud = context.clone()
+    loud[:, -1] = 1e30
+    for clean, got in zip(layer(x, context, keep), layer(x, loud, keep), strict=True):
+        assert torch.equal(got[..., :-1, :], clean[..., :-1, :])
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_value_reaches_only_the_rows_that_may_see_it_in_numpy(broken):
-    args = arrays()
-    keep = MASKS["causal, bottom right"].numpy()
+def test_a_hidden_token_does_not_count_in_numpy():
+    args, keep = arrays(), MASKS["keys"].numpy()
     clean = solution.multi_head_attention_numpy(*args, 4, keep)
-    args[2][:, -1] = broken
-    with np.errstate(invalid="ignore"):
-        got = solution.multi_head_attention_numpy(*args, 4, keep)
-    assert_array_equal(got[0][:, :-1], clean[0][:, :-1])
-    assert math.isfinite(broken) or not np.isfinite(got[0][:, -1]).any()
+    args[1][:, ~keep] = args[2][:, ~keep] = 1e30
+    assert_equal(solution.multi_head_attention_numpy(*args, 4, keep), clean)
 
 
 @pytest.mark.parametrize("name", ["none", "causal, bottom right", "everything", "an empty row"])
@@ -203,9 +189,9 @@ def test_gradients_are_those_of_finite_differences(cross, name):
     x, context = draw(k_len=5 if cross else 3)
     keep = MASKS[name] if cross or MASKS[name] is None else MASKS[name][..., -3:]
     upstream = torch.randn_like(x)
-    leaves = {"x": x, "context": context} if cross else {"x": x}
-    answers = oracle.forward_gradients(*leaves.values(), keep=keep, upstream=upstream)
-    leaves |= layer.state_dict()
+    inputs = {"x": x, "context": context} if cross else {"x": x}
+    answers = oracle.forward_gradients(*inputs.values(), keep=keep, upstream=upstream)
+    leaves = inputs | layer.state_dict()
 
     def loss(moved):
         oracle.load_state_dict({name: moved[name] for name in layer.state_dict()})
@@ -224,19 +210,8 @@ def test_the_solution_s_gradients(name):
     x, context = (t.requires_grad_() for t in draw())
     upstream = torch.randn(2, 3, 12, dtype=torch.float64)
     layer(x, context, MASKS[name])[0].backward(upstream)
-    expected = oracle.forward_gradients(x, context, MASKS[name], upstream=upstream)
     got = [leaf.grad for leaf in (x, context, *layer.parameters())]
-    for part, right in zip(got, expected, strict=True):
-        assert_allclose(as_float64(part), right.exact, rtol=0, atol=1e-12)
-
-
-def test_a_hidden_nan_leaves_the_gradients_of_the_inputs_alone():
-    layer, _ = layers()
-    x, context = draw()
-    context[:, 4] = torch.nan
-    layer(x.requires_grad_(), context.requires_grad_(), MASKS["keys"])[0].sum().backward()
-    assert x.grad.isfinite().all()
-    assert context.grad[:, 4].abs().max() == 0
+    agree(got, oracle.forward_gradients(x, context, MASKS[name], upstream=upstream))
 
 
 @pytest.mark.parametrize("name", ["none", "everything", "an empty row"])
@@ -259,12 +234,8 @@ def test_products_that_half_precision_cannot_hold(dtype):
     eye = {f"{name}.weight": torch.eye(12, dtype=dtype) for name in NAMES}
     layer.load_state_dict(eye)
     oracle.load_state_dict(eye)
-    x = torch.full((1, 2, 12), 256.0, dtype=dtype)
-    x[:, 1] = 128.0
-    output, weights = layer(x)
-    right, _ = oracle(x)
-    assert output.dtype == weights.dtype == dtype
-    assert_allclose(as_float64(output), right.exact, rtol=1e-3)
+    x = torch.tensor([256.0, 128.0], dtype=dtype)[None, :, None].expand(1, 2, 12)
+    agree(layer(x), raised(oracle, x))
 
 
 def test_inputs_of_any_layout_are_read_and_left_alone():
@@ -277,12 +248,11 @@ def test_inputs_of_any_layout_are_read_and_left_alone():
     assert all(torch.equal(now, then) for now, then in zip((x, context, keep), before, strict=True))
 
 
-def test_read_only_arrays_of_any_layout():
+def test_arrays_of_any_layout_are_read_and_left_alone():
     args = [np.asfortranarray(x) for x in arrays()]
-    keep = np.broadcast_to(MASKS["keys"].numpy(), (2, 4, 3, 5))
     for x in args:
         x.flags.writeable = False
-    agree_in_numpy((*args, 4, keep))
+    agree_in_numpy((*args, 4, np.broadcast_to(MASKS["keys"].numpy(), (2, 4, 3, 5))))
 
 
 def test_the_oracle_rounds_the_weights_it_was_given_anew_for_every_dtype():

@@ -52,7 +52,7 @@ REPORTS = {
     "faulted check": report(
         exercise("fault", score=None, checks=(check(Verdict.GRADER_FAULT, why="KeyError"),))
     ),
-    "not started": report(exercise("not_started", sentence="Not started yet. The lesson: docs/x.md")),
+    "not started": report(exercise("not_started", sentence="Not started yet.")),
     "refused": report(exercise("refused", sentence="Line 1: torch.softmax is not allowed.")),
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ def drawn(report: Report) -> str:
         (
             "graded",
             [
-                "ex03_sdpa 2/8 1 of 3 checks passed; 2 points not run (needs CUDA)",
+                "ex03_sdpa 2/10 1 of 3 checks passed; 2 points not run (needs CUDA)",
                 "✓ Rows sum to one. 2/2",
                 "✗ Rows sum to one. 0/2",
                 " out[0] is 1, but should be 2 [f()]",
@@ -111,10 +111,10 @@ def drawn(report: Report) -> str:
                 "sha256 " + "a" * 64,
             ],
         ),
-        ("several", ["Total 4/16 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
+        ("several", ["Total 4/20 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
         ("fault", ["grader fault: no score", "the suite cannot be run"]),
         ("faulted check", ["! Rows sum to one.", " KeyError"]),
-        ("not started", ["not started yet", "Next: read docs/x.md, then write exercises/ex03_sdpa.py"]),
+        ("not started", ["not started yet; read docs/lessons/ex03_sdpa.en.md", "Next: read docs/lessons/ex03_sdpa.en.md, then write exercises/ex03_sdpa.py"]),
         ("refused", ["not graded: it uses something that is not allowed",
                      "Next: exercises/ex03_sdpa.py: Line 1: torch.softmax is not allowed."]),
     ],
@@ -125,7 +125,7 @@ def test_the_terminal_says_it(name, lines):
 
 
 def test_the_total_in_the_terminal_is_that_of_the_record():
-    assert "Total 4/16" in drawn(report(exercise(), exercise()))
+    assert "Total 4/20" in drawn(report(exercise(), exercise()))
 
 
 def test_nothing_that_a_student_wrote_is_taken_for_markup():

@@ -1,12 +1,14 @@
 """Every suite is held to its solution, its skeleton, its mistakes and its right variants."""
 
+from functools import cache
+
 import pytest
 
 from grader import catalog
 from grader.catalog import ROOT
 from grader.course import mutants, mutants_table
 from grader.course.skeletons import skeleton_text
-from grader.judging import suite
+from grader.judging import Draw, contract, suite
 from grader.judging.grade import Run
 from grader.records import Verdict
 from tests.conftest import solution
@@ -41,11 +43,17 @@ def test_the_skeleton_earns_nothing_even_when_it_is_asked(exercise, graded):
     assert any("is not written yet" in c.why for c in report.checks)
 
 
+@cache
+def caught(slug: str) -> list[mutants.Caught]:
+    """What the suite makes of its mistakes; asked once, read by several tests."""
+    return list(mutants.against_mistakes(catalog.find(slug)))
+
+
 @each
 def test_every_mistake_is_caught_by_the_check_that_it_names(exercise):
     wrong = {
         c.mistake.id: (c.verdict.value, c.failed, c.earned if c.mistake.null else ())
-        for c in mutants.against_mistakes(exercise)
+        for c in caught(exercise.slug)
         if not c.right
     }
     assert wrong == {}
@@ -55,7 +63,7 @@ def test_every_mistake_is_caught_by_the_check_that_it_names(exercise):
 def test_no_mistake_is_a_fault_of_ours(exercise):
     faults = [
         (c.mistake.id, r.id, r.why)
-        for c in mutants.against_mistakes(exercise)
+        for c in caught(exercise.slug)
         for r in c.results
         if r.verdict is Verdict.GRADER_FAULT
     ]
@@ -89,3 +97,12 @@ def test_the_core_track_is_worth_a_hundred_points():
 
 def test_there_are_a_hundred_mistakes_in_the_core_track():
     assert sum(len(suite.mistakes(e)) for e in CORE) >= 100
+
+
+@pytest.mark.parametrize("exercise", [e for e in CORE if suite.speed_case(e)], ids=lambda e: e.slug)
+def test_a_speed_case_names_what_the_student_writes(exercise):
+    case = suite.speed_case(exercise)
+    assert case.says
+    name, args = case.inputs(Draw("seed"))
+    declared = exercise.functions.get(name) or exercise.classes[name]
+    assert 0 < len(args) <= len(contract.parameters(declared.signature))

@@ -201,6 +201,16 @@ def one_length_for_all(lengths, max_len):
     return torch.arange(max_len, device=lengths.device) < longest[:, None, None, None]
 
 
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def one_key_at_least(lengths, max_len):
+    """A sentence of length 0 keeps its first key, to save its rows from being empty.
+
+    Length 0 keeps nothing. Rows that keep nothing are the matter of masked_softmax.
+    """
+    positions = torch.arange(max_len, device=lengths.device)
+    return positions < lengths.clamp(min=1)[:, None, None, None]
+
+
 @mistake(of="padding_mask", caught_by=test_padding_mask, null=True)
 def padding_mask_of_ones(lengths, max_len):
     """Every key is kept, padding too.
@@ -225,16 +235,12 @@ def either_mask(*masks):
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
-def other_masks_dropped(*masks):
+def second_mask_dropped(*masks):
     """The first mask is returned, and the others have no effect.
 
     Join every further mask with &.
     """
-    given = [mask for mask in masks if mask is not None]
-    if not given:
-        return None
-    shape = torch.broadcast_shapes(*(mask.shape for mask in given))
-    return given[0].expand(shape)
+    return next((mask for mask in masks if mask is not None), None)
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -243,11 +249,10 @@ def third_mask_dropped(*masks):
 
     Any number may come: go through all of them in a loop.
     """
-    given = [mask for mask in masks if mask is not None]
-    if not given:
-        return None
-    shape = torch.broadcast_shapes(*(mask.shape for mask in given))
-    return (given[0] & given[-len(given[:2]) + 1 if len(given) < 2 else 1]).expand(shape)
+    given = [mask for mask in masks if mask is not None][:2]
+    if len(given) < 2:
+        return given[0] if given else None
+    return given[0] & given[1]
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -349,6 +354,16 @@ def hidden_scores_minus_five(scores, keep):
     return replaced(scores, keep, -5.0)
 
 
+@mistake(of="masked_softmax", caught_by=test_values)
+def zero_means_hidden(scores, keep):
+    """Scores are multiplied by the mask, and then every 0 counts as hidden: kept scores of 0, too.
+
+    Ask the mask which keys are hidden, not the scores: torch.where(keep, scores, -torch.inf).
+    """
+    visible = torch.where(everything_if_none(scores, keep), scores, 0.0)
+    return right(visible, visible != 0)
+
+
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
 def hidden_scores_minus_hundred(scores, keep):
     """Hidden scores are set to -100: their weights are tiny, but not 0.
@@ -416,7 +431,10 @@ def nan_removed_afterwards(scores, keep):
 
     Mend such rows before the softmax, so that no NaN is ever computed.
     """
-    return torch.nan_to_num(empty_rows_nan(scores, keep), nan=0.0)
+    keep = everything_if_none(scores, keep)
+    hidden = torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+    weights = torch.softmax(wide(scores).nan_to_num() + hidden, -1)
+    return weights.nan_to_num(nan=0.0).to(scores.dtype)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -448,11 +466,10 @@ def infinity_added(scores, keep):
     Replace hidden scores, do not add to them: torch.where(keep, scores, -torch.inf).
     """
     keep = everything_if_none(scores, keep)
-    nothing = torch.zeros_like(keep, dtype=scores.dtype)
-    added = torch.where(keep.any(-1, keepdim=True), wide(scores), 0.0)
-    added = added + nothing.masked_fill(~keep, -torch.inf)
-    weights = right(added, keep.expand_as(added) | added.isnan())
-    return weights.to(scores.dtype)
+    hidden = torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+    empty = ~keep.any(-1, keepdim=True)
+    added = (wide(scores) + hidden).masked_fill(empty, 0.0)
+    return torch.softmax(added, -1).masked_fill(empty, 0.0).to(scores.dtype)
 
 
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
@@ -516,16 +533,23 @@ def softmax_over_queries(scores, keep):
     return right(scores.mT, keep.mT).mT
 
 
+@mistake(of="masked_softmax", caught_by=test_values)
+def scaled_once_more(scores, keep):
+    """The scores are divided by the square root of the number of keys.
+
+    Take the scores as they come: they are scaled before they get here, and by the head width.
+    """
+    return right(wide(scores) / scores.shape[-1] ** 0.5, keep).to(scores.dtype)
+
+
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
 def padding_hides_queries(scores, keep):
     """A padding mask (B, 1, 1, L) is turned to (B, 1, L, 1) and hides queries instead of keys.
 
     Use the mask as it comes: broadcasting fills the axis of size 1.
     """
-    if keep is not None and keep.ndim == 4 and keep.shape[-2] == 1 and scores.shape[-2] != 1:
-        keep = keep.expand(*keep.shape[:-2], scores.shape[-1], keep.shape[-1]).mT
-        keep = keep[..., : scores.shape[-2], :]
-    return right(scores, keep)
+    padding = keep is not None and keep.ndim == 4 and keep.shape[-2] == 1
+    return right(scores, keep.mT if padding else keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -534,8 +558,9 @@ def mask_squeezed(scores, keep):
 
     Leave the mask (B, 1, 1, L): its axes of size 1 say what it holds for.
     """
-    squeezed = keep is not None and keep.ndim == 4 and keep.shape[0] == scores.shape[-2]
-    return right(scores, keep.squeeze() if squeezed else keep)
+    return right(
+        scores, None if keep is None else keep.squeeze((-3, -2)) if keep.ndim > 3 else keep
+    )
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -544,9 +569,8 @@ def mask_of_the_first_sentence(scores, keep):
 
     Let the whole mask broadcast; do not index into it.
     """
-    if keep is not None and keep.ndim == 4 and keep.shape[1] < scores.shape[1]:
-        keep = keep[:1]
-    return right(scores, keep)
+    shared = keep is not None and keep.ndim == 4 and keep.shape[-2] == 1
+    return right(scores, keep[:1] if shared else keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -569,7 +593,7 @@ def half_precision_not_raised(scores, keep):
     hidden = torch.where(keep, scores, -torch.inf)
     top = hidden.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
     powers = torch.exp(hidden - top)
-    total = powers.cumsum(-1)[..., -1:]
+    total = powers.sum(-1, keepdim=True)
     return powers / torch.where(keep.any(-1, keepdim=True), total, 1.0)
 
 
@@ -598,31 +622,34 @@ def scores_overwritten(scores, keep):
     Use torch.where or masked_fill without the underscore: both make a new tensor.
     """
     weights = right(scores, keep)
-    if keep is not None and min(scores.stride(), default=1):
+    if keep is not None:
         scores.data.masked_fill_(~keep, -torch.inf)
     return weights
 
 
 @mistake(of="masked_softmax", caught_by=test_manners)
 def mask_overwritten(scores, keep):
-    """The caller's mask is changed: empty rows are opened in place.
+    """The caller's mask is changed: rows that keep nothing are opened in place.
 
-    Make a new mask: keep | empty instead of keep |= empty.
+    Make a new mask: seen = keep | empty instead of keep |= empty.
     """
-    weights = right(scores, keep)
-    if keep is not None:
-        keep[...] = True
-    return weights
+    if keep is None:
+        return right(scores, keep)
+    empty = ~keep.any(-1, keepdim=True)
+    keep |= empty
+    safe = torch.where(empty, 0.0, torch.where(keep, wide(scores), -torch.inf))
+    return torch.softmax(safe, -1).masked_fill(empty, 0.0).to(scores.dtype)
 
 
 @mistake(of="masked_softmax", caught_by=test_manners)
 def view_of_strided_scores(scores, keep):
-    """`view` takes contiguous tensors only, and the scores may come in another layout.
+    """`view` joins axes of contiguous tensors only, and the scores may lie otherwise in memory.
 
-    No reshaping is needed here; where it is, reshape or flatten takes any layout.
+    No reshaping is needed here; where it is, flatten and reshape take any tensor.
     """
-    keep = everything_if_none(scores, keep).expand_as(scores)
-    return right(scores.view(scores.shape), keep).view(-1).view(scores.shape)
+    rows = scores.view(-1, scores.shape[-1])
+    keep = everything_if_none(scores, keep).expand_as(scores).reshape(rows.shape)
+    return right(rows, keep).view(scores.shape)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -632,6 +659,20 @@ def graph_cut(scores, keep):
     Use PyTorch operators only, from the scores to the weights.
     """
     return right(scores.detach(), keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def denominator_detached(scores, keep):
+    """The weights are right, but the sum they are divided by is cut out of the graph.
+
+    Only the maximum may be detached, because it cancels. The sum must stay.
+    """
+    keep = everything_if_none(scores, keep)
+    hidden = torch.where(keep, wide(scores), -torch.inf)
+    top = hidden.detach().amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    powers = torch.exp(hidden - top)
+    total = torch.where(keep.any(-1, keepdim=True), powers.sum(-1, keepdim=True), 1.0)
+    return (powers / total.detach()).to(scores.dtype)
 
 
 @mistake(of="masked_softmax", caught_by=test_values, null=True)

@@ -553,13 +553,15 @@ def empty_rows_not_a_number_numpy(q, k, v, keep=None, scale=None):
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
 def not_a_number_replaced_too_late(q, k, v, keep=None, scale=None):
-    """The NaN of empty rows is replaced after the softmax, but its gradient is still NaN.
+    """The NaN of empty rows is replaced in the results, but the gradient of v is NaN all the same.
 
-    Let no NaN arise: give such rows finite scores before the softmax and weights of 0 after it.
+    Let no NaN into the weights: give such rows finite scores before the softmax, or replace their
+    weights before the product with v.
     """
-    return attention(
-        q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -1).nan_to_num()
+    output, weights = attention(
+        q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -1)
     )
+    return output.nan_to_num(), weights.nan_to_num()
 
 
 # Precision, gradients and manners.

@@ -8,15 +8,23 @@ from torch import bfloat16, float16, float32, float64
 import reference
 from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
 
-SIZES = [  # leading dimensions, Lq, Lk, D, Dv
-    ((), 3, 5, 4, 2),
-    ((2,), 1, 1, 1, 3),
-    ((2, 3), 17, 65, 16, 16),
-    ((1, 2, 3), 65, 3, 3, 17),
-]
+RAGGED = (2, 3), 17, 65, 16, 16  # leading dimensions, Lq, Lk, D, Dv
+SIZES = {
+    "one matrix": ((), 3, 5, 4, 2),
+    "all of length 1": ((2,), 1, 1, 1, 3),
+    "few queries": RAGGED,
+    "few keys": ((1, 2, 3), 65, 3, 3, 17),
+}
 MASKED = (2, 3), 9, 17, 8, 5
-MASKS = [(9, 17), (1, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17)]
-GARBAGE = [("k", 1e30), ("k", -1e30), ("v", 1e30), ("k", np.nan), ("k", np.inf)]
+MASKS = [(9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17)]
+GARBAGE = {
+    "1e30 in keys": ("k", 1e30),
+    "-1e30 in values": ("v", -1e30),
+    "NaN in keys": ("k", np.nan),
+    "infinity in keys": ("k", np.inf),
+}
+each_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+each_garbage = pytest.mark.parametrize("part, garbage", GARBAGE.values(), ids=GARBAGE)
 each_exact = pytest.mark.parametrize("dtype", [float32, float64])
 
 
@@ -47,7 +55,7 @@ def arrays(*tensors):
 
 @check(points=1)
 @each_exact
-@pytest.mark.parametrize("sizes", SIZES)
+@each_size
 def test_numpy_values(student, draw, sizes, dtype):
     """attention_numpy gives softmax(q k^T / sqrt(D)) v, and the weights of that softmax."""
     q, k, v = arrays(*inputs(draw, sizes, dtype))
@@ -67,7 +75,7 @@ def test_numpy_scale(student, draw, scale):
 @each_exact
 @pytest.mark.parametrize("shape", [*MASKS, "empty rows"], ids=str)
 def test_numpy_mask(student, draw, shape, dtype):
-    """attention_numpy gives weight to the keys that `keep` marks only, and zeros if it marks none."""
+    """attention_numpy gives weight to the keys that `keep` marks, and zeros where it marks none."""
     mask = with_empty_rows(draw) if shape == "empty rows" else draw.keep(*shape)
     q, k, v, keep = arrays(*inputs(draw, MASKED, dtype), mask)
     output, weights = student.attention_numpy(q, k, v, keep=keep)
@@ -78,7 +86,7 @@ def test_numpy_mask(student, draw, shape, dtype):
 
 @check(points=1, needs=[test_numpy_mask])
 @each_exact
-@pytest.mark.parametrize("part, garbage", GARBAGE)
+@each_garbage
 def test_numpy_hidden(student, draw, part, garbage, dtype):
     """attention_numpy is not moved by hidden keys that hold 1e30, NaN or inf, or values of 1e30."""
     clean, mask, bad = spoilt(draw, dtype, part, garbage)
@@ -91,11 +99,11 @@ def test_numpy_hidden(student, draw, part, garbage, dtype):
 def test_numpy_manners(student, draw):
     """attention_numpy computes float16 in float32, leaves its inputs alone, takes strided and empty
     ones; and widths or lengths that do not fit are a ValueError."""
-    q, k, v = arrays(*inputs(draw, SIZES[2], float16))
-    agree(student.attention_numpy(q, k, v), reference.attention_numpy(q, k, v))
     q, k, v = arrays(*needle(draw, float16))
     wide = reference.raised(reference.attention_numpy, q, k, v)
     agree(student.attention_numpy(q, k, v), wide)
+    q, k, v = arrays(*inputs(draw, RAGGED, float16))
+    agree(student.attention_numpy(q, k, v), reference.attention_numpy(q, k, v))
     q, k, v, keep = arrays(*inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
     untouched(lambda: student.attention_numpy(q, k, v, keep=keep))
     views = [x[:, ::-1] for x in (q, k, v, keep)]
@@ -115,7 +123,7 @@ def needle(draw, dtype):
 
 @check(points=1)
 @each_exact
-@pytest.mark.parametrize("sizes", SIZES)
+@each_size
 def test_values(student, draw, sizes, dtype):
     """The output is softmax(q k^T / sqrt(D)) v, and the weights are those of that softmax."""
     q, k, v = inputs(draw, sizes, dtype)
@@ -136,7 +144,7 @@ def test_scale(student, draw, scale):
 @each_exact
 @pytest.mark.parametrize("shape", MASKS, ids=str)
 def test_mask(student, draw, shape, dtype):
-    """Keys where `keep` is True share the weight, the others get exactly 0; `keep` may broadcast."""
+    """Keys where `keep` is True share the weight, the others get exactly 0. `keep` broadcasts."""
     (q, k, v), keep = inputs(draw, MASKED, dtype), draw.keep(*shape)
     output, weights = student.scaled_dot_product_attention(q, k, v, keep=keep)
     agree((output, weights), reference.scaled_dot_product_attention(q, k, v, keep))
@@ -157,8 +165,8 @@ def test_empty_rows(student, draw, dtype):
 
 
 @check(points=1, needs=[test_mask])
-@pytest.mark.parametrize("dtype", [bfloat16, float32, float64])
-@pytest.mark.parametrize("part, garbage", GARBAGE)
+@each_exact
+@each_garbage
 def test_hidden(student, draw, part, garbage, dtype):
     """Hidden keys that hold 1e30, NaN or infinity change nothing, nor do hidden values of 1e30."""
     clean, keep, bad = spoilt(draw, dtype, part, garbage)
@@ -170,7 +178,7 @@ def test_hidden(student, draw, part, garbage, dtype):
 @pytest.mark.parametrize("dtype", [float16, bfloat16])
 def test_half_precision(student, draw, dtype):
     """Half precision is as exact as its digits allow, and products of 256s do not overflow."""
-    (q, k, v), keep = inputs(draw, SIZES[2], dtype), draw.keep(17, 65)
+    (q, k, v), keep = inputs(draw, RAGGED, dtype), draw.keep(17, 65)
     answer = student.scaled_dot_product_attention(q, k, v, keep=keep)
     agree(answer, reference.scaled_dot_product_attention(q, k, v, keep))
     q, k, v = needle(draw, dtype)
@@ -184,11 +192,12 @@ def test_half_precision(student, draw, dtype):
 def test_gradients(student, draw, dtype, masked):
     """Gradients reach q, k and v, through the output and through the weights, and are right."""
     keep = draw.keep(17, 65) if masked else None
-    gradients_agree(student, draw, inputs(draw, SIZES[2], dtype), keep)
+    gradients_agree(student, draw, inputs(draw, RAGGED, dtype), keep)
     q, k, v = (x.requires_grad_() for x in inputs(draw, ((), 2, 3, 2, 1)))
     attend = student.scaled_dot_product_attention
     if dtype == float64 and not masked:
         gradcheck(lambda q, k, v: attend(q, k, v, scale=-0.7)[0], q, k, v)
+        backward(attend(q, k, v)[1], q, k, upstream=draw.normal(2, 3, dtype=dtype))
         gradcheck(lambda q, k: attend(q, k, v)[1], q, k)
 
 

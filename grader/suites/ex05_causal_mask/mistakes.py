@@ -114,7 +114,7 @@ def lengths_swapped(q_len, k_len, device=None):
 
     Rows are queries and columns are keys: (q_len, k_len).
     """
-    return plain_causal_mask(q_len, k_len, device).mT
+    return plain_causal_mask(k_len, q_len, device)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -446,14 +446,15 @@ def renormalised_after_the_softmax(q, k, v):
 
 @mistake(of="causal_attention", caught_by=test_values)
 def maximum_before_the_mask(q, k, v):
-    """The maximum of each row is taken over hidden scores too, and a large one leaves only zeros.
+    """The maximum of each row is taken over hidden scores too, and a large one makes a row 0/0.
 
     Hide first, then take the maximum of what is left.
     """
-    keep, scores = mask_of(q, k), scores_of(q, k).double()
+    keep, scores = mask_of(q, k), scores_of(q, k)
     powers = torch.exp(scores - scores.amax(-1, keepdim=True)).masked_fill(~keep, 0.0)
-    weights = powers / powers.sum(-1, keepdim=True).clamp(min=1e-300)
-    return (weights @ v.double()).to(q.dtype)
+    weights = powers / powers.sum(-1, keepdim=True)
+    weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+    return (weights @ raised(v)).to(q.dtype)
 
 
 @mistake(of="causal_attention", caught_by=test_future)
@@ -608,8 +609,8 @@ def whole_chunk_seen(q, k, v):
     """
     outputs = []
     past = k.shape[-2] - q.shape[-2]
-    for start in range(0, q.shape[-2], 64):
-        rows = q[..., start : start + 64, :]
+    for start in range(0, q.shape[-2], 2):
+        rows = q[..., start : start + 2, :]
         seen = max(start + rows.shape[-2] + past, 0)
         scores = scores_of(rows, k[..., :seen, :])
         outputs.append((scores.softmax(-1) @ raised(v[..., :seen, :])).to(q.dtype))
@@ -693,7 +694,7 @@ def graph_cut(q, k, v):
 
 @mistake(of="causal_attention", caught_by=test_gradient)
 def nan_replaced_at_the_end(q, k, v):
-    """The NaN of an empty row is replaced by 0 in the output only, and NaN weights reach v's gradient.
+    """The NaN of an empty row is replaced in the output only; NaN weights spoil the gradient of v.
 
     Let no weight be NaN: set the weights of an empty row to 0, before they meet the values.
     """

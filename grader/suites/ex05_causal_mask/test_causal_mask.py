@@ -8,19 +8,19 @@ from grader.judging import agree, backward, check, gradcheck, untouched
 from reference import ex05_causal_mask as reference
 from reference import raised
 
-LENGTHS = [(1, 1), (5, 5), (2, 5), (1, 17), (17, 65), (5, 2), (4, 1), (65, 17)]  # Lq, Lk
+LENGTHS = [(3, 3), (2, 5), (5, 2), (1, 1), (1, 17), (4, 1), (17, 65), (65, 17)]  # Lq, Lk
 WINDOWS = [  # Lq, Lk, window
-    *[(6, 6, window) for window in (1, 2, 5, 6, 7, 1000)],
+    *[(6, 6, window) for window in (2, 1, 5, 6, 7, 1000)],
     *[(3, 8, window) for window in (1, 3, 8)],
     *[(8, 3, window) for window in (1, 2, 9)],
     *[(1, 1, 1), (1, 65, 16), (17, 65, 20), (65, 65, 64)],
 ]
 SHAPES = [  # leading dimensions, length, width of queries and keys, width of values
-    *[((), 1, 1, 1), ((), 3, 4, 4), ((2, 3), 17, 8, 5), ((1, 2, 2), 65, 16, 24)],
+    *[((), 3, 4, 2), ((), 1, 1, 1), ((2, 3), 17, 8, 5), ((1, 2, 2), 65, 16, 24)],
     *[((3,), 130, 3, 2), ((), 300, 2, 2)],
 ]
 SIZES = [(float32, 1), (float64, 1), (float32, 5), (float64, 2500), (float64, 0)]  # of the scores
-UNEVEN = [(1, 17), (3, 4), (3, 9), (65, 130), (5, 3), (3, 1), (130, 65), (140, 3)]  # Lq, Lk
+UNEVEN = [(2, 3), (1, 17), (2, 9), (65, 130), (5, 3), (3, 1), (130, 65), (140, 3)]  # Lq, Lk
 
 
 @check(points=1)
@@ -48,7 +48,9 @@ def test_sliding_window_mask(student, device, q_len, k_len, window):
 def test_values(student, draw, shape, dtype, size):
     """causal_attention is softmax(q k^T / sqrt(D)) v over each query's own key and those before."""
     q, k, v = _inputs(draw, *shape, dtype=dtype)
-    agree(student.causal_attention(q * size, k, v), reference.causal_attention(q * size, k, v))
+    expected = reference.causal_attention(q * size, k, v)
+    says = None if size == 1 else f"output (queries times {size})"
+    agree(student.causal_attention(q * size, k, v), expected, says)
 
 
 @check(points=1, needs=[test_values])
@@ -70,8 +72,9 @@ def test_future(student, draw, length, seen, keys, values, dtype):
     expected = reference.causal_attention(q[:, :seen], k[:, :seen], v[:, :seen])
     k[:, seen:] = draw.normal(8, dtype=dtype) if keys is None else keys
     v[:, seen:] = draw.normal(5, dtype=dtype) if values is None else values
-    says = f"with {'others' if keys is None else keys} in the later keys, the earlier output"
-    agree(student.causal_attention(q, k, v)[:, :seen], expected, says=says)
+    later = "changed" if keys is None else f"of {keys:g}"
+    output = student.causal_attention(q, k, v)
+    agree(output[:, :seen], expected, says=f"output (later keys {later})")
 
 
 @check(points=1, needs=[test_values])
@@ -109,10 +112,10 @@ def test_gradient(student, draw, q_len, k_len, dtype):
 @pytest.mark.parametrize("dtype", [float32, float64])
 def test_manners(student, draw, device, dtype):
     """Inputs are left alone; strided, expanded and empty batches work; calls do not interfere."""
-    for _ in range(2):
-        q, k, v = _inputs(draw, (2, 3), 9, 4, 5, dtype=dtype)
-        output = untouched(lambda: student.causal_attention(q, k, v))
-        agree(output, reference.causal_attention(q, k, v))
+    inputs, others = (_inputs(draw, (2, 3), 9, 4, 5, dtype=dtype) for _ in range(2))
+    output = untouched(lambda: student.causal_attention(*inputs))
+    agree(student.causal_attention(*others), reference.causal_attention(*others))
+    agree(output, reference.causal_attention(*inputs))
     q, k, v = (draw.strided(2, 3, 9, n, dtype=dtype) for n in (4, 4, 5))
     agree(student.causal_attention(q, k, v), reference.causal_attention(q, k, v))
     k, v = k[:, :1].expand(2, 3, 9, 4), v[:1].expand(2, 3, 9, 5)

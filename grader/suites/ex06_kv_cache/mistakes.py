@@ -5,7 +5,7 @@ import math
 import torch
 
 from grader.judging import mistake
-from reference.ex05_causal_mask import plain_causal_attention, plain_causal_mask
+from reference.ex05_causal_mask import plain_causal_attention
 from reference.ex06_kv_cache import PlainCachedAttention, PlainKVCache, plain_attend_with_past
 
 from .test_kv_cache import (
@@ -21,8 +21,6 @@ from .test_kv_cache import (
     test_manners,
     test_values,
 )
-
-HALF_EPSILON = 1 / 2048
 
 
 def _joined(k, v, past):
@@ -115,12 +113,8 @@ def values_from_the_keys(q, k, v, past=None):
 
     Join past[1] and v for the values, as past[0] and k for the keys.
     """
-    keys, values = _joined(k, v, past)
-    if k.shape == v.shape:
-        values = keys
-    elif past is not None:
-        values = torch.cat([past[1], v.roll(1, -1)], -2)
-    return _attention(q, keys, values, _triangle(q, keys)), (keys, values)
+    keys, _ = _joined(k, v, past)
+    return _attention(q, keys, keys, _triangle(q, keys)), (keys, keys)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -183,15 +177,6 @@ def scale_missing(q, k, v, past=None):
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
-def scale_without_the_root(q, k, v, past=None):
-    """The scores are divided by D instead of sqrt(D).
-
-    Take the root: math.sqrt(q.shape[-1]).
-    """
-    return _scaled(q, k, v, past, 1 / q.shape[-1])
-
-
-@mistake(of="attend_with_past", caught_by=test_values)
 def scale_of_the_length(q, k, v, past=None):
     """The scores are divided by the root of the number of keys instead of the width.
 
@@ -215,11 +200,9 @@ def float64_lowered(q, k, v, past=None):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    output, past = plain_attend_with_past(q, k, v, past)
-    narrow = (x.float() for x in (q, *past))
-    return (plain_causal_attention(*narrow) if q.dtype == torch.float64 else output).to(
-        q.dtype
-    ), past
+    k, v = _joined(k, v, past)
+    output = plain_causal_attention(q.float(), k.float(), v.float())
+    return output.to(q.dtype), (k, v)
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -230,9 +213,47 @@ def hidden_with_a_finite_number(q, k, v, past=None):
     """
     k, v = _joined(k, v, past)
     wide = torch.promote_types(q.dtype, torch.float32)
-    bias = torch.zeros((), dtype=wide).masked_fill(~_triangle(q, k), -1e9)
+    bias = q.new_zeros((), dtype=wide).masked_fill(~_triangle(q, k), -1e9)
     scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1]) + bias
     return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def filled_with_minus_10_000(q, k, v, past=None):
+    """The scores of later tokens become -10,000, which hides nothing where all scores are lower.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+    k, v = _joined(k, v, past)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
+    weights = torch.softmax(scores.masked_fill(~_triangle(q, k), -1e4), -1)
+    return (weights @ v.to(wide)).to(q.dtype), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def masked_after_the_softmax(q, k, v, past=None):
+    """The weights of later tokens are set to zero after the softmax, so the rest sum to less than 1.
+
+    Hide the scores with -inf before the softmax.
+    """
+    k, v = _joined(k, v, past)
+    weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
+    return (weights * _triangle(q, k)) @ v, (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def logsumexp(q, k, v, past=None):
+    """exp(scores - logsumexp(scores)) loses its small digits when the scores are large.
+
+    Use torch.softmax: it subtracts the maximum and divides, and the division keeps the digits.
+    """
+    k, v = _joined(k, v, past)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~_triangle(q, k), -torch.inf)
+    weights = torch.exp(scores - torch.logsumexp(scores, -1, keepdim=True))
+    return (weights @ v.to(wide)).to(q.dtype), (k, v)
 
 
 @mistake(of="attend_with_past", caught_by=test_half_precision)
@@ -296,13 +317,12 @@ def queries_scaled_in_place(q, k, v, past=None):
     """
     k, v = _joined(k, v, past)
     output = _attention(q, k, v, _triangle(q, k))
-    if q.numel() == q.untyped_storage().size() // q.itemsize:
-        q.data.mul_(q.shape[-1] ** -0.5)
+    q.data.mul_(q.shape[-1] ** -0.5)
     return output, (k, v)
 
 
 @mistake(of="attend_with_past", caught_by=test_manners)
-def past_converted_in_place(q, k, v, past=None):
+def past_scaled_in_place(q, k, v, past=None):
     """The caller's past is changed in place.
 
     A past may be shared by several continuations of one text: make new tensors with torch.cat.
@@ -312,16 +332,6 @@ def past_converted_in_place(q, k, v, past=None):
     if past is not None:
         past[0].data.mul_(q.shape[-1] ** -0.5)
     return output, (k, v)
-
-
-def _null(output):
-    """An answer whose past is right, and whose output is no attention."""
-
-    def answer(q, k, v, past=None):
-        k, v = _joined(k, v, past)
-        return output(q, k, v), (k, v)
-
-    return answer
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -395,11 +405,10 @@ class LengthStandsStill(PlainKVCache):
     After writing t tokens, add t to self.length.
     """
 
-    def advance(self, t):
-        pass
-
-    def so_far(self):
-        return self.keys[:, :, :1], self.values[:, :, :1]
+    def append(self, k, v):
+        so_far = super().append(k, v)
+        self.length = 0
+        return so_far
 
 
 @mistake(of="KVCache", caught_by=test_cache)
@@ -421,7 +430,7 @@ class LengthMovesFirst(PlainKVCache):
     """
 
     def write(self, start, k, v):
-        super().write(min(start + k.shape[2], self.keys.shape[2] - k.shape[2]), k, v)
+        super().write(start + k.shape[2], k, v)
 
 
 @mistake(of="KVCache", caught_by=test_cache)
@@ -432,8 +441,7 @@ class OnePlaceTooFar(PlainKVCache):
     """
 
     def write(self, start, k, v):
-        room = self.keys.shape[2] - start - k.shape[2]
-        super().write(start + min(1, room), k, v)
+        super().write(start + 1, k, v)
 
 
 @mistake(of="KVCache", caught_by=test_cache)
@@ -457,19 +465,6 @@ class WholeBufferReturned(PlainKVCache):
 
     def so_far(self):
         return self.keys, self.values
-
-
-@mistake(of="KVCache", caught_by=test_cache)
-class LastTokenNotReturned(PlainKVCache):
-    """append returns what was there before, without the new tokens.
-
-    Cut the buffers with the new length.
-    """
-
-    def append(self, k, v):
-        before = self.length
-        super().append(k, v)
-        return self.keys[:, :, :before], self.values[:, :, :before]
 
 
 @mistake(of="KVCache", caught_by=test_cache)
@@ -536,24 +531,6 @@ class SharedBetweenCaches(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class LengthOfTheClass(PlainKVCache):
-    """`length` belongs to the class, so that all caches count together.
-
-    Set self.length = 0 in __init__, and add to self.length.
-    """
-
-    count = [0]  # noqa: RUF012 (that is the mistake)
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.count[0] = 0
-
-    length = property(
-        lambda self: self.count[0], lambda self, length: self.count.__setitem__(0, length)
-    )
-
-
-@mistake(of="KVCache", caught_by=test_cache_own)
 class DtypeIgnored(PlainKVCache):
     """`dtype` is ignored: the buffers are float32 whatever was asked for.
 
@@ -586,6 +563,28 @@ class ResetKeepsTheLength(PlainKVCache):
     def reset(self):
         self.keys.zero_()
         self.values.zero_()
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class ResetForgetsTheDtype(PlainKVCache):
+    """reset makes new buffers, and makes them float32 whatever the cache was asked to be.
+
+    Set self.length = 0 and keep the buffers: what lies beyond `length` is never read.
+    """
+
+    def reset(self):
+        self.__init__(*self.keys.shape, device=self.keys.device)
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class NothingCompared(PlainKVCache):
+    """append writes at once, and PyTorch complains when it does not fit, or copies and is silent.
+
+    Compare the shapes and the room first, and raise a ValueError with both numbers.
+    """
+
+    def check(self, k, v):
+        pass
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
@@ -846,24 +845,13 @@ class BiasIgnored(PlainCachedAttention):
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
 class CacheNotRead(PlainCachedAttention):
-    """The cache is fed, but the tokens attend to those of this call alone.
+    """With a cache, too, the tokens attend to those of this call alone.
 
-    Go on with what append returns: k, v = cache.append(k, v).
+    Append them, and go on with what append returns: k, v = cache.append(k, v).
     """
 
     def remember(self, k, v, cache):
         super().remember(k, v, cache)
-        return k, v
-
-
-@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class CacheNotFed(PlainCachedAttention):
-    """The cache is never written to.
-
-    k, v = cache.append(k, v), in every call that has a cache.
-    """
-
-    def remember(self, k, v, cache):
         return k, v
 
 
@@ -937,6 +925,26 @@ class KeysDetached(PlainCachedAttention):
 
     def remember(self, k, v, cache):
         return super().remember(k.detach(), v.detach(), cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class HalfPrecisionNotRaised(PlainCachedAttention):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute them in float32 and convert the heads back to the dtype of x before w_o.
+    """
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class MaskBuiltOnce(PlainCachedAttention):
+    """The mask is built in the first call and kept, so that it fits no later one.
+
+    Build it in every call from t and n. It costs next to nothing.
+    """
+
+    def attend(self, q, k, v):
+        kept = vars(self).setdefault("keep", _triangle(q, k))
+        return _attention(q, k, v, _triangle(q, k, kept.shape[1] - kept.shape[0]))
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_manners)

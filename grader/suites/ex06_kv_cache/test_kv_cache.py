@@ -21,12 +21,12 @@ REFUSED = [  # tokens in a cache of (3, 2, 8, 4); the shapes of k and of v; numb
     *[(0, (3, 5, 1, 4), (3, 5, 1, 4), (5, 2)), (5, (3, 2, 1, 7), (3, 2, 1, 7), (7, 4))],
     *[(5, (3, 2, 2, 4), (3, 2, 1, 4), (1, 2)), (5, (3, 2, 2, 4), (1, 2, 2, 4), (1, 3))],
 ]
-LAYERS = [  # batch, tokens, d_model, heads, bias
+LAYERS = [  # batch, tokens, d_model, num_heads, bias
     *[(2, 3, 8, 8, True), (1, 1, 4, 1, False), (1, 17, 12, 3, True), (3, 65, 32, 4, False)],
 ]
 CACHES = [  # a cache and the dtype of what is appended to it
     *[((2, 3, 9, 4, float64), float64), ((2, 3, 9, 4, float64), float64)],
-    *[((1, 1, 17, 1, float16), float16), ((3, 2, 8, 65, bfloat16), float32)],
+    *[((1, 1, 17, 1, float16), float16), ((3, 2, 9, 65, bfloat16), float32)],
 ]
 
 
@@ -44,7 +44,7 @@ def test_values(student, draw, shape, dtype, size):
 @pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_chunks(student, draw, chunks, dtype):
-    """In chunks of any size attend_with_past answers as in one call; later tokens change nothing."""
+    """attend_with_past answers the same in chunks of any size; later tokens change nothing."""
     tokens = _tokens(draw, (2, 3), 9, 0, 8, 5, dtype=dtype)[:3]
     past, start = None, 0
     for t in chunks:
@@ -52,12 +52,13 @@ def test_chunks(student, draw, chunks, dtype):
         seen = tokens[1][..., :start, :], tokens[2][..., :start, :]
         expected = reference.attend_with_past(q, k, v, seen)
         output, past = student.attend_with_past(q, k, v, past)
-        agree((output, past), expected, says=f"answer for tokens {start} to {start + t - 1}")
+        agree((output, past), expected)
         start += t
-    q, k, v, past = _tokens(draw, (2, 3), 9, 4, 8, 5, dtype=dtype)
-    expected, _ = reference.attend_with_past(q[..., :8, :], k[..., :8, :], v[..., :8, :], past)
+    q, k, v, _ = _tokens(draw, (2, 3), 9, 0, 8, 5, dtype=float64)
+    q[..., 0], k[..., 0] = 1.0, -1e5  # scores so low that -1e4 would hide nothing
+    expected, _ = reference.attend_with_past(q[..., :8, :], k[..., :8, :], v[..., :8, :])
     k[..., 8:, :] = v[..., 8:, :] = 1e30
-    output, _ = student.attend_with_past(q, k, v, past)
+    output, _ = student.attend_with_past(q, k, v)
     agree(output[..., :8, :], expected, says="with 1e30 in the last token, the output before it")
 
 
@@ -80,6 +81,23 @@ def test_half_precision(student, draw, device, dtype):
 
 @check(points=1, needs=[test_values])
 @pytest.mark.parametrize("dtype", [float32, float64])
+def test_manners(student, draw, dtype):
+    """attend_with_past leaves q, k, v and the past alone; strided, expanded and empty ones work."""
+    for _ in range(2):
+        q, k, v, past = _tokens(draw, (2, 3), 5, 4, 8, 6, dtype=dtype)
+        answer = untouched(lambda new=(q, k, v, past): student.attend_with_past(*new))
+        agree(answer, reference.attend_with_past(q, k, v, past))
+    q, k, v = (draw.strided(2, 3, 5, n, dtype=dtype) for n in (8, 8, 6))
+    past = draw.strided(2, 3, 4, 8, dtype=dtype), draw.strided(2, 3, 4, 6, dtype=dtype)
+    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+    k, past = k[:, :1].expand(2, 3, 5, 8), tuple(x[:1].expand(2, 3, 4, -1) for x in past)
+    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+    q, k, v, past = _tokens(draw, (0, 3), 5, 4, 8, 6, dtype=dtype)
+    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize("old", [0, 5])
 def test_gradient(student, draw, old, dtype):
     """The gradients of attend_with_past are right: for q, k and v, and for the past."""
@@ -97,71 +115,42 @@ def test_gradient(student, draw, old, dtype):
         gradcheck(lambda q, k, v, *past: student.attend_with_past(q, k, v, past)[0], *leaves)
 
 
-@check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", [float32, float64])
-def test_manners(student, draw, dtype):
-    """attend_with_past leaves q, k, v and the past alone; strided, expanded and empty ones work."""
-    for _ in range(2):
-        q, k, v, past = _tokens(draw, (2, 3), 5, 4, 8, 6, dtype=dtype)
-        answer = untouched(lambda new=(q, k, v, past): student.attend_with_past(*new))
-        agree(answer, reference.attend_with_past(q, k, v, past))
-    q, k, v = (draw.strided(2, 3, 5, n, dtype=dtype) for n in (8, 8, 6))
-    past = draw.strided(2, 3, 4, 8, dtype=dtype), draw.strided(2, 3, 4, 6, dtype=dtype)
-    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
-    k, past = k[:, :1].expand(2, 3, 5, 8), tuple(x[:1].expand(2, 3, 4, -1) for x in past)
-    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
-    q, k, v, past = _tokens(draw, (0, 3), 5, 4, 8, 6, dtype=dtype)
-    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
-
-
 @check(points=1)
 def test_cache(student, draw, device):
     """KVCache.append gives back all keys and values so far, in order, and length counts them."""
-    cache = student.KVCache(2, 3, 17, 5, device=device)
-    right = reference.KVCache(2, 3, 17, 5, device=device)
+    cache, right = _caches(student, device, 2, 3, 17, 5)
     same(cache.length, 0, says="length of a new cache")
     for t in (1, 4, 1, 1, 7):
-        k, v = _keys_and_values(draw, 2, 3, t, 5)
-        agree(cache.append(k, v), right.append(k, v))
-        same(cache.length, right.length)
+        _append(cache, right, draw.normal(2, 3, t, 5), draw.normal(2, 3, t, 5))
 
 
 @check(points=1, needs=[test_cache])
 def test_cache_own(student, draw, device):
     """Every KVCache has memory, a length and a dtype of its own; reset empties that one alone."""
-    pairs = []
-    for given, dtype in CACHES:
-        cache = student.KVCache(*given, device=device), reference.KVCache(*given, device=device)
-        pairs.append((*cache, given, dtype))
+    pairs = [_caches(student, device, *sizes) for sizes, _ in CACHES]
     for t in (1, 5, 2):
-        for cache, right, (batch, heads, _, width, _), dtype in pairs:
+        for pair, ((batch, heads, _, width, _), dtype) in zip(pairs, CACHES, strict=True):
             k, v = (draw.strided(batch, heads, t, width, dtype=dtype) for _ in range(2))
-            agree(untouched(lambda c=cache, k=k, v=v: c.append(k, v)), right.append(k, v))
-        for cache, right, *_ in pairs:
-            same(cache.length, right.length)
+            _append(*pair, k, v)
         if t == 5:
-            pairs[0][0].reset()
-            pairs[0][1].reset()
-            same(pairs[0][0].length, 0, says="length after a reset")
+            for first in pairs[0]:
+                first.reset()
+        for cache, right in pairs:
+            same(cache.length, right.length)
 
 
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("old, k_shape, v_shape, numbers", REFUSED)
 def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
-    """What is over max_len or of another shape is a ValueError that changes nothing in the cache."""
-    cache = student.KVCache(3, 2, 8, 4, device=device)
-    right = reference.KVCache(3, 2, 8, 4, device=device)
+    """KVCache.append refuses what does not fit with a ValueError, and stays as it was."""
+    cache, right = _caches(student, device, 3, 2, 8, 4)
     if old:
-        k, v = _keys_and_values(draw, 3, 2, old, 4)
-        agree(cache.append(k, v), right.append(k, v))
+        _append(cache, right, draw.normal(3, 2, old, 4), draw.normal(3, 2, old, 4))
     k, v = draw.normal(*k_shape), draw.normal(*v_shape)
     rejects(lambda: cache.append(k, v), *numbers)
     same(cache.length, old, says="length after a refused append")
-    if old == 8:
-        cache.reset()
-        right.reset()
-    k, v = _keys_and_values(draw, 3, 2, 8 - right.length, 4)
-    agree(cache.append(k, v), right.append(k, v))
+    if old < 8:
+        _append(cache, right, draw.normal(3, 2, 8 - old, 4), draw.normal(3, 2, 8 - old, 4))
 
 
 @check(points=1)
@@ -179,31 +168,38 @@ def test_layer(student, draw, device, sizes, dtype):
 @pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
 @pytest.mark.parametrize("chunks", [[1] * 5, [4, 5], [17, 1, 3]], ids=str)
 def test_layer_with_cache(student, draw, device, chunks, dtype):
-    """With a cache CachedAttention gives the same in chunks of any size; texts do not mix."""
+    """With a cache CachedAttention answers the same in chunks of any size; texts do not mix."""
     layer, right = _layers(student, draw, device, 12, 3, True, dtype=dtype)
     layer.requires_grad_(False)
-    sizes = 3, 3, sum(chunks), 4, dtype, device
-    texts = [(student.KVCache(*sizes), reference.KVCache(*sizes)) for _ in range(2)]
+    texts = [_caches(student, device, 3, 3, sum(chunks), 4, dtype) for _ in range(2)]
     for t in chunks:
         for cache, seen in (*texts, (None, None)):
+            says = (
+                f"after {seen.length} tokens, the output" if seen else "the output without a cache"
+            )
             x = draw.normal(3, t, 12, dtype=dtype)
-            agree(layer(x, cache=cache), right(x, cache=seen))
+            expected = right(x, cache=seen)
+            agree(layer(x, cache=cache), expected, says=says)
     for cache, seen in texts:
         same(cache.length, seen.length)
 
 
 @check(points=1, needs=[test_layer])
 def test_layer_manners(student, draw, device):
-    """CachedAttention has right gradients, leaves x alone, and refuses heads that do not fit."""
+    """CachedAttention leaves x alone, does not overflow, has right gradients, checks num_heads."""
     layer, right = _layers(student, draw, device, 12, 3, True, dtype=float64)
+    for x in (draw.strided(2, 5, 12, dtype=float64), draw.normal(0, 5, 12, dtype=float64)):
+        agree(untouched(lambda x=x: layer(x)), right(x))
     x, upstream = draw.normal(2, 5, 12, dtype=float64), draw.normal(2, 5, 12, dtype=float64)
     expected = right.gradients(x, upstream=upstream)
     [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
     agree(got, expected[0], says="gradient of x")
     for name, one in zip(_parameters(12, True), expected[1:], strict=True):
         agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
-    for x in (draw.strided(2, 5, 12, dtype=float64), draw.normal(0, 5, 12, dtype=float64)):
-        agree(untouched(lambda x=x: layer(x)), right(x))
+    layer, _ = _layers(student, draw, device, 64, 1, False, dtype=float16)
+    large = torch.full((1, 5, 64), 256.0, dtype=float16, device=device)
+    layer.load_state_dict({name: torch.eye(64, device=device) for name in _parameters(64, False)})
+    agree(layer(large), large, says="output for products of 256s")
     rejects(lambda: student.CachedAttention(10, 4), 10, 4)
 
 
@@ -214,8 +210,18 @@ def _tokens(draw, leading, t, old, width, value_width, dtype):
     return q, k, v, tuple(past) if old else None
 
 
-def _keys_and_values(draw, *shape):
-    return draw.normal(*shape), draw.normal(*shape)
+def _caches(student, device, *sizes):
+    """An empty cache of the student's, and the reference's beside it."""
+    return student.KVCache(*sizes, device=device), reference.KVCache(*sizes, device=device)
+
+
+def _append(cache, right, k, v):
+    before = f"after {right.length} tokens, append's"
+    keys, values = untouched(lambda: cache.append(k, v))
+    right_keys, right_values = right.append(k, v)
+    agree(keys, right_keys, says=f"{before} keys")
+    agree(values, right_values, says=f"{before} values")
+    same(cache.length, right.length)
 
 
 def _parameters(width, bias):
@@ -226,7 +232,10 @@ def _parameters(width, bias):
 
 def _layers(student, draw, device, width, heads, bias, dtype):
     """The student's layer and the reference's, with the same weights."""
-    both = student.CachedAttention(width, heads, bias), reference.CachedAttention(width, heads, bias)
+    both = (
+        student.CachedAttention(width, heads, bias),
+        reference.CachedAttention(width, heads, bias),
+    )
     both[0].to(device, dtype)
     state = {
         name: draw.normal(*shape, dtype=dtype, scale=width**-0.5)

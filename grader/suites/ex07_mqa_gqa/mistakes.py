@@ -172,7 +172,7 @@ def group_and_rows_mixed(q, k, v, keep=None):
     output = _attend(q, *_shared(q, k, v), keep)
     groups = output.unflatten(-3, (k.shape[-3], -1))  # (..., Hk, G, Lq, Dv)
     size, q_len = groups.shape[-3:-1]
-    return groups.flatten(-3, -2).unflatten(-2, (q_len, size)).mT.mT.transpose(-3, -2).flatten(-4, -3)
+    return groups.flatten(-3, -2).unflatten(-2, (q_len, size)).transpose(-3, -2).flatten(-4, -3)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -303,6 +303,15 @@ def mask_ignored(q, k, v, keep=None):
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_ignored_for_one_query(q, k, v, keep=None):
+    """The mask is ignored when there is only one query: what is hidden need not be the future.
+
+    A single query has a mask too, for example one that hides padding.
+    """
+    return _attend(q, *_shared(q, k, v), keep if q.shape[-2] > 1 else None)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
 def mask_inverted(q, k, v, keep=None):
     """The mask is read the wrong way round: the keys to look at are hidden, the others are not.
 
@@ -363,7 +372,7 @@ def mask_tiled(q, k, v, keep=None):
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
-def mask_must_be_square(q, k, v, keep=None):
+def mask_not_broadcast(q, k, v, keep=None):
     """The mask is only understood with four dimensions of full size.
 
     keep broadcasts: expand it to (..., H, Lq, Lk) before you reshape it.
@@ -382,7 +391,9 @@ def mask_added(q, k, v, keep=None):
 
     def weigh(scores, keep):
         if keep is not None:
-            scores = scores + torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+            scores = scores + torch.zeros_like(keep, dtype=scores.dtype).masked_fill(
+                ~keep, -torch.inf
+            )
         weights = torch.softmax(scores, -1)
         return weights if keep is None else torch.where(keep.any(-1, keepdim=True), weights, 0.0)
 
@@ -413,6 +424,17 @@ def large_negative_number_filled(q, k, v, keep=None):
         return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -1e9), -1)
 
     return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def empty_row_sees_everything(q, k, v, keep=None):
+    """A query that sees nothing is allowed to see everything, to avoid NaN.
+
+    Its output is zero: torch.where(keep.any(-1, keepdim=True), weights, 0.0).
+    """
+    if keep is not None:
+        keep = torch.where(keep.any(-1, keepdim=True), keep, True)
+    return _attend(q, *_shared(q, k, v), keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -458,19 +480,6 @@ def graph_cut(q, k, v, keep=None):
     return _attend(q, *_shared(q, k.detach(), v), keep)
 
 
-@mistake(of="grouped_query_attention", caught_by=test_gradient)
-def only_one_head_teaches(q, k, v, keep=None):
-    """The gradient of a shared head comes from one query head of its group, not from all.
-
-    A shared head sums the gradients of its whole group. Do not detach the copies that it has.
-    """
-    k, v = _shared(q, k, v)
-    heads = torch.arange(q.shape[-3], device=q.device)[:, None, None]
-    first = heads == 0
-    k, v = (torch.where(first, x, x.detach()) for x in (k, v))
-    return _attend(q, k, v, keep)
-
-
 @mistake(of="grouped_query_attention", caught_by=test_manners)
 def uneven_heads_accepted(q, k, v, keep=None):
     """Heads that do not divide evenly are accepted, and some group is larger than the others.
@@ -483,10 +492,10 @@ def uneven_heads_accepted(q, k, v, keep=None):
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
-def uneven_heads_crash(q, k, v, keep=None):
-    """Uneven heads are refused by an error of PyTorch, or by one without the two numbers.
+def uneven_heads_without_numbers(q, k, v, keep=None):
+    """The error about uneven heads does not say how many heads there are.
 
-    Raise ValueError(f"{H} query heads cannot share {Hk} key/value heads evenly").
+    Put both numbers into it: f"{H} query heads cannot share {Hk} key/value heads evenly".
     """
     if q.shape[-3] % k.shape[-3]:
         raise ValueError("the number of query heads must be divisible by the key/value heads")
@@ -499,7 +508,7 @@ def queries_overwritten(q, k, v, keep=None):
 
     Write q = q * scale instead of q *= scale: the first makes a new tensor.
     """
-    output = _attend(q, *_shared(q, k, v), keep)
+    output = _attend(q.clone(), *_shared(q, k, v), keep)
     q.data.mul_(1 / math.sqrt(q.shape[-1]))
     return output
 
@@ -628,6 +637,32 @@ class FullWidthKeys(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class OtherNames(_Layer):
+    """The projections have other names than w_q, w_k, w_v and w_o, so weights cannot be loaded.
+
+    Name them self.w_q, self.w_k, self.w_v and self.w_o.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+        for new, old in zip("qkvo", ("w_q", "w_k", "w_v", "w_o"), strict=True):
+            setattr(self, f"{new}_proj", self._modules.pop(old))
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class WidthDividedByKeyHeads(_Layer):
+    """w_k and w_v have the width d_model // num_kv_heads: fewer heads make them wider.
+
+    Each of their num_kv_heads heads is D = d_model // num_heads wide: num_kv_heads * D in all.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+        self.w_k = nn.Linear(d_model, d_model // num_kv_heads, bias=bias)
+        self.w_v = nn.Linear(d_model, d_model // num_kv_heads, bias=bias)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
 class SplitWithoutTranspose(_Layer):
     """The width is cut into heads by a reshape alone, so that a head is made of wrong tokens.
 
@@ -707,14 +742,16 @@ class MaskNotPassedOn(_Layer):
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
 class WeightsCutFromTheGraph(_Layer):
-    """The key projection is detached, so that w_k never learns.
+    """The weights of the key projection are detached, so that w_k never learns.
 
     Call self.w_k(x), without .data and without detach.
     """
 
     def project(self, x):
-        q, k, v = super().project(x)
-        return q, k.detach(), v
+        q, _, v = super().project(x)
+        bias = None if self.w_k.bias is None else self.w_k.bias.detach()
+        k = nn.functional.linear(x, self.w_k.weight.detach(), bias)
+        return q, self.split(k, self.num_kv_heads), v
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
@@ -839,6 +876,34 @@ class KeysStoredAsValues(_Layer):
     def step(self, x, past=None):
         output, (k, _) = super().step(x, past)
         return output, (k, k)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastInFloat32(_Layer):
+    """The past is kept in float32 whatever the dtype of the tokens.
+
+    Return keys and values in the dtype in which they were computed.
+    """
+
+    def step(self, x, past=None):
+        if past is not None:
+            past = past[0].to(x.dtype), past[1].to(x.dtype)
+        output, (k, v) = super().step(x, past)
+        return output, (k.float(), v.float())
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastOverwritten(_Layer):
+    """The past that was handed in is changed, so that it cannot be continued twice.
+
+    Join the past and the new keys into a new tensor with torch.cat.
+    """
+
+    def extend(self, past, k, v):
+        joined = super().extend(past, k, v)
+        for old in past or ():
+            old.zero_()
+        return joined
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)

@@ -1,0 +1,50 @@
+"""Draws docs/report.svg: a real run of the grader on a student in the middle of the track.
+
+The answers are the solutions of ex01 and ex02, ex03 with a mistake in it, and skeletons beyond.
+Run by `make picture`.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from grader import catalog
+from grader.course.skeletons import skeleton_text
+from grader.reporting import terminal
+from grader.session import grade_all
+
+ROOT = Path(__file__).resolve().parent.parent
+RIGHT = "math.sqrt(q.shape[-1])"
+WRONG = "q.shape[-1]"  # d instead of its square root
+
+
+def answers(folder: Path) -> None:
+    """Write the student's files."""
+    folder.mkdir()
+    for exercise in catalog.exercises():
+        source = (ROOT / "solutions" / f"{exercise.slug}.py").read_text(encoding="utf-8")
+        name = exercise.slug.split("_")[0]
+        if name == "ex03":
+            assert RIGHT in source
+            source = source.replace(RIGHT, WRONG)
+        elif name not in ("ex01", "ex02"):
+            source = skeleton_text(exercise, source)
+        (folder / f"{exercise.slug}.py").write_text(source, encoding="utf-8")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        answers(Path("exercises"))
+        report = grade_all(catalog.exercises(), Path("exercises"), seed="4f1d09c2a77be350")
+        console = Console(record=True, width=100, file=Path(os.devnull).open("w"))
+        terminal.show(report, console)
+        os.chdir(ROOT)
+    console.save_svg(str(ROOT / "docs" / "report.svg"), title="make grade")
+    print("docs/report.svg")
+
+
+if __name__ == "__main__":
+    main()

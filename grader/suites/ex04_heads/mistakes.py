@@ -1,0 +1,1084 @@
+"""What goes wrong with heads, by name."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from grader.judging import mistake
+from reference.ex02_masking import plain_masked_softmax
+from reference.ex04_heads import (
+    PlainMultiHeadAttention,
+    plain_merge_heads,
+    plain_multi_head_attention_numpy,
+    plain_split_heads,
+)
+
+from .test_heads import (
+    test_context,
+    test_gradients,
+    test_half_precision,
+    test_hidden,
+    test_manners,
+    test_mask,
+    test_merge_heads,
+    test_numpy_manners,
+    test_numpy_mask,
+    test_numpy_values,
+    test_split_heads,
+    test_values,
+)
+
+
+def _check_width(width, num_heads):
+    if width % num_heads:
+        raise ValueError(f"{num_heads} heads do not divide a width of {width}")
+
+
+class _Layer(PlainMultiHeadAttention):
+    """A right layer, whose steps are replaced one by one."""
+
+    def __init__(self, d_model, num_heads, bias=False):
+        _check_width(d_model, num_heads)
+        super().__init__(d_model, num_heads, bias)
+
+    def attention(self, q, k, v, keep):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * self.scale(q)
+        weights = self.weigh(scores, keep)
+        return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
+
+    def weigh(self, scores, keep):
+        return plain_masked_softmax(scores, keep)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def no_swap_in_split(x, num_heads):
+    """The width is cut by a reshape straight to (B, H, L, D), which shuffles tokens among the heads.
+
+    Reshape to (B, L, H, D) first, and then swap the length and the heads.
+    """
+    batch, length, width = x.shape
+    _check_width(width, num_heads)
+    return x.reshape(batch, num_heads, length, width // num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def heads_after_length(x, num_heads):
+    """The heads stand after the length, (B, L, H, D): the swap is missing.
+
+    Swap axes 1 and 2 after the reshape, so that every head is a batch item of its own.
+    """
+    return plain_split_heads(x, num_heads).transpose(1, 2)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def heads_interleaved(x, num_heads):
+    """Head h takes every H-th number of a token instead of D neighbours.
+
+    Cut the width into (H, D), in this order: reshape to (B, L, H, D).
+    """
+    batch, length, width = x.shape
+    _check_width(width, num_heads)
+    return x.reshape(batch, length, width // num_heads, num_heads).permute(0, 3, 1, 2)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def width_for_number(x, num_heads):
+    """`num_heads` is taken for the width of a head: there are E / H heads of width H.
+
+    There are H = num_heads heads, each of width E / H.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x, x.shape[-1] // num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def view_in_split(x, num_heads):
+    """`view` refuses a tensor that is strided in memory.
+
+    Use reshape, which copies where it must.
+    """
+    batch, length, width = x.shape
+    _check_width(width, num_heads)
+    return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def rest_of_the_width_dropped(x, num_heads):
+    """A width that the heads do not divide is cut all the same, and the rest of it is lost.
+
+    Raise a ValueError with both numbers if E % num_heads is not 0.
+    """
+    dim = x.shape[-1] // num_heads
+    return plain_split_heads(x[..., : num_heads * dim], num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def assertion_in_split(x, num_heads):
+    """An uneven width is refused with an assert, which is no ValueError and vanishes under -O.
+
+    Raise ValueError, with the width and the number of heads in its message.
+    """
+    assert x.shape[-1] % num_heads == 0, f"{x.shape[-1]} % {num_heads}"
+    return plain_split_heads(x, num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads, null=True)
+def zeros_for_heads(x, num_heads):
+    """Zeros of the right shape.
+
+    Nothing is cut yet.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return torch.zeros_like(plain_split_heads(x, num_heads))
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads)
+def no_swap_in_merge(x):
+    """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
+
+    Swap the heads and the length first, and then join the last two axes.
+    """
+    batch, heads, length, dim = x.shape
+    return x.reshape(batch, length, heads * dim)
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads)
+def not_contiguous(x):
+    """After the swap the tensor is not contiguous, and `view` refuses it.
+
+    Use reshape, or contiguous() before view.
+    """
+    batch, heads, length, dim = x.shape
+    return x.transpose(1, 2).view(batch, length, heads * dim)
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads)
+def merged_by_width(x):
+    """The numbers of a token alternate between the heads instead of lying head after head.
+
+    Swap to (B, L, H, D), not to (B, L, D, H), before the last two axes are joined.
+    """
+    return x.permute(0, 2, 3, 1).flatten(-2)
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads)
+def width_left_to_minus_one(x):
+    """The last size is left to -1, which could be anything for an empty batch.
+
+    Spell it out: H * D.
+    """
+    batch, _, length, _ = x.shape
+    return x.transpose(1, 2).reshape(batch, length, -1)
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads)
+def merge_detached(x):
+    """The gradient is cut on the way.
+
+    Use PyTorch operators only, without detach, .data or NumPy.
+    """
+    return plain_merge_heads(x.detach())
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads, null=True)
+def zeros_for_tokens(x):
+    """Zeros of the right shape.
+
+    Nothing is joined yet.
+    """
+    return torch.zeros_like(plain_merge_heads(x))
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleMissing(_Layer):
+    """The scores are not divided by sqrt(D), so the softmax is too sharp.
+
+    Divide q @ k^T by sqrt(D), the root of the width of a head, before the softmax.
+    """
+
+    def scale(self, q):
+        return 1.0
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleOfTheModel(_Layer):
+    """The scores are divided by sqrt(d_model), the width before it was cut into heads.
+
+    A score is a sum of D products, so divide by sqrt(D), where D = d_model / num_heads.
+    """
+
+    def scale(self, q):
+        return (self.num_heads * q.shape[-1]) ** -0.5
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleWithoutRoot(_Layer):
+    """The scores are divided by D instead of sqrt(D).
+
+    Take the square root of the width of a head.
+    """
+
+    def scale(self, q):
+        return 1 / q.shape[-1]
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleInverted(_Layer):
+    """The scores are multiplied by sqrt(D) instead of divided by it.
+
+    Divide: scores = q @ k^T / sqrt(D).
+    """
+
+    def scale(self, q):
+        return q.shape[-1] ** 0.5
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleOfTheNumber(_Layer):
+    """The scores are divided by the root of the number of heads instead of their width.
+
+    D is the last size of q, not the size of the axis of heads.
+    """
+
+    def scale(self, q):
+        return self.num_heads**-0.5
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleAlmostRight(_Layer):
+    """The scale of the scores is about 1 % off.
+
+    It is exactly 1 / sqrt(D).
+    """
+
+    def scale(self, q):
+        return 1.01 * q.shape[-1] ** -0.5
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScaleAfterSoftmax(_Layer):
+    """The division by sqrt(D) comes after the softmax, so that the weights do not sum to one.
+
+    Divide the scores, not the weights.
+    """
+
+    def scale(self, q):
+        return 1.0
+
+    def attention(self, q, k, v, keep):
+        heads, weights = super().attention(q, k, v, keep)
+        return heads * q.shape[-1] ** -0.5, weights * q.shape[-1] ** -0.5
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class SplitWithoutSwap(_Layer):
+    """The heads are cut by a reshape straight to (B, H, L, D), which shuffles tokens among them.
+
+    Reshape to (B, L, H, D), then swap the length and the heads.
+    """
+
+    def split(self, x):
+        batch, length, width = x.shape
+        return x.reshape(batch, self.num_heads, length, width // self.num_heads)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class HeadsBesideTheLength(_Layer):
+    """The heads are cut but not swapped, so the heads of one token attend to each other.
+
+    Swap the length and the heads, so that the last two axes are (L, D).
+    """
+
+    def attend(self, query, key, value, keep=None):
+        q, k, v = (self.split(x).transpose(1, 2) for x in self.project(query, key, value))
+        heads, weights = self.attention(q, k, v, None)
+        return self.project_out(heads.flatten(-2)), weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class MergeWithoutSwap(_Layer):
+    """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
+
+    Swap the heads and the length, then join the last two axes.
+    """
+
+    def merge(self, x):
+        batch, heads, length, dim = x.shape
+        return x.reshape(batch, length, heads * dim)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class HeadsInterleaved(_Layer):
+    """Head h takes every H-th number of a token instead of D neighbours.
+
+    Cut the width into (H, D), in this order.
+    """
+
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
+
+    def merge(self, x):
+        return x.permute(0, 2, 3, 1).flatten(-2)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class OneHeadOnly(_Layer):
+    """The width is never cut: one head attends, and its weights are repeated for the others.
+
+    Split q, k and v into heads, and let each attend by itself.
+    """
+
+    def attention(self, q, k, v, keep):
+        whole = [plain_merge_heads(x)[:, None] for x in (q, k, v)]
+        heads, weights = super().attention(*whole, keep)
+        return self.split(heads[:, 0]), weights.expand(-1, self.num_heads, -1, -1)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class WeightsAveraged(_Layer):
+    """The weights are averaged over the heads, as nn.MultiheadAttention does unless told not to.
+
+    Return the weights of every head: (B, H, Lq, Lk).
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        return output, weights.mean(1)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ScoresReturned(_Layer):
+    """The scores come back in the place of the weights.
+
+    Return what the softmax gives: numbers from 0 to 1 that sum to one in every row.
+    """
+
+    def attention(self, q, k, v, keep):
+        heads, _ = super().attention(q, k, v, keep)
+        return heads, q @ k.mT * self.scale(q)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class OutputProjectionForgotten(_Layer):
+    """The merged heads are returned without the last projection, w_o.
+
+    Return w_o(merged): it is where the heads meet.
+    """
+
+    def project_out(self, x):
+        return x
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class QueryProjectionUsedTwice(_Layer):
+    """The keys are projected with w_q instead of w_k.
+
+    Queries, keys and values have a projection each: w_q, w_k and w_v.
+    """
+
+    def project(self, query, key, value):
+        return self.w_q(query), self.w_q(key), self.w_v(value)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class KeyProjectionUsedTwice(_Layer):
+    """The values are projected with w_k instead of w_v.
+
+    Queries, keys and values have a projection each: w_q, w_k and w_v.
+    """
+
+    def project(self, query, key, value):
+        return self.w_q(query), self.w_k(key), self.w_k(value)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class NotProjected(_Layer):
+    """Tokens are cut into heads as they come, without w_q, w_k and w_v.
+
+    Project first: w_q(x), w_k(context), w_v(context).
+    """
+
+    def project(self, query, key, value):
+        return query, key, value
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class SoftmaxOverQueries(_Layer):
+    """The softmax runs over the queries, so the columns of the weights sum to one.
+
+    Each query shares out its weight among the keys: softmax over the last dimension.
+    """
+
+    def weigh(self, scores, keep):
+        return torch.softmax(scores, -2)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class SoftmaxOverHeads(_Layer):
+    """The softmax runs over the heads instead of the keys.
+
+    Softmax over the last dimension, the keys, in each head by itself.
+    """
+
+    def weigh(self, scores, keep):
+        return torch.softmax(scores, 1)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class ResidualAdded(_Layer):
+    """The input is added to the output, as the block around an attention does.
+
+    Return w_o(merged) alone. The residual belongs to whoever calls.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        output, weights = super().forward(x, context, keep)
+        return output + x, weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class BiasNeverMade(_Layer):
+    """`bias=True` is ignored: the projections have no bias.
+
+    Hand it on to each of the four: nn.Linear(d_model, d_model, bias=bias).
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class BiasAlwaysMade(_Layer):
+    """The projections have a bias although `bias` is False, for nn.Linear makes one by itself.
+
+    Hand it on to each of the four: nn.Linear(d_model, d_model, bias=bias).
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias=True)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class DoubleLowered(_Layer):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise half precision only; leave float32 and float64 as they are.
+    """
+
+    def attention(self, q, k, v, keep):
+        answer = super().attention(q.float(), k.float(), v.float(), keep)
+        return tuple(x.to(q.dtype) for x in answer)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class DropoutAlwaysOn(_Layer):
+    """Some of the weights are dropped at random.
+
+    Leave dropout out: the answer to a call depends on what it is given, and on nothing else.
+    """
+
+    def weigh(self, scores, keep):
+        return nn.functional.dropout(super().weigh(scores, keep), 0.1)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class ContextIgnored(_Layer):
+    """Keys and values come from x although there is a context.
+
+    With a context, w_k and w_v read the context, and only w_q reads x.
+    """
+
+    def source(self, x, context):
+        return x
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class KeysFromX(_Layer):
+    """The keys come from x, and only the values from the context.
+
+    With a context, w_k and w_v both read it.
+    """
+
+    def project(self, query, key, value):
+        return self.w_q(query), self.w_k(query), self.w_v(value)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class ValuesFromX(_Layer):
+    """The values come from x, and only the keys from the context.
+
+    With a context, w_k and w_v both read it.
+    """
+
+    def project(self, query, key, value):
+        return self.w_q(query), self.w_k(key), self.w_v(query)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class RolesExchanged(_Layer):
+    """The queries come from the context, and keys and values from x.
+
+    It is x that asks: queries from x, keys and values from the context.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        return super().forward(x if context is None else context, x, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class ContextAppended(_Layer):
+    """The context is appended to x, so that x attends to itself as well.
+
+    With a context, keys and values come from the context alone.
+    """
+
+    def source(self, x, context):
+        return x if context is None else torch.cat((context, x), 1)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskIgnored(_Layer):
+    """The mask is ignored.
+
+    Put -inf in the place of the scores where keep is False, before the softmax.
+    """
+
+    def weigh(self, scores, keep):
+        return super().weigh(scores, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskInverted(_Layer):
+    """The mask is read the wrong way round: the keys to look at are hidden, the others are not.
+
+    True = may attend. Hide where ~keep.
+    """
+
+    def weigh(self, scores, keep):
+        return super().weigh(scores, None if keep is None else ~keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskAfterSoftmax(_Layer):
+    """The hidden weights are erased after the softmax, so that the rest sum to less than one.
+
+    Put -inf in the place of the hidden scores before the softmax.
+    """
+
+    def weigh(self, scores, keep):
+        weights = super().weigh(scores, None)
+        return weights if keep is None else torch.where(keep, weights, 0.0)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskedWithZero(_Layer):
+    """Hidden scores are set to 0, and exp(0) is 1: hidden keys still get weight.
+
+    Fill in -inf, whose exponential is 0.
+    """
+
+    def weigh(self, scores, keep):
+        filled = scores if keep is None else torch.where(keep, scores, 0.0)
+        return super().weigh(filled, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskOfTheFirstHead(_Layer):
+    """Every head is given the mask of the first.
+
+    A mask may be different for every head: let it broadcast to (B, H, Lq, Lk).
+    """
+
+    def weigh(self, scores, keep):
+        shared = keep if keep is None or keep.ndim < 3 else keep[..., :1, :, :]
+        return super().weigh(scores, shared)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskTiled(_Layer):
+    """Batch and heads are one axis, batch items outermost, but the mask is repeated in the other order.
+
+    Expand the mask to (B, H, Lq, Lk) before flattening it, or use repeat_interleave, not repeat.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None and keep.ndim == 4 and keep.shape[:2] == (len(scores), 1):
+            keep = keep.repeat(self.num_heads, 1, 1, 1).view(len(scores), self.num_heads, *keep.shape[2:])
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskTakenForBatch(_Layer):
+    """A mask of three dimensions is taken for (B, Lq, Lk), but it broadcasts as (H, Lq, Lk).
+
+    Leave the mask as it is. Whoever has one for each batch item writes keep[:, None].
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None and keep.ndim == 3:
+            keep = keep[:, None]
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class MaskSubtracted(_Layer):
+    """1e9 is subtracted from hidden scores, which a score of 1e30 does not even notice.
+
+    Replace them by -inf: masked_fill or where.
+    """
+
+    def weigh(self, scores, keep):
+        return super().weigh(scores if keep is None else scores - 1e9 * ~keep, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class EmptyRowsUniform(_Layer):
+    """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
+
+    Fill in -inf, and give such a row weights 0 by itself.
+    """
+
+    def weigh(self, scores, keep):
+        filled = scores if keep is None else scores.masked_fill(~keep, -1e9)
+        return super().weigh(filled, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class EmptyRowsNaN(_Layer):
+    """A row that may see nothing becomes NaN: softmax of nothing but -inf is 0 / 0.
+
+    Give such a row harmless scores before the softmax, and weights 0 after it.
+    """
+
+    def weigh(self, scores, keep):
+        filled = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+        return super().weigh(filled, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class EmptyRowsMendedTooLate(_Layer):
+    """The NaN of a row that sees nothing is wiped from the weights, but not from the gradient.
+
+    Do not let it arise: give such a row harmless scores before the softmax.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            return super().weigh(scores, None)
+        bias = torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+        return torch.softmax(scores + bias, -1).nan_to_num(0.0)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class EmptyRowsLoseTheirBias(_Layer):
+    """The output of a row that sees nothing is set to 0 after w_o, whose bias is lost on the way.
+
+    The weights are 0, and w_o makes its bias of that. Nothing is left to be done.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        output, weights = super().forward(x, context, keep)
+        return torch.where(weights.sum((1, -1))[..., None] == 0, 0.0, output), weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class HalfNotRaised(PlainMultiHeadAttention):
+    """Half precision stays half all the way, and float16 has no room for the scores.
+
+    Convert q, k and v to float32 before the first product, and the two results back.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        _check_width(d_model, num_heads)
+        super().__init__(d_model, num_heads, bias)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class RaisedTooLate(_Layer):
+    """The scores are raised to float32 after the product that overflows.
+
+    Convert q and k before they are multiplied.
+    """
+
+    def attention(self, q, k, v, keep):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = (q @ k.mT).to(wide) * self.scale(q)
+        weights = self.weigh(scores, keep)
+        return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class WeightsLeftInFloat32(_Layer):
+    """The weights of half precision come back in float32.
+
+    Convert both results to the dtype of x.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        return output, weights.to(torch.promote_types(weights.dtype, torch.float32))
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class WeightsDetached(_Layer):
+    """The weights are cut out of the graph, so that w_q and w_k never learn.
+
+    Mix the values with weights that are not detached; no .data, no NumPy.
+    """
+
+    def weigh(self, scores, keep):
+        return super().weigh(scores, keep).detach()
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class ContextDetached(_Layer):
+    """The context is cut out of the graph, so that what made it never learns.
+
+    Use the context as it comes, without detach.
+    """
+
+    def source(self, x, context):
+        return x if context is None else context.detach()
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class WeightsCopied(_Layer):
+    """The projections use copies of their matrices, so that no gradient reaches the parameters.
+
+    Call the layers: self.w_q(x).
+    """
+
+    def project(self, query, key, value):
+        return tuple(
+            nn.functional.linear(x, w.weight.data, w.bias)
+            for x, w in ((query, self.w_q), (key, self.w_k), (value, self.w_v))
+        )
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class InputOverwritten(_Layer):
+    """x is overwritten: an operator with a trailing underscore, or `+=`.
+
+    Make a new tensor; x belongs to whoever calls.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        answer = super().forward(x, context, keep)
+        x.data.mul_(0.5)
+        return answer
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class LayersShared(_Layer):
+    """All layers share the same four projections: they were made outside __init__.
+
+    Create them in __init__, so that every layer has its own.
+    """
+
+    made = {}  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias)
+        own = [self.w_q, self.w_k, self.w_v, self.w_o]
+        shared = self.made.setdefault((d_model, bias), own)
+        self.w_q, self.w_k, self.w_v, self.w_o = shared
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class KeysRemembered(_Layer):
+    """Keys and values of the first context are kept and used again for the next one.
+
+    Compute them in every call. (A cache that grows is the matter of ex06.)
+    """
+
+    def project(self, query, key, value):
+        q, k, v = super().project(query, key, value)
+        if not hasattr(self, "kept") or self.kept[0].shape != k.shape:
+            self.kept = k, v
+        return q, *self.kept
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class UnevenHeadsAccepted(PlainMultiHeadAttention):
+    """A width that the heads do not divide is accepted when the layer is made.
+
+    Raise a ValueError with both numbers in __init__ if d_model % num_heads is not 0.
+    """
+
+    attention = _Layer.attention
+    weigh = _Layer.weigh
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class ErrorWithoutNumbers(_Layer):
+    """The error about an uneven width does not say which width and how many heads.
+
+    Put both numbers in its message.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        if d_model % num_heads:
+            raise ValueError("d_model must be divisible by num_heads")
+        super().__init__(d_model, num_heads, bias)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
+class Zeros(_Layer):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        return tuple(torch.zeros_like(x) for x in super().attend(query, key, value, keep))
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
+class Mean(_Layer):
+    """Every key gets the same weight, so the output is a mean of the values.
+
+    The weights depend on the scores, through the softmax.
+    """
+
+    def weigh(self, scores, keep):
+        return super().weigh(scores * 0, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
+class ArgMax(_Layer):
+    """All the weight goes to the key with the largest score.
+
+    That is argmax. Softmax leaves something for the others.
+    """
+
+    def weigh(self, scores, keep):
+        return super().weigh(scores * 1e6, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
+class NoAttention(_Layer):
+    """The output is a linear layer of x: no token ever looks at another.
+
+    Mix the values of all keys with the weights of the softmax.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        _, weights = super().attend(query, key, value, keep)
+        return self.w_o(self.w_v(query)), weights * 0
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
+class InputReturned(_Layer):
+    """x is returned as it came.
+
+    Return w_o(merged), the mixture of the values.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        return query, super().attend(query, key, value, keep)[1]
+
+
+def _numpy(layer, args, keep):
+    """`multi_head_attention_numpy` with the steps of a layer."""
+    return plain_multi_head_attention_numpy(*args, keep, layer)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def scale_missing_numpy(*args, keep=None):
+    """The scores are not divided by sqrt(D), so the softmax is too sharp.
+
+    Divide q @ k^T by sqrt(D), the root of the width of a head, before the softmax.
+    """
+    return _numpy(ScaleMissing, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def scale_of_the_model_numpy(*args, keep=None):
+    """The scores are divided by sqrt(E), the width before it was cut into heads.
+
+    A score is a sum of D products, so divide by sqrt(D), where D = E / num_heads.
+    """
+    return _numpy(ScaleOfTheModel, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def scale_almost_right_numpy(*args, keep=None):
+    """The scale of the scores is about 1 % off.
+
+    It is exactly 1 / sqrt(D).
+    """
+    return _numpy(ScaleAlmostRight, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def matrices_transposed(query, key, value, *matrices_and_heads, keep=None):
+    """The matrices are used transposed, x @ w.T, as nn.Linear keeps them.
+
+    Here they are plain: a projection is x @ w.
+    """
+    *matrices, heads = matrices_and_heads
+    return _numpy(_Layer, (query, key, value, *(w.T for w in matrices), heads), keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def split_without_swap_numpy(*args, keep=None):
+    """The heads are cut by a reshape straight to (B, H, L, D), which shuffles tokens among them.
+
+    Reshape to (B, L, H, D), then swap the length and the heads.
+    """
+    return _numpy(SplitWithoutSwap, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def merge_without_swap_numpy(*args, keep=None):
+    """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
+
+    Swap the heads and the length, then join the last two axes.
+    """
+    return _numpy(MergeWithoutSwap, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def value_ignored(query, key, value, *rest, keep=None):
+    """The values are made from `key`, and `value` is never read.
+
+    Keys are key @ w_k, values are value @ w_v.
+    """
+    return _numpy(_Layer, (query, key, key, *rest), keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def output_projection_forgotten_numpy(*args, keep=None):
+    """The merged heads are returned without the last projection, w_o.
+
+    Return merged @ w_o: it is where the heads meet.
+    """
+    return _numpy(OutputProjectionForgotten, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def mask_inverted_numpy(*args, keep=None):
+    """The mask is read the wrong way round: the keys to look at are hidden, the others are not.
+
+    True = may attend: np.where(keep, scores, -np.inf).
+    """
+    return _numpy(MaskInverted, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def mask_subtracted_numpy(*args, keep=None):
+    """1e9 is subtracted from hidden scores, which a score of 1e30 does not even notice.
+
+    Replace them: np.where(keep, scores, -np.inf).
+    """
+    return _numpy(MaskSubtracted, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def empty_rows_nan_numpy(*args, keep=None):
+    """A row that may see nothing becomes NaN: its maximum is -inf and its sum is 0.
+
+    Subtract 0 where the maximum is -inf, and divide by 1 where the sum is 0.
+    """
+    return _numpy(EmptyRowsNaN, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def empty_rows_uniform_numpy(*args, keep=None):
+    """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
+
+    Fill in -np.inf, and give such a row weights 0 by itself.
+    """
+    return _numpy(EmptyRowsUniform, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def half_not_raised_numpy(*args, keep=None):
+    """float16 stays float16 all the way, and has no room for the scores.
+
+    Convert what comes in to float32, and the two results back to float16.
+    """
+    return _numpy(HalfNotRaised, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def no_maximum_subtracted(*args, keep=None):
+    """The maximum of the row is not subtracted before exp, so large scores overflow.
+
+    Subtract it: it changes nothing on paper.
+    """
+
+    class Layer(_Layer):
+        def weigh(self, scores, keep):
+            powers = torch.exp(scores)
+            powers = powers if keep is None else torch.where(keep, powers, 0.0)
+            total = powers.sum(-1, keepdim=True)
+            return powers / torch.where(total == 0, 1.0, total)
+
+    return _numpy(Layer, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def promoted_to_float32(*args, keep=None):
+    """float16 goes in and float32 comes out.
+
+    Convert output and weights to the dtype of `query` at the end.
+    """
+    answer = _numpy(_Layer, args, keep)
+    return tuple(x.astype(np.promote_types(x.dtype, np.float32)) for x in answer)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def input_overwritten_numpy(query, *rest, keep=None):
+    """`query` is overwritten: an operator such as `*=` or `-=` changes the caller's array.
+
+    Write x = x * scale, which makes a new array, instead of x *= scale.
+    """
+    answer = _numpy(_Layer, (query, *rest), keep)
+    query *= 1 / math.sqrt(3)
+    return answer
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def uneven_heads_accepted_numpy(*args, keep=None):
+    """A width that the heads do not divide is not noticed, or only by an error of NumPy's own.
+
+    Raise a ValueError with both numbers, as split_heads does.
+    """
+    *arrays, heads = args
+    dim = len(arrays[3]) // heads
+    cut = [x[..., : heads * dim] for x in arrays[3:6]]
+    if dim * heads == len(arrays[3]):
+        return _numpy(_Layer, args, keep)
+    merged, weights = (np.zeros(arrays[0].shape), np.ones(1) * cut[0][0, 0])
+    return merged, weights
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
+def zeros_numpy(*args, keep=None):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+    return _numpy(Zeros, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
+def mean_numpy(*args, keep=None):
+    """Every key gets the same weight, so the output is a mean of the values.
+
+    The weights depend on the scores, through the softmax.
+    """
+    return _numpy(Mean, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
+def argmax_numpy(*args, keep=None):
+    """All the weight goes to the key with the largest score.
+
+    That is argmax. Softmax leaves something for the others.
+    """
+    return _numpy(ArgMax, args, keep)

@@ -1,0 +1,35 @@
+"""The Makefile: its list of targets, and what it would install from where."""
+
+import os
+import subprocess
+
+import pytest
+
+from grader.catalog import ROOT
+
+PUBLIC = "https://download.pytorch.org/whl/"
+
+
+def make(*args: str, **environment: str) -> str:
+    """What `make` prints; pip is told of no index unless `environment` says so."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "MAKE", "MFLAGS"))}
+    clean |= {"PIP_CONFIG_FILE": os.devnull} | environment
+    done = subprocess.run(["make", *args], cwd=ROOT, env=clean, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_make_alone_lists_every_target_with_a_sentence():
+    listed = [line.split() for line in make().splitlines()]
+    names = [words[1] for words in listed]
+    assert {"grade", "test", "lint", "skeletons", "mutants", "house", "gpu-check", "clean"} <= set(names)
+    assert all(len(words) > 3 for words in listed)
+
+
+@pytest.mark.parametrize("torch, index", [("cpu", "cpu"), ("cuda", "cu130")])
+def test_torch_chooses_pytorchs_public_index(torch, index):
+    assert make("print-install", f"TORCH={torch}").strip().endswith(f"{PUBLIC}{index}")
+
+
+@pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"])
+def test_an_index_set_in_the_environment_wins(name):
+    assert PUBLIC not in make("print-install", **{name: "https://mirror.example/simple"})

@@ -1,0 +1,158 @@
+"""The tolerances, tried: thousands of right answers pass, and a scale 1 % off never does.
+
+Each test function holds one way of computing attention to the rules over shapes, masks, dtypes and
+draws; the counts are printed with `make test ARGS='tests/judging/test_tolerances.py -s'`.
+"""
+
+import math
+import zlib
+from functools import cache
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import reference
+from grader.judging.compare import as_numbers, difference
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+# leading, Lq, Lk, D, Dv
+SHAPES = [
+    ((), 1, 1, 1, 1), ((3,), 1, 17, 8, 8), ((2, 3), 17, 17, 16, 16), ((2,), 65, 65, 32, 32),
+    ((2, 2), 5, 33, 64, 24), ((1, 4), 33, 5, 64, 64), ((1, 2), 96, 96, 64, 64), ((1,), 3, 257, 8, 4),
+    ((2, 2), 64, 64, 20, 20), ((), 40, 40, 128, 128), ((4,), 16, 16, 4, 70), ((1, 2), 1, 300, 64, 64),
+]  # fmt: skip
+MASKS = ["none", "causal", "random", "padding", "empty rows"]
+DRAWS = 2
+CASES = list(product(SHAPES, MASKS, DTYPES, range(DRAWS)))
+
+
+@cache
+def inputs(shape, mask, dtype, draw):
+    leading, q_len, k_len, width, value_width = shape
+    generator = torch.Generator().manual_seed(zlib.crc32(repr((shape, mask, draw)).encode()))
+    q, k, v = (
+        torch.randn(*leading, n, d, generator=generator, dtype=torch.float64).to(dtype)
+        for n, d in ((q_len, width), (k_len, width), (k_len, value_width))
+    )
+    positions = torch.arange(q_len)[:, None] + k_len - q_len
+    keep = {
+        "none": None,
+        "causal": torch.arange(k_len) <= positions,
+        "random": torch.rand(q_len, k_len, generator=generator) < 0.7,
+        "padding": (torch.arange(k_len) < max(1, k_len - 3)).expand(q_len, k_len),
+        "empty rows": (torch.rand(q_len, 1, generator=generator) < 0.5).expand(q_len, k_len),
+    }[mask]
+    return q, k, v, keep
+
+
+@cache
+def expected(shape, mask, dtype, draw):
+    output, _ = reference.scaled_dot_product_attention(*inputs(shape, mask, dtype, draw))
+    return output
+
+
+def wide(*xs: Tensor) -> list[Tensor]:
+    """Half precision raised to float32."""
+    return [x.to(torch.promote_types(x.dtype, torch.float32)) for x in xs]
+
+
+def weights_of(scores: Tensor, keep: Tensor | None) -> Tensor:
+    if keep is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~keep, -torch.inf).softmax(-1).nan_to_num()
+
+
+def textbook(q, k, v, keep, scale):
+    q, k, v = wide(q, k, v)
+    return weights_of(q @ k.mT * scale, keep) @ v
+
+
+def einsum(q, k, v, keep, scale):
+    q, k, v = wide(q, k, v)
+    scores = torch.einsum("...id,...jd->...ij", q * scale, k)
+    return torch.einsum("...ij,...jd->...id", weights_of(scores, keep), v)
+
+
+def in_float64(q, k, v, keep, scale):
+    return textbook(q.double(), k.double(), v.double(), keep, scale)
+
+
+def divided_last(q, k, v, keep, scale):
+    q, k, v = wide(q, k, v)
+    scores = q @ k.mT * scale
+    scores = scores if keep is None else scores.masked_fill(~keep, -1e30)
+    powers = (scores - scores.amax(-1, keepdim=True)).exp()
+    powers = powers if keep is None else powers * keep
+    return (powers @ v) / powers.sum(-1, keepdim=True).clamp_min(1e-30)
+
+
+def query_by_query(q, k, v, keep, scale):
+    rows = [
+        textbook(q[..., i : i + 1, :], k, v, None if keep is None else keep[i : i + 1], scale)
+        for i in range(q.shape[-2])
+    ]
+    return torch.cat(rows, -2)
+
+
+def online(q, k, v, keep, scale, block=16):
+    q, k, v = wide(q, k, v)
+    top = torch.full((*q.shape[:-1], 1), -1e30, dtype=q.dtype)
+    total, mixed = torch.zeros_like(top), torch.zeros(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
+    for start in range(0, k.shape[-2], block):
+        part = slice(start, start + block)
+        scores = q @ k[..., part, :].mT * scale
+        seen = torch.ones_like(scores) if keep is None else keep[:, part].to(q.dtype)
+        scores = scores.masked_fill(seen == 0, -1e30)
+        higher = torch.maximum(top, scores.amax(-1, keepdim=True))
+        powers, shrink = (scores - higher).exp() * seen, (top - higher).exp()
+        total = total * shrink + powers.sum(-1, keepdim=True)
+        mixed, top = mixed * shrink + powers @ v[..., part, :], higher
+    return mixed / total.clamp_min(1e-30)
+
+
+def fused(q, k, v, keep, scale):
+    q, k, v = (x[(None,) * (4 - x.ndim)] for x in (q, k, v))
+    mask = keep if keep is None else keep | ~keep.any(-1, keepdim=True)
+    output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return output if keep is None else output.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+
+def answer(way, shape, mask, dtype, draw, factor=1.0):
+    q, k, v, keep = inputs(shape, mask, dtype, draw)
+    output = way(q, k, v, keep, factor / math.sqrt(q.shape[-1])).to(dtype)
+    return as_numbers(output.reshape(*q.shape[:-1], v.shape[-1]))
+
+
+WAYS = [textbook, einsum, in_float64, divided_last, query_by_query, online, fused]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_no_right_answer_is_rejected(way):
+    rejected = [
+        (*case, found)
+        for case in CASES
+        if (found := difference(answer(way, *case), expected(*case))) is not None
+    ]
+    print(f"\n{way.__name__}: {len(CASES)} right answers, {len(rejected)} rejected")
+    assert rejected == []
+
+
+def enough(shape) -> bool:
+    leading, q_len, k_len, width, value_width = shape
+    return k_len > 1 and math.prod(leading) * q_len * value_width >= 1024
+
+
+@pytest.mark.parametrize("factor", [1.01, 0.99], ids=["1 % up", "1 % down"])
+@pytest.mark.parametrize("way", [textbook, in_float64, fused], ids=lambda way: way.__name__)
+def test_a_scale_one_per_cent_off_is_always_rejected(way, factor):
+    cases = [c for c in CASES if enough(c[0]) and c[1] != "empty rows"]
+    accepted = [c for c in cases if difference(answer(way, *c, factor), expected(*c)) is None]
+    print(f"\n{way.__name__}: {len(cases)} answers with a wrong scale, {len(accepted)} accepted")
+    assert accepted == []
+
+
+def test_there_are_thousands_of_them():
+    assert len(CASES) * len(WAYS) >= 3000
