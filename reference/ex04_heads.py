@@ -245,4 +245,4 @@ def _magnitude(value: Array, state: State) -> float:
 
 
 def _tensor(x: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(x))
+    return torch.from_numpy(x.copy())  # a tensor cannot have negative strides

@@ -80,7 +80,8 @@ def _autograd(
     formula: Callable[..., Tensor], inputs: list[Tensor], upstream: Tensor
 ) -> tuple[Tensor, ...]:
     leaves = [x.clone().requires_grad_() for x in inputs]
-    return torch.autograd.grad(formula(*leaves), leaves, upstream)
+    total = (formula(*leaves) * upstream).sum()  # its gradient for the answer is upstream
+    return torch.autograd.grad(total, leaves)
 
 
 def _is_half(x: object) -> bool:

@@ -19,6 +19,7 @@ from grader.records import Class, Exercise, Function
 from grader.worker.client import CALLABLE, Answer, Client, Handle
 from grader.worker.faults import Raised, WorkerFault
 
+MAX_MESSAGE = 4  # lines of an exception's message
 _ANY = Function(name="", signature="()")
 
 
@@ -121,11 +122,11 @@ class Door:
             return StudentFault(f"{owner} is not written yet: {error.message}", kind=error.kind)
         if error.kind == "MemoryError" or "can't allocate memory" in error.message:
             return fault("the call ran out of memory", text)
-        message = error.message.strip().splitlines() or [""]
-        problem = f"{error.kind}: {message[0]}"
-        lines = []
+        first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE] or [""]
+        problem = f"{error.kind}: {first}"
+        lines = [line.strip() for line in lines]
         if error.line is not None and 0 < error.line <= len(self._lines):
-            lines = [f"line {error.line}: {self._lines[error.line - 1].strip()}"]
+            lines.append(f"line {error.line}: {self._lines[error.line - 1].strip()}")
         sentence = fault(problem, text, *lines)
         return StudentFault(str(sentence), kind=error.kind, detail=error.message)
 
@@ -178,8 +179,8 @@ class _Call:
     def _label(self, modified: str) -> str:
         """An argument's name, for its position."""
         names = contract.parameters(self._declared.signature)
-        if modified.isdigit() and int(modified) < len(names):
-            return names[int(modified)]
+        if modified.isdigit() and names:
+            return names[min(int(modified), len(names) - 1)]  # the last may be one of many
         return modified
 
 

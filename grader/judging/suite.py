@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
+import torch
 
 from grader.catalog import SUITES
 from grader.judging.case import GraderFault
@@ -22,13 +23,14 @@ def ask(exercise: Exercise, judge: Judge, only: Sequence[str] = ()) -> tuple[Che
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
+    torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
     files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
     targets = [f"{files[0]}::{name}" for name in only] if only else files
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     quiet = ["-p", "no:terminal", "-p", "no:logging", "-p", "no:faulthandler", "--capture=no"]
     plugin = _Named(judge)
     code = pytest.main([*options, *quiet, *targets], plugins=[plugin])
-    if code == pytest.ExitCode.INTERRUPTED:
+    if code == pytest.ExitCode.INTERRUPTED and not judge.errors:
         raise KeyboardInterrupt
     if judge.errors or code not in _FINE:
         problems = "; ".join(judge.errors) or f"pytest ended with {code!r}"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from grader import catalog
 from grader.course.mutants import in_this_process, solution
@@ -12,6 +13,8 @@ from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.records import Verdict
 from grader.worker.in_process import in_process
+from tests.conftest import solution as text
+from tests.worker.test_worker import worker
 
 SUITE = '''
 import pytest
@@ -102,8 +105,6 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch):
         raise GraderFault("the suite cannot be run")
 
     monkeypatch.setattr(suite, "ask", broken)
-    from tests.conftest import solution as text
-
     report = graded("ex01_softmax", text("ex01_softmax"))
     assert report.state == "fault"
     assert report.score is None
@@ -120,3 +121,10 @@ def test_a_student_that_declares_no_such_name_is_our_mistake():
     exercise = catalog.find("ex01_softmax")
     with pytest.raises(AttributeError, match="declares no 'sofmax'"):
         Student(exercise, in_process(solution(exercise))).sofmax  # noqa: B018
+
+
+def test_pytorchs_own_gradcheck_passes_through_the_door(nursery):
+    exercise = catalog.find("ex01_softmax")
+    with worker(nursery, text("ex01_softmax")) as (client, _):
+        x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(Student(exercise, client).softmax, x)

@@ -141,7 +141,7 @@ def test_no_right_answer_is_rejected(way):
 
 
 def enough(shape) -> bool:
-    leading, q_len, k_len, width, value_width = shape
+    leading, q_len, k_len, _, value_width = shape
     return k_len > 1 and math.prod(leading) * q_len * value_width >= 1024
 
 

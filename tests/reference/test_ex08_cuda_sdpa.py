@@ -29,7 +29,6 @@ MASKS = {
     "of keys": lambda q_len, k_len: torch.rand(k_len) > 0.4,
     "padding": lambda q_len, k_len: torch.rand(2, 1, 1, k_len) > 0.4,
     "of queries": lambda q_len, k_len: torch.rand(2, 1, q_len, 1) > 0.4,
-    "table": lambda q_len, k_len: torch.rand(q_len, k_len) > 0.4,
     "per head": lambda q_len, k_len: torch.rand(4, 1, k_len) > 0.4,
     "everything": lambda q_len, k_len: torch.rand(2, 4, q_len, k_len) > 0.4,
     "transposed": lambda q_len, k_len: (torch.rand(k_len, q_len) > 0.4).mT,
@@ -53,11 +52,11 @@ def near(got, exact, tolerance=1e-12):
     assert_allclose(got, exact, rtol=tolerance, atol=tolerance)
 
 
-def agree(got, expected, tolerance=1e-12):
+def agree(got, expected):
     assert got.dtype == expected.plain.dtype
     for answer in (got, expected.plain):
         assert answer.shape == expected.exact.shape
-        near(answer.detach().double(), expected.exact, tolerance)
+        near(answer.detach(), expected.exact)
 
 
 def within_the_yardstick(got, expected):
@@ -68,15 +67,13 @@ def within_the_yardstick(got, expected):
 
 
 class Watch(TorchFunctionMode):
-    """Keeps the keyword arguments of every call of PyTorch's operator."""
+    """Keeps the keyword arguments of the calls of PyTorch's operator."""
 
-    def __init__(self):
-        super().__init__()
-        self.calls = []
+    calls = ()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is F.scaled_dot_product_attention:
-            self.calls.append(kwargs)
+            self.calls += (kwargs,)
         return func(*args, **(kwargs or {}))
 
 
@@ -112,27 +109,17 @@ def test_pytorch_agrees_when_it_is_given_the_mask(keep, kv_heads):
 
 
 @pytest.mark.parametrize("attend", FAST)
-def test_queries_stand_at_the_end_of_the_keys(attend):
-    q, k, v = torch.zeros(1, 1, 2, 1), torch.zeros(1, 1, 3, 1), torch.tensor([6.0, 2.0, 1.0])
-    output = attend(q, k, v.reshape(1, 1, 3, 1), causal=True)
-    near(output.flatten(), [4.0, 3.0], 1e-6)
-
-
-@pytest.mark.parametrize("attend", FAST)
 @pytest.mark.parametrize(("q_len", "k_len"), LENGTHS[5:])
 @pytest.mark.parametrize("causal", [False, True])
 def test_no_keys_give_zeros_and_no_queries_nothing(attend, q_len, k_len, causal):
-    q, k, v = draw(q_len, k_len)
-    output = attend(q, k, v, None, causal)
+    output = attend(*draw(q_len, k_len), None, causal)
     assert output.tolist() == torch.zeros(2, 4, q_len, 3).tolist()
 
 
-@pytest.mark.parametrize("attend", FAST)
-def test_query_heads_share_in_consecutive_groups(attend):
-    q, k = torch.zeros(1, 4, 1, 8), torch.zeros(1, 2, 1, 8)
-    v = torch.tensor([10.0, 20.0]).reshape(1, 2, 1, 1)
-    assert attend(q, k, v).flatten().tolist() == [10, 10, 20, 20]
-    assert reference.fast_attention(q, k, v).exact.flatten().tolist() == [10, 10, 20, 20]
+def test_the_oracle_shares_in_consecutive_groups_and_counts_from_the_last_key():
+    q, k, v = torch.zeros(4, 2, 1), torch.zeros(2, 3, 1), torch.tensor([[6.0, 2, 1], [9, 3, 0]])
+    exact = reference.fast_attention(q, k, v.unsqueeze(-1), causal=True).exact
+    assert exact[..., 0].tolist() == [[4, 3], [4, 3], [6, 4], [6, 4]]
 
 
 @pytest.mark.parametrize("attend", FAST)
@@ -142,16 +129,6 @@ def test_any_leading_dimensions(attend, lead, keep):
     q, k, v = draw(lead=lead)
     answer = attend(q, k, v, keep, causal=True)
     agree(answer, reference.fast_attention(q, k, v, keep, causal=True))
-
-
-def test_strided_and_expanded_inputs_give_the_same_and_stay_as_they_are():
-    q, k, v = draw(widths=(8, 8))
-    dense = solution.fast_attention(q, k[:1].repeat(2, 1, 1, 1), v, causal=True)
-    every_other = v.repeat_interleave(2, -1)[..., ::2]
-    strided = q.mT.contiguous().mT, k[:1].expand(2, -1, -1, -1), every_other
-    before = [x.clone() for x in strided]
-    near(solution.fast_attention(*strided, causal=True), dense)
-    assert all(torch.equal(x, y) for x, y in zip(strided, before, strict=True))
 
 
 @pytest.mark.parametrize("attend", FAST)
@@ -165,44 +142,19 @@ def test_what_is_hidden_has_no_influence_however_large(attend, large):
     near(attend(q, k, v, causal=True)[..., :2, :].detach(), before[..., :2, :])
     output = attend(q, k, v, KEEP)
     agree(output, clean)
-    assert np.abs(reference.fast_attention(q, k, v, KEEP).exact - clean.exact).max() == 0
     for gradient in torch.autograd.grad(output.sum(), (k, v)):
         assert gradient.isfinite().all()
         assert not gradient[..., 4, :].any()
 
 
-@pytest.mark.parametrize("bias", [None, torch.ones(3, 5, dtype=torch.float64)])
-def test_an_empty_row_is_zero_and_sends_no_gradient(bias):
-    q, k, v = (x.requires_grad_() for x in draw())
-    output = solution.fast_attention(q, k, v, KEEP, bias=bias)
-    assert not output[..., 1, :].any()
-    gradients = torch.autograd.grad(output[..., 1, :].sum(), (q, k, v))
-    assert not any(gradient.any() for gradient in gradients)
-
-
 @pytest.mark.parametrize("attend", FAST)
-def test_no_kernel_is_given_an_empty_row(attend):
-    with Watch() as watch:
-        attend(*draw(), KEEP, causal=True)
-    assert watch.calls[0]["attn_mask"].any(-1).all()
-
-
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("keep", [None, torch.arange(40) % 3 != 1])
-def test_half_precision_is_as_good_as_the_yardstick(dtype, causal, keep):
+def test_half_precision_is_as_good_as_the_yardstick(attend, dtype, keep):
     q, k, v = draw(30, 40, widths=(16, 16), dtype=dtype)
-    expected = reference.fast_attention(q, k, v, keep, causal)
-    answer = solution.fast_attention(q, k, v, keep, causal)
+    answer = attend(q, k, v, keep, causal=True)
     assert answer.dtype == dtype
-    within_the_yardstick(answer, expected)
-
-
-@pytest.mark.parametrize("attend", FAST)
-def test_products_beyond_float16_do_not_overflow(attend):
-    q, v = torch.full((1, 4, 3, 64), 256.0).half(), torch.randn(1, 4, 3, 64).half()
-    means = v.float()[..., :2, :].mean(-2, keepdim=True).expand_as(v)
-    near(attend(q, q, v, KEEP[:1, :3]).float(), means, 1e-2)  # keeps the first two keys
+    within_the_yardstick(answer, reference.fast_attention(q, k, v, keep, causal=True))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -220,25 +172,20 @@ def test_gradients_agree_with_finite_differences_of_the_oracle(causal, keep, len
 
     arrays = [x.detach().numpy() for x in inputs]
     mask = None if keep is None else keep.numpy()
-    for x, answer in zip(arrays, expected, strict=True):
-        slopes = differences(
-            lambda: reference.exact_fast_attention(*arrays[:3], mask, causal, 0.6, arrays[3]),
-            x,
-            upstream.numpy(),
-        )
-        near(slopes, answer.exact, 1e-7)
+    for i, answer in enumerate(expected):
+
+        def output(x, i=i):
+            q, k, v, bias = (*arrays[:i], x, *arrays[i + 1 :])
+            return reference.exact_fast_attention(q, k, v, mask, causal, 0.6, bias)
+
+        along_a_line(output, arrays[i], upstream.numpy(), answer.exact)
 
 
-def differences(output, x, upstream, step=1e-5):
-    """Central differences of `(output() * upstream).sum()` in every number of the array `x`."""
-    slopes = np.zeros_like(x)
-    for place in np.ndindex(x.shape):
-        value, ends = x[place], []
-        for x[place] in (value + step, value - step):
-            ends.append((output() * upstream).sum())
-        x[place] = value
-        slopes[place] = (ends[0] - ends[1]) / (2 * step)
-    return slopes
+def along_a_line(output, x, upstream, gradient, step=1e-5):
+    """The gradient of `(output(x) * upstream).sum()` is right in some direction, by differences."""
+    direction = torch.randn(x.shape, dtype=torch.float64).numpy()
+    ends = [(output(x + move * direction) * upstream).sum() for move in (step, -step)]
+    near((ends[0] - ends[1]) / (2 * step), (gradient * direction).sum(), 1e-7)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +206,13 @@ def test_grouped_heads_and_a_row_of_padding_are_passed_as_they_are(attend):
     q, k, v = draw(widths=(8, 8))
     with Watch() as watch:
         attend(q, k, v)
-        attend(q, k, v, torch.ones(2, 1, 1, 5, dtype=torch.bool))
+        attend(q, k, v, torch.zeros(2, 1, 1, 5, dtype=torch.bool))
     grouped, padded = watch.calls
     assert grouped["enable_gqa"]
     assert grouped["key"].data_ptr() == k.data_ptr()
     assert grouped["value"].data_ptr() == v.data_ptr()
     assert padded["attn_mask"].shape == (2, 1, 1, 5)
+    assert padded["attn_mask"].all()  # no kernel is given an empty row
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -273,23 +221,18 @@ def test_without_a_kernel_for_groups_keys_and_values_are_repeated(monkeypatch, m
     monkeypatch.setattr(module, "_takes", lambda name, call: not call["enable_gqa"])
     q, k, v = draw()
     assert module.best_backend(q, k, v, keep, causal=True).startswith("flash: ")
-    attend = FAST[MODULES.index(module)]
     with Watch() as watch:
-        answer = attend(q, k, v, keep, causal=True)
+        answer = FAST[MODULES.index(module)](q, k, v, keep, causal=True)
     assert [call["key"].shape[1] for call in watch.calls] == [4]
     agree(answer, reference.fast_attention(q, k, v, keep, causal=True))
 
 
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("keep", [None, KEEP])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALVES])
-def test_the_cpu_has_a_fused_kernel_for_every_call(module, keep, dtype):
-    for causal in (False, True):
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_cpu_has_a_fused_kernel_for_every_call_with_a_key(module, keep, causal):
+    for dtype in (torch.float32, torch.float64, *HALVES):
         assert module.best_backend(*draw(dtype=dtype), keep, causal).startswith("flash: ")
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_the_best_backend_says_why_a_fused_one_will_not_run(module):
     reason = "math: flash will not run (there is nothing to compute)"
     assert module.best_backend(*draw(k_len=0)) == reason
 
@@ -304,33 +247,17 @@ def test_the_reason_is_pytorchs_own(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-@pytest.mark.parametrize(
-    ("major", "first"), [(8, "flash"), (9, "cudnn"), (10, "cudnn"), (12, "flash")]
-)
-def test_the_order_of_the_kernels_is_pytorchs(monkeypatch, module, major, first):
+@pytest.mark.parametrize("major", [8, 9, 10, 12])
+def test_the_order_of_the_kernels_is_pytorchs(monkeypatch, module, major):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (major, 0))
     names = module._candidates(torch.device("cuda"))
-    assert names[0] == first
+    assert names[0] == ("cudnn" if major in (9, 10) else "flash")
     assert sorted(names) == ["cudnn", "efficient", "flash"]
 
 
-@pytest.mark.parametrize(
-    ("shapes", "numbers"),
-    [
-        (((4, 3, 8), (3, 5, 8), (3, 5, 8)), "4 .*3"),
-        (((4, 3, 8), (4, 5, 7), (4, 5, 8)), "8 .*7"),
-        (((4, 3, 8), (4, 5, 8), (4, 6, 8)), "5 .*6"),
-        (((4, 3, 8), (2, 5, 8), (1, 5, 8)), "2 .*1"),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_both_numbers(shapes, numbers):
-    with pytest.raises(ValueError, match=numbers):
-        solution.fast_attention(*(torch.zeros(2, *shape) for shape in shapes))
-
-
-def layers(qkv_bias=True, qk_norm=False, fused=True, dtype=torch.float64):
+def layers(qkv_bias=True, qk_norm=False, fused=True):
     """A solution's module of width 12 with 3 heads, and an oracle with its weights."""
-    layer = solution.FusedAttention(12, 3, qkv_bias, qk_norm, fused).to(dtype)
+    layer = solution.FusedAttention(12, 3, qkv_bias, qk_norm, fused).double()
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     oracle = reference.FusedAttention(12, 3, qkv_bias, qk_norm, fused)
@@ -358,14 +285,6 @@ def test_pytorchs_module_has_the_same_layout():
 
 
 @pytest.mark.parametrize("is_fused", [False, True])
-@pytest.mark.parametrize("dtype", HALVES)
-def test_both_paths_hold_in_half_precision(is_fused, dtype):
-    layer, oracle = layers(qk_norm=True, fused=is_fused, dtype=dtype)
-    x, keep = torch.randn(2, 40, 12, dtype=dtype), torch.arange(40) % 3 != 1
-    within_the_yardstick(layer(x, keep).detach(), oracle(x, keep))
-
-
-@pytest.mark.parametrize("is_fused", [False, True])
 @pytest.mark.parametrize("keep", [None, KEEP[[0, 1, 2, 0, 2]]])
 def test_gradients_of_the_module_agree_with_finite_differences(is_fused, keep):
     layer, oracle = layers(qk_norm=True, fused=is_fused)
@@ -374,34 +293,17 @@ def test_gradients_of_the_module_agree_with_finite_differences(is_fused, keep):
     (expected,) = oracle.forward_gradients(x, keep, upstream=upstream)
     (got,) = torch.autograd.grad(layer(x, keep), x, upstream)
     agree(got, expected)
-    y = x.detach()
-    near(differences(lambda: oracle(y, keep).exact, y.numpy(), upstream.numpy()), got, 1e-6)
-
-
-@pytest.mark.parametrize("qk_norm", [False, True])
-def test_the_module_has_the_parameters_of_timms(qk_norm):
-    names = ["qkv.weight", "proj.weight", "proj.bias"]
-    norms = [f"{n}_norm.{p}" for n in "qk" for p in ("weight", "bias")] if qk_norm else []
-    for module in (solution.FusedAttention, reference.PlainFusedAttention):
-        shapes = {n: tuple(p.shape) for n, p in module(12, 3, qk_norm=qk_norm).named_parameters()}
-        assert sorted(shapes) == sorted(names + norms)
-        assert shapes["qkv.weight"] == (36, 12)
-
-
-def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(ValueError, match=r"12 .*5"):
-        solution.FusedAttention(12, 5)
+    exact = [x.detach().numpy(), upstream.numpy(), expected.exact]
+    along_a_line(lambda x: oracle(torch.from_numpy(x), keep).exact, *exact)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("attend", FAST)
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
-@pytest.mark.parametrize("keep", [None, torch.arange(40) % 3 != 1])
 @pytest.mark.parametrize("causal", [False, True])
-def test_cuda_runs_a_fused_kernel_that_is_right(attend, dtype, keep, causal):
+def test_cuda_runs_a_fused_kernel_that_is_right(dtype, causal):
     q, k, v = (x.cuda() for x in draw(30, 40, widths=(20, 20), dtype=dtype))
-    keep = None if keep is None else keep.cuda()
-    assert not solution.best_backend(q, k, v, keep, causal).startswith("math")
-    within_the_yardstick(
-        attend(q, k, v, keep, causal), reference.fast_attention(q, k, v, keep, causal)
-    )
+    for keep in (None, (torch.arange(40) % 3 != 1).cuda()):
+        expected = reference.fast_attention(q, k, v, keep, causal)
+        for module, attend in zip(MODULES, FAST, strict=True):
+            assert not module.best_backend(q, k, v, keep, causal).startswith("math")
+            within_the_yardstick(attend(q, k, v, keep, causal), expected)

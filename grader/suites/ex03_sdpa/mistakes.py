@@ -304,6 +304,17 @@ def no_maximum_subtracted(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale, soften)
 
 
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def scores_clamped(q, k, v, keep=None, scale=None):
+    """The scores are clamped, and those beyond the bound all weigh the same.
+
+    Leave them as they are: torch.softmax subtracts the maximum, and nothing overflows.
+    """
+    return attention(
+        q, k, v, keep, scale, lambda s, keep: plain_masked_softmax(s.clamp(-50, 50), keep)
+    )
+
+
 @mistake(of="attention_numpy", caught_by=test_numpy_scale)
 def no_maximum_subtracted_numpy(q, k, v, keep=None, scale=None):
     """The exponentials are taken of the bare scores, and large ones overflow.
@@ -516,6 +527,36 @@ def zero_times_infinity(q, k, v, keep=None, scale=None):
         return torch.softmax(scores if keep is None else scores + ~keep * -torch.inf, -1)
 
     return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_of_the_first_batch(q, k, v, keep=None, scale=None):
+    """The mask of the first batch is used for all of them.
+
+    `keep` may have a row of its own for each batch and head: leave its broadcasting to torch.where.
+    """
+    return attention(q, k, v, keep[:1] if keep is not None and keep.ndim == q.ndim else keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def hidden_keys_cleared(q, k, v, keep=None, scale=None):
+    """Hidden keys and values are set to zero, but a key of zeros has score 0 and a weight still.
+
+    Hide the scores, with -inf: only they say who may see whom.
+    """
+    if keep is None:
+        return attention(q, k, v, None, scale)
+    seen = keep.any(-2).unsqueeze(-1)  # (..., Lk, 1)
+    return attention(q, torch.where(seen, k, 0.0), torch.where(seen, v, 0.0), None, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def weights_returned_without_the_mask(q, k, v, keep=None, scale=None):
+    """The output is right, but the weights that are returned are those without the mask.
+
+    Return the weights that were multiplied with v.
+    """
+    return attention(q, k, v, keep, scale)[0], attention(q, k, v, None, scale)[1]
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)

@@ -49,6 +49,13 @@ def spoilt(draw, dtype, part, garbage):
     return clean, keep, clean | {part: torch.where(keep.mT, clean[part], garbage)}
 
 
+def needle(draw, dtype):
+    """Queries that each match one key, with scores of 2^20, and values to bring back."""
+    signs = draw.integers(0, 1, 9, 16) * 2 - 1
+    k = (signs * 256).to(dtype)
+    return k[draw.permutation(9)], k, draw.normal(9, 5, dtype=dtype)
+
+
 def arrays(*tensors):
     return [x.cpu().numpy() for x in tensors]
 
@@ -112,13 +119,6 @@ def test_numpy_manners(student, draw):
     agree(student.attention_numpy(*none), reference.attention_numpy(*none))
     rejects(lambda: student.attention_numpy(q, k[..., :2], v), 3, 2)
     rejects(lambda: student.attention_numpy(q, k, v[:, :4]), 5, 4)
-
-
-def needle(draw, dtype):
-    """Queries that each match one key, with scores of 2^20, and values to bring back."""
-    signs = draw.integers(0, 1, 9, 16) * 2 - 1
-    k = (signs * 256).to(dtype)
-    return k[draw.permutation(9)], k, draw.normal(9, 5, dtype=dtype)
 
 
 @check(points=1)
@@ -191,25 +191,25 @@ def test_half_precision(student, draw, dtype):
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
 def test_gradients(student, draw, dtype, masked):
     """Gradients reach q, k and v, through the output and through the weights, and are right."""
-    keep = draw.keep(17, 65) if masked else None
-    gradients_agree(student, draw, inputs(draw, RAGGED, dtype), keep)
-    q, k, v = (x.requires_grad_() for x in inputs(draw, ((), 2, 3, 2, 1)))
-    attend = student.scaled_dot_product_attention
+    gradients_agree(
+        student, draw, inputs(draw, RAGGED, dtype), draw.keep(17, 65) if masked else None
+    )
     if dtype == float64 and not masked:
-        gradcheck(lambda q, k, v: attend(q, k, v, scale=-0.7)[0], q, k, v)
+        attend = student.scaled_dot_product_attention
+        q, k, v = (x.requires_grad_() for x in inputs(draw, ((), 2, 3, 2, 1)))
         backward(attend(q, k, v)[1], q, k, upstream=draw.normal(2, 3, dtype=dtype))
         gradcheck(lambda q, k: attend(q, k, v)[1], q, k)
+        gradcheck(lambda q, k, v: attend(q, k, v, scale=-0.7)[0], q, k, v)
 
 
 def gradients_agree(student, draw, tensors, keep):
     leaves = [x.requires_grad_() for x in tensors]
     output, _ = student.scaled_dot_product_attention(*leaves, keep=keep)
     upstream = draw.normal(*output.shape, dtype=output.dtype)
+    got = backward(output, *leaves, upstream=upstream)
     expected = reference.attention_gradients(*leaves, keep, upstream=upstream)
-    for name, got, right in zip(
-        "qkv", backward(output, *leaves, upstream=upstream), expected, strict=True
-    ):
-        agree(got, right, says=f"gradient of {name}")
+    for name, one, right in zip("qkv", got, expected, strict=True):
+        agree(one, right, says=f"gradient of {name}")
 
 
 @check(points=1, needs=[test_values])

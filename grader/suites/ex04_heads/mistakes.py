@@ -55,7 +55,7 @@ class _Layer(PlainMultiHeadAttention):
 
 @mistake(of="split_heads", caught_by=test_split_heads)
 def no_swap_in_split(x, num_heads):
-    """The width is cut by a reshape straight to (B, H, L, D), which shuffles tokens among the heads.
+    """The width is cut by a reshape straight to (B, H, L, D), which mixes tokens among the heads.
 
     Reshape to (B, L, H, D) first, and then swap the length and the heads.
     """
@@ -92,17 +92,6 @@ def width_for_number(x, num_heads):
     """
     _check_width(x.shape[-1], num_heads)
     return plain_split_heads(x, x.shape[-1] // num_heads)
-
-
-@mistake(of="split_heads", caught_by=test_split_heads)
-def view_in_split(x, num_heads):
-    """`view` refuses a tensor that is strided in memory.
-
-    Use reshape, which copies where it must.
-    """
-    batch, length, width = x.shape
-    _check_width(width, num_heads)
-    return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
 
 
 @mistake(of="split_heads", caught_by=test_split_heads)
@@ -234,17 +223,6 @@ class ScaleInverted(_Layer):
 
     def scale(self, q):
         return q.shape[-1] ** 0.5
-
-
-@mistake(of="MultiHeadAttention", caught_by=test_values)
-class ScaleOfTheNumber(_Layer):
-    """The scores are divided by the root of the number of heads instead of their width.
-
-    D is the last size of q, not the size of the axis of heads.
-    """
-
-    def scale(self, q):
-        return self.num_heads**-0.5
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
@@ -599,14 +577,15 @@ class MaskOfTheFirstHead(_Layer):
 
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskTiled(_Layer):
-    """Batch and heads are one axis, batch items outermost, but the mask is repeated in the other order.
+    """Batch and heads are one axis, but the mask is repeated for it in the wrong order.
 
     Expand the mask to (B, H, Lq, Lk) before flattening it, or use repeat_interleave, not repeat.
     """
 
     def weigh(self, scores, keep):
         if keep is not None and keep.ndim == 4 and keep.shape[:2] == (len(scores), 1):
-            keep = keep.repeat(self.num_heads, 1, 1, 1).view(len(scores), self.num_heads, *keep.shape[2:])
+            tiled = keep.repeat(self.num_heads, 1, 1, 1)
+            keep = tiled.view(len(scores), self.num_heads, *keep.shape[2:])
         return super().weigh(scores, keep)
 
 
@@ -788,20 +767,6 @@ class LayersShared(_Layer):
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_manners)
-class KeysRemembered(_Layer):
-    """Keys and values of the first context are kept and used again for the next one.
-
-    Compute them in every call. (A cache that grows is the matter of ex06.)
-    """
-
-    def project(self, query, key, value):
-        q, k, v = super().project(query, key, value)
-        if not hasattr(self, "kept") or self.kept[0].shape != k.shape:
-            self.kept = k, v
-        return q, *self.kept
-
-
-@mistake(of="MultiHeadAttention", caught_by=test_manners)
 class UnevenHeadsAccepted(PlainMultiHeadAttention):
     """A width that the heads do not divide is accepted when the layer is made.
 
@@ -810,6 +775,12 @@ class UnevenHeadsAccepted(PlainMultiHeadAttention):
 
     attention = _Layer.attention
     weigh = _Layer.weigh
+
+    def split(self, x):
+        return super().split(x[..., : x.shape[-1] // self.num_heads * self.num_heads])
+
+    def project_out(self, x):
+        return super().project_out(nn.functional.pad(x, (0, self.w_o.in_features - x.shape[-1])))
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_manners)
@@ -1048,13 +1019,7 @@ def uneven_heads_accepted_numpy(*args, keep=None):
 
     Raise a ValueError with both numbers, as split_heads does.
     """
-    *arrays, heads = args
-    dim = len(arrays[3]) // heads
-    cut = [x[..., : heads * dim] for x in arrays[3:6]]
-    if dim * heads == len(arrays[3]):
-        return _numpy(_Layer, args, keep)
-    merged, weights = (np.zeros(arrays[0].shape), np.ones(1) * cut[0][0, 0])
-    return merged, weights
+    return _numpy(UnevenHeadsAccepted, args, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)

@@ -5,16 +5,18 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
+from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
 from reference import ex04_heads as reference
 from reference import raised
 
 NAMES = ("w_q", "w_k", "w_v", "w_o")
 CUTS = [(2, 3, 4, 3), (1, 1, 3, 1), (3, 17, 2, 5), (2, 65, 1, 6), (4, 4, 4, 4)]  # B, L, H, D
 SIZES = [  # B, Lq, Lk, E, H
-    *[(2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1), (4, 4, 4, 16, 4)]
+    *[(4, 4, 4, 16, 4), (2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1)]
 ]
-MASKS = [(5,), (3, 5), (2, 1, 1, 5), (4, 3, 5), (4, 1, 5), (2, 1, 3, 5), (2, 4, 3, 5)]
+# As many heads as batch items: a mask (H, Lq, Lk) or (B, 1, Lq, Lk) is easily taken for the other.
+MASKED = {"batch": 4, "q_len": 3, "k_len": 5}
+MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 3, 5)]
 HALF = {"q_len": 17, "k_len": 17, "width": 32}  # outputs of more than 1024 numbers
 each_exact = pytest.mark.parametrize("dtype", [float32, float64])
 each_half = pytest.mark.parametrize("dtype", [float16, bfloat16])
@@ -53,8 +55,9 @@ def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float64, 
     if bias:
         state |= {f"{name}.bias": draw.normal(width, dtype=dtype) for name in NAMES}
     module = student.MultiHeadAttention(width, heads, bias=bias)
-    for name in state:
-        module.read(name)  # a name that is missing is told by name
+    for name in NAMES:  # before loading, whose message would not say which of them is amiss
+        made = module.read(f"{name}.bias") is not None
+        expect(made == bias, f"{name} has {'a' if made else 'no'} bias, but {bias=} was given")
     module.to(device, dtype)
     module.load_state_dict(state)
     oracle = reference.MultiHeadAttention(width, heads, bias=bias)
@@ -70,9 +73,9 @@ def padding(draw):
 
 def empty_rows(draw):
     """Masks under which some rows see nothing: in every head, in one, in any."""
-    keep = draw.keep(2, 4, 3, 5)
-    keep[0, :, 1] = keep[1, 2] = False
-    return keep, draw.keep(2, 1, 1, 3).mT  # (B, 1, Lq, 1)
+    keep = draw.keep(4, 4, 3, 5)
+    keep[0, :, 1] = keep[1, 2] = keep[2] = False
+    return keep, draw.keep(4, 1, 1, 3).mT  # (B, 1, Lq, 1)
 
 
 def hidden_weights_are_zero(weights, keep):
@@ -131,18 +134,19 @@ def test_numpy_mask(student, draw, shape, dtype):
     """multi_head_attention_numpy gives hidden keys no weight, even at 1e30, and zeros to a row that
     sees no key."""
     attend, right = student.multi_head_attention_numpy, reference.multi_head_attention_numpy
-    query, key, value, *weights = arrays(draw, dtype=dtype)
     if shape == "1e30":
-        keep = padding(draw).cpu().numpy()
+        (query, key, value, *weights), mask = arrays(draw, dtype=dtype), padding(draw)
+        keep = mask.cpu().numpy()
         bad = [np.where(keep[:, 0, 0, :, None], x, x.dtype.type(1e30)) for x in (key, value)]
         answer = attend(query, *bad, *weights, 4, keep=keep)
         agree(answer, right(query, key, value, *weights, 4, keep))
         return
+    args = arrays(draw, **MASKED, dtype=dtype)
     for mask in empty_rows(draw) if shape == "empty rows" else [draw.keep(*shape)]:
-        keep = mask.cpu().numpy()
-        answer = attend(query, key, value, *weights, 4, keep=keep)
-        agree(answer, right(query, key, value, *weights, 4, keep))
-        hidden_weights_are_zero(answer[1], mask.cpu())
+        keep = mask.cpu().numpy()[..., ::-1]
+        answer = attend(*args, 4, keep=keep)
+        agree(answer, right(*args, 4, keep))
+        hidden_weights_are_zero(answer[1], torch.from_numpy(keep.copy()))
 
 
 @check(points=1, needs=[test_numpy_values])
@@ -157,8 +161,8 @@ def test_numpy_manners(student, draw):
     agree(attend(*half, 4), raised(right, *half, 4))
     args, keep = arrays(draw), draw.keep(2, 4, 3, 5).cpu().numpy()
     untouched(lambda: attend(*args, 4, keep=keep))
-    views = [x[..., ::-1].swapaxes(-1, -2).copy().swapaxes(-1, -2) for x in args]
-    agree(attend(*views, 4, keep=keep[:, ::-1]), right(*views, 4, keep[:, ::-1]))
+    views = [x[..., ::-1].swapaxes(-1, -2).copy().swapaxes(-1, -2)[::-1] for x in args]
+    agree(attend(*views, 4), right(*views, 4))
     none = [x[:0] if x.ndim == 3 else x for x in args]
     agree(attend(*none, 4), right(*none, 4))
     rejects(lambda: attend(*arrays(draw, width=10), 4), 10, 4)
@@ -190,31 +194,14 @@ def test_context(student, draw, device, sizes, dtype):
 @each_exact
 @pytest.mark.parametrize("shape", MASKS, ids=str)
 def test_mask(student, draw, device, shape, dtype):
-    """The keys that `keep` marks get all the weight, the others exactly none, for a mask of any shape
-    that broadcasts to (B, H, Lq, Lk)."""
+    """The keys that `keep` marks get all the weight, the others exactly none, whatever the shape
+    and layout of `keep`, as long as it broadcasts to (B, H, Lq, Lk)."""
     module, oracle = layers(student, draw, device, dtype=dtype)
-    (x, context), keep = tokens(draw, dtype=dtype), draw.keep(*shape)
-    output, weights = module(x, context, keep)
-    agree((output, weights), oracle(x, context, keep))
-    hidden_weights_are_zero(weights, keep)
-    among_themselves = draw.keep(3, 3)
-    agree(module(x, keep=among_themselves), oracle(x, keep=among_themselves))
-
-
-@check(points=1, needs=[test_mask])
-@each_exact
-def test_hidden(student, draw, device, dtype):
-    """Hidden tokens change nothing, even of size 1e30; a row that sees no token has weights 0, and
-    its gradient is 0, never NaN."""
-    module, oracle = layers(student, draw, device, bias=True, dtype=dtype)
-    (x, context), keep = tokens(draw, dtype=dtype), padding(draw)
-    seen = keep[:, 0, 0, :, None]  # (B, Lk, 1)
-    for size in 1e4, 1e30:
-        answer = module(x, torch.where(seen, context, size), keep)
-        agree(answer, oracle(x, context, keep))
-    for keep in empty_rows(draw):
-        agree(module(x, context, keep), oracle(x, context, keep))
-        gradients_agree(draw, module, oracle, keep, x=x, context=context)
+    (x, context), keep = tokens(draw, **MASKED, dtype=dtype), draw.keep(*shape)
+    for mask in keep, keep.mT.contiguous().mT if keep.ndim > 1 else keep.expand(4, 4, 3, 5):
+        output, weights = module(x, context, mask)
+        agree((output, weights), oracle(x, context, mask))
+        hidden_weights_are_zero(weights, mask)
 
 
 @check(points=1, needs=[test_context])
@@ -236,12 +223,29 @@ def test_gradients(student, draw, device, dtype):
     """Gradients reach x, the context and every weight and bias, and are right."""
     module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
     x, context = tokens(draw, **HALF, dtype=dtype)
-    gradients_agree(draw, module, oracle, draw.keep(4, 17, 17), x=x, context=context)
+    gradients_agree(draw, module, oracle, None, x=x, context=context)
     gradients_agree(draw, module, oracle, None, x=x)
     if dtype == float64:
         module, _ = layers(student, draw, device, 4, 2)
         leaves = [leaf.requires_grad_() for leaf in tokens(draw, 1, 2, 3, 4)]
         gradcheck(lambda x, context: module(x, context)[0], *leaves)
+
+
+@check(points=1, needs=[test_mask, test_gradients])
+@each_exact
+def test_hidden(student, draw, device, dtype):
+    """Hidden tokens change nothing, even of size 1e30; a row that sees no token has weights 0, and
+    its gradient is 0, never NaN."""
+    module, oracle = layers(student, draw, device, bias=True, dtype=dtype)
+    (x, context), keep = tokens(draw, dtype=dtype), padding(draw)
+    seen = keep[:, 0, 0, :, None]  # (B, Lk, 1)
+    for size in 1e4, 1e30:
+        answer = module(x, torch.where(seen, context, size), keep)
+        agree(answer, oracle(x, context, keep))
+    x, context = tokens(draw, **MASKED, dtype=dtype)
+    for keep in empty_rows(draw):
+        agree(module(x, context, keep), oracle(x, context, keep))
+        gradients_agree(draw, module, oracle, keep, x=x, context=context)
 
 
 def gradients_agree(draw, module, oracle, keep, **inputs):
@@ -266,13 +270,12 @@ def test_manners(student, draw, device):
     module, oracle = layers(student, draw, device)
     (x, context), keep = tokens(draw), draw.keep(2, 4, 3, 5)
     first = untouched(lambda: module(x, context, keep))
-    strided = [draw.strided(*t.shape, dtype=float64) for t in (x, context)], keep.mT.contiguous().mT
-    expanded = [t[:1].expand(t.shape) for t in (x, context)], draw.keep(5).expand(2, 4, 3, 5)
-    empty = [t[:0] for t in (x, context)], None
-    for views, mask in strided, expanded, empty:
-        agree(module(*views, mask), oracle(*views, mask))
+    strided = [draw.strided(*t.shape, dtype=float64) for t in (x, context)]
+    expanded = [t[:1].expand(t.shape) for t in (x, context)]
+    for views in strided, expanded, [t[:0] for t in (x, context)]:
+        agree(module(*views), oracle(*views))
     other, other_oracle = layers(student, draw, device)
-    agree(other(x, context, keep), other_oracle(x, context, keep))
+    agree(other(x, context), other_oracle(x, context))
     for again, before in zip(module(x, context, keep), first, strict=True):
         same(again, before)
     rejects(lambda: student.MultiHeadAttention(10, 4), 10, 4)

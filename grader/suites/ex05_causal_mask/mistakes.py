@@ -219,6 +219,15 @@ def window_to_both_sides(q_len, k_len, window, device=None):
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_centred(q_len, k_len, window, device=None):
+    """The query stands in the middle of its window: half of it lies ahead.
+
+    It is causal: the window ends at the query's own key.
+    """
+    return behind(q_len, k_len, device).abs() <= window // 2
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
 def window_not_causal(q_len, k_len, window, device=None):
     """The distant past is hidden, but the future is not.
 
@@ -636,6 +645,37 @@ def float64_lowered(q, k, v):
     Raise half precision only; leave float32 and float64 as they are.
     """
     return attend_under(mask_of(q, k), q.float(), k.float(), v.float()).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def computed_in_bfloat16(q, k, v):
+    """Everything is computed in bfloat16, whatever the inputs are, and most digits are gone.
+
+    Leave float32 and float64 as they are.
+    """
+    q16, k16, v16 = (x.to(torch.bfloat16) for x in (q, k, v))
+    return attend_under(mask_of(q, k), q16, k16, v16).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def epsilon_in_the_denominator(q, k, v):
+    """A small number is added to the denominator, so that the weights sum to less than one.
+
+    Leave it out: torch.softmax needs none, and a row of nothing is a case of its own.
+    """
+    scores = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf)
+    top = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+    powers = torch.exp(scores - top)
+    return (powers / (powers.sum(-1, keepdim=True) + 1e-6) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def first_queries_for_every_batch(q, k, v):
+    """The queries of the first batch are used for all of them.
+
+    Leave the leading dimensions to @, which multiplies each batch and head by its own.
+    """
+    return attend_under(mask_of(q, k), q[:1].expand_as(q) if q.ndim > 2 else q, k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_half_precision)

@@ -233,7 +233,7 @@ def filled_with_minus_10_000(q, k, v, past=None):
 
 @mistake(of="attend_with_past", caught_by=test_values)
 def masked_after_the_softmax(q, k, v, past=None):
-    """The weights of later tokens are set to zero after the softmax, so the rest sum to less than 1.
+    """The weights of later tokens are set to zero after the softmax, so the rest sum to too little.
 
     Hide the scores with -inf before the softmax.
     """

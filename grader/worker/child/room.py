@@ -87,14 +87,16 @@ class Room:
     def _backward(self, request: Mapping[str, Any]) -> dict[str, Any]:
         leaves, results = self.calls[request["call"]]
         gradients = [self._value(item) for item in request["gradients"]]
-        pairs = [
-            (x, g) for x, g in zip(results, gradients, strict=True)
-            if g is not None and x.requires_grad
-        ]  # fmt: skip
         for leaf in leaves:
             leaf.grad = None
-        outputs, upstream = [x for x, _ in pairs], [g for _, g in pairs]
-        torch.autograd.backward(outputs, upstream, retain_graph=True)
+        # The gradient of sum(x * g) is g; handed over as such, g makes torch import sympy first.
+        sums = [
+            (x * g).sum().double()
+            for x, g in zip(results, gradients, strict=True)
+            if g is not None and x.requires_grad
+        ]
+        if sums:
+            torch.stack(sums).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
         return {"value": self._export([leaf.grad for leaf in leaves])}
 
     def _target(self, request: Mapping[str, Any]) -> Any:
