@@ -56,7 +56,7 @@ bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
 	@$(PY) tests/bench/startup.py
 
 picture: $(CORE) ## draw docs/report.svg from a real run
-	@$(PY) docs/picture.py
+	@$(PY) -m docs.picture
 
 print-install: # the command that installs, for those who want to see it
 	@echo '$(INSTALL)'

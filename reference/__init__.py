@@ -1,9 +1,9 @@
 """The oracle (NumPy, float64), the yardstick and the fast path (PyTorch), exercise by exercise.
 
 `reference.<name>` takes what the student's `<name>` takes and returns an `Expected`, or a tuple of
-them where the student returns a tuple. A class of the same name takes weights by
-`load_state_dict`, and its methods return what its functions would. The yardsticks themselves, on
-which named mistakes are written, stand in the module of each exercise.
+them where the student returns a tuple. A class of the same name takes weights by `load_state_dict`,
+and its methods return what its functions would. The yardsticks themselves, on which named mistakes
+are written, stand in the module of each exercise; the fast path is `reference.fused`.
 """
 
 from reference.ex01_softmax import softmax, softmax_gradients, softmax_numpy
@@ -43,7 +43,6 @@ from reference.ex07_mqa_gqa import (
 )
 from reference.ex08_cuda_sdpa import FusedAttention, fast_attention, fast_attention_gradients
 from reference.expected import Expected, gradients, raised
-from reference.fused import best_backend, fused_attention
 
 __all__ = [
     "CachedAttention",
@@ -57,14 +56,12 @@ __all__ = [
     "attend_with_past_gradients",
     "attention_gradients",
     "attention_numpy",
-    "best_backend",
     "causal_attention",
     "causal_attention_gradients",
     "causal_mask",
     "combine_masks",
     "fast_attention",
     "fast_attention_gradients",
-    "fused_attention",
     "gradients",
     "grouped_query_attention",
     "grouped_query_attention_gradients",

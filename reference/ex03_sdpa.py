@@ -88,13 +88,5 @@ def plain_attention(
     return weights @ v, weights
 
 
-def attended(x: Tensor, keep: Tensor | None) -> Tensor:
-    """Keys or values (..., Lk, D), with zeros for those that no query may attend to."""
-    if keep is None:
-        return x
-    table = keep if keep.ndim > 1 else keep.unsqueeze(0)  # (..., Lq or 1, Lk or 1)
-    return torch.where(table.any(-2).unsqueeze(-1), x, 0.0)
-
-
 def _tensor(x: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(x))  # a tensor cannot have negative strides
+    return torch.from_numpy(x.copy())  # a tensor cannot have negative strides

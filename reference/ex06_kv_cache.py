@@ -17,7 +17,7 @@ from reference.ex04_heads import (
     plain_split_heads,
 )
 from reference.ex05_causal_mask import exact_causal_attention, plain_causal_attention
-from reference.expected import Array, Expected, f64, gradients, largest
+from reference.expected import Array, Expected, f64, gradients, largest, projected
 
 Past = tuple[Tensor, Tensor]
 
@@ -198,7 +198,7 @@ class PlainCachedAttention(nn.Module):
 class CachedAttention:
     """The oracle of the layer, with the weights in the dtype of the input. Its cache is `KVCache`.
 
-    Magnitudes are the answers' own largest values: the projections mix all that goes in.
+    The magnitude of the gradients is the largest of them: the projections mix all that goes in.
     """
 
     def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
@@ -222,7 +222,7 @@ class CachedAttention:
         exact = _exact_linear(exact_merge_heads(heads), plain.w_o)
         with torch.no_grad():
             output = plain(x, None if cache is None else cache.plain)
-        return Expected(exact, output, largest(exact))
+        return Expected(exact, output, projected(v, plain.w_o))
 
     __call__ = forward
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from reference.ex03_sdpa import exact_attention, plain_attention
-from reference.expected import Array, Expected, boolean, f64, gradients, largest
+from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
 
 
 def repeat_kv(x: Tensor, n: int) -> Expected:
@@ -140,7 +140,7 @@ class PlainGroupedQueryAttention(nn.Module):
 class GroupedQueryAttention:
     """The oracle of the layer. Weights are rounded to the dtype of the input, as the student's are.
 
-    The magnitude of every answer is its own largest value: the projections mix all that went in.
+    The magnitude of a gradient is its own largest value: the projections mix all that went in.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:
@@ -157,7 +157,7 @@ class GroupedQueryAttention:
         q, k, v = self._project(f64(x), plain)
         exact = self._combine(exact_grouped_query_attention(q, k, v, boolean(keep)), plain)
         with torch.no_grad():
-            return _own_size(exact, plain(x, keep))
+            return Expected(exact, plain(x, keep), projected(v, plain.w_o))
 
     __call__ = forward
 
@@ -208,7 +208,8 @@ class GroupedQueryAttention:
         exact = self._combine(exact_grouped_query_attention(q, k, v, keep), plain)
         with torch.no_grad():
             output, (keys, values) = plain.step(x, plain_past)
-        return _own_size(exact, output), (_own_size(k, keys), _own_size(v, values))
+        answer = Expected(exact, output, projected(v, plain.w_o))
+        return answer, (_own_size(k, keys), _own_size(v, values))
 
     def _rounded(self, x: Tensor) -> PlainGroupedQueryAttention:
         return copy.deepcopy(self.plain).to(x.device, x.dtype)

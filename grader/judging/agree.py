@@ -211,7 +211,7 @@ def _sentences(
 def _is_but(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:
     at = subject + describe.index(place)
     index = tuple(int(i) for i in place)
-    return _but(at, describe.number(numbers[index]), describe.number(right[index]))
+    return _but(at, *describe.numbers(numbers[index], right[index]))
 
 
 def _but(what: str, is_: object, should: object) -> str:

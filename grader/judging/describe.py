@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-MAX_CALL = 160  # characters
+MAX_CALL = 300  # characters
 
 
 def call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -66,9 +66,12 @@ def dtype_name(d: Any) -> str:
     return str(d).removeprefix("torch.")
 
 
-def number(x: Any) -> str:
-    """A number with as many digits as its type can tell apart from its neighbours."""
-    return f"{float(x):.8g}" if not isinstance(x, bool | np.bool_) else str(bool(x))
+def numbers(one: Any, other: Any) -> tuple[str, str]:
+    """Two numbers that differ, with as many digits as it takes to see it."""
+    if isinstance(one, bool | np.bool_):
+        return str(bool(one)), str(bool(other))
+    short = f"{float(one):.8g}", f"{float(other):.8g}"
+    return short if short[0] != short[1] else (f"{float(one):.17g}", f"{float(other):.17g}")
 
 
 def index(place: Sequence[Any]) -> str:

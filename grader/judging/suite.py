@@ -27,7 +27,8 @@ def ask(exercise: Exercise, judge: Judge, only: Sequence[str] = ()) -> tuple[Che
     files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
     targets = [f"{files[0]}::{name}" for name in only] if only else files
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
-    quiet = ["-p", "no:terminal", "-p", "no:logging", "-p", "no:faulthandler", "--capture=no"]
+    unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
+    quiet = [f"-pno:{name}" for name in unused] + ["--capture=no"]
     plugin = _Named(judge)
     code = pytest.main([*options, *quiet, *targets], plugins=[plugin])
     if code == pytest.ExitCode.INTERRUPTED and not judge.errors:

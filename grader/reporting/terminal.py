@@ -2,6 +2,7 @@
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -29,7 +30,7 @@ def show(report: Report, console: Console) -> None:
         elif exercise.state == "graded" and (failed := _first_failure(exercise)):
             console.print(_headline(exercise), _line(failed), sep="\n")
     console.print(_next(report))
-    console.print(_footer(report), style="dim")
+    console.print(_footer(report), style="dim", highlight=False)
 
 
 def _table(report: Report) -> RenderableType:
@@ -105,12 +106,16 @@ def _line(c: CheckResult) -> Group:
     match c.verdict:
         case Verdict.FAILED | Verdict.GRADER_FAULT:
             lines = c.why.splitlines()[:_SHOWN_LINES]
-            return Group(head, *(Text(f"    {line}") for line in lines))
+            return Group(head, *(_indented(Text(line)) for line in lines))
         case Verdict.BLOCKED:
-            return Group(head, Text(f"    waits for: {c.why}", style="dim"))
+            return Group(head, _indented(Text(f"waits for: {c.why}", style="dim")))
         case Verdict.NOT_RUN:
             return Group(Text.assemble(head, (f"  {c.why}", "dim")))
     return Group(head)
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 4))
 
 
 def _first_failure(e: ExerciseReport) -> CheckResult | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from grader.worker.child import wire
+from grader.worker.child import frames, wire
 from grader.worker.faults import NoAnswer, Raised
 
 CALLABLE = object()  # what `get` answers for a method
@@ -106,7 +106,7 @@ class Client:
     def _decode(self, reply: dict[str, Any]) -> Any:
         try:
             value = wire.decode(reply["value"], self._answers, copy=True)
-        except (KeyError, wire.WireError) as error:
+        except (KeyError, frames.WireError) as error:
             raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
         return _with_handles(value, self._generation())
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from grader.records import Limits
-from grader.worker.child import wire
+from grader.worker.child import frames
 from grader.worker.faults import NurseryFailed
 
 CHILD = Path(__file__).resolve().parent / "child"
@@ -104,15 +104,15 @@ class Nursery:
     def _ask(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:
             self._wait_until_ready()
-            socket.send_fds(self._socket, [wire.frame(request)], descriptors)
-            return wire.receive(self._read)
-        except (OSError, EOFError, wire.WireError) as error:
+            socket.send_fds(self._socket, [frames.frame(request)], descriptors)
+            return frames.receive(self._read)
+        except (OSError, EOFError, frames.WireError) as error:
             raise NurseryFailed(self._last_words() or f"it went away ({error})") from None
 
     def _wait_until_ready(self) -> None:
         if not self._ready:
             self._socket.settimeout(START_SECONDS)
-            wire.receive(self._read)
+            frames.receive(self._read)
             self._socket.settimeout(30.0)
             self._ready = True
 

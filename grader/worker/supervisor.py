@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.records import Limits, Submission
-from grader.worker.child import wire
+from grader.worker.child import frames, wire
 from grader.worker.faults import Died, NoAnswer, TimedOut, WorkerFault
 from grader.worker.nursery import Nursery, Process
 
@@ -96,7 +96,7 @@ class Supervisor:
         except TimeoutError:
             self._end()
             raise TimedOut(f"no answer within {min(left, self._limits.call_seconds):g} s") from None
-        except wire.WireError as error:
+        except frames.WireError as error:
             self._end()
             raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
         except (EOFError, OSError):
@@ -142,8 +142,8 @@ def _converse(sock: socket.socket, request: dict[str, Any], deadline: float) -> 
         return bytes(data)
 
     _set_timeout(sock, deadline)
-    wire.send(sock, request)
-    return wire.receive(read)
+    frames.send(sock, request)
+    return frames.receive(read)
 
 
 def _set_timeout(sock: socket.socket, deadline: float) -> None:

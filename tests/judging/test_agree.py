@@ -64,6 +64,12 @@ def test_a_difference_is_said_in_two_lines():
     ]
 
 
+def test_numbers_are_told_apart_however_close_they_are():
+    says = message(changed(X, (1, 2), float(X[1, 2]) * (1 + 1e-9)), expected(X, magnitude=0.0))
+    assert "out[1, 2] is 0.0909090910" in says
+    assert "should be 0.09090909090909" in says
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_what_is_not_finite_agrees_with_nothing(value):
     assert "1 of 12 entries differ." in message(changed(X, (0, 0), value), expected(X))

@@ -141,8 +141,12 @@ def test_no_right_answer_is_rejected(way):
 
 
 def enough(shape) -> bool:
+    """Whether a scale can tell: many outputs, each a mixture of more than a handful of values.
+
+    Two or three keys share the weight much as before when their scores grow by 1 %.
+    """
     leading, q_len, k_len, _, value_width = shape
-    return k_len > 1 and math.prod(leading) * q_len * value_width >= 1024
+    return k_len > 8 and math.prod(leading) * q_len * value_width >= 1024
 
 
 @pytest.mark.parametrize("factor", [1.01, 0.99], ids=["1 % up", "1 % down"])

@@ -21,15 +21,13 @@ _SPEC.loader.exec_module(solution)
 
 MODULES = [solution, fused]
 FAST = [solution.fast_attention, fused.fused_attention]
-LENGTHS = [(5, 5), (3, 5), (5, 3), (1, 5), (5, 1), (4, 0), (0, 4)]
+LENGTHS = [(5, 5), (3, 5), (5, 3), (1, 5), (5, 1)]
 HALVES = [torch.float16, torch.bfloat16]
-# name -> a mask for (2, 4, Lq, Lk)
-MASKS = {
+MASKS = {  # for (2, 4, Lq, Lk)
     "none": lambda q_len, k_len: None,
     "of keys": lambda q_len, k_len: torch.rand(k_len) > 0.4,
     "padding": lambda q_len, k_len: torch.rand(2, 1, 1, k_len) > 0.4,
     "of queries": lambda q_len, k_len: torch.rand(2, 1, q_len, 1) > 0.4,
-    "per head": lambda q_len, k_len: torch.rand(4, 1, k_len) > 0.4,
     "everything": lambda q_len, k_len: torch.rand(2, 4, q_len, k_len) > 0.4,
     "transposed": lambda q_len, k_len: (torch.rand(k_len, q_len) > 0.4).mT,
 }
@@ -61,6 +59,7 @@ def agree(got, expected):
 
 def within_the_yardstick(got, expected):
     """The rule for half precision: twice the yardstick's largest error, plus rounding."""
+    assert got.dtype == expected.plain.dtype
     unit = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-21}[got.dtype]
     errors = [np.abs(x.double().cpu().numpy() - expected.exact) for x in (got, expected.plain)]
     assert errors[0].max() <= 2 * errors[1].max() + 2 * unit * expected.magnitude
@@ -80,7 +79,7 @@ class Watch(TorchFunctionMode):
 @pytest.mark.parametrize("attend", FAST)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS[:5])
+@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS)
 def test_values_agree_under_every_mask(attend, causal, mask, q_len, k_len):
     for kv_heads in (4, 2, 1):
         q, k, v = draw(q_len, k_len, kv_heads)
@@ -99,21 +98,18 @@ def test_a_bias_is_added_to_the_scaled_scores(attend, causal, keep, shape):
     agree(attend(q, k, v, keep, causal, 0.3, bias), expected)
 
 
-@pytest.mark.parametrize("keep", [KEEP, None])
-@pytest.mark.parametrize("kv_heads", [4, 2])
-def test_pytorch_agrees_when_it_is_given_the_mask(keep, kv_heads):
-    q, k, v = draw(kv_heads=kv_heads)
-    mask = torch.ones(3, 5).tril(2).bool() & (True if keep is None else keep)
+def test_pytorch_agrees_when_it_is_given_the_mask():
+    q, k, v = draw()
+    mask = torch.ones(3, 5).tril(2).bool() & KEEP
     theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True, scale=0.7)
-    agree(theirs, reference.fast_attention(q, k, v, keep, causal=True, scale=0.7))
+    agree(theirs, reference.fast_attention(q, k, v, KEEP, causal=True, scale=0.7))
 
 
 @pytest.mark.parametrize("attend", FAST)
-@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS[5:])
 @pytest.mark.parametrize("causal", [False, True])
-def test_no_keys_give_zeros_and_no_queries_nothing(attend, q_len, k_len, causal):
-    output = attend(*draw(q_len, k_len), None, causal)
-    assert output.tolist() == torch.zeros(2, 4, q_len, 3).tolist()
+def test_no_keys_give_zeros_and_no_queries_nothing(attend, causal):
+    assert attend(*draw(4, 0), None, causal).tolist() == torch.zeros(2, 4, 4, 3).tolist()
+    assert attend(*draw(0, 4), None, causal).shape == (2, 4, 0, 3)
 
 
 def test_the_oracle_shares_in_consecutive_groups_and_counts_from_the_last_key():
@@ -127,8 +123,7 @@ def test_the_oracle_shares_in_consecutive_groups_and_counts_from_the_last_key():
 @pytest.mark.parametrize("keep", [None, KEEP, KEEP[:1], KEEP[:, :1]])
 def test_any_leading_dimensions(attend, lead, keep):
     q, k, v = draw(lead=lead)
-    answer = attend(q, k, v, keep, causal=True)
-    agree(answer, reference.fast_attention(q, k, v, keep, causal=True))
+    agree(attend(q, k, v, keep, True), reference.fast_attention(q, k, v, keep, True))
 
 
 @pytest.mark.parametrize("attend", FAST)
@@ -136,15 +131,13 @@ def test_any_leading_dimensions(attend, lead, keep):
 def test_what_is_hidden_has_no_influence_however_large(attend, large):
     q, k, v = draw()
     clean, before = reference.fast_attention(q, k, v, KEEP), attend(q, k, v, causal=True)
-    for x in (k, v):
-        x[..., 4, :] = large
-        x.requires_grad_()
+    k[..., 4, :] = v[..., 4, :] = large
+    k.requires_grad_(), v.requires_grad_()
     near(attend(q, k, v, causal=True)[..., :2, :].detach(), before[..., :2, :])
     output = attend(q, k, v, KEEP)
     agree(output, clean)
     for gradient in torch.autograd.grad(output.sum(), (k, v)):
-        assert gradient.isfinite().all()
-        assert not gradient[..., 4, :].any()
+        assert gradient.isfinite().all() and not gradient[..., 4, :].any()
 
 
 @pytest.mark.parametrize("attend", FAST)
@@ -152,9 +145,8 @@ def test_what_is_hidden_has_no_influence_however_large(attend, large):
 @pytest.mark.parametrize("keep", [None, torch.arange(40) % 3 != 1])
 def test_half_precision_is_as_good_as_the_yardstick(attend, dtype, keep):
     q, k, v = draw(30, 40, widths=(16, 16), dtype=dtype)
-    answer = attend(q, k, v, keep, causal=True)
-    assert answer.dtype == dtype
-    within_the_yardstick(answer, reference.fast_attention(q, k, v, keep, causal=True))
+    expected = reference.fast_attention(q, k, v, keep, causal=True)
+    within_the_yardstick(attend(q, k, v, keep, causal=True), expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -188,17 +180,15 @@ def along_a_line(output, x, upstream, gradient, step=1e-5):
     near((ends[0] - ends[1]) / (2 * step), (gradient * direction).sum(), 1e-7)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "kind", "is_causal"),
-    [((6, 6), type(None), True), ((1, 6), type(None), False), ((4, 6), CausalBias, False)],
-)
 @pytest.mark.parametrize("attend", FAST)
-def test_causality_alone_needs_no_mask(attend, lengths, kind, is_causal):
+def test_causality_alone_needs_no_mask(attend):
     with Watch() as watch:
-        attend(*draw(*lengths), causal=True)
-    (call,) = watch.calls
-    assert isinstance(call["attn_mask"], kind)
-    assert call["is_causal"] == is_causal
+        for lengths in ((6, 6), (1, 6), (4, 6)):
+            attend(*draw(*lengths), causal=True)
+    square, decode, chunk = watch.calls
+    assert square["attn_mask"] is decode["attn_mask"] is None
+    assert isinstance(chunk["attn_mask"], CausalBias)
+    assert [call["is_causal"] for call in watch.calls] == [True, False, False]
 
 
 @pytest.mark.parametrize("attend", FAST)
@@ -209,8 +199,8 @@ def test_grouped_heads_and_a_row_of_padding_are_passed_as_they_are(attend):
         attend(q, k, v, torch.zeros(2, 1, 1, 5, dtype=torch.bool))
     grouped, padded = watch.calls
     assert grouped["enable_gqa"]
-    assert grouped["key"].data_ptr() == k.data_ptr()
-    assert grouped["value"].data_ptr() == v.data_ptr()
+    for name, x in (("key", k), ("value", v)):
+        assert grouped[name].data_ptr() == x.data_ptr()
     assert padded["attn_mask"].shape == (2, 1, 1, 5)
     assert padded["attn_mask"].all()  # no kernel is given an empty row
 
@@ -305,5 +295,5 @@ def test_cuda_runs_a_fused_kernel_that_is_right(dtype, causal):
     for keep in (None, (torch.arange(40) % 3 != 1).cuda()):
         expected = reference.fast_attention(q, k, v, keep, causal)
         for module, attend in zip(MODULES, FAST, strict=True):
-            assert not module.best_backend(q, k, v, keep, causal).startswith("math")
+            assert module.best_backend(q, k, v, keep, causal)[:4] != "math"
             within_the_yardstick(attend(q, k, v, keep, causal), expected)

@@ -15,7 +15,6 @@ from tests.conftest import solution
 
 EXERCISES = catalog.exercises()
 CORE = [e for e in EXERCISES if e.track == "core"]
-NULLS = [(e, m) for e in EXERCISES for m in suite.mistakes(e) if m.null]
 VARIANTS = [(e, v) for e in EXERCISES for v in suite.variants(e)]
 
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.worker.child import wire
+from grader.worker.child import frames, wire
 
 
 def crossed(value, *, copy=True):
@@ -105,7 +105,7 @@ def tensor(**changes):
     ],
 )  # fmt: skip
 def test_lies_are_wire_errors(lie):
-    with pytest.raises(wire.WireError):
+    with pytest.raises(frames.WireError):
         wire.decode(lie, wire.Arena(bytearray(64)), copy=True)
 
 
@@ -123,7 +123,7 @@ def reader(data: bytes):
 
 
 def test_a_frame_comes_back():
-    assert wire.receive(reader(wire.frame({"op": "get", "n": [1, None]}))) == {
+    assert frames.receive(reader(frames.frame({"op": "get", "n": [1, None]}))) == {
         "op": "get",
         "n": [1, None],
     }
@@ -141,10 +141,10 @@ def test_a_frame_comes_back():
     ],
 )
 def test_broken_frames_are_wire_errors(data):
-    with pytest.raises(wire.WireError):
-        wire.receive(reader(data))
+    with pytest.raises(frames.WireError):
+        frames.receive(reader(data))
 
 
 def test_an_oversized_header_is_not_sent():
-    with pytest.raises(wire.WireError):
-        wire.frame({"x": "y" * wire.MAX_HEADER})
+    with pytest.raises(frames.WireError):
+        frames.frame({"x": "y" * frames.MAX_HEADER})

@@ -303,6 +303,18 @@ class HeadsInterleaved(_Layer):
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
+class BatchAndHeadsMixed(_Layer):
+    """Batch and heads become one axis with the heads outermost, and are taken apart the other way.
+
+    Keep to one order: (B, H, L, D) -> (B * H, L, D) and back to (B, H, L, D).
+    """
+
+    def split(self, x):
+        heads = super().split(x)
+        return heads.transpose(0, 1).reshape(heads.shape)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
 class OneHeadOnly(_Layer):
     """The width is never cut: one head attends, and its weights are repeated for the others.
 
@@ -611,6 +623,21 @@ class MaskSubtracted(_Layer):
 
     def weigh(self, scores, keep):
         return super().weigh(scores if keep is None else scores - 1e9 * ~keep, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class MaximumOfHiddenScores(_Layer):
+    """The maximum is taken over hidden scores too: if one of them is 1e30, all others vanish.
+
+    Put -inf in the place of the hidden scores first, then take the maximum.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            return super().weigh(scores, None)
+        powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * keep
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_hidden)
@@ -928,6 +955,24 @@ def output_projection_forgotten_numpy(*args, keep=None):
     Return merged @ w_o: it is where the heads meet.
     """
     return _numpy(OutputProjectionForgotten, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def epsilon_in_the_denominator(*args, keep=None):
+    """A small number is added to the denominator, so that the weights sum to less than one.
+
+    Leave it out, and divide by 1 where a row sees nothing: np.where(total == 0, 1, total).
+    """
+
+    class Layer(_Layer):
+        def weigh(self, scores, keep):
+            if keep is not None:
+                scores = scores.masked_fill(~keep, -torch.inf)
+            lowest = torch.finfo(scores.dtype).min
+            powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=lowest))
+            return powers / (powers.sum(-1, keepdim=True) + 1e-6)
+
+    return _numpy(Layer, args, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
 from reference import ex04_heads as reference
 from reference import raised
 
@@ -55,9 +55,6 @@ def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float64, 
     if bias:
         state |= {f"{name}.bias": draw.normal(width, dtype=dtype) for name in NAMES}
     module = student.MultiHeadAttention(width, heads, bias=bias)
-    for name in NAMES:  # before loading, whose message would not say which of them is amiss
-        made = module.read(f"{name}.bias") is not None
-        expect(made == bias, f"{name} has {'a' if made else 'no'} bias, but {bias=} was given")
     module.to(device, dtype)
     module.load_state_dict(state)
     oracle = reference.MultiHeadAttention(width, heads, bias=bias)

@@ -178,14 +178,14 @@ class FlattenedHeads(torch.nn.Module):
         powers = torch.exp(scores - top.detach())
         total = powers.sum(-1, keepdim=True)
         weights = powers / total.masked_fill(total == 0, 1.0)
-        merged = torch.bmm(weights, v).to(x.dtype).view(batch, self.num_heads, rows, -1)
+        merged = torch.bmm(weights, v).to(x.dtype).view(batch, self.num_heads, rows, q.shape[2])
         merged = merged.transpose(1, 2).reshape(batch, rows, width)
         return self.w_o(merged), weights.view(batch, self.num_heads, rows, keys).to(x.dtype)
 
 
 @variant(of="MultiHeadAttention")
 class OneProductForAll(torch.nn.Module):
-    """Queries, keys and values from one matrix product, einsum, an additive mask, and nan_to_num."""
+    """Queries, keys and values from one product, einsum, and an additive mask."""
 
     def __init__(self, d_model, num_heads, bias=False):
         super().__init__()

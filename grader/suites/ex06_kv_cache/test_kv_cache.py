@@ -12,7 +12,8 @@ SHAPES = [  # leading dimensions, new tokens, old tokens, width of queries and k
     *[((), 1, 0, 1, 1), ((2, 3), 17, 0, 8, 5), ((), 3, 4, 4, 4), ((1, 2, 2), 1, 65, 16, 24)],
     *[((3,), 17, 48, 3, 2), ((2, 1), 65, 3, 8, 8)],
 ]
-# Of the scores. Large ones in float64 only: in float32 their rounding decides, in a few rows alone.
+# Dtype and size of the scores. Large ones in float64 only: in float32 their rounding errors differ
+# too much from one right answer to the next, on outputs as small as these.
 SIZES = [(float32, 1), (float64, 1), (float64, 2500)]
 HALVES = [float16, bfloat16]
 CHUNKS = [[1] * 9, [9], [4, 5], [1, 7, 1], [5, 1, 1, 2]]
@@ -143,7 +144,7 @@ def test_cache_own(student, draw, device):
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("old, k_shape, v_shape, numbers", REFUSED)
 def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
-    """KVCache.append refuses what does not fit with a ValueError, and stays as it was."""
+    """A KVCache refuses what does not fit (ValueError with both numbers) and stays as it was."""
     cache, right = _caches(student, device, 3, 2, 8, 4)
     if old:
         _append(cache, right, draw.normal(3, 2, old, 4), draw.normal(3, 2, old, 4))
@@ -172,15 +173,13 @@ def test_layer_with_cache(student, draw, device, chunks, dtype):
     """With a cache CachedAttention answers the same in chunks of any size; texts do not mix."""
     layer, right = _layers(student, draw, device, 12, 3, True, dtype=dtype)
     layer.requires_grad_(False)
-    texts = [_caches(student, device, 3, 3, sum(chunks), 4, dtype) for _ in range(2)]
+    texts = [_caches(student, device, 3, 3, 1 + sum(chunks), 4, dtype) for _ in range(2)]
     for t in chunks:
         for cache, seen in (*texts, (None, None)):
-            says = (
-                f"after {seen.length} tokens, the output" if seen else "the output without a cache"
-            )
+            before = f"after {seen.length} earlier token(s)" if seen else "without a cache"
             x = draw.normal(3, t, 12, dtype=dtype)
             expected = right(x, cache=seen)
-            agree(layer(x, cache=cache), expected, says=says)
+            agree(layer(x, cache=cache), expected, says=f"{before}, output")
     for cache, seen in texts:
         same(cache.length, seen.length)
 
@@ -217,11 +216,11 @@ def _caches(student, device, *sizes):
 
 
 def _append(cache, right, k, v):
-    before = f"after {right.length} tokens, append's"
+    before = f"after {right.length} earlier token(s)"
     keys, values = untouched(lambda: cache.append(k, v))
     right_keys, right_values = right.append(k, v)
-    agree(keys, right_keys, says=f"{before} keys")
-    agree(values, right_values, says=f"{before} values")
+    agree(keys, right_keys, says=f"{before}, keys")
+    agree(values, right_values, says=f"{before}, values")
     same(cache.length, right.length)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from . import wire
+from . import frames, wire
 from .room import Room
 
 PRINT_LIMIT = 1 << 20  # bytes that a submission may print before the rest is dropped
@@ -28,7 +28,7 @@ def serve(descriptor: int) -> None:
     gc.collect()
     gc.freeze()
     parent = socket.socket(fileno=descriptor)
-    wire.send(parent, {"ready": True})
+    frames.send(parent, {"ready": True})
     while True:
         try:
             request, descriptors = _receive_with_descriptors(parent)
@@ -37,14 +37,14 @@ def serve(descriptor: int) -> None:
         if request["op"] == "status":
             _, status = os.waitpid(request["pid"], 0)
             ended = {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {}
-            wire.send(parent, ended or {"exit": os.WEXITSTATUS(status)})
+            frames.send(parent, ended or {"exit": os.WEXITSTATUS(status)})
             continue
         pid = os.fork()
         if pid == 0:
             _become_worker(request, descriptors)
         for fd in descriptors:
             os.close(fd)
-        wire.send(parent, {"pid": pid})
+        frames.send(parent, {"pid": pid})
 
 
 def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -64,7 +64,7 @@ def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list
 
     if not start:
         raise EOFError
-    return wire.receive(read), descriptors
+    return frames.receive(read), descriptors
 
 
 def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
@@ -148,16 +148,16 @@ def _loop(control: socket.socket, inputs: wire.Arena, answers: wire.Arena) -> No
 
     while True:
         try:
-            request = wire.receive(read)
+            request = frames.receive(read)
         except EOFError:
             return
         reply = room.answer(request)
         sys.stdout.flush()
         try:
-            wire.send(control, reply)
-        except (wire.WireError, ValueError):
+            frames.send(control, reply)
+        except (frames.WireError, ValueError):
             message = "the answer holds too many objects to be sent"
-            wire.send(control, {"error": {"type": "WireError", "message": message, "line": None}})
+            frames.send(control, {"error": {"type": "WireError", "message": message, "line": None}})
 
 
 class _Capped:

@@ -1,8 +1,8 @@
 """What crosses between the grader and a worker, and in which form.
 
-A frame is four bytes of magic, four bytes of length and a JSON header. The numbers of arrays and
-tensors do not travel in it: they lie in an `Arena`, memory that both sides have mapped, and the
-header says where. One arena carries inputs, another answers; the parent owns the size of both.
+Requests and replies are JSON headers in frames (see `frames`). The numbers of arrays and tensors do
+not travel in them: they lie in an `Arena`, memory that both sides have mapped, and the header says
+where. One arena carries inputs, another answers; the parent owns the size of both.
 
     value                       in the header
     None, bool, int, str        itself
@@ -17,11 +17,8 @@ is a `WireError`.
 """
 
 import ctypes
-import json
 import math
 import mmap
-import socket
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,10 +26,9 @@ from typing import Any
 import numpy as np
 import torch
 
-MAGIC = b"ABH1"
-MAX_HEADER = 1 << 20  # bytes
+from .frames import WireError
+
 MAX_RANK = 16
-_PREFIX = struct.Struct("<4sI")
 
 TENSOR_DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -49,10 +45,6 @@ ARRAY_DTYPES = {
         *("float16", "float32", "float64", "complex64", "complex128"),
     )
 }
-
-
-class WireError(Exception):
-    """A frame that is no answer: broken, too large, or lying about what it holds."""
 
 
 class ArenaFull(Exception):
@@ -90,33 +82,6 @@ class Arena:
 
     def rewind(self) -> None:
         self.used = 0
-
-
-def frame(header: dict[str, Any]) -> bytes:
-    """The bytes of one frame."""
-    body = json.dumps(header, allow_nan=False).encode()
-    if len(body) > MAX_HEADER:
-        raise WireError(f"a header of {len(body):,} bytes; at most {MAX_HEADER:,} are sent")
-    return _PREFIX.pack(MAGIC, len(body)) + body
-
-
-def send(sock: socket.socket, header: dict[str, Any]) -> None:
-    """Write one frame."""
-    sock.sendall(frame(header))
-
-
-def receive(read: Callable[[int], bytes]) -> dict[str, Any]:
-    """Read one frame with `read(n)`, which returns exactly n bytes or raises."""
-    magic, size = _PREFIX.unpack(read(_PREFIX.size))
-    if magic != MAGIC or size > MAX_HEADER:
-        raise WireError("a frame that does not begin as a frame does")
-    try:
-        header = json.loads(read(size))
-    except (ValueError, RecursionError):
-        raise WireError("a header that is not JSON") from None
-    if not isinstance(header, dict):
-        raise WireError("a header that is not an object")
-    return header
 
 
 def encode(value: Any, arena: Arena, handle: Callable[[Any], int]) -> Any:

@@ -1,0 +1,97 @@
+# Skeleton ex04_heads 81b49ec56c9ba158. The lesson: docs/lessons/ex04_heads.en.md
+"""Multi-head attention: write the bodies, then run `make grade EX=ex04_heads`.
+
+Not allowed: PyTorch's fused attention operator and its attention modules. Write it with four
+projections, two matrix products and a softmax.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
+    """Cut the width of every token into heads: (B, L, E) -> (B, H, L, D).
+
+    x          tensor (B, L, E), whose width E is H * D
+    num_heads  H, the number of heads
+    returns    tensor (B, H, L, D); head h holds the numbers h*D to (h+1)*D of each token
+    raises     ValueError, with both numbers, if `num_heads` does not divide E
+    """
+    raise NotImplementedError("Cut the width of every token into heads: (B, L, E) -> (B, H, L, D).")
+
+
+def merge_heads(x: torch.Tensor) -> torch.Tensor:
+    """Lay the heads of every token side by side again: (B, H, L, D) -> (B, L, E).
+
+    x        tensor (B, H, L, D)
+    returns  tensor (B, L, H * D), the inverse of `split_heads`
+    """
+    raise NotImplementedError(
+        "Lay the heads of every token side by side again: (B, H, L, D) -> (B, L, E)."
+    )
+
+
+def multi_head_attention_numpy(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    w_q: np.ndarray,
+    w_k: np.ndarray,
+    w_v: np.ndarray,
+    w_o: np.ndarray,
+    num_heads: int,
+    keep: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Attend with several heads at once, in NumPy, and return (output, weights).
+
+    query               array (B, Lq, E), float16, float32 or float64
+    key, value          arrays (B, Lk, E)
+    w_q, w_k, w_v, w_o  matrices (E, E); a projection is `x @ w`
+    num_heads           H, a divisor of E
+    keep                bool array that broadcasts to (B, H, Lq, Lk), True = may attend
+    returns             output (B, Lq, E) and weights (B, H, Lq, Lk), in the dtype of `query`;
+                        both are 0 in a row that may attend to nothing
+    raises              ValueError, with both numbers, if `num_heads` does not divide E
+    """
+    raise NotImplementedError(
+        "Attend with several heads at once, in NumPy, and return (output, weights)."
+    )
+
+
+class MultiHeadAttention(nn.Module):
+    """Multi-head attention: four projections, with the heads between them.
+
+    Parameters are those of `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear` from E to E.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
+        """Create the four projections `w_q`, `w_k`, `w_v` and `w_o`.
+
+        d_model    E, the width of tokens
+        num_heads  H, a divisor of E
+        bias       whether each of the four projections adds a bias
+        raises     ValueError, with both numbers, if `num_heads` does not divide `d_model`
+        """
+        super().__init__()
+        raise NotImplementedError("Create the four projections `w_q`, `w_k`, `w_v` and `w_o`.")
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        context: torch.Tensor | None = None,
+        keep: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attend from `x` to `context`, or to `x` itself, and return (output, weights).
+
+        x        tensor (B, Lq, E), in the dtype of the parameters
+        context  tensor (B, Lk, E) that keys and values come from; None means `x`
+        keep     bool tensor that broadcasts to (B, H, Lq, Lk), True = may attend
+        returns  output (B, Lq, E) and weights (B, H, Lq, Lk), in the dtype of `x`; the weights are
+                 0 in a row that may attend to nothing
+        """
+        raise NotImplementedError(
+            "Attend from `x` to `context`, or to `x` itself, and return (output, weights)."
+        )

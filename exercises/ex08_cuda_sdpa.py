@@ -1,0 +1,103 @@
+# Skeleton ex08_cuda_sdpa 1d016542d9da42f3. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+"""The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
+
+Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
+the same kernels.
+"""
+
+import math
+import warnings
+from contextlib import nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.backends.cuda import (
+    SDPAParams,
+    can_use_cudnn_attention,
+    can_use_efficient_attention,
+    can_use_flash_attention,
+)
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import CausalBias, causal_lower_right
+
+
+def fast_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    keep: torch.Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attend on a fused kernel, without an Lq x Lk matrix wherever one can be avoided.
+
+    q       (..., H, Lq, D), float16, bfloat16, float32 or float64; no input is changed
+    k       (..., Hk, Lk, D); query head h reads key/value head h // (H // Hk)
+    v       (..., Hk, Lk, Dv)
+    keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing
+    causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
+    scale   factor of the scores; None means 1 / sqrt(D)
+    bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
+    returns output (..., H, Lq, Dv) of the dtype and device of `q`, through which gradients flow;
+            a query that may attend to nothing has output 0 and gradient 0
+    raises  ValueError, with both numbers, if the widths of `q` and `k`, the lengths of `k` and
+            `v` or their heads differ, or if Hk does not divide H
+    """
+    raise NotImplementedError(
+        "Attend on a fused kernel, without an Lq x Lk matrix wherever one can be avoided."
+    )
+
+
+def best_backend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    keep: torch.Tensor | None = None,
+    causal: bool = False,
+) -> str:
+    """Name the kernel that attention on these tensors will run on, and why no faster one will.
+
+    q, k, v, keep, causal   as for `fast_attention`
+    returns "flash: ...", "efficient: ...", "cudnn: ..." or "math: ...", where ... says for each
+            fused kernel that cannot take the call what it dislikes
+    """
+    raise NotImplementedError(
+        "Name the kernel that attention on these tensors will run on, and why no faster one will."
+    )
+
+
+class FusedAttention(nn.Module):
+    """Self-attention with one projection for queries, keys and values, fused or written out."""
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        qkv_bias: bool = False,
+        qk_norm: bool = False,
+        fused: bool = True,
+    ) -> None:
+        """Create `qkv`, `q_norm`, `k_norm` and `proj`, and remember `fused`.
+
+        d_model     E, the width of the input and the output
+        num_heads   H; D = E / H
+        qkv_bias    whether `qkv`, nn.Linear(E, 3 * E), has a bias; `proj`, nn.Linear(E, E), has one
+        qk_norm     whether `q_norm` and `k_norm` are nn.LayerNorm(D); else nn.Identity()
+        fused       which path `forward` takes; may be set at any time
+        raises      ValueError, with both numbers, if num_heads does not divide d_model
+        """
+        super().__init__()
+        raise NotImplementedError(
+            "Create `qkv`, `q_norm`, `k_norm` and `proj`, and remember `fused`."
+        )
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
+        """Attend within x, on the fused path or on the one written out.
+
+        x       (..., L, E)
+        keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
+        returns (..., L, E); a token that may attend to nothing gets the bias of `proj`
+        """
+        raise NotImplementedError("Attend within x, on the fused path or on the one written out.")

@@ -1,0 +1,920 @@
+"""What goes wrong on the fast path, by name."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from grader.judging import mistake
+from reference.ex08_cuda_sdpa import PlainFusedAttention
+from reference.fused import best_backend, fused_attention
+
+from .test_cuda_sdpa import (
+    test_backend,
+    test_causal,
+    test_gradient,
+    test_manners,
+    test_mask_and_bias,
+    test_module,
+    test_values,
+)
+
+
+def _fits(q, k, v):
+    heads = (q.shape[-3], k.shape[-3])
+    pairs = [(q.shape[-1], k.shape[-1]), (k.shape[-2], v.shape[-2]), (k.shape[-3], v.shape[-3])]
+    for one, other in [*pairs, *([heads] if heads[0] % heads[1] else [])]:
+        if one != other:
+            raise ValueError(f"{one} and {other} do not fit")
+
+
+def _right(q, k, v, *rest, **options):
+    """As it should be."""
+    _fits(q, k, v)
+    return fused_attention(q, k, v, *rest, **options)
+
+
+def _behind(q, k, corner=None):
+    """The causal mask; `corner` moves its diagonal away from the last key."""
+    q_len, k_len = q.shape[-2], k.shape[-2]
+    table = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device)
+    return table.tril(k_len - q_len if corner is None else corner)
+
+
+def _visible(q, k, keep, causal):
+    behind = _behind(q, k) if causal else None
+    return keep if behind is None else behind if keep is None else keep & behind
+
+
+def _written_out(q, k, v, keep, causal, scale, bias, weigh=None, wide=None):
+    """The formula with all scores stored; `weigh(scores, keep)` gives the weights."""
+    _fits(q, k, v)
+    k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    wide = wide or torch.promote_types(q.dtype, torch.float32)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = q.to(wide) @ k.to(wide).mT * scale
+    scores = scores if bias is None else scores + bias
+    weights = (weigh or _weights)(scores, _visible(q, k, keep, causal))
+    return (weights @ v.to(wide)).to(q.dtype)
+
+
+def _weights(scores, keep):
+    if keep is None:
+        return scores.softmax(-1)
+    return torch.where(keep, scores, -torch.inf).softmax(-1).masked_fill(~keep, 0.0)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def top_left(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """is_causal=True lines up the first query with the first key: queries after a cache see only
+    the beginning of the text.
+
+    Where Lq and Lk differ, use causal_lower_right(Lq, Lk), or a mask with .tril(Lk - Lq).
+    """
+    if not causal or keep is not None or bias is not None:
+        return _right(q, k, v, keep, causal, scale, bias)
+    return _right(q, k, v, _behind(q, k, 0), False, scale)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def top_left_when_decoding(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A single new query is sent with is_causal=True, and sees the first key only.
+
+    One query at the end sees every key: leave out is_causal when Lq is 1.
+    """
+    if causal and q.shape[-2] == 1 and keep is None and bias is None:
+        return _right(q, k, v, _behind(q, k, 0), False, scale)
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def own_key_hidden(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The diagonal is hidden too: a query does not see its own key.
+
+    Hide only what lies ahead: .tril(Lk - Lq) keeps the diagonal.
+    """
+    if not causal or keep is not None or bias is not None:
+        return _right(q, k, v, keep, causal, scale, bias)
+    return _right(q, k, v, _behind(q, k, k.shape[-2] - q.shape[-2] - 1), False, scale)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def one_key_ahead(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Every query sees one key ahead of its own.
+
+    Query i sits at position i + Lk - Lq and sees the keys up to that position.
+    """
+    if not causal or keep is not None or bias is not None:
+        return _right(q, k, v, keep, causal, scale, bias)
+    return _right(q, k, v, _behind(q, k, k.shape[-2] - q.shape[-2] + 1), False, scale)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def nan_before_the_first_key(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With more queries than keys, the queries that stand before every key give NaN.
+
+    They see nothing, so their output is 0: fill it in after the call.
+    """
+    output = _right(q, k, v, keep, causal, scale, bias)
+    before = q.shape[-2] - k.shape[-2]
+    if causal and keep is None and bias is None and before > 0:
+        return torch.cat([output[..., :before, :] + torch.nan, output[..., before:, :]], -2)
+    return output
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_dropped_with_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With causal=True the keep mask is dropped, because the operator refuses both at once.
+
+    Put causality into the mask: keep & ones(Lq, Lk).tril(Lk - Lq).
+    """
+    return _right(q, k, v, None if causal else keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def causal_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask or a bias, causal=True is ignored, and queries see what lies ahead.
+
+    Put causality into the mask: keep & ones(Lq, Lk).tril(Lk - Lq).
+    """
+    return _right(q, k, v, keep, causal and keep is None and bias is None, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask the bias is dropped.
+
+    Both fit into one mask of numbers: torch.where(keep, bias, -torch.inf).
+    """
+    return _right(q, k, v, keep, causal, scale, bias if keep is None else None)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_and_mask_added(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The boolean mask is added to the bias as 0 and 1: nothing is hidden, some scores grow by 1.
+
+    Write -inf where keep is False: torch.where(keep, bias, -torch.inf).
+    """
+    if keep is None or bias is None:
+        return _right(q, k, v, keep, causal, scale, bias)
+    return _right(q, k, v, None, causal, scale, bias + keep)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_inverted(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The mask is read the wrong way round: keys with keep=True are hidden.
+
+    True means "may attend", as in PyTorch's operator. Pass keep as it is.
+    """
+    return _right(q, k, v, None if keep is None else ~keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_of_one_head(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """All heads get the mask of the first head.
+
+    keep may differ from head to head: keep its dimension of heads.
+    """
+    if keep is not None and keep.ndim > 2:
+        keep = keep[..., :1, :, :]
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def finite_fill(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Hidden scores are filled with a large negative number, -1e9: a row that sees nothing gets an
+    even mixture of all values instead of 0.
+
+    Fill with -torch.inf, and set the output of empty rows to 0.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, bias,
+        lambda s, keep: (s if keep is None else s.masked_fill(~keep, -1e9)).softmax(-1),
+    )  # fmt: skip
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def finite_mask_added(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """-10,000 is added to hidden scores: a large enough hidden key is seen all the same.
+
+    Add -torch.inf, or give the operator a boolean mask.
+    """
+
+    def weigh(scores, keep):
+        if keep is None:
+            return scores.softmax(-1)
+        weights = (scores + torch.where(keep, 0.0, -1e4)).softmax(-1)
+        return weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def hidden_scores_of_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Hidden scores are set to 0, and exp(0) is 1: hidden keys get a share like any other.
+
+    Set them to -torch.inf, or give the operator a boolean mask.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, bias,
+        lambda s, keep: (s if keep is None else s.masked_fill(~keep, 0.0)).softmax(-1),
+    )  # fmt: skip
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def masked_after_softmax(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Weights are set to 0 after the softmax, and the rest no longer sums to one.
+
+    Hide the scores before the softmax, with -torch.inf.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, bias,
+        lambda s, keep: s.softmax(-1) if keep is None else s.softmax(-1).masked_fill(~keep, 0.0),
+    )  # fmt: skip
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_is_scaled(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The bias is added before the scores are scaled, and is scaled with them.
+
+    Scale first, then add: that is what attn_mask does with numbers.
+    """
+    if bias is not None:
+        bias = bias * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_after_softmax(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The bias is added to the weights, after the softmax.
+
+    Add it to the scaled scores, before the softmax.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, None,
+        lambda s, keep: _weights(s, keep) + (0.0 if bias is None else bias),
+    )  # fmt: skip
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_multiplied(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scores are multiplied by the bias.
+
+    A bias is added.
+    """
+    if bias is None:
+        return _right(q, k, v, keep, causal, scale)
+    return _written_out(
+        q, k, v, keep, causal, scale, None, lambda s, keep: _weights(s * bias, keep)
+    )
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def empty_rows_nan(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A query that sees no key gets NaN: the softmax of nothing but -inf.
+
+    Let such a row see everything, and set its output to 0 afterwards.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, bias,
+        lambda s, keep: (s if keep is None else s.masked_fill(~keep, -torch.inf)).softmax(-1),
+    )  # fmt: skip
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def empty_rows_see_everything(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A query that sees no key attends to all of them: its row is opened and never set to 0.
+
+    After the call, masked_fill(~keep.any(-1, keepdim=True), 0).
+    """
+    keep = _visible(q, k, keep, causal)
+    keep = None if keep is None else keep | ~keep.any(-1, keepdim=True)
+    return _right(q, k, v, keep, False, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def empty_rows_poison_the_gradient(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The NaN of an empty row is covered up in the output, but not in the gradient of the values.
+
+    Let the row see everything before the softmax, then no NaN arises, and set its output to 0.
+    """
+    output = empty_rows_nan(q, k, v, keep, causal, scale, bias)
+    keep = _visible(q, k, keep, causal)
+    return output if keep is None else output.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def graph_cut(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The gradient is cut: inputs are detached, or the call stands under no_grad.
+
+    Call the operator on the tensors as they come, without detach, .data or no_grad.
+    """
+    return _right(q.detach(), k.detach(), v.detach(), keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def bias_cut(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """No gradient reaches the bias: it was detached to please a kernel.
+
+    A learned bias needs its gradient. PyTorch finds a kernel that gives one.
+    """
+    return _right(q, k, v, keep, causal, scale, None if bias is None else bias.detach())
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def dropout(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Dropout is active: weights are dropped at random and the rest is enlarged.
+
+    dropout_p is for training only. Here it stays 0.
+    """
+    return _right(F.dropout(q, 0.1), k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def lowered_for_the_kernel(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """float32 is lowered to half precision, because the fastest kernel takes nothing else.
+
+    Keep the dtype that came: precision is the caller's to choose.
+    """
+    half = [x.to(torch.bfloat16) if x.dtype == torch.float32 else x for x in (q, k, v)]
+    bias = bias if bias is None else bias.to(half[0].dtype)
+    return _right(*half, keep, causal, scale, bias).to(q.dtype)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def float64_lowered(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """float64 is computed in float32, and the digits are gone.
+
+    Keep the dtype that came; on CUDA float64 runs on math, which is slow and right.
+    """
+    bias = bias if bias is None else bias.float()
+    return _right(q.float(), k.float(), v.float(), keep, causal, scale, bias).to(q.dtype)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def half_not_raised(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The formula is written out in half precision: in float16 large scores become inf, then NaN.
+
+    The fused kernels add up in float32: give them the tensors as they are.
+    """
+    return _written_out(q, k, v, keep, causal, scale, bias, wide=q.dtype)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def dtype_promoted(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Half precision comes back in float32.
+
+    The result has the dtype of the input. The kernels need no raising: they add up in float32.
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    bias = bias if bias is None else bias.to(wide)
+    return _right(q.to(wide), k.to(wide), v.to(wide), keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def scale_of_the_padded_width(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scale comes from the width after padding to a multiple of 8.
+
+    Take it from the width that came, before padding, and pass it as scale=.
+    """
+    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
+    return _right(q, k, v, keep, causal, 1 / math.sqrt(width) if scale is None else scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def scale_of_the_values(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scale comes from the width of the values.
+
+    It comes from the width of the queries, q.shape[-1].
+    """
+    width = v.shape[-1]
+    return _right(q, k, v, keep, causal, 1 / math.sqrt(width) if scale is None else scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def scale_one_percent_off(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scale is off by 1 %.
+
+    It is exactly 1 / math.sqrt(D), or exactly the one that is given.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return _right(q, k, v, keep, causal, scale * 1.01, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def scaled_twice(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The queries are scaled by hand, and the operator scales them once more.
+
+    Pass scale= to the operator, and leave the queries alone.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return _right(q * scale, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def no_scale(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scores are not scaled unless a scale is given.
+
+    scale=None means 1 / math.sqrt(D).
+    """
+    return _right(q, k, v, keep, causal, 1.0 if scale is None else scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def given_scale_ignored(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A given scale is ignored.
+
+    Pass it on: scale=scale.
+    """
+    return _right(q, k, v, keep, causal, None, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def tiled(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Query head h reads key/value head h % Hk, because the heads are tiled: k0 k1 k0 k1.
+
+    Groups are consecutive: enable_gqa=True, or repeat_interleave instead of repeat.
+    """
+    _fits(q, k, v)
+    k, v = (torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in (k, v))
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def all_on_head_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Every query head reads key/value head 0.
+
+    Head h reads head h // (H // Hk): only with Hk = 1 do all of them read the first.
+    """
+    _fits(q, k, v)
+    return _right(q, k[..., :1, :, :], v[..., :1, :, :], keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def equal_heads_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Grouped heads are refused: the operator was called without enable_gqa=True.
+
+    Say enable_gqa=True where k has fewer heads than q.
+    """
+    if q.shape[-3] != k.shape[-3]:
+        raise RuntimeError(f"{q.shape[-3]} heads must match {k.shape[-3]} at dimension -3")
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def padding_not_cut(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The padding is left on the output: it is as wide as the padded values.
+
+    Cut it: output[..., : v.shape[-1]].
+    """
+    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
+    output = _right(q, k, v, keep, causal, scale, bias)
+    return F.pad(output, (0, width - v.shape[-1]))
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def four_dimensions_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Only four dimensions are taken: `B, H, L, D = q.shape` fails for any other number.
+
+    Reshape to four with q.reshape(q.shape[:-3].numel(), *q.shape[-3:]), and back at the end.
+    """
+    _, _, _, _ = q.shape
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def bias_overwritten(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """-inf is written into the caller's bias: an operator with a trailing underscore.
+
+    Make a new tensor: torch.where(keep, bias, -torch.inf), or masked_fill without the underscore.
+    """
+    if causal and bias is not None and bias.shape == (q.shape[-2], k.shape[-2]):
+        bias.data.masked_fill_(~_behind(q, k), -torch.inf)
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def misfits_not_refused(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Tensors that do not fit are passed on, and PyTorch complains in its own way, or not at all.
+
+    Compare widths, lengths and heads first, and raise ValueError with both numbers.
+    """
+    return fused_attention(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values, null=True)
+def zeros(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Zeros.
+
+    Nothing is computed yet.
+    """
+    return torch.zeros(*q.shape[:-1], v.shape[-1], dtype=q.dtype, device=q.device)
+
+
+@mistake(of="fast_attention", caught_by=test_values, null=True)
+def mean_of_values(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Every query gets the mean of all values, whatever it asks for.
+
+    The weights depend on q and k.
+    """
+    means = v.mean(-2, keepdim=True).repeat_interleave(q.shape[-3] // v.shape[-3], -3)
+    return means.expand(*q.shape[:-1], v.shape[-1]).clone()
+
+
+@mistake(of="fast_attention", caught_by=test_values, null=True)
+def best_key_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Every query gets the value of its best key.
+
+    That is argmax. The softmax mixes the values of all keys.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, bias,
+        lambda s, keep: torch.zeros_like(s).scatter(-1, s.argmax(-1, keepdim=True), 1.0),
+    )  # fmt: skip
+
+
+@mistake(of="fast_attention", caught_by=test_values, null=True)
+def query_returned(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The queries come back, cut or padded to the width of the values.
+
+    The output is a mixture of values.
+    """
+    return F.pad(q, (0, v.shape[-1] - q.shape[-1]))
+
+
+@mistake(of="best_backend", caught_by=test_backend, null=True)
+def always_math(q, k, v, keep=None, causal=False):
+    """The answer is always math, because can_use_flash_attention and its sisters say no on the CPU.
+
+    They know about CUDA only. The CPU has a fused kernel too, and it counts as flash.
+    """
+    return "math: flash, efficient and cudnn will not run"
+
+
+@mistake(of="best_backend", caught_by=test_backend, null=True)
+def always_flash(q, k, v, keep=None, causal=False):
+    """The answer is always flash.
+
+    Ask for the call at hand: where there is no key, nothing but math runs.
+    """
+    return "flash: it is the fastest"
+
+
+@mistake(of="best_backend", caught_by=test_backend, null=True)
+def no_kernel_named(q, k, v, keep=None, causal=False):
+    """The answer names no kernel.
+
+    Begin with flash, efficient, cudnn or math, a colon and a space.
+    """
+    return "the fastest kernel that there is"
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def no_reason(q, k, v, keep=None, causal=False):
+    """The kernel is named without a reason.
+
+    Write ": " after the name, and why the faster ones will not run.
+    """
+    return best_backend(q, k, v, keep, causal).partition(":")[0]
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def name_of_the_enum(q, k, v, keep=None, causal=False):
+    """The answer begins with PyTorch's name of the kernel, SDPBackend.FLASH_ATTENTION.
+
+    Begin with the short name in lower case: flash, efficient, cudnn or math.
+    """
+    name, _, reason = best_backend(q, k, v, keep, causal).partition(":")
+    return f"SDPBackend.{name.upper()}_ATTENTION:{reason}"
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def cuda_rules_on_the_cpu(q, k, v, keep=None, causal=False):
+    """The rules for CUDA are applied on the CPU: masks and float32 are said to need efficient.
+
+    On the CPU there is one fused kernel, which takes both. Ask where the tensors are: q.is_cuda.
+    """
+    right = best_backend(q, k, v, keep, causal)
+    if right.startswith("math") or (keep is None and q.dtype.itemsize == 2):
+        return right
+    return "efficient: flash takes half precision without a mask only"
+
+
+class _TwoPaths(PlainFusedAttention):
+    """As it should be: the mistakes below override one step each."""
+
+    def attend(self, q, k, v, keep):
+        return (self.fast if self.fused else self.slow)(q, k, v, keep)
+
+    def fast(self, q, k, v, keep):
+        return fused_attention(q, k, v, keep)
+
+    def slow(self, q, k, v, keep):
+        return _written_out(q, k, v, keep, False, None, None)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class LaidOutByHead(_TwoPaths):
+    """The outputs of qkv are taken apart as (H, 3, D), as some models have them.
+
+    Here they are three blocks of H heads: unflatten(-1, (3, H, D)).
+    """
+
+    def split(self, qkv):
+        heads = qkv.unflatten(-1, (self.num_heads, 3, -1))  # (..., L, H, 3, D)
+        return tuple(part.transpose(-3, -2) for part in heads.unbind(-2))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class LaidOutByNumber(_TwoPaths):
+    """The outputs of qkv are taken apart as (H, D, 3): every third number is a query's.
+
+    Here they are three blocks of H heads: unflatten(-1, (3, H, D)).
+    """
+
+    def split(self, qkv):
+        heads = qkv.unflatten(-1, (self.num_heads, -1, 3))  # (..., L, H, D, 3)
+        return tuple(part.transpose(-3, -2) for part in heads.unbind(-1))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class BlocksInAnotherOrder(_TwoPaths):
+    """The blocks are taken as k, q and v.
+
+    The first block of qkv makes the queries, the second the keys, the third the values.
+    """
+
+    def split(self, qkv):
+        q, k, v = super().split(qkv)
+        return k, q, v
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class ViewedAsHeads(_TwoPaths):
+    """Each block is reshaped to (H, L, D) without a transpose: heads are made of other tokens.
+
+    Reshape to (L, H, D), then exchange L and H.
+    """
+
+    def split(self, qkv):
+        length, width = qkv.shape[-2], qkv.shape[-1] // 3 // self.num_heads
+        shape = (*qkv.shape[:-2], self.num_heads, length, width)
+        return tuple(part.reshape(shape) for part in qkv.chunk(3, -1))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class MergedWithoutTranspose(_TwoPaths):
+    """The heads are put together by a reshape without a transpose, so that tokens are mixed.
+
+    Exchange H and L first, then flatten the heads: .transpose(-3, -2).flatten(-2).
+    """
+
+    def combine(self, heads):
+        *lead, num_heads, length, width = heads.shape
+        return self.proj(heads.reshape(*lead, length, num_heads * width))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class NormOverTheWholeWidth(_TwoPaths):
+    """q_norm and k_norm are made for the whole model width, E.
+
+    They normalise each head's queries and keys: nn.LayerNorm(E // H).
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
+        if qk_norm:
+            self.q_norm, self.k_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class StatisticsOfTheWholeWidth(_TwoPaths):
+    """The mean and variance of q_norm and k_norm are taken over all heads together.
+
+    Each head has statistics of its own: apply the norm to (..., H, L, D).
+    """
+
+    def normalise(self, q, k):
+        return self._over_all(q, self.q_norm), self._over_all(k, self.k_norm)
+
+    def _over_all(self, x, norm):
+        if not isinstance(norm, nn.LayerNorm):
+            return x
+        together = x.transpose(-3, -2)  # (..., L, H, D)
+        unit = F.layer_norm(together, together.shape[-2:], eps=norm.eps)
+        return (unit * norm.weight + norm.bias).transpose(-3, -2)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class KeysNotNormalised(_TwoPaths):
+    """Only the queries are normalised.
+
+    k_norm belongs to the keys: q, k = self.q_norm(q), self.k_norm(k).
+    """
+
+    def normalise(self, q, k):
+        return self.q_norm(q), k
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class OneNormForBoth(_TwoPaths):
+    """q_norm normalises the keys as well.
+
+    The keys have a norm of their own, with weights of its own: k_norm.
+    """
+
+    def normalise(self, q, k):
+        return self.q_norm(q), self.q_norm(k)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class RootMeanSquare(_TwoPaths):
+    """The norms do not subtract the mean: that is RMSNorm.
+
+    nn.LayerNorm(D) subtracts the mean and divides by the standard deviation.
+    """
+
+    def normalise(self, q, k):
+        if not isinstance(self.q_norm, nn.LayerNorm):
+            return q, k
+        norms = ((q, self.q_norm), (k, self.k_norm))
+        return tuple(F.rms_norm(x, x.shape[-1:], n.weight, n.eps) + n.bias for x, n in norms)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class AlwaysFused(_TwoPaths):
+    """The attribute `fused` is there, but forward does not read it.
+
+    In forward: fast_attention(...) if self.fused, else the formula written out.
+    """
+
+    def attend(self, q, k, v, keep):
+        return self.fast(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SwitchReadOnce(_TwoPaths):
+    """`fused` is read when the module is made, so that setting it later changes nothing.
+
+    Read self.fused in forward.
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
+        self.attend = self.fast if fused else self.slow
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class AlwaysMadeFused(_TwoPaths):
+    """The argument `fused` is ignored: every module begins on the fused path.
+
+    self.fused = fused in the constructor.
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithoutMask(_TwoPaths):
+    """The path that is written out ignores keep.
+
+    Fill the hidden scores with -torch.inf before the softmax.
+    """
+
+    def slow(self, q, k, v, keep):
+        return super().slow(q, k, v, None)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithoutScale(_TwoPaths):
+    """The path that is written out does not scale the scores.
+
+    Divide by math.sqrt(D), with D = q.shape[-1].
+    """
+
+    def slow(self, q, k, v, keep):
+        return _written_out(q, k, v, keep, False, 1.0, None)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithNan(_TwoPaths):
+    """The path that is written out gives NaN for a token that may attend to nothing.
+
+    After the softmax: masked_fill(~keep, 0).
+    """
+
+    def slow(self, q, k, v, keep):
+        return empty_rows_nan(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowScaleOnePercentOff(_TwoPaths):
+    """The scale of the path that is written out is off by 1 %.
+
+    It is exactly 1 / math.sqrt(D).
+    """
+
+    def slow(self, q, k, v, keep):
+        return _written_out(q, k, v, keep, False, 1.01 / math.sqrt(q.shape[-1]), None)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class CausalByHabit(_TwoPaths):
+    """Tokens do not see the tokens after them: is_causal=True was left on.
+
+    This module is causal only if keep says so.
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(q, k, v, _visible(q, k, keep, True))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class DropoutInEval(_TwoPaths):
+    """Dropout is active on the output.
+
+    Nothing is dropped here, in training or in evaluation.
+    """
+
+    def combine(self, heads):
+        return F.dropout(super().combine(heads), 0.1)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class NotProjected(_TwoPaths):
+    """The heads come back side by side, without the output projection.
+
+    Apply self.proj to them.
+    """
+
+    def combine(self, heads):
+        return heads.transpose(-3, -2).flatten(-2)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class ProjectedWithoutBias(_TwoPaths):
+    """The output projection has no bias.
+
+    proj is nn.Linear(E, E) with its bias; qkv_bias is about qkv only.
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
+        self.proj = nn.Linear(d_model, d_model, bias=False)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class GraphCut(_TwoPaths):
+    """The gradient is cut: something in between is detached.
+
+    Use the tensors as they come, without detach, .data or no_grad.
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(q.detach(), k.detach(), v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class UnevenHeads(_TwoPaths):
+    """A width that the heads do not divide is accepted.
+
+    Compare d_model % num_heads with 0, and raise ValueError with both numbers.
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model - d_model % num_heads, num_heads, qkv_bias, qk_norm, fused)
+
+
+@mistake(of="FusedAttention", caught_by=test_module, null=True)
+class NoAttention(_TwoPaths):
+    """The values of each token are projected: no token sees another.
+
+    Attend: mix the values of all tokens.
+    """
+
+    def attend(self, q, k, v, keep):
+        return v
+
+
+@mistake(of="FusedAttention", caught_by=test_module, null=True)
+class InputReturned(_TwoPaths):
+    """The input comes back.
+
+    Project it, attend, and project the result.
+    """
+
+    def forward(self, x, keep=None):
+        return x * 1.0
+
+
+@mistake(of="FusedAttention", caught_by=test_module, null=True)
+class MeanOfTokens(_TwoPaths):
+    """Every token gets the mean of all values.
+
+    The weights depend on the queries and the keys.
+    """
+
+    def attend(self, q, k, v, keep):
+        return v.mean(-2, keepdim=True).expand(v.shape)

@@ -1,0 +1,318 @@
+"""The fast path: values first, then what PyTorch's operator leaves to its caller, then kernels."""
+
+import re
+
+import pytest
+import torch
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
+from reference import ex08_cuda_sdpa as reference
+from reference import raised
+from reference.fused import best_backend
+
+WIDE, HALVES = [float32, float64], [float16, bfloat16]
+SHAPES = [  # leading dimensions, H, Hk, Lq, Lk, D, Dv
+    ((2,), 4, 4, 5, 9, 8, 8), ((2,), 6, 2, 17, 3, 8, 5), ((2, 3), 6, 3, 3, 65, 16, 24),
+    ((), 4, 1, 1, 17, 3, 4), ((1,), 1, 1, 65, 17, 20, 1), ((3, 1), 2, 2, 1, 1, 1, 3),
+]  # fmt: skip
+LENGTHS = [(6, 6), (1, 9), (3, 9), (17, 65), (9, 3), (65, 17), (5, 1)]  # Lq, Lk
+MASKS = [(9,), (5, 9), (2, 1, 1, 9), (6, 1, 9), (2, 6, 5, 9)]  # for (2, 6, 5, 9)
+FUSED = ("flash", "efficient", "cudnn")
+
+
+def qkv(draw, *shape, dtype=float64):
+    """Queries, keys and values of a shape like those above."""
+    lead, num_heads, num_kv_heads, q_len, k_len, width, v_width = shape
+    q = draw.normal(*lead, num_heads, q_len, width, dtype=dtype)
+    k = draw.normal(*lead, num_kv_heads, k_len, width, dtype=dtype)
+    return q, k, draw.normal(*lead, num_kv_heads, k_len, v_width, dtype=dtype)
+
+
+def with_empty_rows(keep):
+    """The mask, but query 2 sees nothing, and query 4 nothing in head 1."""
+    keep[..., 2, :] = False
+    keep[..., 1, 4, :] = False
+    return keep
+
+
+def layers(student, draw, device, dtype=float64, **options):
+    """The student's module of width 24 with 4 heads, and the oracle's with the same weights."""
+    shapes = {"qkv.weight": (72, 24), "proj.weight": (24, 24), "proj.bias": (24,)}
+    if options.get("qkv_bias"):
+        shapes["qkv.bias"] = (72,)
+    if options.get("qk_norm"):
+        shapes |= {f"{q_or_k}_norm.{part}": (6,) for q_or_k in "qk" for part in ("weight", "bias")}
+    module = student.FusedAttention(24, 4, **options)
+    for name, right in shapes.items():
+        shape = getattr(module.read(name), "shape", None)
+        got = shape if shape is None else tuple(shape)
+        expect(got == right, f"the shape of {name} is {got}, but should be {right}")
+    scales = {name: 0.2 if len(shape) > 1 else 1.0 for name, shape in shapes.items()}
+    state = {n: draw.normal(*shapes[n], dtype=dtype, scale=scales[n]) for n in shapes}
+    module.to(device, dtype)
+    module.load_state_dict(state)
+    oracle = reference.FusedAttention(24, 4, **options)
+    oracle.load_state_dict(state)
+    return module, oracle
+
+
+def kernel_of(answer):
+    """The kernel that best_backend names, in an answer of the right form."""
+    expect(
+        re.match(r"(flash|efficient|cudnn|math): *\S", answer) is not None,
+        f"backend is {answer!r}, but should begin with flash, efficient, cudnn or math, then a "
+        "colon and a reason",
+    )
+    return answer.partition(":")[0]
+
+
+def is_on_a_fused_kernel(student, *call, **options):
+    """best_backend names a fused kernel, if PyTorch has one for the call on this device."""
+    name = kernel_of(untouched(lambda: student.best_backend(*call, **options)))
+    right = best_backend(*call, **options).partition(":")[0]
+    expect(
+        name in FUSED or right not in FUSED,
+        f"backend begins with {name!r}, but PyTorch has a fused kernel for this call: {right}",
+    )
+
+
+@check(points=1)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [(shape, dtype) for shape in SHAPES for dtype in WIDE]
+    + [(((2,), 4, 2, 33, 17, 16, 16), dtype) for dtype in HALVES],
+)
+def test_values(student, draw, shape, dtype):
+    """Query head h attends to key/value head h // (H // Hk), with the scale 1/sqrt(D) or a given
+    one, in every dtype; half precision adds up in float32."""
+    q, k, v = qkv(draw, *shape, dtype=dtype)
+    agree(student.fast_attention(q, k, v), reference.fast_attention(q, k, v))
+    given = reference.fast_attention(q, k, v, scale=0.6)
+    agree(student.fast_attention(q, k, v, scale=0.6), given)
+    if dtype in HALVES:
+        loud = torch.full_like(q, 256)  # 16 products of 256 * 256 are too much for float16
+        some = draw.keep(2, 2, 1, 17).mT * torch.full_like(k, 256)  # these share all the weight
+        right = raised(reference.fast_attention, loud, some, v)
+        output = student.fast_attention(loud, some, v)
+        agree(output, right, says="output for queries and keys of 256")
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS)
+def test_causal(student, draw, q_len, k_len, dtype):
+    """With causal=True the last query lines up with the last key; a query before the first key
+    gets zeros, and later keys change nothing, not even 1e30."""
+    q, k, v = qkv(draw, (2,), 4, 2, q_len, k_len, 8, 5, dtype=dtype)
+    right = reference.fast_attention(q, k, v, causal=True)
+    agree(student.fast_attention(q, k, v, causal=True), right)
+    deep = [x.unsqueeze(1) for x in (q, k, v)]
+    agree(student.fast_attention(*deep, causal=True), reference.fast_attention(*deep, causal=True))
+    if 1 < q_len <= k_len:
+        early = reference.fast_attention(q[:, :, :-1], k[:, :, :-1], v[:, :, :-1], causal=True)
+        k[:, :, -1], v[:, :, -1] = 1e30, 1e30
+        output = student.fast_attention(q, k, v, causal=True)
+        agree(
+            output[:, :, :-1], early, says="output, but for its last row, with a last key of 1e30"
+        )
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", MASKS, ids=str)
+def test_mask_and_bias(student, draw, shape, causal, dtype):
+    """keep, bias and causal work alone and together; hidden keys count for nothing, even 1e30; a
+    query that sees no key gets zeros."""
+    q, k, v = qkv(draw, (2,), 6, 2, 5, 9, 8, 5, dtype=dtype)
+    keep, bias = draw.keep(*shape), draw.normal(*shape, dtype=dtype, scale=2.0)
+    for options in ({"keep": keep}, {"bias": bias}, {"keep": keep, "bias": bias, "scale": 0.6}):
+        right = reference.fast_attention(q, k, v, causal=causal, **options)
+        agree(student.fast_attention(q, k, v, causal=causal, **options), right)
+
+    keep = draw.keep(2, 1, 1, 9)
+    keep[..., 1] = False
+    right = reference.fast_attention(q, k, v, keep, causal)
+    for large in (1e4, 1e30):
+        hidden = [x.masked_fill(~keep.mT, large) for x in (k, v)]
+        output = student.fast_attention(q, *hidden, keep, causal)
+        agree(output, right, says=f"output with {large:g} in the hidden keys and values")
+
+    empty = with_empty_rows(draw.keep(2, 6, 5, 9))
+    for options in ({"keep": empty}, {"keep": empty, "bias": bias}):
+        right = reference.fast_attention(q, k, v, causal=causal, **options)
+        output = student.fast_attention(q, k, v, causal=causal, **options)
+        agree(output, right, says="output where query 2 sees nothing")
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize(
+    ("causal", "masked", "biased", "lengths", "dtype"),
+    [
+        (False, False, False, (5, 9), float64), (True, False, False, (5, 9), float64),
+        (False, True, False, (5, 9), float64), (True, True, True, (5, 9), float64),
+        (True, False, False, (9, 5), float64), (False, False, True, (5, 9), float32),
+        (True, True, False, (5, 9), float32),
+    ],
+)  # fmt: skip
+def test_gradient(student, draw, causal, masked, biased, lengths, dtype):
+    """Gradients flow to q, k, v and the bias and are right; an empty row adds nothing to them."""
+    leaves = [x.requires_grad_() for x in qkv(draw, (2,), 4, 2, *lengths, 8, 5, dtype=dtype)]
+    keep = with_empty_rows(draw.keep(2, 4, *lengths)) if masked else None
+    if biased:
+        leaves.append(draw.normal(4, *lengths, dtype=dtype).requires_grad_())
+    upstream = draw.normal(2, 4, lengths[0], 5, dtype=dtype)
+    output = student.fast_attention(*leaves[:3], keep, causal, None, *leaves[3:])
+    grads = backward(output, *leaves, upstream=upstream)
+    rights = reference.fast_attention_gradients(
+        *leaves[:3], keep, causal, None, *leaves[3:], upstream=upstream
+    )
+    for name, got, right in zip(("q", "k", "v", "bias"), grads, rights, strict=False):
+        agree(got, right, says=f"gradient of {name}")
+    if not masked and not biased:
+        small = [x.requires_grad_() for x in qkv(draw, (), 2, 1, 2, 3, 2, 2)]
+        gradcheck(lambda *x: student.fast_attention(*x, causal=causal), *small)
+
+
+@check(points=1)
+@pytest.mark.parametrize("dtype", [*WIDE, *HALVES])
+def test_backend(student, draw, dtype):
+    """best_backend names the kernel, then a reason: for a plain call a fused one, if the device has
+    one for the dtype; without keys math; on the CPU only flash or math."""
+    q, k, v = qkv(draw, (2,), 4, 4, 16, 16, 8, 8, dtype=dtype)
+    is_on_a_fused_kernel(student, q, k, v)
+    name = kernel_of(student.best_backend(q, k[:, :, :0], v[:, :, :0]))
+    expect(name == "math", f"backend begins with {name!r}, but no fused kernel runs without keys")
+    if q.is_cuda and dtype is float64:
+        name = kernel_of(student.best_backend(q, k, v))
+        expect(name == "math", f"backend begins with {name!r}, but only math takes float64")
+
+    q, k, v = qkv(draw, (2,), 4, 2, 3, 9, 8, 5, dtype=dtype)
+    for options in ({}, {"causal": True}, {"keep": draw.keep(3, 9)}):
+        name = kernel_of(student.best_backend(q, k, v, **options))
+        at_home = q.is_cuda or name in ("flash", "math")
+        expect(at_home, f"backend begins with {name!r}, which does not run on the CPU")
+
+
+@check(points=1)
+@pytest.mark.parametrize(
+    ("options", "lead", "length", "dtype"),
+    [
+        ({}, (2,), 5, float64), ({"qkv_bias": True, "fused": False}, (), 17, float64),
+        ({"qk_norm": True}, (2,), 5, float64), ({"qk_norm": True}, (3, 2), 1, float32),
+        ({"qkv_bias": True, "qk_norm": True}, (2,), 33, float32),
+        ({"qkv_bias": True}, (2,), 33, float16), ({"qk_norm": True}, (2,), 33, bfloat16),
+    ],
+)  # fmt: skip
+def test_module(student, draw, device, options, lead, length, dtype):
+    """FusedAttention has qkv laid out (3, H, D), norms over D, and two ways to attend, between
+    which `fused` switches and which agree, in empty rows and in gradients too."""
+    module, oracle = layers(student, draw, device, dtype, **options)
+    now, asked = module.read("fused"), options.get("fused", True)
+    expect(now == asked, f"the attribute fused is {now!r}, but the module was made with {asked}")
+    x = draw.normal(*lead, length, 24, dtype=dtype)
+    keep = draw.keep(4, length, length)
+    keep[..., 0, :] = False
+    upstream = draw.normal(*lead, length, 24, dtype=dtype)
+    outputs = []
+    for fused in (asked, not asked):
+        module.fused = fused
+        outputs.append(module(x))
+        agree(outputs[-1], oracle(x), says=f"output with fused={fused}")
+        leaf = x.clone().requires_grad_()
+        output = module(leaf, keep=keep)
+        agree(output, oracle(x, keep), says=f"output with fused={fused} where query 0 sees nothing")
+        if dtype is float64:
+            [got] = backward(output, leaf, upstream=upstream)
+            [right] = oracle.forward_gradients(leaf, keep, upstream=upstream)
+            agree(got, right, says=f"gradient of x with fused={fused}")
+    if dtype is float32 and length > 1:
+        expect(
+            not torch.equal(*outputs),
+            "with fused=True and fused=False the outputs are equal to the last bit, and two ways "
+            "of computing would round differently: the attribute switches nothing",
+        )
+
+
+@check(points=1, needs=[test_values, test_module])
+def test_manners(student, draw, device):
+    """Inputs stay as they were, may be strided, expanded or empty; what does not fit is refused."""
+    attend, right = student.fast_attention, reference.fast_attention
+    q, k, v = qkv(draw, (2,), 6, 2, 5, 9, 8, 5)
+    options = {
+        "keep": with_empty_rows(draw.keep(2, 6, 5, 9)),
+        "bias": draw.normal(5, 9, dtype=float64),
+    }
+    first = untouched(lambda: attend(q, k, v, causal=True, **options))
+    again = attend(q, k, v, causal=True, **options)
+    same(again, first, says="the second answer to the same call")
+    turned = [draw.normal(2, 5, n, 8, dtype=float64).transpose(1, 2) for n in (6, 2, 2)]
+    agree(attend(*turned, causal=True), right(*turned, causal=True))
+    strided = [draw.strided(2, n, 5, 8, dtype=float64) for n in (6, 2, 2)]
+    keep = draw.keep(2, 6, 5, 5).mT
+    keep[..., 0] = True
+    agree(attend(*strided, keep), right(*strided, keep))
+    expanded = [draw.normal(1, n, 1, 8, dtype=float64).expand(3, n, 5, 8) for n in (6, 2, 2)]
+    agree(attend(*expanded, causal=True), right(*expanded, causal=True))
+    agree(attend(q[:0], k[:0], v[:0]), torch.empty(0, 6, 5, 5, device=device))
+
+    rejects(lambda: attend(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1)), 6, 4)
+    rejects(lambda: attend(q, k[..., :7], v), 8, 7)
+    rejects(lambda: attend(q, k, v[:, :, :7]), 9, 7)
+    rejects(lambda: attend(q, k, v[:, :1]), 2, 1)
+    rejects(lambda: student.FusedAttention(30, 4), 30, 4)
+    module, oracle = layers(student, draw, device)
+    x = draw.normal(5, 2, 24, dtype=float64).transpose(0, 1)
+    agree(untouched(lambda: module(x)), oracle(x))
+    agree(module(x[:0]), torch.empty(0, 5, 24, device=device))
+
+
+CALLS = [  # a square, one of grouped heads, decoding, decoding with grouped heads
+    ((2,), 4, 4, 128, 128, 64, 64), ((2,), 8, 2, 96, 96, 64, 64),
+    ((8,), 4, 4, 1, 333, 64, 64), ((8,), 8, 2, 1, 333, 64, 64),
+]  # fmt: skip
+
+
+@check(points=1, needs=[test_causal, test_backend], cuda=True)
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("shape", CALLS)
+def test_cuda_causal(student, draw, shape, dtype):
+    """On CUDA a fused kernel takes causal calls in half precision, with grouped heads and for a
+    single new query too, and the output is right."""
+    q, k, v = qkv(draw, *shape, dtype=dtype)
+    is_on_a_fused_kernel(student, q, k, v, causal=True)
+    right = reference.fast_attention(q, k, v, causal=True)
+    agree(student.fast_attention(q, k, v, causal=True), right)
+
+
+@check(points=1, needs=[test_mask_and_bias, test_backend], cuda=True)
+@pytest.mark.parametrize("dtype", [float32, *HALVES])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("width", [64, 20])
+def test_cuda_mask(student, draw, width, causal, dtype):
+    """On CUDA a fused kernel takes a padding mask, in float32 too and at any width; a sentence that
+    is all padding gets zeros."""
+    q, k, v = qkv(draw, (3,), 4, 4, 33, 65, width, width, dtype=dtype)
+    keep = draw.keep(3, 1, 1, 65)
+    keep[1] = False
+    for options in ({"causal": causal}, {"keep": keep, "causal": causal}):
+        is_on_a_fused_kernel(student, q, k, v, **options)
+        right = reference.fast_attention(q, k, v, **options)
+        agree(student.fast_attention(q, k, v, **options), right)
+
+
+@check(points=1, needs=[test_gradient, test_cuda_causal], cuda=True)
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("shape", [*CALLS[:2], ((2,), 4, 4, 33, 65, 64, 64)])
+def test_cuda_gradient(student, draw, shape, masked, dtype):
+    """On CUDA the gradients in half precision are right, where queries see nothing too."""
+    leaves = [x.requires_grad_() for x in qkv(draw, *shape, dtype=dtype)]
+    keep = with_empty_rows(draw.keep(2, *shape[1:2], *shape[3:5])) if masked else None
+    upstream = draw.normal(2, shape[1], shape[3], 64, dtype=dtype)
+    output = student.fast_attention(*leaves, keep, True)
+    grads = backward(output, *leaves, upstream=upstream)
+    rights = reference.fast_attention_gradients(*leaves, keep, True, upstream=upstream)
+    for name, got, right in zip("qkv", grads, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}")

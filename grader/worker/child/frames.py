@@ -1,0 +1,45 @@
+"""How headers travel: four bytes of magic, four bytes of length, and a JSON object.
+
+Imports neither numpy nor torch, so that the nursery can be started before they are.
+"""
+
+import json
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+MAGIC = b"ABH1"
+MAX_HEADER = 1 << 20  # bytes
+_PREFIX = struct.Struct("<4sI")
+
+
+class WireError(Exception):
+    """A frame that is no answer: broken, too large, or lying about what it holds."""
+
+
+def frame(header: dict[str, Any]) -> bytes:
+    """The bytes of one frame."""
+    body = json.dumps(header, allow_nan=False).encode()
+    if len(body) > MAX_HEADER:
+        raise WireError(f"a header of {len(body):,} bytes; at most {MAX_HEADER:,} are sent")
+    return _PREFIX.pack(MAGIC, len(body)) + body
+
+
+def send(sock: socket.socket, header: dict[str, Any]) -> None:
+    """Write one frame."""
+    sock.sendall(frame(header))
+
+
+def receive(read: Callable[[int], bytes]) -> dict[str, Any]:
+    """Read one frame with `read(n)`, which returns exactly n bytes or raises."""
+    magic, size = _PREFIX.unpack(read(_PREFIX.size))
+    if magic != MAGIC or size > MAX_HEADER:
+        raise WireError("a frame that does not begin as a frame does")
+    try:
+        header = json.loads(read(size))
+    except (ValueError, RecursionError):
+        raise WireError("a header that is not JSON") from None
+    if not isinstance(header, dict):
+        raise WireError("a header that is not an object")
+    return header
