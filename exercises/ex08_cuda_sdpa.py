@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa 1d016542d9da42f3. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa f5001cf61c9a7337. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -61,7 +61,8 @@ def best_backend(
 
     q, k, v, keep, causal   as for `fast_attention`
     returns "flash: ...", "efficient: ...", "cudnn: ..." or "math: ...", where ... says for each
-            fused kernel that cannot take the call what it dislikes
+            fused kernel that cannot take the call what it dislikes; on the CPU flash or math,
+            and math wherever there are no queries or no keys
     """
     raise NotImplementedError(
         "Name the kernel that attention on these tensors will run on, and why no faster one will."

@@ -29,10 +29,9 @@
 #
 # The table is from PyTorch 2.13 and differs a little between graphics cards. You can ask:
 # `torch.backends.cuda` has `can_use_flash_attention`, `can_use_efficient_attention` and
-# `can_use_cudnn_attention`. Each takes an `SDPAParams` and says yes or no, and with `debug=True`
-# complains about what it dislikes; without CUDA they all say no. `sdpa_kernel`, in
-# `torch.nn.attention`, is a `with` block inside which only the kernels of your choice may run; if
-# none of them can, the call raises and *warns* with the reasons.
+# `can_use_cudnn_attention`. Each takes an `SDPAParams` and says yes or no; without CUDA they all
+# say no. `sdpa_kernel`, in `torch.nn.attention`, is a `with` block inside which only the kernels of
+# your choice may run; if none of them can, the call raises and *warns* with the reasons.
 #
 # **The shapes.** All fused kernels want four dimensions:
 #
@@ -78,8 +77,7 @@
 # GPU these are reported as *needs CUDA*, and cost nothing. **Out of scope:** dropout; NaN and
 # infinity behind a mask (a weight of 0 does not silence them: `0 * nan` is `nan`); how the kernels
 # work (ex10, ex14, ex15). **Not allowed:** other people's kernels (`flash_attn`, `xformers`);
-# PyTorch's own attention is the point here.
-# About 90 minutes.
+# PyTorch's own attention is the point here. About 90 minutes.
 
 # %%
 import math
@@ -316,7 +314,8 @@ def best_backend(
 
     q, k, v, keep, causal   as for `fast_attention`
     returns "flash: ...", "efficient: ...", "cudnn: ..." or "math: ...", where ... says for each
-            fused kernel that cannot take the call what it dislikes
+            fused kernel that cannot take the call what it dislikes; on the CPU flash or math,
+            and math wherever there are no queries or no keys
     """
     ### BEGIN SOLUTION
     call, _ = _call(q, k, v, keep, causal, None, None)

@@ -128,10 +128,12 @@ class Judge:
             verdict, why = Verdict.GRADER_FAULT, tally.grader_fault
         elif tally.failure:
             verdict, why = Verdict.FAILED, tally.failure
+        elif check.cuda and not self.device.startswith("cuda"):
+            verdict, why = Verdict.NOT_RUN, NEEDS_CUDA
         elif blocker := self._blocker(check):
             verdict, why = Verdict.BLOCKED, verdicts[blocker].says if blocker in verdicts else ""
         elif not tally.passed:
-            verdict, why = Verdict.NOT_RUN, NEEDS_CUDA
+            verdict, why = Verdict.NOT_RUN, "no case of it could be asked"
         return CheckResult(
             id=check.id, says=check.says, verdict=verdict, points=check.points, why=why,
             where=tally.where, calls=frozenset(tally.calls), seconds=tally.seconds,

@@ -34,7 +34,7 @@ def test_second(student, draw):
 def test_third(student, draw):
     """Third."""
 
-@check(points=4, cuda=True)
+@check(points=4, needs=[test_first], cuda=True)
 def test_on_cuda(student, draw):
     """On CUDA."""
 
@@ -74,6 +74,7 @@ def test_one_wrong_case_fails_the_check_and_blocks_what_needs_it(verdicts):
     assert found["test_second"].why == "First."
     assert found["test_third"].verdict is Verdict.BLOCKED
     assert found["test_other"].verdict is Verdict.PASSED
+    assert found["test_on_cuda"].verdict is Verdict.NOT_RUN
 
 
 def test_an_error_of_ours_is_a_grader_fault(verdicts):

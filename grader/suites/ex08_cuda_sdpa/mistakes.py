@@ -142,6 +142,17 @@ def causal_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=
 
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def causal_or_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """keep and causality are joined by "or": a key is seen if either of them shows it.
+
+    Both must show it: keep & behind.
+    """
+    if causal and keep is not None:
+        keep, causal = keep | _behind(q, k), False
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
 def bias_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask the bias is dropped.
 
@@ -151,14 +162,14 @@ def bias_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=No
 
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
-def bias_and_mask_added(q, k, v, keep=None, causal=False, scale=None, bias=None):
-    """The boolean mask is added to the bias as 0 and 1: nothing is hidden, some scores grow by 1.
+def mask_as_numbers(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The boolean mask becomes numbers, 0 and 1, and is added: it hides nothing.
 
-    Write -inf where keep is False: torch.where(keep, bias, -torch.inf).
+    Pass keep as bool; or, with a bias, write torch.where(keep, bias, -torch.inf).
     """
-    if keep is None or bias is None:
-        return _right(q, k, v, keep, causal, scale, bias)
-    return _right(q, k, v, None, causal, scale, bias + keep)
+    if keep is not None:
+        bias = keep.to(q.dtype) + (0.0 if bias is None else bias)
+    return _right(q, k, v, None, causal, scale, bias)
 
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
@@ -572,11 +583,11 @@ def no_kernel_named(q, k, v, keep=None, causal=False):
 
 @mistake(of="best_backend", caught_by=test_backend)
 def no_reason(q, k, v, keep=None, causal=False):
-    """The kernel is named without a reason.
+    """math is named without a reason.
 
-    Write ": " after the name, and why the faster ones will not run.
+    Write after ": " why the fused kernels will not run.
     """
-    return best_backend(q, k, v, keep, causal).partition(":")[0]
+    return best_backend(q, k, v, keep, causal).partition(":")[0] + ": "
 
 
 @mistake(of="best_backend", caught_by=test_backend)
@@ -821,6 +832,29 @@ class SlowScaleOnePercentOff(_TwoPaths):
 
 
 @mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithoutGraph(_TwoPaths):
+    """No gradient flows through the path that is written out.
+
+    Use the tensors as they come, without detach, .data or no_grad.
+    """
+
+    def slow(self, q, k, v, keep):
+        with torch.no_grad():
+            return super().slow(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowInBfloat16(_TwoPaths):
+    """The path that is written out lowers its inputs to bfloat16.
+
+    Keep their dtype, or raise half precision to float32.
+    """
+
+    def slow(self, q, k, v, keep):
+        return super().slow(*(x.bfloat16() for x in (q, k, v)), keep).to(q.dtype)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
 class CausalByHabit(_TwoPaths):
     """Tokens do not see the tokens after them: is_causal=True was left on.
 
@@ -863,6 +897,17 @@ class ProjectedWithoutBias(_TwoPaths):
     def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
         super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
         self.proj = nn.Linear(d_model, d_model, bias=False)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class AlwaysWithBias(_TwoPaths):
+    """qkv has a bias, whether qkv_bias asks for one or not.
+
+    nn.Linear(E, 3 * E, bias=qkv_bias).
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, True, qk_norm, fused)
 
 
 @mistake(of="FusedAttention", caught_by=test_module)

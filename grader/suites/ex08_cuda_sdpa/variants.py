@@ -176,7 +176,7 @@ def tried_in_turn(q, k, v, keep=None, causal=False):
         except RuntimeError as error:
             refusals.append(f"{name} refused: {error}")
         else:
-            return f"{name}: " + ("it is the first" if not refusals else ", ".join(refusals))
+            return f"{name}: " + ", ".join(refusals)
     return "math: " + ", ".join(refusals)
 
 
