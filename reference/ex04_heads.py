@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from reference.ex03_sdpa import exact_attention, plain_attention
-from reference.expected import Array, Expected, boolean, f64, gradients, largest
+from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
 
 State = Mapping[str, Array]  # parameters by their names in the module, float64
 
@@ -223,25 +223,14 @@ def _expected(
     plain: tuple[Tensor | Array, Tensor | Array],
 ) -> tuple[Expected, Expected]:
     output, weights = exact_multi_head_attention(*tokens, state, num_heads, keep)
-    magnitude = _magnitude(tokens[2], state)
+    values = _exact_linear(tokens[2], state, "w_v")
+    magnitude = projected(values, state["w_o.weight"], state.get("w_o.bias"))
     return Expected(output, plain[0], magnitude), Expected(weights, plain[1], 1.0)
 
 
 def _exact_linear(x: Array, state: State, name: str) -> Array:
     result: Array = x @ state[f"{name}.weight"].T + state.get(f"{name}.bias", 0.0)
     return result
-
-
-def _magnitude(value: Array, state: State) -> float:
-    """For the output of `w_o` what max|v| is for attention: its size before anything cancels.
-
-    A sum of E numbers up to max|v|, with weights of either sign, is about as large as max|v| times
-    the 2-norm of the weights. (In tiny cases max|output| is far less, and would reject right
-    answers for a rounding error.)
-    """
-    norm = float(np.linalg.norm(state["w_o.weight"], axis=-1).max())
-    bias = largest(state.get("w_o.bias", np.zeros(0)))
-    return largest(_exact_linear(value, state, "w_v")) * norm + bias
 
 
 def _tensor(x: Array) -> Tensor:

@@ -222,7 +222,7 @@ class CachedAttention:
         exact = _exact_linear(exact_merge_heads(heads), plain.w_o)
         with torch.no_grad():
             output = plain(x, None if cache is None else cache.plain)
-        return Expected(exact, output, projected(v, plain.w_o))
+        return Expected(exact, output, projected(v, plain.w_o.weight, plain.w_o.bias))
 
     __call__ = forward
 

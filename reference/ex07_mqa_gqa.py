@@ -157,7 +157,8 @@ class GroupedQueryAttention:
         q, k, v = self._project(f64(x), plain)
         exact = self._combine(exact_grouped_query_attention(q, k, v, boolean(keep)), plain)
         with torch.no_grad():
-            return Expected(exact, plain(x, keep), projected(v, plain.w_o))
+            size = projected(v, plain.w_o.weight, plain.w_o.bias)
+            return Expected(exact, plain(x, keep), size)
 
     __call__ = forward
 
@@ -208,7 +209,7 @@ class GroupedQueryAttention:
         exact = self._combine(exact_grouped_query_attention(q, k, v, keep), plain)
         with torch.no_grad():
             output, (keys, values) = plain.step(x, plain_past)
-        answer = Expected(exact, output, projected(v, plain.w_o))
+        answer = Expected(exact, output, projected(v, plain.w_o.weight, plain.w_o.bias))
         return answer, (_own_size(k, keys), _own_size(v, values))
 
     def _rounded(self, x: Tensor) -> PlainGroupedQueryAttention:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 Array = NDArray[Any]
 
@@ -48,16 +48,17 @@ def largest(*xs: Tensor | Array) -> float:
     return max((float(np.abs(f64(x)).max()) for x in xs if np.prod(x.shape)), default=0.0)
 
 
-def projected(values: Tensor | Array, projection: nn.Linear) -> float:
+def projected(
+    values: Tensor | Array, weight: Tensor | Array, bias: Tensor | Array | None = None
+) -> float:
     """For the answer of an output projection what max|v| is for attention.
 
     A sum of numbers up to max|v|, with weights of either sign, is about as large as max|v| times
     the 2-norm of the weights before anything cancels. In tiny cases the largest answer is far less,
     and would reject right answers for a rounding error.
     """
-    norms = torch.linalg.vector_norm(projection.weight.detach().double(), dim=-1)
-    bias = 0.0 if projection.bias is None else largest(projection.bias)
-    return largest(values) * float(norms.max()) + bias
+    norm = float(np.linalg.norm(f64(weight), axis=-1).max())
+    return largest(values) * norm + (0.0 if bias is None else largest(bias))
 
 
 def raised(answer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,9 @@ def make(*args: str, **environment: str) -> str:
 def test_make_alone_lists_every_target_with_a_sentence():
     listed = [line.split() for line in make().splitlines()]
     names = [words[1] for words in listed]
-    assert {"grade", "test", "lint", "skeletons", "mutants", "house", "gpu-check", "clean"} <= set(names)
+    assert {"grade", "test", "lint", "skeletons", "mutants", "house", "gpu-check", "clean"} <= set(
+        names
+    )
     assert all(len(words) > 3 for words in listed)
 
 

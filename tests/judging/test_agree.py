@@ -233,7 +233,9 @@ class _Wrong(torch.autograd.Function):
 def test_gradcheck_refuses_a_wrong_gradient():
     x = X.clone().requires_grad_()
     gradcheck(lambda x: x.square(), x)
-    with pytest.raises(StudentFault, match=r"by finite differences\)\[0, 0\] is 0.5, but should be 1"):
+    with pytest.raises(
+        StudentFault, match=r"by finite differences\)\[0, 0\] is 0.5, but should be 1"
+    ):
         gradcheck(_Wrong.apply, x)
     with pytest.raises(StudentFault, match="no gradient flows"):
         gradcheck(lambda x: x.detach() * 2, x)
