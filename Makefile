@@ -14,8 +14,8 @@ BASE_PYTHON ?= python3
 VENV := $(or $(VIRTUAL_ENV),.venv)
 ifeq ($(origin PYTHON),undefined)
 PY := $(VENV)/bin/python
-CORE := $(VENV)/.installed-core
-DEV := $(VENV)/.installed-dev
+CORE := $(VENV)/.installed-core-$(TORCH)
+DEV := $(VENV)/.installed-dev-$(TORCH)
 else
 PY := $(PYTHON)
 CORE :=
@@ -75,13 +75,15 @@ $(VENV)/bin/python:
 	@$(BASE_PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Name another: make BASE_PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(BASE_PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed-core: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed-core-$(TORCH): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what grading needs (PyTorch for $(TORCH); a few minutes, once) ..."
 	@$(VENV)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > $(VENV)/requirements.txt
+	@if ls $(VENV)/.installed-core-* 2>/dev/null | grep -qv -- '-$(TORCH)$$'; then \
+	  $(VENV)/bin/python -m pip uninstall --quiet --yes torch; rm -f $(VENV)/.installed-*; fi
 	@$(INSTALL) -r $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed-core
+$(VENV)/.installed-dev-$(TORCH): $(VENV)/.installed-core-$(TORCH)
 	@echo "Installing what the project's tests need ..."
 	@$(VENV)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev'], sep='\n')" > $(VENV)/requirements-dev.txt
 	@$(INSTALL) -r $(VENV)/requirements-dev.txt

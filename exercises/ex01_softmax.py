@@ -1,7 +1,8 @@
-# Skeleton ex01_softmax 8bc2e91d18d513c8. The lesson: docs/lessons/ex01_softmax.en.md
+# Skeleton ex01_softmax a57cac902852dad2. The lesson: docs/lessons/ex01_softmax.en.md
 """Softmax: write the bodies, then run `make grade EX=ex01_softmax`.
 
-Not allowed: PyTorch's own softmax in any form, scipy. Write it with exp, a sum and a division.
+Not allowed: PyTorch's own softmax in any form, PyTorch's fused attention operator and its
+attention modules, scipy. Write it with exp, a sum and a division.
 """
 
 import numpy as np

@@ -30,7 +30,8 @@ GROUPS = {
         (
             *("torch.softmax", "torch.log_softmax", "torch.nn.functional.softmin"),
             *("torch.nn.functional.gumbel_softmax", "torch.nn.Softmax", "torch.nn.LogSoftmax"),
-            *("torch.nn.Softmin", "torch.nn.Softmax2d"),
+            *("torch.nn.Softmin", "torch.nn.Softmax2d", "torch.distributions.*"),
+            *("torch.nn.functional.cross_entropy", "torch.nn.CrossEntropyLoss"),
         ),
     ),
 }
@@ -56,7 +57,8 @@ def find(name: str) -> Exercise:
     for exercise in exercises():
         if name in (exercise.slug, exercise.slug.split("_")[0]):
             return exercise
-    hint = did_you_mean(name, [e.slug for e in exercises()])
+    slugs = [e.slug for e in exercises()]
+    hint = did_you_mean(name, [*slugs, *(slug.split("_")[0] for slug in slugs)])
     raise UnknownExercise(f"There is no exercise called {name!r}.{hint}")
 
 

@@ -95,11 +95,13 @@ def main() -> None:
 
 def _exercises(names: list[str], place: Path) -> list[Exercise]:
     """The exercises that were named; all of them, or that of the file, if none was."""
-    if not place.exists():
+    if not _there(place):
         _stop(f"{place} is not there. Name a folder of answers, or one file.")
+    if len(set(names)) > 1 and place.is_file():
+        _stop(f"{place} is one file, so it answers one exercise: name that one.")
     try:
         if names:
-            return [catalog.find(name) for name in names]
+            return list({e.slug: e for e in map(catalog.find, names)}.values())
         if place.is_file():
             return [catalog.find(place.stem)]
         return list(catalog.exercises())
@@ -108,6 +110,14 @@ def _exercises(names: list[str], place: Path) -> list[Exercise]:
         _stop(f"{error}{hint}")
     except catalog.BadManifest as error:
         _stop(str(error))
+
+
+def _there(place: Path) -> bool:
+    try:
+        place.stat()
+    except OSError:  # it is missing, its name is too long, or a folder above it is closed
+        return False
+    return True
 
 
 def _graded(exercises: list[Exercise], place: Path, seed: str, device: str) -> Report:
@@ -132,7 +142,8 @@ def _check_device(device: str) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        _stop("This torch sees no CUDA device. Leave out the device, or install with TORCH=cuda.")
+        cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
+        _stop(f"This torch sees no CUDA device. {cure}")
 
 
 def _write(report: Report, format: str, output: Path | None) -> None:

@@ -1,6 +1,7 @@
 """Reads a student's file. Nothing here runs it."""
 
 import hashlib
+import stat
 from pathlib import Path
 
 from grader.records import Submission
@@ -19,16 +20,19 @@ def locate(place: Path, slug: str) -> Path:
 
 def read(path: Path, slug: str) -> Submission:
     """The submission at `path`; `Unreadable` says in a sentence why there is none."""
-    if not path.is_file():
-        raise Unreadable(f"{path} is not there. `make skeletons` writes a fresh one.")
     if path.suffix != ".py":
         raise Unreadable(f"{path.name} is not a Python file: name it {slug}.py.")
     try:
-        content = path.read_bytes()
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise Unreadable(f"{path.name} is not a file.")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise Unreadable(f"{path.name} is not there. `make skeletons` writes it.") from None
     except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
+        raise Unreadable(f"{path.name} cannot be read: {error.strerror}.") from None
     if len(content) > MAX_BYTES:
-        raise Unreadable(f"{path.name} is {len(content):,} bytes; an answer has at most 1,000,000.")
+        raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
     try:
         source = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -48,6 +52,14 @@ def read(path: Path, slug: str) -> Submission:
 def skeleton_digest(body: str) -> str:
     """The digest of what follows line one of a skeleton; line one carries it."""
     return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def is_untouched(path: Path) -> bool:
+    """Whether the file at `path` is a generated skeleton that nobody has changed."""
+    try:
+        return is_untouched_skeleton(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def is_untouched_skeleton(source: str) -> bool:

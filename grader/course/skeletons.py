@@ -22,7 +22,7 @@ def write_all() -> Iterator[tuple[str, str]]:
         yield _put(lesson, lesson_text(exercise, source))
         answer = ROOT / "exercises" / f"{exercise.slug}.py"
         answer.parent.mkdir(exist_ok=True)
-        if answer.exists() and not submission.is_untouched_skeleton(answer.read_text("utf-8")):
+        if answer.exists() and not submission.is_untouched(answer):
             yield str(answer.relative_to(ROOT)), "yours"
         else:
             yield _put(answer, skeleton_text(exercise, source))

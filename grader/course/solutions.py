@@ -70,12 +70,6 @@ def stubbed(code: str) -> str:
     return "\n".join(kept)
 
 
-def regions(source: str) -> list[str]:
-    """The text of every solution region, dedented enough to be parsed."""
-    parts = source.split(BEGIN)[1:]
-    return [part.split(END)[0] for part in parts]
-
-
 def _stub(indent: str, task: str) -> str:
     line = f'{indent}raise NotImplementedError("{task}")'
     if len(line) <= 100:

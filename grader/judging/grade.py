@@ -12,10 +12,11 @@ from grader.judging.case import GraderFault
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
 from grader.records import CheckResult, Exercise, ExerciseReport, Score, Speed, Submission, Verdict
-from grader.worker.client import Client, raised
-from grader.worker.faults import NoAnswer, NurseryFailed, WorkerFault
+from grader.worker.client import Client
+from grader.worker.faults import NurseryFailed, WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.text import harmless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +26,23 @@ class Run:
     nursery: Nursery
     student: str
     secret: str
+    own: bool = True  # a student's own run, whose seed is printed
     device: str = "cpu"
 
     @property
     def on_cuda(self) -> bool:
         return self.device.startswith("cuda")
+
+    def seed(self, answer: Submission) -> tuple[str, ...]:
+        """What the draws of an exercise depend on.
+
+        In a run of one's own that is the printed seed, so that a mended file meets the same inputs
+        again. In official grading it is the file as well: what one attempt was told says nothing
+        about the inputs of the next.
+        """
+        if self.own:
+            return self.secret, answer.slug
+        return self.secret, self.student, answer.sha256, answer.slug
 
 
 class NotGraded(Exception):
@@ -62,7 +75,7 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
         slug=exercise.slug,
         title=exercise.title,
         track=exercise.track,
-        path=str(path),
+        path=harmless(str(path)),
         sha256=digest,
         state=state,
         sentence=sentence,
@@ -78,7 +91,8 @@ def _read(path: Path, exercise: Exercise) -> Submission:
     try:
         answer = submission.read(path, exercise.slug)
     except submission.Unreadable as problem:
-        raise NotGraded("unreadable" if path.exists() else "missing", str(problem)) from None
+        state = "missing" if "is not there" in str(problem) else "unreadable"
+        raise NotGraded(state, str(problem)) from None
     if submission.is_untouched_skeleton(answer.source):
         lesson = submission.lesson_path(exercise.slug)
         raise NotGraded("not_started", f"Not started yet. The lesson: {lesson}")
@@ -92,16 +106,17 @@ def _judged(
     try:
         tree = outline.parse(answer.source)
     except outline.NotPython as problem:
-        raise NotGraded("unreadable", str(problem)) from None
+        raise NotGraded("unreadable", harmless(str(problem))) from None
     slugs = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
     if refused := operators.refusals(tree, exercise, slugs):
         raise NotGraded("refused", refused[0])
-    seed = (run.secret, run.student, answer.sha256, exercise.slug)
+    seed = run.seed(answer)
     worker = Supervisor(run.nursery, answer, exercise.limits, on_cuda=run.on_cuda)
     with closing(worker):
         _load(worker, answer)
         client = Client(worker.exchange, worker.inputs, worker.answers, lambda: worker.generation)
-        student = Student(exercise, client, outline.problems(tree, exercise), answer.source)
+        problems = outline.problems(tree, exercise)
+        student = Student(exercise, client, problems, harmless(answer.source))
         return suite.ask(exercise, Judge(student, seed, run.device)), worker.output()
 
 
@@ -116,11 +131,7 @@ def _load(worker: Supervisor, answer: Submission) -> None:
 
 
 def _about_loading(failed: LoadFailed, answer: Submission) -> str:
-    try:
-        error = raised(failed.error)
-    except NoAnswer as problem:
-        return str(problem)
-    lines = answer.source.splitlines()
+    error, lines = failed.problem, harmless(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
         at = f" (line {error.line}: {lines[error.line - 1].strip()})"

@@ -2,8 +2,8 @@
 
 Names are followed through imports (`import torch.nn.functional as F`, `from torch import softmax
 as s`); the last part of a name is also refused as a method or attribute of anything
-(`x.softmax(-1)`), unless it is the student's own, reached through `self`. A name that ends in `.*`
-is a module: it is refused with all that is in it, but its last part alone is not.
+(`x.softmax(-1)`), unless it is a member of a class in the file. A name that ends in `.*` is a
+module: it is refused with all that is in it, but its last part alone is not.
 """
 
 import ast
@@ -20,17 +20,21 @@ _MODULES = (
 )
 _HOUSE = ("grader", "reference", "solutions", "exercises")
 _CALLS = ("eval", "exec", "compile", "__import__", "globals", "vars", "locals")
+_ORDINARY = ("compile", "globals", "vars", "locals")  # people name their variables so
 _ATTRIBUTES = (
     *("__dict__", "__globals__", "__builtins__", "__subclasses__", "__getattribute__"),
     *("__loader__", "__spec__", "__import__", "__code__", "f_globals", "f_back", "f_locals", "_C"),
 )
+_REACHES = "is not allowed: it reaches code by other ways than its name."
+
+Use = tuple[int, str]  # a line, and the sentence about it
 
 
 def refusals(tree: ast.Module, exercise: Exercise, slugs: frozenset[str]) -> list[str]:
-    """A sentence for each use of something that is not allowed, in the order of the lines."""
-    finder = _Finder(tree, exercise, slugs)
-    found = dict(sorted((node.lineno, text) for node, text in finder.uses()))
-    return [f"Line {line}: {text}" for line, text in found.items()]
+    """A sentence for each line that uses something that is not allowed, in order."""
+    finder = _Finder(_without_demonstration(tree), exercise, slugs)
+    found = dict(sorted(finder.uses(), reverse=True))
+    return [f"Line {line}: {text}" for line, text in sorted(found.items())]
 
 
 class _Finder:
@@ -39,11 +43,9 @@ class _Finder:
         self._exercise = exercise
         self._modules = slugs | set(_HOUSE)
         self._aliases = _aliases(tree)
-        self._own = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)} | {
-            n.attr for n in ast.walk(tree)
-            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
-            and isinstance(n.value, ast.Name) and n.value.id == "self"
-        }  # fmt: skip
+        self._bound = _bound_names(tree)
+        self._called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        self._own_members, self._own_objects = _own(tree)
         self._refused_names = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {
             name.split(".")[-1]: name
@@ -51,70 +53,131 @@ class _Finder:
             if "." in name and not name.endswith(".*")
         }
 
-    def uses(self) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    def uses(self) -> Iterator[Use]:
         for node in ast.walk(self._tree):
             match node:
                 case ast.Import():
                     for alias in node.names:
-                        yield from self._about(node, alias.name)
+                        yield from self._about(node.lineno, alias.name)
                 case ast.ImportFrom():
                     yield from self._import_from(node)
                 case ast.Attribute():
                     yield from self._attribute(node)
-                case ast.Name() if node.id in _CALLS and isinstance(node.ctx, ast.Load):
-                    yield node, f"{node.id} is not allowed: say what you mean directly."
                 case ast.Name() if isinstance(node.ctx, ast.Load):
-                    yield from self._about(node, self._aliases.get(node.id, ""))
-                case ast.Call(func=ast.Name(id="getattr" | "setattr")):
+                    yield from self._name(node)
+                case ast.Call(func=ast.Name(id="getattr")):
                     yield from self._getattr(node)
+                case ast.MatchClass():
+                    for name in set(node.kwd_attrs) & self._last.keys():
+                        yield node.lineno, self._refused(self._last[name])
 
-    def _import_from(self, node: ast.ImportFrom) -> Iterator[tuple[ast.stmt, str]]:
+    def _import_from(self, node: ast.ImportFrom) -> Iterator[Use]:
         if node.level:
-            yield node, "an exercise stands alone: it imports no other file."
+            yield node.lineno, "an exercise stands alone: it imports no other file."
             return
         for alias in node.names:
             if alias.name == "*":
-                yield node, f"`from {node.module} import *` is not allowed: name what you use."
-            else:
-                found = list(self._about(node, f"{node.module}.{alias.name}"))
-                named = node.module is not None and node.module.split(".")[0] in ("torch", "numpy")
-                if not found and named and alias.name in self._last:
-                    found = [(node, self._refused(self._last[alias.name]))]
-                yield from found  # type: ignore[misc]
+                text = f"`from {node.module} import *` is not allowed: name what you use."
+                yield node.lineno, text
+                continue
+            found = list(self._about(node.lineno, f"{node.module}.{alias.name}"))
+            named = node.module is not None and node.module.split(".")[0] in ("torch", "numpy")
+            if not found and named and alias.name in self._last:
+                found = [(node.lineno, self._refused(self._last[alias.name]))]
+            yield from found
 
-    def _attribute(self, node: ast.Attribute) -> Iterator[tuple[ast.expr, str]]:
+    def _name(self, node: ast.Name) -> Iterator[Use]:
+        called = id(node) in self._called
+        if node.id == "getattr" and called:
+            return  # what it is called with is looked at there
+        own_variable = node.id in _ORDINARY and node.id in self._bound and not called
+        if node.id in (*_CALLS, "getattr") and not own_variable:
+            yield node.lineno, f"{node.id} {_REACHES}"
+        else:
+            yield from self._about(node.lineno, self._aliases.get(node.id, ""))
+
+    def _attribute(self, node: ast.Attribute) -> Iterator[Use]:
         name = _dotted(node, self._aliases)
-        found = list(self._about(node, name)) if name else []
-        of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-        own = of_self and node.attr in self._own
+        found = list(self._about(node.lineno, name)) if name else []
+        of_own = isinstance(node.value, ast.Name) and node.value.id in self._own_objects
+        own = of_own and node.attr in self._own_members
         if not found and node.attr in self._last and not own:
-            found = [(node, self._refused(self._last[node.attr]))]
+            found = [(node.lineno, self._refused(self._last[node.attr]))]
         if not found and node.attr in _ATTRIBUTES:
-            found = [(node, f".{node.attr} is not allowed: say what you mean directly.")]
-        yield from found  # type: ignore[misc]
+            found = [(node.lineno, f".{node.attr} {_REACHES}")]
+        yield from found
 
-    def _getattr(self, node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    def _getattr(self, node: ast.Call) -> Iterator[Use]:
         name = node.args[1] if len(node.args) > 1 else None
         if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
-            yield node, "getattr with a computed name is not allowed: write the name."
-        elif name.value in self._last or name.value in _ATTRIBUTES or name.value.startswith("_"):
-            yield node, self._refused(self._last.get(name.value, name.value))
+            yield node.lineno, "getattr with a computed name is not allowed: write the name."
+        elif name.value in self._last:
+            yield node.lineno, self._refused(self._last[name.value])
+        elif name.value in _ATTRIBUTES:
+            yield node.lineno, f".{name.value} {_REACHES}"
 
-    def _about(
-        self, node: ast.expr | ast.stmt, name: str
-    ) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    def _about(self, line: int, name: str) -> Iterator[Use]:
         """The sentence about a dotted name, if it is refused."""
         if name.split(".")[0] in self._modules:
-            yield node, f"an exercise stands alone: it does not import {name.split('.')[0]}."
+            yield line, f"an exercise stands alone: it does not import {name.split('.')[0]}."
         elif refused := next((r for r in self._refused_names if _within(name, r)), None):
-            yield node, self._refused(refused)
+            yield line, self._refused(refused)
         elif private := next((m for m in _MODULES if _within(name, m)), None):
-            yield node, f"{private} is not allowed: say what you mean directly."
+            yield line, f"{private} {_REACHES}"
         elif name.startswith("torch._"):
-            yield node, f"{name} is private to PyTorch and not allowed."
+            yield line, f"{name} is private to PyTorch and not allowed."
 
     def _refused(self, name: str) -> str:
         return f"{name} is not allowed in this exercise. {self._exercise.cure}".strip()
+
+
+def _without_demonstration(tree: ast.Module) -> ast.Module:
+    """The module without its `if __name__ == "__main__":`, which never runs in a worker."""
+    if "__name__" in _bound_names(tree):
+        return tree
+    demonstration = "__name__ == '__main__'"
+    body = [
+        s for s in tree.body
+        if not (isinstance(s, ast.If) and not s.orelse and ast.unparse(s.test) == demonstration)
+    ]  # fmt: skip
+    return ast.Module(body=body, type_ignores=[])
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    """Every name that the file itself gives a meaning."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(ctx=ast.Store()):
+                found.add(node.id)
+            case ast.arg():
+                found.add(node.arg)
+            case ast.FunctionDef() | ast.ClassDef():
+                found.add(node.name)
+    return found
+
+
+def _own(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """The members of the file's own classes, and the names that stand for them or their objects."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    names = {node.name for node in classes}
+    members: set[str] = set()
+    objects = {"self", "cls"} | names
+    for node in (inner for c in classes for inner in ast.walk(c)):
+        match node:
+            case ast.FunctionDef():
+                members.add(node.name)
+            case ast.AnnAssign(target=ast.Name() as target):
+                members.add(target.id)
+            case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self")):
+                members.add(node.attr)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(value=ast.Call(func=ast.Name(id=made))) if made in names:
+                objects |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+            case ast.arg(annotation=ast.Name(id=made)) if made in names:
+                objects.add(node.arg)
+    return members, objects
 
 
 def _within(name: str, refused: str) -> bool:

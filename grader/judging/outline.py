@@ -129,7 +129,7 @@ def _about_signature(name: str, written: ast.arguments, declared: str) -> str | 
     right = len(given) >= len(wanted) and (tree.args.vararg is None or written.vararg is not None)
     for (have, default), (want, wanted_default) in zip(given, wanted, strict=False):
         right &= have == want and (default is None) == (wanted_default is None)
-        if default and wanted_default:
+        if default and wanted_default and not _is_name(default):
             right &= default.split(".")[-1] == wanted_default.split(".")[-1]
     right &= all(default is not None for _, default in given[len(wanted) :])
     right &= all(d is not None for d in written.kw_defaults)
@@ -137,6 +137,11 @@ def _about_signature(name: str, written: ast.arguments, declared: str) -> str | 
     if right:
         return None
     return f"{name} takes ({_plain(written)}), but should take {declared}."
+
+
+def _is_name(default: str) -> bool:
+    """Whether a default is a name of the student's, whose value only a call can tell."""
+    return default.isidentifier() and default not in ("None", "True", "False")
 
 
 def _parameters(arguments: ast.arguments) -> list[tuple[str, str | None]]:
@@ -149,6 +154,8 @@ def _parameters(arguments: ast.arguments) -> list[tuple[str, str | None]]:
 def _plain(arguments: ast.arguments) -> str:
     """The parameters as text, without annotations."""
     words = [name if d is None else f"{name}={d}" for name, d in _parameters(arguments)]
+    if arguments.posonlyargs:
+        words.insert(len(arguments.posonlyargs), "/")
     star = ["*"] if arguments.kwonlyargs else []
     words += [f"*{arguments.vararg.arg}"] if arguments.vararg else star
     for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):

@@ -118,15 +118,19 @@ class Door:
             raise fault(str(error), text) from None
 
     def _raised(self, error: Raised, owner: str, text: str) -> StudentFault:
-        if error.kind == "NotImplementedError":
+        own = error.line is not None and 0 < error.line <= len(self._lines)
+        line = self._lines[(error.line or 0) - 1].strip() if own else ""
+        if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
             return StudentFault(f"{owner} is not written yet: {error.message}", kind=error.kind)
         if error.kind == "MemoryError" or "can't allocate memory" in error.message:
             return fault("the call ran out of memory", text)
+        if error.kind == "ArenaFull":
+            return fault(f"the answer is too large: {error.message}", text)
         first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE] or [""]
         problem = f"{error.kind}: {first}"
         lines = [line.strip() for line in lines]
-        if error.line is not None and 0 < error.line <= len(self._lines):
-            lines.append(f"line {error.line}: {self._lines[error.line - 1].strip()}")
+        if line:
+            lines.append(f"line {error.line}: {line}")
         sentence = fault(problem, text, *lines)
         return StudentFault(str(sentence), kind=error.kind, detail=error.message)
 

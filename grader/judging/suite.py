@@ -2,7 +2,6 @@
 
 import importlib
 import os
-from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
@@ -18,19 +17,18 @@ from grader.records import CheckResult, Exercise
 _FINE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
-def ask(exercise: Exercise, judge: Judge, only: Sequence[str] = ()) -> tuple[CheckResult, ...]:
-    """The verdicts of a suite's checks, or of those named by `only`."""
+def ask(exercise: Exercise, judge: Judge) -> tuple[CheckResult, ...]:
+    """The verdicts of a suite's checks."""
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
     files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
-    targets = [f"{files[0]}::{name}" for name in only] if only else files
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
     quiet = [f"-pno:{name}" for name in unused] + ["--capture=no"]
     plugin = _Named(judge)
-    code = pytest.main([*options, *quiet, *targets], plugins=[plugin])
+    code = pytest.main([*options, *quiet, *files], plugins=[plugin])
     if code == pytest.ExitCode.INTERRUPTED and not judge.errors:
         raise KeyboardInterrupt
     if judge.errors or code not in _FINE:

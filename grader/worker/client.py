@@ -8,6 +8,7 @@ from torch import Tensor
 
 from grader.worker.child import frames, wire
 from grader.worker.faults import NoAnswer, Raised
+from grader.worker.text import harmless
 
 CALLABLE = object()  # what `get` answers for a method
 
@@ -18,6 +19,7 @@ class Handle:
 
     id: int
     generation: int
+    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,8 @@ def raised(error: Any) -> Raised:
     """The exception that crossed, or what is left of it if it was not well formed."""
     if not isinstance(error, dict):
         raise NoAnswer("the worker sent something that is no answer (an error of no known form)")
-    kind, message, line = error.get("type"), error.get("message"), error.get("line")
-    return Raised(str(kind)[:100], str(message)[:2000], _integer(line))
+    kind, message = (harmless(str(error.get(key))) for key in ("type", "message"))
+    return Raised(kind[:100], message[:2000], _integer(error.get("line")))
 
 
 def _integer(value: Any) -> int | None:
@@ -132,7 +134,7 @@ def _handle_number(value: Any) -> int:
 def _with_handles(value: Any, generation: int) -> Any:
     match value:
         case wire.Ref():
-            return Handle(value.id, generation)
+            return Handle(value.id, generation, harmless(value.type))
         case list() | tuple():
             return type(value)(_with_handles(item, generation) for item in value)
         case dict():

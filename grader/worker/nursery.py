@@ -41,6 +41,9 @@ class Nursery:
 
     def __init__(self) -> None:
         self.home = tempfile.TemporaryDirectory(prefix="grader-")
+        self._launch()
+
+    def _launch(self) -> None:
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._ready = False
@@ -72,12 +75,10 @@ class Nursery:
         """End the nursery; its workers end with it."""
         self._socket.close()
         try:
-            self._process.wait(timeout=2)
+            self._process.communicate(timeout=2)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+            self._process.communicate()
         self.home.cleanup()
 
     def start(self, *, home: Path, arenas: tuple[int, int], printed: int, limits: Limits,
@@ -107,7 +108,9 @@ class Nursery:
             socket.send_fds(self._socket, [frames.frame(request)], descriptors)
             return frames.receive(self._read)
         except (OSError, EOFError, frames.WireError) as error:
-            raise NurseryFailed(self._last_words() or f"it went away ({error})") from None
+            words = self._last_words() or str(error)
+            self._launch()  # what comes next meets a new one
+            raise NurseryFailed(f"the process that starts workers went away: {words}") from None
 
     def _wait_until_ready(self) -> None:
         if not self._ready:
@@ -126,7 +129,8 @@ class Nursery:
         return data
 
     def _last_words(self) -> str:
-        """The last line of the nursery's own error output."""
+        """The last line of the nursery's own error output, which ends with this."""
+        self._socket.close()
         self._process.kill()
         _, errors = self._process.communicate()
         lines = errors.decode("utf-8", "replace").strip().splitlines()

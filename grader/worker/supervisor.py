@@ -12,8 +12,10 @@ from typing import Any
 
 from grader.records import Limits, Submission
 from grader.worker.child import frames, wire
+from grader.worker.client import raised
 from grader.worker.faults import Died, NoAnswer, TimedOut, WorkerFault
 from grader.worker.nursery import Nursery, Process
+from grader.worker.text import harmless
 
 ARENA_BYTES = 256 << 20  # of address space; memory is used only where something was written
 MAX_RESTARTS = 5
@@ -34,7 +36,6 @@ class Supervisor:
         self._submission = submission
         self._limits = limits
         self._on_cuda = on_cuda
-        self._home = tempfile.TemporaryDirectory(dir=nursery.home.name, prefix="worker-")
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile(dir=nursery.home.name)  # noqa: SIM115 (closed by us)
@@ -48,7 +49,6 @@ class Supervisor:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._printed.close()
-        self._home.cleanup()
 
     def load(self) -> None:
         """Run the submission's file now, so that its own errors come first."""
@@ -62,7 +62,7 @@ class Supervisor:
     def output(self) -> str:
         """The beginning of what the submission has printed."""
         self._printed.seek(0)
-        return self._printed.read(SHOWN_OUTPUT).decode("utf-8", "replace")
+        return harmless(self._printed.read(SHOWN_OUTPUT).decode("utf-8", "replace"))
 
     def _ensure_started(self) -> None:
         if self._process is not None:
@@ -71,6 +71,7 @@ class Supervisor:
             raise Died(f"the process ended {self._starts} times; nothing more was asked of it")
         self._starts += 1
         self.generation += 1
+        self._home = tempfile.TemporaryDirectory(dir=self._nursery.home.name, prefix="worker-")
         self._process = self._nursery.start(
             home=Path(self._home.name),
             arenas=self._descriptors,
@@ -119,15 +120,21 @@ class Supervisor:
 
     def _end(self) -> dict[str, int]:
         process, self._process = self._process, None
-        return {} if process is None else self._nursery.end(process)
+        if process is None:
+            return {}
+        try:
+            return self._nursery.end(process)
+        finally:
+            self._home.cleanup()
 
 
-class LoadFailed(Exception):
+class LoadFailed(WorkerFault):
     """The submission's file raised while it was loaded; `error` is as it crossed the wire."""
 
-    def __init__(self, error: dict[str, Any]) -> None:
-        super().__init__(error.get("message", ""))
-        self.error = error
+    def __init__(self, error: Any) -> None:
+        problem = raised(error)
+        super().__init__(f"the file could not be loaded again after a crash ({problem})")
+        self.problem = problem
 
 
 def _converse(sock: socket.socket, request: dict[str, Any], deadline: float) -> dict[str, Any]:

@@ -15,6 +15,10 @@ def grader(*args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def whys(report: dict) -> list[str]:
+    return [check["why"] for check in report["exercises"][0]["checks"]]
+
+
 def test_one_solution_is_graded():
     done = grader("grade", "ex01_softmax", "--submission", "solutions", "--seed", "7")
     assert done.returncode == 0
@@ -46,8 +50,23 @@ def test_the_same_seed_gives_the_same_report(tmp_path):
         json.loads(grader("grade", "--submission", str(wrong), "--format", "json", "--seed", seed).stdout)
         for seed in ("a", "a", "b")
     ]  # fmt: skip
-    first, again, other = ([c["why"] for c in run["exercises"][0]["checks"]] for run in runs)
+    first, again, other = (whys(run) for run in runs)
     assert first == again != other
+
+
+def test_a_seed_repeats_the_inputs_for_a_mended_file(tmp_path):
+    wrong = tmp_path / "ex01_softmax.py"
+    found = []
+    for comment in ("", "# tried again\n"):
+        wrong.write_text(f"{comment}import torch\ndef softmax(x, dim=-1): return x\n")
+        args = ["grade", "--submission", str(wrong), "--format", "json", "--seed", "a"]
+        found.append(whys(json.loads(grader(*args).stdout)))
+    assert found[0] == found[1]
+
+
+def test_an_exercise_named_twice_counts_once():
+    done = grader("grade", "ex01", "ex01_softmax", "--submission", "solutions")
+    assert done.stdout.count("ex01_softmax ") == 1
 
 
 @pytest.mark.parametrize(
@@ -56,6 +75,9 @@ def test_the_same_seed_gives_the_same_report(tmp_path):
         (["grade", "ex01_sofmax"], "There is no exercise called 'ex01_sofmax'. Did you mean ex01_softmax?"),
         (["grade", "--submission", "nowhere"], "nowhere is not there. Name a folder of answers, or one file."),
         (["grade", "--submission", "README.md"], "Name the exercise as well"),
+        (["grade", "ex01", "ex02", "--submission", "README.md"], "README.md is one file, so it answers one exercise"),
+        (["grade", "--submission", "x" * 300], "is not there."),
+        (["grade", "ex1"], "Did you mean ex01?"),
         (["grade", "ex01", "--format", "jsn"], "There is no format called 'jsn'. Did you mean json?"),
         (["grade", "ex01", "--device", "tpu"], "There is no device called 'tpu': cpu or cuda."),
         (["grade", "ex01", "--format", "json", "-o", "/nowhere/x"], "/nowhere/x cannot be written"),

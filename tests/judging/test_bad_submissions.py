@@ -1,7 +1,10 @@
 """Bad input gets a sentence, not a trace, and costs what it must and no more."""
 
+import os
+
 import pytest
 
+from grader import submission
 from grader.records import ExerciseReport, Verdict
 from tests.conftest import solution
 
@@ -22,12 +25,12 @@ def with_softmax(body: str) -> str:
 @pytest.mark.parametrize(
     "source, state, says",
     [
-        (None, "missing", "ex01_softmax.py is not there. `make skeletons` writes a fresh one."),
+        (None, "missing", "ex01_softmax.py is not there. `make skeletons` writes it."),
         ("", "unreadable", "is empty. `make skeletons` writes the task into it again."),
         ("  \n\n", "unreadable", "is empty."),
         (b"\xff\xfe\x00", "unreadable", "is not UTF-8 text: save it as UTF-8."),
         ("x = '\0'", "unreadable", "contains null bytes: save it as plain text."),
-        ("#" * 1_000_001, "unreadable", "is 1,000,001 bytes; an answer has at most 1,000,000."),
+        ("#" * 1_000_001, "unreadable", "is too large: an answer has at most 1,000,000 bytes."),
         ("def f(:\n", "unreadable", "Line 1 is not valid Python (invalid syntax): def f(:"),
         (
             "import numpy\nimport nothing_such\n",
@@ -133,3 +136,67 @@ def test_the_skeleton_is_not_started_and_earns_nothing(graded):
     assert report.state == "not_started"
     assert report.sentence == "Not started yet. The lesson: docs/lessons/ex01_softmax.en.md"
     assert report.score.earned == 0
+
+
+def test_a_file_that_loads_only_once_costs_itself(graded):
+    once = (
+        "import os\nif os.path.exists('/tmp/{0}'): raise RuntimeError('again')\n"
+        "open('/tmp/{0}', 'w').close()\ndef softmax_numpy(x, axis=-1): os._exit(0)\n"
+        "def softmax(x, dim=-1): return x\n"
+    ).format(f"loaded-once-{os.getpid()}")
+    try:
+        report = graded(SLUG, once)
+    finally:
+        os.unlink(f"/tmp/loaded-once-{os.getpid()}")
+    assert report.state == "graded"
+    assert report.score.earned == 0
+    assert "could not be loaded again after a crash" in report.checks[4].why
+
+
+def test_every_start_has_a_folder_of_its_own(graded):
+    source = "open('log.txt', 'x').close()\n" + RIGHT.replace(
+        "    wide = x.astype", "    import os; os._exit(0)\n    wide = x.astype"
+    )
+    assert graded(SLUG, source).score.earned == 6  # those of softmax, after a restart
+
+
+@pytest.mark.parametrize("text", ["bad \\ud800", "red \\x1b[31m", "\\n::error::x", "bell \\a"])
+def test_nothing_in_a_message_or_in_print_can_hurt_a_terminal(graded, text):
+    report = graded(SLUG, with_softmax(f"print('{text}')\nraise ValueError('{text}')"))
+    for shown in (report.output, *failures(report).values()):
+        shown.encode()
+        assert not set(shown) & {"\x1b", "\a"}
+        assert not any(line.strip().startswith("::") for line in shown.splitlines())
+
+
+def test_a_nursery_that_is_killed_is_a_fault_of_that_exercise_alone(graded):
+    killer = with_softmax("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nreturn x")
+    report = graded(SLUG, killer)
+    assert report.state == "fault"
+    assert report.score is None
+    assert graded(SLUG, RIGHT).score.earned == 10
+
+
+@pytest.mark.parametrize(
+    "body, says",
+    [
+        ("return x.to_sparse()", "weights is an object of type Tensor, but should be a tensor"),
+        (
+            "return type('Odd', (), {})()",
+            "weights is an object of type Odd, but should be a tensor",
+        ),
+        ("return (i for i in x)", "weights is an object of type generator, but should be a tensor"),
+        ("return torch.empty(1 << 28)", "the answer is too large: 1,073,741,824 bytes do not fit"),
+        ("return x.to('meta')", "weights is an object of type Tensor, but should be a tensor"),
+        ("torch.nn.Module()(x)", "NotImplementedError: Module [Module] is missing the required"),
+        ("return 10 ** 5000", "WireError: the answer cannot be sent"),
+    ],
+)
+def test_odd_answers_are_named(graded, body, says):
+    assert failures(graded(SLUG, with_softmax(body)))["test_values"].startswith(says)
+
+
+def test_what_is_no_file_is_said(tmp_path):
+    (tmp_path / "ex01_softmax.py").mkdir()
+    with pytest.raises(submission.Unreadable, match="is not a file"):
+        submission.read(tmp_path / "ex01_softmax.py", SLUG)

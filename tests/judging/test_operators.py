@@ -44,11 +44,24 @@ def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
         "import reference",
         "from grader import catalog",
         "from . import x",
+        "g = getattr",
+        "getattr = getattr\ngetattr(x, 'soft' + 'max')",
+        "import torch\ndef f(vars): ...\nvars(torch)['softmax']",
+        "def f(eval): ...\ng = eval",
+        "from functools import reduce\nreduce(getattr, ['softmax'], x)",
+        "match x:\n    case object(softmax=f): pass",
+        "import torch\nclass A:\n    def softmax(self): ...\nx.softmax(1)",
+        "import torch\n__name__ = '__main__'\nif __name__ == '__main__':\n    torch.softmax",
+        "import torch\nif __name__ != '__main__':\n    torch.softmax",
+        "import torch\ntorch.distributions.Categorical(logits=x).probs",
+        "import torch.nn.functional as F\nF.scaled_dot_product_attention(q, k, v)",
+        "import torch.nn.functional as F\nF.cross_entropy(x, y)",
     ],
 )
 def test_it_is_refused(source):
-    [sentence] = refused(source)
-    assert sentence.startswith("Line ")
+    sentences = refused(source)
+    assert sentences
+    assert all(sentence.startswith("Line ") for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +75,14 @@ def test_it_is_refused(source):
         "getattr(x, 'shape')",
         "import math, typing, dataclasses, numpy as np",
         "import torch\ntorch.logsumexp(x, 0)",
+        "import torch\nif __name__ == '__main__':\n    print(torch.softmax(x, 0))",
+        "class Ops:\n    @staticmethod\n    def softmax(x): ...\nOps.softmax(1)",
+        "class Layer:\n    def softmax(self, x): ...\nlayer = Layer()\nlayer.softmax(1)",
+        "class Layer:\n    softmax: int\ndef f(parts: Layer): return parts.softmax",
+        "vars = [1]\nprint(vars)",
+        "def f(locals): return locals",
+        "setattr(x, f'w_{n}', 1)",
+        "getattr(x, '_cache', None)",
     ],
 )
 def test_it_is_allowed(source):

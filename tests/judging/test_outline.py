@@ -24,6 +24,7 @@ def problems(source: str, slug: str = "ex01_softmax") -> dict[str, str]:
         "if True:\n    def softmax(x, dim=-1): ...",
         "@compiled\ndef softmax(*a): ...",
         "from mine import softmax",
+        "LAST = -1\ndef softmax(x, dim=LAST): ...",
     ],
 )
 def test_it_fits(source):
@@ -41,6 +42,7 @@ def test_it_fits(source):
         ("def softmax(x, dim=0): ...", "softmax takes (x, dim=0), but should take (x, dim=-1)."),
         ("def softmax(x, dim=-1, k): ...", None),
         ("def softmax(x, *, dim=-1): ...", "softmax takes (x, *, dim=-1), but should take (x, dim=-1)."),
+        ("def softmax(x, /, dim=-1): ...", "softmax takes (x, /, dim=-1), but should take (x, dim=-1)."),
         ("class softmax: ...", "softmax is a class, but should be a function."),
         ("async def softmax(x, dim=-1): ...", "softmax is an async function, but should be a plain one."),
     ],

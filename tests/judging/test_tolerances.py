@@ -140,6 +140,28 @@ def test_no_right_answer_is_rejected(way):
     assert rejected == []
 
 
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_no_right_gradient_is_rejected(way):
+    cases = [c for c in CASES if c[3] == 0 and c[1] in ("none", "random")]
+    rejected = []
+    for case in cases:
+        q, k, v, keep = inputs(*case)
+        upstream = torch.randn(
+            *q.shape[:-1], v.shape[-1], generator=torch.Generator().manual_seed(1)
+        )
+        upstream = upstream.to(q.dtype)
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        output = way(*leaves, keep, 1 / math.sqrt(q.shape[-1])).to(q.dtype).reshape(upstream.shape)
+        got = torch.autograd.grad((output * upstream).sum(), leaves)
+        right = reference.attention_gradients(q, k, v, keep, upstream=upstream)
+        found = [difference(as_numbers(g), r) for g, r in zip(got, right, strict=True)]
+        rejected += [
+            (*case, name, f) for name, f in zip("qkv", found, strict=True) if f is not None
+        ]
+    print(f"\n{way.__name__}: {3 * len(cases)} right gradients, {len(rejected)} rejected")
+    assert rejected == []
+
+
 def enough(shape) -> bool:
     """Whether a scale can tell: many outputs, each a mixture of more than a handful of values.
 

@@ -298,5 +298,4 @@ def test_a_worker_computes_with_one_thread(client):
 def test_a_file_that_cannot_be_loaded_says_why(nursery, source, kind):
     with worker(nursery, source) as (_, supervisor), pytest.raises(LoadFailed) as caught:
         supervisor.load()
-    assert caught.value.error["type"] == kind
-    assert caught.value.error["line"] == 1
+    assert (caught.value.problem.kind, caught.value.problem.line) == (kind, 1)

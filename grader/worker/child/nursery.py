@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import io
 import mmap
 import os
 import random
@@ -35,9 +36,7 @@ def serve(descriptor: int) -> None:
         except (EOFError, ConnectionError):
             return
         if request["op"] == "status":
-            _, status = os.waitpid(request["pid"], 0)
-            ended = {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {}
-            frames.send(parent, ended or {"exit": os.WEXITSTATUS(status)})
+            frames.send(parent, _wait(request["pid"]))
             continue
         pid = os.fork()
         if pid == 0:
@@ -45,6 +44,17 @@ def serve(descriptor: int) -> None:
         for fd in descriptors:
             os.close(fd)
         frames.send(parent, {"pid": pid})
+
+
+def _wait(pid: int) -> dict[str, int]:
+    """How a worker ended."""
+    try:
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:  # it belonged to a nursery that is no more
+        return {"signal": signal.SIGKILL}
+    if os.WIFSIGNALED(status):
+        return {"signal": os.WTERMSIG(status)}
+    return {"exit": os.WEXITSTATUS(status)}
 
 
 def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -94,6 +104,7 @@ def _own_files(descriptors: list[int]) -> tuple[int, int, int]:
     for low, high in zip([2, *keep], [*keep, 4096], strict=True):
         os.closerange(low + 1, high)
     sys.stdout = sys.stderr = _Capped(1)
+    np.seterr(all="ignore")  # what overflows is judged by its values, not by warnings
     return control, inputs, answers
 
 
@@ -152,21 +163,21 @@ def _loop(control: socket.socket, inputs: wire.Arena, answers: wire.Arena) -> No
         except EOFError:
             return
         reply = room.answer(request)
-        sys.stdout.flush()
         try:
             frames.send(control, reply)
         except (frames.WireError, ValueError):
-            message = "the answer holds too many objects to be sent"
+            message = "the answer cannot be sent: it is too long, or holds too many objects"
             frames.send(control, {"error": {"type": "WireError", "message": message, "line": None}})
 
 
-class _Capped:
+class _Capped(io.TextIOBase):
     """A text stream that drops what exceeds `PRINT_LIMIT`, so that printing costs nothing."""
 
     encoding = "utf-8"
     errors = "replace"
 
     def __init__(self, descriptor: int) -> None:
+        super().__init__()
         self._descriptor = descriptor
         self._left = PRINT_LIMIT
 
@@ -177,11 +188,11 @@ class _Capped:
             data = data[os.write(self._descriptor, data) :]
         return len(text)
 
-    def flush(self) -> None:
-        """Nothing waits in a buffer."""
+    def writable(self) -> bool:
+        return True
 
-    def isatty(self) -> bool:
-        return False
+    def reconfigure(self, **_: object) -> None:
+        """It stays as it is."""
 
     def fileno(self) -> int:
         return self._descriptor

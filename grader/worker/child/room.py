@@ -36,6 +36,7 @@ class Room:
         self.answers = answers
         self.module = ModuleType("submission")
         self.handles: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self._next = 0
 
@@ -56,6 +57,7 @@ class Room:
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
         self.module = ModuleType(request["slug"])
+        self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module
         linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
         exec(compile(source, FILENAME, "exec"), self.module.__dict__)
@@ -114,11 +116,10 @@ class Room:
 
     def _keep(self, thing: Any) -> int:
         """The handle of an object; the same object has the same handle."""
-        for number, known in self.handles.items():
-            if known is thing:
-                return number
-        self.handles[self._new_id()] = thing
-        return self._next
+        if id(thing) not in self._numbers:
+            self._numbers[id(thing)] = self._new_id()
+            self.handles[self._next] = thing
+        return self._numbers[id(thing)]
 
     def _new_id(self) -> int:
         self._next += 1
@@ -126,7 +127,8 @@ class Room:
 
     def _drop(self, drop: Mapping[str, list[int]]) -> None:
         for number in drop.get("handles", ()):
-            self.handles.pop(number, None)
+            thing = self.handles.pop(number, None)
+            self._numbers.pop(id(thing), None)
         for number in drop.get("calls", ()):
             self.calls.pop(number, None)
 

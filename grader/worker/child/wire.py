@@ -10,7 +10,7 @@ where. One arena carries inputs, another answers; the parent owns the size of bo
     list, tuple, dict           {"list": [...]}, {"tuple": [...]}, {"dict": [[key, value], ...]}
     dtype, device               {"dtype": "float32"}, {"device": "cpu"}
     array, tensor               {"array" | "tensor": {dtype, shape, strides, start, at, bytes, ...}}
-    anything else               {"handle": id}, an object that stays with the worker
+    anything else               {"handle": [id, type]}, an object that stays with the worker
 
 Nothing that arrives is unpickled, evaluated or imported. Whatever does not have exactly this form
 is a `WireError`.
@@ -53,9 +53,10 @@ class ArenaFull(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A number that stands for an object on the worker's side."""
+    """A number that stands for an object on the worker's side, and the name of its type."""
 
     id: int
+    type: str = "object"
 
 
 class Arena:
@@ -87,8 +88,10 @@ class Arena:
 def encode(value: Any, arena: Arena, handle: Callable[[Any], int]) -> Any:
     """The header's form of `value`; its numbers go into `arena`, unknown objects to `handle`."""
     match value:
-        case torch.Tensor() if value.layout is torch.strided and not value.is_quantized:
+        case torch.Tensor() if _crosses(value):
             return {"tensor": _tensor_out(value, arena)}
+        case np.integer():
+            return int(value)
         case np.ndarray() | np.generic() if np.asarray(value).dtype.name in ARRAY_DTYPES:
             return {"array": _array_out(np.asarray(value), arena)}
         case None | bool() | str():
@@ -107,7 +110,7 @@ def encode(value: Any, arena: Arena, handle: Callable[[Any], int]) -> Any:
             return {"dtype": str(value).removeprefix("torch.")}
         case torch.device():
             return {"device": str(value)}
-    return {"handle": handle(value)}
+    return {"handle": [handle(value), type(value).__name__[:100]]}
 
 
 def decode(item: Any, arena: Arena, *, copy: bool) -> Any:
@@ -141,9 +144,16 @@ def _decode_kind(kind: str, content: Any, arena: Arena, copy: bool) -> Any:
             return TENSOR_DTYPES[content]
         case "device" if isinstance(content, str):
             return torch.device(content)
-        case "handle" if isinstance(content, int):
-            return Ref(content)
+        case "handle":
+            number, name = content
+            if isinstance(number, int) and isinstance(name, str):
+                return Ref(number, name)
     raise WireError(f"a value of no known form: {kind!r:.40}")
+
+
+def _crosses(x: torch.Tensor) -> bool:
+    known = str(x.dtype).removeprefix("torch.") in TENSOR_DTYPES
+    return known and x.layout is torch.strided and not x.is_quantized and not x.is_meta
 
 
 def _tensor_out(x: torch.Tensor, arena: Arena) -> dict[str, Any]:
@@ -174,6 +184,9 @@ def _tensor_in(content: dict[str, Any], arena: Arena, copy: bool) -> torch.Tenso
 
 
 def _array_out(x: "np.ndarray[Any, Any]", arena: Arena) -> dict[str, Any]:
+    x = x.astype(x.dtype.newbyteorder("="), copy=False)
+    if any(stride % x.itemsize for stride in x.strides):  # a field of a structured array
+        x = x.copy()
     low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
     numbers = memoryview((ctypes.c_ubyte * (high - low)).from_address(low)).cast("B")
     start = (x.ctypes.data - low) // x.itemsize if x.size else 0
