@@ -7,7 +7,7 @@ gradient is an autograd function whose backward pass asks the submission, so tha
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from grader.judging import contract, describe
 from grader.judging.case import StudentFault, current, fault
+from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
 from grader.records import Class, Exercise, Function
 from grader.worker.client import CALLABLE, Answer, Client, Handle
 from grader.worker.faults import Raised, WorkerFault
@@ -150,7 +151,7 @@ class _Call:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._text.split("(")[0]
         text = describe.call(self._text, args, kwargs)
-        leaves = [x for x in _tensors([args, kwargs]) if x.requires_grad]
+        leaves = [x for x in tensors([args, kwargs]) if x.requires_grad]
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
         def ask() -> Answer:
@@ -163,7 +164,7 @@ class _Call:
             current().modified.extend(self._label(m) for m in answer.modified)
             return answer
 
-        value = self._with_graph(ask, leaves, owner, text) if with_graph else _plain(ask().value)
+        value = self._with_graph(ask, leaves, owner, text) if with_graph else plain(ask().value)
         if self._declared is not _ANY:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value
@@ -175,10 +176,10 @@ class _Call:
             client = self._door.client
             return self._door.guard(owner, text, client.backward, graph, gradients)
 
-        exchange = _Exchange(ask, backward, self._door.client.drop_call)
-        results = _ThroughTheDoor.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
+        exchange = Exchange(ask, backward, self._door.client.drop_call)
+        results = ThroughTheDoor.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
         outputs = iter(results if isinstance(results, tuple) else (results,))
-        return _rebuild(exchange.value, outputs)
+        return rebuild(exchange.value, outputs)
 
     def _label(self, modified: str) -> str:
         """An argument's name, for its position."""
@@ -206,86 +207,6 @@ class _Constructor:
             problem = f"{name} is {describe.kind(answer.value)}, but should be an object"
             raise fault(problem, text)
         return StudentObject(self._door, answer.value, self._declared, text)
-
-
-class _Exchange:
-    """What one call and its backward passes have in common; its graph goes when this does."""
-
-    def __init__(
-        self,
-        ask: Callable[[], Answer],
-        backward: Callable[[int, Sequence[Tensor | None]], Any],
-        drop: Callable[[int], None],
-    ) -> None:
-        self._ask = ask
-        self._backward = backward
-        self._drop = drop
-        self.value: Any = None
-        self.graph = 0
-
-    def forward(self) -> list[Tensor]:
-        answer = self._ask()
-        self.value = answer.value
-        if answer.graph is not None:
-            self.graph = answer.graph
-            weakref.finalize(self, self._drop, answer.graph).atexit = False
-        return list(_tensors(answer.value))
-
-    def backward(self, gradients: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> list[Any]:
-        answer = self._backward(self.graph, gradients)
-        fits = isinstance(answer, list) and len(answer) == len(leaves)
-        for g, x in zip(answer, leaves, strict=True) if fits else ():
-            fits &= g is None or (isinstance(g, Tensor) and g.shape == x.shape)
-        if not fits:
-            raise StudentFault("the worker sent gradients that fit no input")
-        return list(answer)
-
-
-class _ThroughTheDoor(torch.autograd.Function):
-    """Autograd's view of a call that happens elsewhere."""
-
-    @staticmethod
-    def forward(ctx: Any, exchange: _Exchange, *leaves: Tensor) -> tuple[Tensor, ...]:
-        results = exchange.forward()
-        ctx.exchange = exchange
-        ctx.save_for_backward(*leaves)
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(x for x in results if not x.requires_grad))
-        return tuple(x.detach() for x in results)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        return (None, *ctx.exchange.backward(gradients, ctx.saved_tensors))
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor in nested lists, tuples and dicts, in the order in which they cross."""
-    match value:
-        case Tensor():
-            yield value
-        case list() | tuple():
-            for item in value:
-                yield from _tensors(item)
-        case dict():
-            for item in value.values():
-                yield from _tensors(item)
-
-
-def _rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
-    """`value` with the tensors that autograd knows in the place of those that crossed."""
-    match value:
-        case Tensor():
-            return next(outputs)
-        case list() | tuple():
-            return type(value)(_rebuild(item, outputs) for item in value)
-        case dict():
-            return {key: _rebuild(item, outputs) for key, item in value.items()}
-    return value
-
-
-def _plain(value: Any) -> Any:
-    """Answers of calls without a graph carry no gradient, whatever their parameters did."""
-    return _rebuild(value, (x.detach() for x in _tensors(value)))
 
 
 def _as_handle(value: Any) -> Any:

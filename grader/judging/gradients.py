@@ -1,0 +1,91 @@
+"""Autograd across the wire: a call that happens elsewhere, with a backward pass that asks there."""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judging.case import StudentFault
+from grader.worker.client import Answer
+
+
+class Exchange:
+    """What one call and its backward passes have in common; its graph goes when this does."""
+
+    def __init__(
+        self,
+        ask: Callable[[], Answer],
+        backward: Callable[[int, Sequence[Tensor | None]], Any],
+        drop: Callable[[int], None],
+    ) -> None:
+        self._ask = ask
+        self._backward = backward
+        self._drop = drop
+        self.value: Any = None
+        self.graph = 0
+
+    def forward(self) -> list[Tensor]:
+        answer = self._ask()
+        self.value = answer.value
+        if answer.graph is not None:
+            self.graph = answer.graph
+            weakref.finalize(self, self._drop, answer.graph).atexit = False
+        return list(tensors(answer.value))
+
+    def backward(self, gradients: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> list[Any]:
+        answer = self._backward(self.graph, gradients)
+        fits = isinstance(answer, list) and len(answer) == len(leaves)
+        for g, x in zip(answer, leaves, strict=True) if fits else ():
+            fits &= g is None or (isinstance(g, Tensor) and g.shape == x.shape)
+        if not fits:
+            raise StudentFault("the worker sent gradients that fit no input")
+        return list(answer)
+
+
+class ThroughTheDoor(torch.autograd.Function):
+    """Autograd's view of a call that happens elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, exchange: Exchange, *leaves: Tensor) -> tuple[Tensor, ...]:
+        results = exchange.forward()
+        ctx.exchange = exchange
+        ctx.save_for_backward(*leaves)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(x for x in results if not x.requires_grad))
+        return tuple(x.detach() for x in results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        return (None, *ctx.exchange.backward(gradients, ctx.saved_tensors))
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor in nested lists, tuples and dicts, in the order in which they cross."""
+    match value:
+        case Tensor():
+            yield value
+        case list() | tuple():
+            for item in value:
+                yield from tensors(item)
+        case dict():
+            for item in value.values():
+                yield from tensors(item)
+
+
+def rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
+    """`value` with the tensors that autograd knows in the place of those that crossed."""
+    match value:
+        case Tensor():
+            return next(outputs)
+        case list() | tuple():
+            return type(value)(rebuild(item, outputs) for item in value)
+        case dict():
+            return {key: rebuild(item, outputs) for key, item in value.items()}
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Answers of calls without a graph carry no gradient, whatever their parameters did."""
+    return rebuild(value, (x.detach() for x in tensors(value)))
