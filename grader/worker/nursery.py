@@ -40,7 +40,7 @@ class Nursery:
     """
 
     def __init__(self) -> None:
-        self.home = tempfile.TemporaryDirectory(prefix="grader-")
+        self.home = tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True)
         self._launch()
 
     def _launch(self) -> None:

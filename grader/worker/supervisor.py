@@ -71,7 +71,9 @@ class Supervisor:
             raise Died(f"the process ended {self._starts} times; nothing more was asked of it")
         self._starts += 1
         self.generation += 1
-        self._home = tempfile.TemporaryDirectory(dir=self._nursery.home.name, prefix="worker-")
+        self._home = tempfile.TemporaryDirectory(
+            dir=self._nursery.home.name, prefix="worker-", ignore_cleanup_errors=True
+        )
         self._process = self._nursery.start(
             home=Path(self._home.name),
             arenas=self._descriptors,

@@ -118,11 +118,11 @@ def _limit(limits: dict[str, Any]) -> None:
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: limits["cpu_seconds"],
-        resource.RLIMIT_FSIZE: FILE_LIMIT,
-        resource.RLIMIT_NOFILE: 256,
     }
-    if limits["memory_bytes"] is not None:
+    if limits["memory_bytes"] is not None:  # CUDA maps more, opens more, and keeps caches in files
         wanted[resource.RLIMIT_AS] = limits["memory_bytes"]
+        wanted[resource.RLIMIT_FSIZE] = FILE_LIMIT
+        wanted[resource.RLIMIT_NOFILE] = 256
     for which, value in wanted.items():
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
