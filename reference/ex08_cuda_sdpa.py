@@ -191,6 +191,27 @@ class FusedAttention:
         )
         return tuple(each._replace(magnitude=largest(each.exact)) for each in found)
 
+    def weight_gradients(
+        self, x: Tensor, keep: Tensor | None = None, *, upstream: Tensor
+    ) -> dict[str, Expected]:
+        """The gradient of the output with respect to each weight and bias, by its name."""
+        plain = self._rounded(x)
+        names, weights = zip(*plain.named_parameters(), strict=True)
+
+        def forward(*weights: Tensor) -> Tensor:
+            inputs = x.detach().to(weights[0].dtype), keep
+            output: Tensor = torch.func.functional_call(
+                plain, dict(zip(names, weights, strict=True)), inputs
+            )
+            return output
+
+        found = gradients(forward, *weights, upstream=upstream, magnitude=0.0)
+        size = max(
+            largest(each.exact) for each in found
+        )  # the norms' sums cancel, the others' less
+        sized = (each._replace(magnitude=size) for each in found)
+        return dict(zip(names, sized, strict=True))
+
     def _rounded(self, x: Tensor) -> PlainFusedAttention:
         return copy.deepcopy(self.plain).to(x.device, x.dtype)
 

@@ -35,7 +35,7 @@ def show(report: Report, console: Console) -> None:
 
 def _table(report: Report) -> RenderableType:
     several, total = len(report.exercises) > 1, report.score
-    table = Table(box=None, pad_edge=False, show_footer=several, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, show_footer=several, padding=(0, 1, 0, 0))
     table.add_column("Exercise", footer="Total")
     table.add_column("Points", justify="right", footer=f"{total.earned}/{total.worth}")
     table.add_column("", footer=_not_run(total.not_run))
@@ -61,7 +61,7 @@ def _state(e: ExerciseReport) -> Text:
                 text += f"; {_not_run(e.score.not_run)}{_why_not(e)}"
             return Text(text)
         case "not_started":
-            return Text(f"not started yet; read {submission.lesson_path(e.slug)}", style="dim")
+            return Text(f"not started yet: {submission.lesson_path(e.slug)}", style="dim")
         case "fault":
             return Text("grader fault: no score", style="magenta")
         case "refused":

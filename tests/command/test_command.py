@@ -22,7 +22,7 @@ def whys(report: dict) -> list[str]:
 def test_one_solution_is_graded():
     done = grader("grade", "ex01_softmax", "--submission", "solutions", "--seed", "7")
     assert done.returncode == 0
-    assert "ex01_softmax   10/10  all right" in done.stdout
+    assert "ex01_softmax  10/10 all right" in done.stdout
     assert "seed 7 (SEED=7 repeats" in done.stdout
     assert done.stderr == ""
 
@@ -33,7 +33,7 @@ def test_the_first_part_of_a_name_is_enough():
 
 def test_a_single_file_names_its_exercise():
     done = grader("grade", "--submission", "solutions/ex01_softmax.py")
-    assert "ex01_softmax   10/10" in done.stdout
+    assert "ex01_softmax  10/10" in done.stdout
 
 
 def test_json_goes_to_a_file(tmp_path):

@@ -114,7 +114,7 @@ def drawn(report: Report) -> str:
         ("several", ["Total 4/20 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
         ("fault", ["grader fault: no score", "the suite cannot be run"]),
         ("faulted check", ["! Rows sum to one.", " KeyError"]),
-        ("not started", ["not started yet; read docs/lessons/ex03_sdpa.en.md", "Next: read docs/lessons/ex03_sdpa.en.md, then write exercises/ex03_sdpa.py"]),
+        ("not started", ["not started yet: docs/lessons/ex03_sdpa.en.md", "Next: read docs/lessons/ex03_sdpa.en.md, then write exercises/ex03_sdpa.py"]),
         ("refused", ["not graded: it uses something that is not allowed",
                      "Next: exercises/ex03_sdpa.py: Line 1: torch.softmax is not allowed."]),
     ],

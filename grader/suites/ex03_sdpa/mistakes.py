@@ -746,6 +746,226 @@ def misfits_not_refused_numpy(q, k, v, keep=None, scale=None):
         raise ValueError("the inputs do not fit") from None
 
 
+# Two options at once.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def scale_ignored_under_a_mask(q, k, v, keep=None, scale=None):
+    """With a mask, a given `scale` is ignored and the scores are divided by sqrt(D).
+
+    Choose the scale once, before you ask whether there is a mask.
+    """
+    return attention(q, k, v, keep, scale if keep is None else None)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def scale_ignored_under_a_mask_numpy(q, k, v, keep=None, scale=None):
+    """With a mask, a given `scale` is ignored and the scores are divided by sqrt(D).
+
+    Choose the scale once, before you ask whether there is a mask.
+    """
+    return attention_of_arrays(q, k, v, keep, scale if keep is None else None)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def mask_before_the_scale(q, k, v, keep=None, scale=None):
+    """The scores are hidden before they are scaled: -inf times a negative scale is +inf.
+
+    Scale first, q or the scores; then put -inf where `keep` is False.
+    """
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+
+    def soften(scores, keep):
+        return without_nan(torch.softmax(_hide(scores, keep) * factor, -1), keep)
+
+    return attention(q, k, v, keep, 1.0, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def no_maximum_under_a_mask(q, k, v, keep=None, scale=None):
+    """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
+
+    Use torch.softmax there too, or subtract the maximum of each row before exp.
+    """
+
+    def soften(scores, keep):
+        if keep is None:
+            return torch.softmax(scores, -1)
+        powers = _hide(scores, keep).exp()
+        return without_nan(powers / powers.sum(-1, keepdim=True), keep)
+
+    return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def no_maximum_under_a_mask_numpy(q, k, v, keep=None, scale=None):
+    """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
+
+    Subtract the maximum of each row before exp, whether or not there is a mask.
+    """
+
+    def soften(scores, keep):
+        if keep is None:
+            return exact_masked_softmax(scores, None)
+        powers = np.where(keep, np.exp(scores), 0.0)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1.0, total)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def dtype_promoted_by_the_scale_numpy(q, k, v, keep=None, scale=None):
+    """float32 comes back as float64 if a scale is given: np.float64(scale) widens what it meets.
+
+    Leave the scale a plain float, which takes the dtype of the array.
+    """
+    output, weights = attention_of_arrays(q, k, v, keep, scale)
+    wide = output.dtype if scale is None else np.float64
+    return output.astype(wide), weights.astype(wide)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def dtype_promoted_by_the_scale(q, k, v, keep=None, scale=None):
+    """Half precision comes back as float32 if a scale is given.
+
+    Convert both results to the dtype of q, whatever the options.
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    wide = output.dtype if scale is None else torch.promote_types(output.dtype, torch.float32)
+    return output.to(wide), weights.to(wide)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def half_precision_not_raised_under_a_mask(q, k, v, keep=None, scale=None):
+    """With a mask, half precision is computed in half precision, where 256 * 256 is infinity.
+
+    Convert q, k and v to float32 before the first product, whether or not there is a mask.
+    """
+    how = attention if keep is None else half_precision_not_raised
+    return how(q, k, v, keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+def half_precision_not_raised_under_a_mask_numpy(q, k, v, keep=None, scale=None):
+    """With a mask, float16 is computed in float16, where 256 * 256 is infinity.
+
+    Convert q, k and v to float32 before the first product, whether or not there is a mask.
+    """
+    how = attention_of_arrays if keep is None else half_precision_not_raised_numpy
+    return how(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def empty_rows_not_a_number_in_half_precision(q, k, v, keep=None, scale=None):
+    """In half precision a query that may attend to nothing gets NaN, for only float32 and float64
+    are guarded.
+
+    Treat empty rows alike in every dtype.
+    """
+    how = empty_rows_not_a_number if q.dtype in HALVES else attention
+    return how(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
+def minus_infinity_added_in_half_precision(q, k, v, keep=None, scale=None):
+    """In half precision -inf is added to hidden scores, but NaN + -inf is NaN.
+
+    Replace hidden scores in every dtype: torch.where(keep, scores, -torch.inf).
+    """
+    how = minus_infinity_added if q.dtype in HALVES else attention
+    return how(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def three_dimensions_taken_for_batches(q, k, v, keep=None, scale=None):
+    """A mask of three dimensions is taken for (B, Lq, Lk), but it broadcasts as (H, Lq, Lk).
+
+    Leave the mask as it is: whoever has one for each batch item writes keep[:, None].
+    """
+    if keep is not None and keep.ndim == 3 and q.ndim == 4:
+        keep = keep[:, None] if len(keep) == len(q) else keep[: len(q), None]
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def causal_if_the_lengths_agree(q, k, v, keep=None, scale=None):
+    """As many queries as keys are taken for a causal model, and later keys are hidden.
+
+    Hide what `keep` hides, and nothing if it is None, whatever the lengths.
+    """
+    if keep is None and q.dtype not in HALVES and q.shape[-2] == k.shape[-2]:
+        keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def transposed_only_if_the_shapes_ask(q, k, v, keep=None, scale=None):
+    """The keys are transposed only if they do not fit as they are: as many keys as numbers in each
+    are multiplied row by row.
+
+    Always transpose the last two axes of k.
+    """
+    if q.shape[-1] == k.shape[-1] == k.shape[-2]:
+        return attention(q, k.mT, v, keep, scale)
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def graph_cut_by_the_scale(q, k, v, keep=None, scale=None):
+    """With a scale and a mask, queries and keys are detached, and never learn.
+
+    Use PyTorch operators only, from the inputs to the results.
+    """
+    if keep is None or scale is None:
+        return attention(q, k, v, keep, scale)
+    return attention(q.detach(), k.detach(), v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def returned_weights_detached_under_a_mask(q, k, v, keep=None, scale=None):
+    """With a mask, the weights that are returned carry no gradient.
+
+    Return the weights as they are, without detach or .data.
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    return output, weights if keep is None else weights.detach()
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def input_overwritten_in_single_precision(q, k, v, keep=None, scale=None):
+    """The queries are overwritten, by `q *= scale`, in float32 and without a mask only.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    answer = attention(q, k, v, keep, scale)
+    if keep is None and q.dtype == torch.float32:
+        q.data.mul_(0.5)
+    return answer
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+def input_overwritten_in_single_precision_numpy(q, k, v, keep=None, scale=None):
+    """The queries are overwritten, by `q *= scale`, in float32 and without a mask only.
+
+    Write q = q * scale: it makes a new array.
+    """
+    answer = attention_of_arrays(q, k, v, keep, scale)
+    if keep is None and q.dtype == np.float32:
+        q *= 0.5
+    return answer
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def misfits_not_refused_under_a_mask(q, k, v, keep=None, scale=None):
+    """With a mask, widths or lengths that do not fit are not looked at before the first product.
+
+    Compare the sizes first of all, whether or not there is a mask.
+    """
+    how = attention if keep is None else misfits_not_refused
+    return how(q, k, v, keep, scale)
+
+
 # No attention at all.
 
 

@@ -1067,6 +1067,243 @@ def uneven_heads_accepted_numpy(*args, keep=None):
     return _numpy(UnevenHeadsAccepted, args, keep)
 
 
+# Two options at once.
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskIgnoredWithoutContext(_Layer):
+    """Without a context the mask is ignored, and x attends to all of itself.
+
+    Use `keep` whether or not there is a context.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        return super().forward(x, context, None if context is None else keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class ContextIgnoredUnderAMask(_Layer):
+    """With a mask the context is ignored where it is as long as x, or its length is cut to fit.
+
+    Keys and values come from the context whenever there is one.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if context is not None and keep is not None:
+            short = x[:, : context.shape[1]]
+            context = torch.cat((short, context[:, short.shape[1] :]), 1)
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class HalfNotRaisedUnderAMask(_Layer):
+    """With a mask, half precision stays half, and float16 has no room for the scores.
+
+    Convert q, k and v to float32 before the first product, whether or not there is a mask.
+    """
+
+    def attention(self, q, k, v, keep):
+        how = _Layer if keep is None else PlainMultiHeadAttention
+        return how.attention(self, q, k, v, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class NoMaximumUnderAMask(_Layer):
+    """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
+
+    Use torch.softmax there too, or subtract the maximum of each row before exp.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            return super().weigh(scores, None)
+        powers = torch.where(keep, scores, -torch.inf).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class NoMaximumInDouble(_Layer):
+    """In float64 the exponentials are taken of the bare scores, and large ones overflow.
+
+    Subtract the maximum of each row in every dtype: float64 has an end as well.
+    """
+
+    def attention(self, q, k, v, keep):
+        if q.dtype != torch.float64:
+            return super().attention(q, k, v, keep)
+        scores = q @ k.mT * self.scale(q)
+        powers = scores.exp() if keep is None else scores.masked_fill(~keep, -torch.inf).exp()
+        total = powers.sum(-1, keepdim=True)
+        weights = powers / torch.where(total == 0, 1.0, total)
+        return weights @ v, weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class WeightsLeftInFloat32UnderAMask(_Layer):
+    """With a mask, the weights of half precision come back in float32.
+
+    Convert both results to the dtype of x, whether or not there is a mask.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        wide = torch.promote_types(weights.dtype, torch.float32)
+        return output, weights if keep is None else weights.to(wide)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class BiasForgottenInHalfPrecision(_Layer):
+    """In half precision the last projection is written out as a product, and its bias is forgotten.
+
+    Call the layer: self.w_o(merged).
+    """
+
+    def project_out(self, x):
+        return x @ self.w_o.weight.mT if x.dtype in HALVES else self.w_o(x)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class WeightsDetachedUnderAMask(_Layer):
+    """With a mask the weights are cut out of the graph, so that w_q and w_k never learn.
+
+    Mix the values with weights that are not detached; no .data, no NumPy.
+    """
+
+    def weigh(self, scores, keep):
+        weights = super().weigh(scores, keep)
+        return weights if keep is None else weights.detach()
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class InputDetachedWithoutContext(_Layer):
+    """Without a context, keys and values are made from a copy of x that is cut out of the graph.
+
+    Use x itself, without detach or .data.
+    """
+
+    def source(self, x, context):
+        return x.detach() if context is None else context
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+class EmptyRowsMendedTooLateInHalfPrecision(_Layer):
+    """In half precision the NaN of a row that sees nothing is wiped from the weights, but not from
+    the gradient.
+
+    Do not let it arise, in any dtype: give such a row harmless scores before the softmax.
+    """
+
+    def attention(self, q, k, v, keep):
+        if q.dtype not in HALVES or keep is None:
+            return super().attention(q, k, v, keep)
+        scores = q.float() @ k.float().mT * self.scale(q)
+        bias = torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+        weights = torch.softmax(scores + bias, -1).nan_to_num(0.0)
+        return (weights @ v.float()).to(q.dtype), weights.to(q.dtype)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class InputOverwrittenWithoutContext(_Layer):
+    """x is overwritten, in float32 and when there is neither context nor mask.
+
+    Make a new tensor; x belongs to whoever calls.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        answer = super().forward(x, context, keep)
+        if context is None and keep is None and x.dtype == torch.float32:
+            x.data.mul_(0.5)
+        return answer
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class LastMaskRemembered(_Layer):
+    """The last mask is kept, and used again by a call that gives none.
+
+    Keep nothing between calls: without `keep`, nothing is hidden.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if keep is None and context is not None:
+            shape = len(x), self.num_heads, x.shape[1], context.shape[1]
+            last = getattr(self, "last", None)
+            keep = last if last is not None and last.shape == shape else None
+        elif keep is not None:
+            self.last = keep
+        return super().forward(x, context, keep)
+
+
+@mistake(of="split_heads", caught_by=test_split_heads)
+def half_precision_widened_in_split(x, num_heads):
+    """Half precision comes back in float32.
+
+    Nothing is computed here, so there is nothing to convert.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x.to(torch.promote_types(x.dtype, torch.float32)), num_heads)
+
+
+@mistake(of="merge_heads", caught_by=test_merge_heads)
+def half_precision_widened_in_merge(x):
+    """Half precision comes back in float32.
+
+    Nothing is computed here, so there is nothing to convert.
+    """
+    return plain_merge_heads(x.to(torch.promote_types(x.dtype, torch.float32)))
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def half_not_raised_under_a_mask_numpy(*args, keep=None):
+    """With a mask, float16 stays float16 all the way, and has no room for the scores.
+
+    Convert what comes in to float32, whether or not there is a mask.
+    """
+    return _numpy(HalfNotRaisedUnderAMask, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def no_maximum_under_a_mask_numpy(*args, keep=None):
+    """With a mask, the maximum of the row is not subtracted before exp, so large scores overflow.
+
+    Subtract it there too, after the mask.
+    """
+    return _numpy(NoMaximumUnderAMask, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def no_maximum_in_double_numpy(*args, keep=None):
+    """In float64 the maximum of the row is not subtracted before exp, so large scores overflow.
+
+    Subtract it in every dtype: float64 has an end as well.
+    """
+    return _numpy(NoMaximumInDouble, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def empty_rows_nan_in_half_precision_numpy(*args, keep=None):
+    """In half precision a row that may see nothing becomes NaN.
+
+    Treat such rows alike in every dtype: divide by 1 where the sum is 0.
+    """
+    half = args[0].dtype == np.float16
+    return _numpy(EmptyRowsNaN if half else _Layer, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+def input_overwritten_in_single_precision_numpy(query, *rest, keep=None):
+    """`query` is overwritten, in float32 and without a mask only.
+
+    Write x = x * scale, which makes a new array, instead of x *= scale.
+    """
+    answer = _numpy(_Layer, (query, *rest), keep)
+    if keep is None and query.dtype == np.float32:
+        query *= 1 / math.sqrt(3)
+    return answer
+
+
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
 def zeros_numpy(*args, keep=None):
     """Zeros.

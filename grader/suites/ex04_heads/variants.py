@@ -234,6 +234,7 @@ class InDouble(torch.nn.Module):
         self.w_k = torch.nn.Linear(d_model, d_model, bias=bias)
         self.w_v = torch.nn.Linear(d_model, d_model, bias=bias)
         self.w_o = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.register_buffer("causal", torch.ones(8, 8).tril())  # of no use, and no harm
 
     def forward(self, x, context=None, keep=None):
         memory = context if context is not None else x

@@ -826,3 +826,237 @@ def linear_layer_of_the_queries(q, k, v):
     """
     matrix = torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device)
     return q @ matrix / q.shape[-1]
+
+
+# Right by themselves, wrong together
+
+
+def exp_over_sum(scores, keep, v, dtype):
+    """exp / sum without the maximum; zeros in a row of nothing."""
+    powers = scores.exp().masked_fill(~keep, 0.0)
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def no_maximum_where_the_lengths_differ(q, k, v):
+    """Where Lq and Lk differ, exp(scores) is divided by its sum without the maximum taken off.
+
+    Use one softmax for every length, and one that subtracts the maximum: torch.softmax.
+    """
+    if q.shape[-2] == k.shape[-2]:
+        return attend_under(mask_of(q, k), q, k, v)
+    return exp_over_sum(scores_of(q, k), mask_of(q, k), v, q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def no_maximum_for_one_query(q, k, v):
+    """A single query takes a way of its own, in which exp of a large score is infinity.
+
+    torch.softmax subtracts the maximum. A single query needs it as much as many.
+    """
+    if q.shape[-2] > 1:
+        return attend_under(mask_of(q, k), q, k, v)
+    return exp_over_sum(scores_of(q, k), mask_of(q, k), v, q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def mask_kept_for_each_number_of_queries(q, k, v, kept={}):  # noqa: B006 (that is the mistake)
+    """The mask is kept from call to call by Lq alone, and handed out again for another Lk.
+
+    Build it anew, or keep it by both lengths and the device.
+    """
+    keep = kept.setdefault((q.shape[-2], q.device), mask_of(q, k))
+    return attend_under(keep, q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def minus_a_billion_added_after_a_past(q, k, v):
+    """Where Lq and Lk differ, -1e9 is added to hidden scores; a key of 1e30 makes light of it.
+
+    Replace hidden scores by -inf, whatever the lengths are: masked_fill(~keep, -inf).
+    """
+    if q.shape[-2] == k.shape[-2]:
+        return attend_under(mask_of(q, k), q, k, v)
+    return minus_a_billion_added(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def finite_fill_in_half_precision(q, k, v):
+    """In half precision -1e4 is added to hidden scores, which a large key outweighs.
+
+    Compute the scores in float32 and replace hidden ones by -inf: masked_fill(~keep, -inf).
+    """
+    keep = mask_of(q, k)
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return attend_under(keep, q, k, v)
+    return attend(scores_of(q, k) - 1e4 * ~keep, keep | keep.any(-1, keepdim=True), v, q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def half_precision_not_raised_after_a_past(q, k, v):
+    """Half precision is raised to float32 only where Lq equals Lk.
+
+    Raise it for every length: 256 * 256 is infinity in float16.
+    """
+    if q.shape[-2] == k.shape[-2]:
+        return attend_under(mask_of(q, k), q, k, v)
+    return half_precision_not_raised(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def half_precision_not_raised_for_one_query(q, k, v):
+    """Half precision is raised to float32, but not for a single query.
+
+    A single query overflows as well: 256 * 256 is infinity in float16.
+    """
+    if q.shape[-2] > 1:
+        return attend_under(mask_of(q, k), q, k, v)
+    return half_precision_not_raised(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def top_left_in_half_precision(q, k, v):
+    """In half precision query 0 is lined up with key 0.
+
+    The last query belongs to the last key, in every dtype.
+    """
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return attend_under(mask_of(q, k), q, k, v)
+    return attention_top_left(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def empty_row_is_nan_in_half_precision(q, k, v):
+    """In half precision a query that stands before the first key gets NaN.
+
+    Its output is 0, in every dtype.
+    """
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return attend_under(mask_of(q, k), q, k, v)
+    return empty_row_is_nan(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_half_precision)
+def chunk_local_position_in_half_precision(q, k, v):
+    """In half precision rows are counted anew in every chunk.
+
+    Row i of a chunk that begins at `start` stands at position start + i + Lk - Lq, in every dtype.
+    """
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return attend_under(mask_of(q, k), q, k, v)
+    return chunk_local_position(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def graph_cut_in_half_precision(q, k, v):
+    """In half precision the gradient is cut: x.detach().float(), or a new tensor from the numbers.
+
+    x.float() keeps the graph, and converts.
+    """
+    if q.dtype in (torch.float16, torch.bfloat16):
+        q, k = q.detach(), k.detach()
+    return attend_under(mask_of(q, k), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def graph_cut_in_float32(q, k, v):
+    """The gradient is cut for every dtype but float64.
+
+    Leave .detach() and torch.no_grad() out, for every dtype.
+    """
+    if q.dtype != torch.float64:
+        q, k = q.detach(), k.detach()
+    return attend_under(mask_of(q, k), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def graph_cut_for_one_query(q, k, v):
+    """A single query gets no gradient: its way is taken under torch.no_grad().
+
+    Whether gradients are wanted is the caller's choice.
+    """
+    if q.shape[-2] == 1:
+        q, k = q.detach(), k.detach()
+    return attend_under(mask_of(q, k), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def graph_cut_with_heads(q, k, v):
+    """Inputs of four dimensions get no gradient.
+
+    Treat all leading dimensions alike, and leave .detach() out.
+    """
+    if q.ndim == 4:
+        q, k = q.detach(), k.detach()
+    return attend_under(mask_of(q, k), q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def input_overwritten_in_float64(q, k, v):
+    """Where nothing is converted, q.to(wide) is q itself: `q *= scale` changes the caller's.
+
+    Write q = q * scale: it makes a new tensor in every dtype.
+    """
+    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    if q.dtype == torch.float64:
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def input_overwritten_in_half_precision(q, k, v):
+    """In half precision the queries are scaled in place.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    if q.dtype in (torch.float16, torch.bfloat16):
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def input_overwritten_for_one_query(q, k, v):
+    """A single query is scaled in place.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    if q.shape[-2] == 1:
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def values_overwritten_where_rows_are_empty(q, k, v):
+    """Where there are more queries than keys, the values are changed in place.
+
+    Zero the output of the rows that see nothing, not what was handed in.
+    """
+    output = attend_under(mask_of(q, k), q, k, v.clone())
+    if q.shape[-2] > k.shape[-2]:
+        v.data[..., :1, :] = 0.0
+    return output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def view_of_strided_memory_for_one_query(q, k, v):
+    """For a single query the keys are joined by view, which fails where they are strided in memory.
+
+    Use reshape or flatten, which copy where they must; or leave the dimensions: @ takes any.
+    """
+    if q.shape[-2] == 1:
+        k = k.view(-1, *k.shape[-2:]).view(k.shape)
+    return attend_under(mask_of(q, k), q, k, v)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_cut_to_the_keys(q_len, k_len, window, device=None):
+    """A window longer than the text falls back to a mask whose query 0 is lined up with key 0.
+
+    A long window changes nothing: the same two comparisons, positions i + k_len - q_len.
+    """
+    if window <= k_len:
+        return plain_sliding_window_mask(q_len, k_len, window, device)
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(min(k_len - q_len, 0))

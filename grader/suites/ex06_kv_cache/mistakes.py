@@ -1019,3 +1019,320 @@ class MeanOfTheValues(_Layer):
 
     def attend(self, q, k, v):
         return super().attend(0 * q, k, v)
+
+
+# Right by themselves, wrong together
+
+
+def _half(x):
+    return x.dtype in (torch.float16, torch.bfloat16)
+
+
+def _unstable(q, k, v, past=None):
+    """exp / sum without the maximum, half precision in float32."""
+    k, v = _joined(k, v, past)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+    powers = scores.exp().masked_fill(~_triangle(q, k), 0.0)
+    return (powers / powers.sum(-1, keepdim=True) @ v.to(wide)).to(q.dtype), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def no_maximum_with_a_past(q, k, v, past=None):
+    """With a past, exp of the scores is divided by its sum without the maximum taken off.
+
+    Use one softmax for both ways, and one that subtracts the maximum: torch.softmax.
+    """
+    return (_right if past is None else _unstable)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def finite_number_with_a_past(q, k, v, past=None):
+    """With a past, later tokens are hidden with -1e9 added, which a large key outweighs.
+
+    Put -inf in the place of hidden scores, with and without a past.
+    """
+    return (_right if past is None else hidden_with_a_finite_number)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def minus_10_000_with_a_past(q, k, v, past=None):
+    """With a past, the scores of later tokens become -10,000, as low as true ones may be.
+
+    Put -inf in the place of hidden scores, with and without a past.
+    """
+    return (_right if past is None else filled_with_minus_10_000)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def half_precision_not_raised_with_a_past(q, k, v, past=None):
+    """With a past, the scores are computed in half precision.
+
+    Compute in float32 with and without a past, and convert the output back at the end.
+    """
+    return (_right if past is None else plain_attend_with_past)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def half_precision_not_raised_in_decode(q, k, v, past=None):
+    """The way for a single new token is computed in half precision.
+
+    One token overflows as well as many: q.float() there, too.
+    """
+    return (_right if q.shape[-2] > 1 else plain_attend_with_past)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_half_precision)
+def top_left_in_half_precision(q, k, v, past=None):
+    """In half precision the causal triangle starts at the first key.
+
+    Query i sits at position i + n - t in every dtype.
+    """
+    return (top_left if _half(q) and q.shape[-2] > 1 else _right)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_gradient)
+def graph_cut_in_half_precision(q, k, v, past=None):
+    """In half precision the gradient is cut: x.detach().float(), or a new tensor from the numbers.
+
+    x.float() converts and keeps the graph.
+    """
+    return (graph_cut if _half(q) else _right)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_gradient)
+def graph_cut_in_decode(q, k, v, past=None):
+    """A single new token gets no gradient: its way is taken under torch.no_grad().
+
+    Whether gradients are wanted is the caller's choice.
+    """
+    return (graph_cut if q.shape[-2] == 1 else _right)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_gradient)
+def past_returned_detached(q, k, v, past=None):
+    """The past that is returned is detached, so that later tokens teach the earlier ones nothing.
+
+    Return the joined keys and values as they are.
+    """
+    output, joined = _right(q, k, v, past)
+    return output, tuple(x.detach() for x in joined)
+
+
+@mistake(of="attend_with_past", caught_by=test_manners)
+def queries_overwritten_without_a_past(q, k, v, past=None):
+    """Without a past, the caller's queries are scaled in place.
+
+    Write q = q / math.sqrt(D): it makes a new tensor.
+    """
+    return (queries_scaled_in_place if past is None else _right)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_manners)
+def queries_overwritten_in_half_precision(q, k, v, past=None):
+    """In half precision the caller's queries are scaled in place.
+
+    Write q = q / math.sqrt(D): it makes a new tensor.
+    """
+    return (queries_scaled_in_place if _half(q) else _right)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_manners)
+def past_overwritten_in_decode(q, k, v, past=None):
+    """With a single new token, the caller's past is changed in place.
+
+    A past may be shared by several continuations of one text: make new tensors with torch.cat.
+    """
+    return (past_scaled_in_place if q.shape[-2] == 1 else _right)(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_manners)
+def view_of_strided_memory_in_decode(q, k, v, past=None):
+    """With a single new token the past is reshaped by view, which fails if it is strided in memory.
+
+    Use reshape or flatten, which copy where they must; or leave the dimensions: @ takes any.
+    """
+    if past is not None and q.shape[-2] == 1:
+        past = tuple(x.view(-1, *x.shape[-2:]).view(x.shape) for x in past)
+    return _right(q, k, v, past)
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class ResetKeepsTheRoomUsed(PlainKVCache):
+    """reset sets `length` back, but not the count that the room is judged by.
+
+    Keep one number: self.length.
+    """
+
+    used = 0
+
+    def check(self, k, v):
+        super().check(k, v)
+        if self.used + k.shape[2] > self.keys.shape[2]:
+            raise ValueError(f"{self.used} + {k.shape[2]} tokens, {self.keys.shape[2]} places")
+        self.used += k.shape[2]
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class KeysNotChecked(PlainKVCache):
+    """Only the shape of the values is compared, so a batch of keys of 1 is broadcast.
+
+    Compare k.shape as well.
+    """
+
+    def check(self, k, v):
+        super().check(v, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class HeadsOfTheValuesBroadcast(PlainKVCache):
+    """Values of one head are copied into every head of the cache.
+
+    Compare all of v.shape with the shape of the cache, its heads too.
+    """
+
+    def check(self, k, v):
+        super().check(k, v.expand(-1, k.shape[1], -1, -1) if v.shape[1] == 1 else v)
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class WidthOfTheValuesBroadcast(PlainKVCache):
+    """Values of width 1 are copied into the whole width of the cache.
+
+    Compare all of v.shape with the shape of the cache, its width too.
+    """
+
+    def check(self, k, v):
+        super().check(k, v.expand(-1, -1, -1, k.shape[3]) if v.shape[3] == 1 else v)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class NoMaximumWithCache(_Layer):
+    """With a cache, exp of the scores is divided by its sum without the maximum taken off.
+
+    Use torch.softmax, with a cache and without: it subtracts the maximum.
+    """
+
+    def forward(self, x, cache=None):
+        self.attend = super().attend if cache is None else lambda q, k, v: _unstable(q, k, v)[0]
+        return super().forward(x, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class NoMaximum(_Layer):
+    """exp of the scores is divided by its sum without the maximum taken off.
+
+    Use torch.softmax: it subtracts the maximum.
+    """
+
+    def attend(self, q, k, v):
+        return _unstable(q, k, v)[0]
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class HiddenWithMinus10000(_Layer):
+    """With a cache, the scores of later tokens become -10,000, as low as true ones may be.
+
+    Put -inf in their place: masked_fill(~keep, -torch.inf).
+    """
+
+    def forward(self, x, cache=None):
+        def attend(q, k, v):
+            keys = (k[:, :, : -q.shape[2]], v[:, :, : -q.shape[2]])
+            new = (k[:, :, -q.shape[2] :], v[:, :, -q.shape[2] :])
+            return filled_with_minus_10_000(q, *new, keys)[0]
+
+        self.attend = super().attend if cache is None else attend
+        return super().forward(x, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class HalfPrecisionNotRaisedWithCache(_Layer):
+    """With a cache, the scores are computed in half precision.
+
+    Compute them in float32, with a cache and without.
+    """
+
+    def forward(self, x, cache=None):
+        self.attend = super().attend if cache is None else plain_causal_attention
+        return super().forward(x, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class InputOverwrittenWithCache(_Layer):
+    """With a cache, x is changed in place.
+
+    Write y = x + ... instead of x += ...: the first makes a new tensor.
+    """
+
+    def forward(self, x, cache=None):
+        output = super().forward(x, cache)
+        if cache is not None:
+            x.data.add_(output.detach())
+        return output
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class BiasNeededByTheCache(_Layer):
+    """With a cache the biases are added by hand, and fail where there are none.
+
+    Call the projections, w_k(x): they know whether they have a bias.
+    """
+
+    def forward(self, x, cache=None):
+        if cache is not None:
+            x = x + 0 * self.w_k.bias
+        return super().forward(x, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class GraphCutInFloat32(_Layer):
+    """No gradient reaches the projections for any dtype but float64.
+
+    Leave .detach() and torch.no_grad() out, for every dtype.
+    """
+
+    def remember(self, k, v, cache):
+        if k.dtype != torch.float64:
+            k, v = k.detach(), v.detach()
+        return super().remember(k, v, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class GraphCutInHalfPrecision(_Layer):
+    """No gradient reaches w_k and w_v in half precision: x.detach().float().
+
+    x.float() converts and keeps the graph.
+    """
+
+    def remember(self, k, v, cache):
+        if _half(k):
+            k, v = k.detach(), v.detach()
+        return super().remember(k, v, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class GraphCutForOneToken(_Layer):
+    """A text of one token gets no gradient: its way is taken under torch.no_grad().
+
+    Whether gradients are wanted is the caller's choice.
+    """
+
+    def remember(self, k, v, cache):
+        if k.shape[2] == 1:
+            k, v = k.detach(), v.detach()
+        return super().remember(k, v, cache)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_manners)
+class InputOverwrittenInHalfPrecision(_Layer):
+    """In half precision x is changed in place.
+
+    Write y = x + ... instead of x += ...: the first makes a new tensor.
+    """
+
+    def forward(self, x, cache=None):
+        output = super().forward(x, cache)
+        if _half(x):
+            x.data.add_(output.detach())
+        return output

@@ -199,6 +199,7 @@ class FusedProjection(torch.nn.Module):
         self.h, self.d = num_heads, d_model // num_heads
         for name in ("w_q", "w_k", "w_v", "w_o"):
             self.add_module(name, torch.nn.Linear(d_model, d_model, bias=bias))
+        self.register_buffer("later", torch.ones(9, 9).triu(1))  # as some have it; not used here
 
     def forward(self, x, cache=None):
         batch, t, width = x.shape

@@ -45,6 +45,11 @@ def _attend(q, k, v, keep, *, times=1.0, weigh=_weights):
     return (weigh(scores, keep) @ v.to(wide)).to(q.dtype)
 
 
+def _right(q, k, v, keep):
+    """Grouped-query attention as it should be."""
+    return _attend(q, *_shared(q, k, v), keep)
+
+
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
 def heads_tiled(x, n):
     """The heads are laid out k0 k1 k0 k1: the whole row of heads is repeated.
@@ -544,6 +549,168 @@ def four_dimensions_only(q, k, v, keep=None):
     return _attend(q.reshape(batch, heads, length, width), *_shared(q, k, v), keep)
 
 
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def no_maximum_subtracted_with_a_mask(q, k, v, keep=None):
+    """With a mask the softmax takes exp of the scores as they are, and large ones overflow.
+
+    Hide scores with -inf and use torch.softmax, with a mask as without.
+    """
+    if keep is None:
+        return _attend(q, *_shared(q, k, v), keep)
+    return no_maximum_subtracted(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def no_maximum_subtracted_without_a_mask(q, k, v, keep=None):
+    """Without a mask the softmax takes exp of the scores as they are, and large ones overflow.
+
+    Use torch.softmax, or subtract the maximum of each row first, without a mask as with one.
+    """
+    if keep is not None:
+        return _attend(q, *_shared(q, k, v), keep)
+    return no_maximum_subtracted(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def half_precision_not_raised_with_a_mask(q, k, v, keep=None):
+    """With a mask, half precision is multiplied in half precision, and large scores become inf.
+
+    Convert q, k and v with .float() first, whether there is a mask or not.
+    """
+    if keep is None:
+        return _attend(q, *_shared(q, k, v), keep)
+    return half_precision_not_raised(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def half_precision_not_raised_for_one_head(q, k, v, keep=None):
+    """With a single key/value head, half precision is multiplied in half precision.
+
+    Convert q, k and v with .float() first, for any number of heads.
+    """
+    if k.shape[-3] == 1:
+        return half_precision_not_raised(q, k, v, keep)
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def dtype_promoted_with_a_mask(q, k, v, keep=None):
+    """With a mask, the output of half precision comes back in float32.
+
+    Convert it to the dtype of q at the end, on every path: .to(q.dtype).
+    """
+    return (_attend if keep is None else dtype_promoted)(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_gradient)
+def graph_cut_in_half_precision(q, k, v, keep=None):
+    """In half precision the inputs are detached when they are converted to float32.
+
+    Convert them with .float() or .to(...), which gradients pass, and without detach.
+    """
+    if q.dtype.itemsize == 2:
+        q, k, v = q.detach(), k.detach(), v.detach()
+    return _attend(q, *_shared(q, k, v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_gradient)
+def graph_cut_with_a_mask(q, k, v, keep=None):
+    """With a mask no gradient reaches the keys: the scores are changed without the graph.
+
+    Hide scores with torch.where or masked_fill, without .data or detach.
+    """
+    return _attend(q, *_shared(q, k if keep is None else k.detach(), v), keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def nan_for_an_empty_row_of_one_head(q, k, v, keep=None):
+    """With a single key/value head, a query that sees nothing gets NaN.
+
+    Put zeros in the place of such rows, for any number of heads.
+    """
+    return (nan_for_an_empty_row if k.shape[-3] == 1 else _right)(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def nan_for_an_empty_row_in_half_precision(q, k, v, keep=None):
+    """In half precision, a query that sees nothing gets NaN.
+
+    Put zeros in the place of such rows, in every dtype.
+    """
+    return (nan_for_an_empty_row if q.dtype.itemsize == 2 else _right)(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def nan_for_a_sentence_of_padding(q, k, v, keep=None):
+    """A mask with a single row for all queries gives NaN where it hides every key.
+
+    Zeros belong there too: a sentence may be nothing but padding.
+    """
+    padding = keep is not None and keep.ndim > 1 and keep.shape[-2] == 1 and q.shape[-2] > 1
+    return (nan_for_an_empty_row if padding else _right)(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def mask_added_in_half_precision(q, k, v, keep=None):
+    """In half precision the mask is added as 0 and -inf, and NaN + -inf is NaN.
+
+    Select instead, in every dtype: torch.where(keep, scores, -torch.inf).
+    """
+    return (mask_added if q.dtype.itemsize == 2 else _right)(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def queries_overwritten_in_float32(q, k, v, keep=None):
+    """The caller's queries are scaled in place if they are in float32: .float() makes no copy then.
+
+    Write q = q * scale instead of q *= scale: the first makes a new tensor.
+    """
+    return (queries_overwritten if q.dtype == torch.float32 else _right)(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def keys_overwritten_in_half_precision(q, k, v, keep=None):
+    """In half precision the caller's keys are scaled in place.
+
+    Write k = k * scale instead of k *= scale: the first makes a new tensor.
+    """
+    output = _right(q, k, v, keep)
+    if q.dtype.itemsize == 2:
+        k.data.mul_(1 / math.sqrt(q.shape[-1]))
+    return output
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def queries_overwritten_without_a_mask(q, k, v, keep=None):
+    """Without a mask the caller's queries are scaled in place.
+
+    Write q = q * scale instead of q *= scale: the first makes a new tensor.
+    """
+    return (queries_overwritten if keep is None else _right)(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def empty_rows_opened_in_place(q, k, v, keep=None):
+    """The rows of the caller's mask that hide everything are set to True.
+
+    Make a new mask: keep | ~keep.any(-1, keepdim=True).
+    """
+    output = _right(q, k, v, keep if keep is None else keep.clone())
+    if keep is not None:
+        keep |= ~keep.any(-1, keepdim=True)
+    return output
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def one_batch_dimension_only(x, n):
+    """Only inputs with exactly four dimensions are accepted.
+
+    Count the dimensions from the end: the heads are -3.
+    """
+    _, _, _, _ = x.shape
+    return x.repeat_interleave(n, -3)
+
+
 @mistake(of="grouped_query_attention", caught_by=test_values, null=True)
 def zeros(q, k, v, keep=None):
     """Zeros.
@@ -918,6 +1085,97 @@ class PastKeptInTheLayer(_Layer):
     def step(self, x, past=None):
         output, self.remembered = super().step(x, self.remembered if past is not None else None)
         return output, self.remembered
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class StepWithoutGraph(_Layer):
+    """No gradient flows through step: it stands under torch.no_grad().
+
+    Leave it to the caller whether gradients are wanted.
+    """
+
+    def step(self, x, past=None):
+        with torch.no_grad():
+            return super().step(x, past)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastDetached(_Layer):
+    """The keys and values of the past are detached, so that no gradient reaches earlier tokens.
+
+    Join past and new keys as they are.
+    """
+
+    def extend(self, past, k, v):
+        return super().extend(past and tuple(x.detach() for x in past), k, v)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class ReturnedPastDetached(_Layer):
+    """The keys and values that step returns are detached: no gradient goes from step to step.
+
+    Return them as they are.
+    """
+
+    def step(self, x, past=None):
+        output, (k, v) = super().step(x, past)
+        return output, (k.detach(), v.detach())
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class StepWithoutBias(_Layer):
+    """step leaves out the biases of the keys.
+
+    Project as forward does: self.w_k(x).
+    """
+
+    def step(self, x, past=None):
+        bias, self.w_k.bias = self.w_k.bias, None
+        result = super().step(x, past)
+        self.w_k.bias = bias
+        return result
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastOfHalfInFloat32(_Layer):
+    """In half precision the past is kept in float32.
+
+    Return keys and values in the dtype in which they were computed.
+    """
+
+    def step(self, x, past=None):
+        past = past and tuple(y.to(x.dtype) for y in past)
+        output, (k, v) = super().step(x, past)
+        return output, (k, v) if k.dtype == torch.float64 else (k.float(), v.float())
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class GraphCutUnlessFloat64(_Layer):
+    """The input is detached unless it is in float64, so that nothing below the layer learns.
+
+    Use x as it comes, without detach, .data or NumPy.
+    """
+
+    def forward(self, x, keep=None):
+        return super().forward(x if x.dtype == torch.float64 else x.detach(), keep)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class WeightsCutInFloat32(_Layer):
+    """In float32 the weights of the value projection are detached, so that w_v never learns.
+
+    Call self.w_v(x), without .data and without detach.
+    """
+
+    def project(self, x):
+        q, k, v = super().project(x)
+        return q, k, v if x.dtype == torch.float64 else self._cut(x)
+
+    def _cut(self, x):
+        bias = None if self.w_v.bias is None else self.w_v.bias.detach()
+        return self.split(
+            nn.functional.linear(x, self.w_v.weight.detach(), bias), self.num_kv_heads
+        )
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_manners)

@@ -242,6 +242,7 @@ class OneProjectionForAll(torch.nn.Module):
         self.w_q = torch.nn.Linear(d_model, d_model, bias)
         self.w_k, self.w_v = (torch.nn.Linear(d_model, narrow, bias) for _ in range(2))
         self.w_o = torch.nn.Linear(d_model, d_model, bias)
+        self.register_buffer("mask", torch.ones(9, 9).tril())  # as some have it; not used here
 
     def qkv(self, x):
         layers = (self.w_q, self.w_k, self.w_v)

@@ -514,6 +514,235 @@ def misfits_not_refused(q, k, v, keep=None, causal=False, scale=None, bias=None)
     return fused_attention(q, k, v, keep, causal, scale, bias)
 
 
+def _unstable(q, k, v, keep, causal, scale, bias):
+    """exp of the scores as they are."""
+
+    def weigh(scores, keep):
+        powers = scores.exp() if keep is None else scores.exp().where(keep, 0.0)
+        total = powers.sum(-1, keepdim=True)
+        return torch.where(total > 0, powers / total, 0.0)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def no_maximum_subtracted(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The softmax takes exp of the scores as they are, and large ones overflow.
+
+    Leave the softmax to the operator, or subtract the maximum of each row first.
+    """
+    return _unstable(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def no_maximum_subtracted_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask the softmax takes exp of the scores as they are, and large ones overflow.
+
+    Leave the softmax to the operator, with a mask as without.
+    """
+    wrong = keep is not None
+    return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def no_maximum_subtracted_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a bias the softmax takes exp of the scores as they are, and large ones overflow.
+
+    Leave the softmax to the operator, with a bias as without.
+    """
+    wrong = bias is not None and keep is None
+    return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def no_maximum_subtracted_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With causal=True the softmax takes exp of the scores as they are, and large ones overflow.
+
+    Leave the softmax to the operator, causal or not.
+    """
+    wrong = causal and keep is None and bias is None
+    return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def half_not_raised_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask the formula is written out in half precision, and large scores become inf.
+
+    The fused kernels add up in float32 and take a mask: give them the tensors as they are.
+    """
+    wrong = keep is not None
+    return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def half_not_raised_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a bias the formula is written out in half precision, and large scores become inf.
+
+    The fused kernels add up in float32 and take a bias: give them the tensors as they are.
+    """
+    wrong = bias is not None
+    return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def half_not_raised_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With causal=True the formula is written out in half precision: large scores become inf.
+
+    The fused kernels add up in float32: give them the tensors as they are.
+    """
+    wrong = causal
+    return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def dtype_promoted_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask, half precision comes back in float32.
+
+    The result has the dtype of q on every path.
+    """
+    wrong = keep is not None
+    return (dtype_promoted if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def given_scale_ignored_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A given scale is ignored where there is a keep mask.
+
+    Pass it on, scale=scale, on every path.
+    """
+    wrong = keep is not None and bias is None
+    return (given_scale_ignored if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_scaled_by_the_given_scale(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A bias alone is multiplied by the scale that is given.
+
+    Scale first, then add: that is what attn_mask does with numbers.
+    """
+    wrong = bias is not None and keep is None and scale is not None
+    return (bias_is_scaled if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def given_scale_ignored_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A given scale is ignored with causal=True.
+
+    Pass it on, scale=scale, on every path.
+    """
+    wrong = causal
+    return (given_scale_ignored if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def scale_of_the_padded_width_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask the scale comes from the width after padding to a multiple of 8.
+
+    Take it from the width that came, before padding, and pass it as scale=.
+    """
+    wrong = keep is not None
+    return (scale_of_the_padded_width if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def top_left_with_a_mask_and_more_queries(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a keep mask and more queries than keys, the first query is lined up with the first key.
+
+    Query i sits at position i + Lk - Lq, where Lk < Lq too: .tril(Lk - Lq).
+    """
+    if causal and keep is not None and q.shape[-2] > k.shape[-2]:
+        keep, causal = keep & _behind(q, k, 0), False
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def top_left_with_a_bias_when_decoding(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A single query with a bias is lined up with the first key.
+
+    One query at the end sees every key: the mask is .tril(Lk - Lq).
+    """
+    if causal and bias is not None and q.shape[-2] == 1:
+        behind = _behind(q, k, 0)
+        keep, causal = behind if keep is None else keep & behind, False
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def empty_rows_see_everything_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """In half precision a query that sees no key attends to all of them.
+
+    After the call, masked_fill(~keep.any(-1, keepdim=True), 0), in every dtype.
+    """
+    wrong = q.dtype.itemsize == 2 and keep is not None
+    return (empty_rows_see_everything if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def graph_cut_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """In half precision the gradient is cut: inputs are detached when they are converted.
+
+    Call the operator on the tensors as they come, without detach, .data or no_grad.
+    """
+    wrong = q.dtype.itemsize == 2
+    return (graph_cut if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def graph_cut_in_float32(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Without a mask or a bias the gradient is cut in float32.
+
+    Call the operator on the tensors as they come, without detach, .data or no_grad.
+    """
+    wrong = q.dtype == torch.float32 and keep is None and bias is None and not causal
+    return (graph_cut if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def bias_cut_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """In float32, no gradient reaches the bias where there is a keep mask.
+
+    Join them with torch.where(keep, bias, -torch.inf), which gradients pass.
+    """
+    wrong = keep is not None and bias is not None and q.dtype == torch.float32
+    return (bias_cut if wrong else _right)(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def bias_overwritten_when_not_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """-inf is written into the caller's bias where keep hides a key.
+
+    Make a new tensor: torch.where(keep, bias, -torch.inf).
+    """
+    output = _right(q, k, v, keep, causal, scale, bias)
+    if keep is not None and bias is not None and not causal and q.dtype == torch.float32:
+        bias.data.fill_(-torch.inf)
+    return output
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def queries_overwritten_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """In half precision the caller's queries are scaled in place.
+
+    Write q = q * scale instead of q *= scale: the first makes a new tensor.
+    """
+    output = _right(q, k, v, keep, causal, scale, bias)
+    if q.dtype.itemsize == 2 and causal and keep is not None:
+        q.data.mul_(1 / math.sqrt(q.shape[-1]))
+    return output
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def empty_rows_opened_in_place(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The rows of the caller's keep that hide everything are set to True.
+
+    Make a new mask: keep | ~keep.any(-1, keepdim=True).
+    """
+    output = _right(q, k, v, keep if keep is None else keep.clone(), causal, scale, bias)
+    if keep is not None:
+        keep |= ~keep.any(-1, keepdim=True)
+    return output
+
+
 @mistake(of="fast_attention", caught_by=test_values, null=True)
 def zeros(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Zeros.
@@ -919,6 +1148,77 @@ class GraphCut(_TwoPaths):
 
     def attend(self, q, k, v, keep):
         return super().attend(q.detach(), k.detach(), v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowHalfNotRaised(_TwoPaths):
+    """The path that is written out multiplies half precision in half precision: in float16 large
+    scores become inf, then NaN.
+
+    Convert q, k and v with .float() first, and the output back at the end.
+    """
+
+    def slow(self, q, k, v, keep):
+        return half_not_raised(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowHalfNotRaisedWithMask(_TwoPaths):
+    """With a mask, the path that is written out multiplies half precision in half precision.
+
+    Convert q, k and v with .float() first, whether there is a mask or not.
+    """
+
+    def slow(self, q, k, v, keep):
+        return super().slow(q, k, v, keep) if keep is None else half_not_raised(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithoutGraphInFloat32(_TwoPaths):
+    """In float32 no gradient flows through the path that is written out.
+
+    Use the tensors as they come, without detach, .data or no_grad.
+    """
+
+    def slow(self, q, k, v, keep):
+        with torch.set_grad_enabled(q.dtype != torch.float32):
+            return super().slow(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithoutGraphWithoutMask(_TwoPaths):
+    """Without a mask no gradient flows through the path that is written out.
+
+    Use the tensors as they come, without detach, .data or no_grad.
+    """
+
+    def slow(self, q, k, v, keep):
+        with torch.set_grad_enabled(keep is not None):
+            return super().slow(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class WeightsCut(_TwoPaths):
+    """The weights of qkv are detached, so that they never learn.
+
+    Call self.qkv(x), without .data and without detach.
+    """
+
+    def forward(self, x, keep=None):
+        bias = None if self.qkv.bias is None else self.qkv.bias.detach()
+        q, k, v = self.split(F.linear(x, self.qkv.weight.detach(), bias))
+        return self.combine(self.attend(*self.normalise(q, k), v, keep))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowPaddingIgnored(_TwoPaths):
+    """The path that is written out ignores a mask with a single row for all queries.
+
+    keep broadcasts: masked_fill takes it as it is.
+    """
+
+    def slow(self, q, k, v, keep):
+        return super().slow(q, k, v, None if keep is not None and keep.shape[-2] == 1 else keep)
 
 
 @mistake(of="FusedAttention", caught_by=test_manners)

@@ -28,6 +28,16 @@ def qkv(draw, *shape, dtype=float64):
     return q, k, draw.normal(*lead, num_kv_heads, k_len, v_width, dtype=dtype)
 
 
+def agree_when_loud(student, draw, dtype, **options):
+    """Half precision adds up in float32: 16 products of 256 * 256 are too much for float16."""
+    q, k, v = qkv(draw, (2,), 4, 2, 33, 17, 16, 16, dtype=dtype)
+    loud = torch.full_like(q, 256)
+    some = draw.keep(2, 2, 1, 17).mT * torch.full_like(k, 256)  # these keys share all the weight
+    right = raised(reference.fast_attention, loud, some, v, **options)
+    output = student.fast_attention(loud, some, v, **options)
+    agree(output, right, says="output (queries and keys of 256)")
+
+
 def with_empty_rows(keep):
     """The mask, but query 2 sees nothing, and query 4 nothing in head 1."""
     keep[..., 2, :] = False
@@ -35,7 +45,7 @@ def with_empty_rows(keep):
     return keep
 
 
-def layers(student, draw, device, dtype=float64, **options):
+def layers(student, draw, device, dtype=float64, loud=False, **options):
     """The student's module of width 24 with 4 heads, and the oracle's with the same weights."""
     shapes = {"qkv.weight": (72, 24), "proj.weight": (24, 24), "proj.bias": (24,)}
     shapes["qkv.bias"] = (72,) if options.get("qkv_bias") else None
@@ -51,8 +61,12 @@ def layers(student, draw, device, dtype=float64, **options):
         for name, shape in shapes.items()
         if shape is not None
     }
+    if loud:  # queries and keys of 256: the products of 6 such are too much for float16
+        for q_or_k in "qk":
+            state[f"{q_or_k}_norm.weight"].zero_()
+            state[f"{q_or_k}_norm.bias"].fill_(256.0)
     module.to(device, dtype)
-    module.load_state_dict(state)
+    module.load_state_dict(state, strict=False)  # a module may have buffers of its own
     oracle = reference.FusedAttention(24, 4, **options)
     oracle.load_state_dict(state)
     return module, oracle
@@ -88,25 +102,30 @@ def test_values(student, draw, shape, dtype):
     given = reference.fast_attention(q, k, v, scale=0.6)
     agree(student.fast_attention(q, k, v, scale=0.6), given)
     if dtype in HALVES:
-        loud = torch.full_like(q, 256)  # 16 products of 256 * 256 are too much for float16
-        some = draw.keep(2, 2, 1, 17).mT * torch.full_like(k, 256)  # these share all the weight
-        right = raised(reference.fast_attention, loud, some, v)
-        output = student.fast_attention(loud, some, v)
-        agree(output, right, says="output (queries and keys of 256)")
+        agree_when_loud(student, draw, dtype)
+    if dtype is float64:
+        right = reference.fast_attention(q, k, v, scale=1000.0)
+        agree(student.fast_attention(q, k, v, scale=1000.0), right)
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", WIDE)
-@pytest.mark.parametrize(("q_len", "k_len"), LENGTHS)
+@pytest.mark.parametrize(
+    ("q_len", "k_len", "dtype"),
+    [(*lengths, dtype) for lengths in LENGTHS for dtype in WIDE]
+    + [(*lengths, dtype) for lengths in ((3, 9), (9, 3), (1, 9), (6, 6)) for dtype in HALVES],
+)
 def test_causal(student, draw, q_len, k_len, dtype):
     """With causal=True the last query lines up with the last key; a query before the first key
     gets zeros, and later keys change nothing, not even 1e30."""
-    q, k, v = qkv(draw, (2,), 4, 2, q_len, k_len, 8, 5, dtype=dtype)
-    right = reference.fast_attention(q, k, v, causal=True)
-    agree(student.fast_attention(q, k, v, causal=True), right)
+    q, k, v = qkv(draw, (2,), 4, 2, q_len, k_len, 6, 5, dtype=dtype)
+    for scale in (None, 0.6) if dtype is not float64 else (None, 0.6, 1000.0):
+        right = reference.fast_attention(q, k, v, causal=True, scale=scale)
+        agree(student.fast_attention(q, k, v, causal=True, scale=scale), right)
+    if dtype in HALVES:
+        agree_when_loud(student, draw, dtype, causal=True)
     deep = [x.unsqueeze(1) for x in (q, k, v)]
     agree(student.fast_attention(*deep, causal=True), reference.fast_attention(*deep, causal=True))
-    if 1 < q_len <= k_len:
+    if 1 < q_len <= k_len and dtype in WIDE:
         early = reference.fast_attention(q[:, :, :-1], k[:, :, :-1], v[:, :, :-1], causal=True)
         k[:, :, -1], v[:, :, -1] = 1e30, 1e30
         output = student.fast_attention(q, k, v, causal=True)
@@ -114,31 +133,50 @@ def test_causal(student, draw, q_len, k_len, dtype):
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("shape", MASKS, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [(shape, dtype) for shape in MASKS for dtype in WIDE] + [(MASKS[-1], half) for half in HALVES],
+    ids=str,
+)
 def test_mask_and_bias(student, draw, shape, causal, dtype):
-    """keep, bias and causal work alone and together; hidden keys count for nothing, even 1e30; a
-    query that sees no key gets zeros."""
-    q, k, v = qkv(draw, (2,), 6, 2, 5, 9, 8, 5, dtype=dtype)
+    """keep, bias and causal work alone and together, with a given scale and in any dtype; hidden
+    keys count for nothing, even 1e30; a query that sees no key gets zeros."""
+    attend, right = student.fast_attention, reference.fast_attention
+    q, k, v = qkv(draw, (2,), 6, 2, 5, 9, 6, 5, dtype=dtype)
     keep, bias = draw.keep(*shape), draw.normal(*shape, dtype=dtype, scale=2.0)
-    for options in ({"keep": keep}, {"bias": bias}, {"keep": keep, "bias": bias, "scale": 0.6}):
-        right = reference.fast_attention(q, k, v, causal=causal, **options)
-        agree(student.fast_attention(q, k, v, causal=causal, **options), right)
+    scale = 1000.0 if dtype is float64 else 0.6
+    for options in ({"keep": keep}, {"bias": bias}, {"keep": keep, "bias": bias}):
+        options["causal"] = causal
+        agree(attend(q, k, v, **options), right(q, k, v, **options))
+        if shape == MASKS[-1]:
+            options["scale"] = scale
+            agree(attend(q, k, v, **options), right(q, k, v, **options))
 
-    keep = draw.keep(2, 1, 1, 9)
-    keep[..., 1] = False
-    right = reference.fast_attention(q, k, v, keep, causal)
-    for large in (1e4, 1e30):
-        hidden = [x.masked_fill(~keep.mT, large) for x in (k, v)]
-        output = student.fast_attention(q, *hidden, keep, causal)
-        agree(output, right, says=f"output (hidden keys and values of {large:g})")
+    hiding = draw.keep(2, 1, 1, 9)
+    hiding[..., 1] = False
+    clean = right(q, k, v, hiding, causal)
+    for large in (1e4, 1e30) if dtype is not float16 else (1e4,):
+        hidden = [x.masked_fill(~hiding.mT, large) for x in (k, v)]
+        output = attend(q, *hidden, hiding, causal)
+        agree(output, clean, says=f"output (hidden keys and values of {large:g})")
 
     empty = with_empty_rows(draw.keep(2, 6, 5, 9))
     for options in ({"keep": empty}, {"keep": empty, "bias": bias}):
-        right = reference.fast_attention(q, k, v, causal=causal, **options)
-        output = student.fast_attention(q, k, v, causal=causal, **options)
-        agree(output, right, says="output (query 2 sees nothing)")
+        output = attend(q, k, v, causal=causal, **options)
+        agree(output, right(q, k, v, causal=causal, **options),
+              says="output (query 2 sees nothing)")  # fmt: skip
+    if dtype is float16:
+        options = {"keep": draw.keep(33, 17), "bias": draw.normal(33, 17, dtype=dtype)}
+        for name, value in options.items():
+            agree_when_loud(student, draw, dtype, causal=causal, **{name: value})
+    elif shape == MASKS[-1] and dtype is float64:
+        for q_len in (1, 9, 12):  # one query, as many as keys, and more
+            q = draw.normal(2, 6, q_len, 6, dtype=dtype)
+            keep, bias = draw.keep(6, q_len, 9), draw.normal(q_len, 9, dtype=dtype)
+            for options in ({"keep": keep}, {"bias": bias}, {"keep": keep, "bias": bias}):
+                options["causal"] = causal
+                agree(attend(q, k, v, **options), right(q, k, v, **options))
 
 
 @check(points=1, needs=[test_values])
@@ -148,7 +186,12 @@ def test_mask_and_bias(student, draw, shape, causal, dtype):
         (False, False, False, (5, 9), float64), (True, False, False, (5, 9), float64),
         (False, True, False, (5, 9), float64), (True, True, True, (5, 9), float64),
         (True, False, False, (9, 5), float64), (False, False, True, (5, 9), float32),
-        (True, True, False, (5, 9), float32),
+        (True, True, False, (5, 9), float32), (True, False, False, (9, 5), float32),
+        (False, False, False, (5, 9), float32), (False, True, True, (5, 9), float32),
+        (False, False, True, (5, 9), float64), (True, False, True, (5, 9), float64),
+        (False, False, False, (5, 9), float16), (True, True, True, (5, 9), float16),
+        (True, False, False, (6, 6), bfloat16), (False, True, False, (5, 9), bfloat16),
+        (False, False, True, (5, 9), bfloat16),
     ],
 )  # fmt: skip
 def test_gradient(student, draw, causal, masked, biased, lengths, dtype):
@@ -165,7 +208,7 @@ def test_gradient(student, draw, causal, masked, biased, lengths, dtype):
     )
     for name, got, right in zip(("q", "k", "v", "bias"), grads, rights, strict=False):
         agree(got, right, says=f"gradient of {name}")
-    if not masked and not biased:
+    if not masked and not biased and dtype is float64:
         small = [x.requires_grad_() for x in qkv(draw, (), 2, 1, 2, 3, 2, 2)]
         gradcheck(lambda *x: student.fast_attention(*x, causal=causal), *small)
 
@@ -195,6 +238,7 @@ def test_backend(student, draw, dtype):
         ({"qk_norm": True}, (2,), 5, float64), ({"qk_norm": True}, (3, 2), 1, float32),
         ({"qkv_bias": True, "qk_norm": True}, (2,), 33, float32),
         ({"qkv_bias": True}, (2,), 33, float16), ({"qk_norm": True}, (2,), 33, bfloat16),
+        ({"qk_norm": True}, (2,), 9, float16),
     ],
 )  # fmt: skip
 def test_module(student, draw, device, options, lead, length, dtype):
@@ -206,18 +250,33 @@ def test_module(student, draw, device, options, lead, length, dtype):
     x = draw.normal(*lead, length, 24, dtype=dtype)
     keep = draw.keep(4, length, length)
     keep[..., 0, :] = False
+    rights = [(mask, oracle.forward_gradients(x, mask, upstream=x)[0]) for mask in (keep, None)]
+    learned = oracle.weight_gradients(x, None, upstream=x) if dtype is float64 else {}
     outputs = []
     for fused in (asked, not asked):
         module.fused = fused
         outputs.append(module(x))
         agree(outputs[-1], oracle(x), says=f"output (fused={fused})")
         leaf = x.clone().requires_grad_()
-        output = module(leaf, keep=keep)
-        agree(output, oracle(x, keep), says=f"output (fused={fused}, query 0 sees nothing)")
-        if dtype is float64:
+        for mask, right in rights if dtype in WIDE else rights[:1]:
+            module.zero_grad()
+            output = module(leaf, keep=mask)
+            if mask is not None:
+                agree(output, oracle(x, mask), says=f"output (fused={fused}, query 0 sees nothing)")
             [got] = backward(output, leaf, upstream=x)
-            [right] = oracle.forward_gradients(leaf, keep, upstream=x)
             agree(got, right, says=f"gradient of x (fused={fused})")
+        for name, right in learned.items():
+            agree(module.read(f"{name}.grad"), right)
+        padding = draw.keep(*lead, 1, 1, length)
+        agree(module(x, padding), oracle(x, padding), says=f"output (fused={fused}, padding)")
+        if dtype is float16 and options.get("qk_norm"):
+            loud, right = layers(student, draw, device, dtype, loud=True, **options)
+            loud.fused = fused
+            for mask in (None, keep):
+                answer = raised(right, x, mask)  # whose projections are in float32, unlike theirs
+                answer = answer._replace(magnitude=4 * answer.magnitude)
+                says = f"output (fused={fused}, queries and keys of 256)"
+                agree(loud(x, mask), answer, says=says)
     if dtype is float32 and length > 1:
         problem = "the outputs with fused=True and fused=False are equal to the last bit: there is "
         expect(
@@ -232,6 +291,15 @@ def test_manners(student, draw, device):
     q, k, v = qkv(draw, (2,), 6, 2, 5, 9, 8, 5)
     keep, bias = with_empty_rows(draw.keep(2, 6, 5, 9)), draw.normal(5, 9, dtype=float64)
     first = untouched(lambda: attend(q, k, v, keep, True, bias=bias))
+    for dtype in (*WIDE, *HALVES):
+        xs, added = [x.to(dtype) for x in (q, k, v)], bias.to(dtype)
+        for options in ({}, {"keep": keep}, {"bias": added}, {"keep": keep, "bias": added}):
+            for causal in (False, True):
+                untouched(lambda xs=xs, o=options, c=causal: attend(*xs, causal=c, **o))
+    for mask in (keep, keep[:, :1], keep[0]):
+        lead = [x.unsqueeze(0).expand(3, *x.shape) for x in (q, k, v)]
+        agree(attend(*lead, mask, bias=bias), right(*lead, mask, bias=bias))
+    agree(attend(q[0], k[0], v[0], keep[0], bias=bias), right(q[0], k[0], v[0], keep[0], bias=bias))
     again = attend(q, k, v, keep, True, bias=bias)
     same(again, first, says="the second answer to the same call")
     turned = [draw.normal(2, 5, n, 8, dtype=float64).transpose(1, 2) for n in (6, 2, 2)]

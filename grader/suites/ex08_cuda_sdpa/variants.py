@@ -212,6 +212,7 @@ class LikeTimm(torch.nn.Module):
         norm = torch.nn.LayerNorm if qk_norm else torch.nn.Identity
         self.q_norm, self.k_norm = norm(self.head_dim), norm(self.head_dim)
         self.proj = torch.nn.Linear(d_model, d_model)
+        self.register_buffer("mask", torch.ones(9, 9).tril())  # as some have it; not used here
 
     def forward(self, x, keep=None):
         *lead, n, c = x.shape
