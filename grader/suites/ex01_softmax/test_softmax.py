@@ -10,6 +10,8 @@ from grader.judging import agree, backward, check, gradcheck, same, untouched
 
 SHAPES = [(7,), (3, 5), (2, 1, 17), (4, 3, 65), (1, 1)]
 HALVES = [float16, bfloat16]
+DTYPES = [*HALVES, float32, float64]
+NUMPY_DTYPES = [np.float16, np.float32, np.float64]
 
 
 @check(points=1)
@@ -22,28 +24,32 @@ def test_numpy_values(student, draw, shape, dtype):
 
 
 @check(points=1, needs=[test_numpy_values])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
-def test_numpy_axis(student, draw, axis):
+def test_numpy_axis(student, draw, axis, dtype):
     """softmax_numpy works along the axis that it is given."""
-    x = draw.normal(3, 4, 5, dtype=float64).numpy()
+    x = draw.normal(3, 4, 5, dtype=float64).numpy().astype(dtype)
     agree(student.softmax_numpy(x, axis=axis), reference.softmax_numpy(x, axis=axis))
 
 
-@check(points=1, needs=[test_numpy_values])
+@check(points=1, needs=[test_numpy_values, test_numpy_axis])
 @pytest.mark.parametrize("bound", [100.0, 1e4])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_numpy_large_scores(student, draw, bound, dtype):
-    """softmax_numpy is right for scores as large as 10,000, and for rows far apart."""
-    x = draw.logits(6, 33, bound=bound, dtype=float64).numpy().astype(dtype)
+    """softmax_numpy is right for scores as large as 10,000, and for rows far apart, on any axis."""
+    x = draw.logits(16, 65, bound=bound, dtype=float64).numpy().astype(dtype)
     agree(student.softmax_numpy(x), reference.softmax_numpy(x))
+    agree(student.softmax_numpy(x.T, axis=0), reference.softmax_numpy(x.T, axis=0))
 
 
 @check(points=1, needs=[test_numpy_values])
 def test_numpy_manners(student, draw):
     """softmax_numpy leaves its input alone, takes strided input, computes float16 in float32."""
-    x = draw.normal(5, 6, dtype=float64).numpy()
-    untouched(lambda: student.softmax_numpy(x))
-    agree(student.softmax_numpy(x.T[::-1]), reference.softmax_numpy(x.T[::-1]))
+    for dtype in NUMPY_DTYPES:
+        x = draw.normal(5, 6, dtype=float64).numpy().astype(dtype)
+        for axis in (-1, 0):
+            untouched(lambda x=x, axis=axis: student.softmax_numpy(x, axis=axis))
+        agree(student.softmax_numpy(x.T[::-1]), reference.softmax_numpy(x.T[::-1]))
     agree(student.softmax_numpy(x[:0]), reference.softmax_numpy(x)[0][:0])
     half = np.zeros((2, 70_000), np.float16)
     weights = student.softmax_numpy(half)
@@ -61,20 +67,23 @@ def test_values(student, draw, shape, dtype):
 
 
 @check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize("dim", [0, 1, 2, -1, -2])
-def test_dim(student, draw, dim):
+def test_dim(student, draw, dim, dtype):
     """softmax works along the dimension that it is given."""
-    x = draw.normal(3, 4, 5, dtype=float64)
+    x = draw.normal(3, 4, 5, dtype=dtype)
     agree(student.softmax(x, dim=dim), reference.softmax(x, dim=dim))
 
 
-@check(points=1, needs=[test_values])
+@check(points=1, needs=[test_values, test_dim])
 @pytest.mark.parametrize("bound", [100.0, 1e4])
-@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_large_scores(student, draw, bound, dtype):
-    """softmax is right for scores as large as 10,000, and for rows far apart."""
+    """softmax is right for scores as large as 10,000, and for rows far apart, along any dim."""
     x = draw.logits(16, 65, bound=bound, dtype=dtype)
     agree(student.softmax(x), reference.softmax(x))
+    columns = x.mT[None]
+    agree(student.softmax(columns, dim=1), reference.softmax(columns, dim=1))
 
 
 @check(points=1, needs=[test_values])
@@ -84,30 +93,38 @@ def test_half_precision(student, draw, dtype):
     x = draw.normal(32, 65, dtype=dtype)
     agree(student.softmax(x), reference.softmax(x))
     level = draw.normal(2, 1, dtype=dtype).expand(2, 70_000)
-    weights = student.softmax(level)
-    agree(weights, reference.raised(reference.softmax, level))
-    agree(weights.double().sum(-1), torch.ones(2), says="row sums", within=0.02)
+    for dim, scores in ((-1, level), (0, level.mT)):
+        weights = student.softmax(scores, dim=dim)
+        agree(weights, reference.raised(reference.softmax, scores, dim=dim))
+        sums = weights.double().sum(dim)
+        agree(sums, torch.ones(2), says="sums of the weights", within=0.02)
 
 
 @check(points=1, needs=[test_values])
-def test_gradient(student, draw):
-    """The gradient of softmax flows and is right."""
-    x = draw.normal(3, 4, 17, dtype=float64).requires_grad_()
-    upstream = draw.normal(3, 4, 17, dtype=float64)
-    [got] = backward(student.softmax(x, dim=1), x, upstream=upstream)
-    [expected] = reference.softmax_gradients(x, dim=1, upstream=upstream)
+@pytest.mark.parametrize(
+    ("dtype", "dim", "offset"),
+    [(float16, 2, 0), (bfloat16, 0, 0), (float32, 1, 0), (float64, 1, 0), (float64, -1, 1e3)],
+)
+def test_gradient(student, draw, dtype, dim, offset):
+    """The gradient of softmax flows and is right, in every dtype and along every dimension."""
+    x = (draw.normal(3, 4, 17, dtype=dtype) + offset).requires_grad_()
+    upstream = draw.normal(3, 4, 17, dtype=dtype)
+    [got] = backward(student.softmax(x, dim=dim), x, upstream=upstream)
+    [expected] = reference.softmax_gradients(x, dim=dim, upstream=upstream)
     agree(got, expected, says="gradient of x")
     gradcheck(student.softmax, draw.normal(2, 3, dtype=float64).requires_grad_())
 
 
 @check(points=1, needs=[test_values])
-def test_manners(student, draw, device):
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_manners(student, draw, device, dtype):
     """softmax leaves its input alone, takes strided and empty input, and answers the same twice."""
-    x = draw.normal(5, 6)
+    x = draw.normal(5, 6, dtype=dtype)
     first = untouched(lambda: student.softmax(x))
     same(student.softmax(x), first, says="the second answer to the same call")
-    wide = draw.strided(3, 5, 4)
+    untouched(lambda: student.softmax(x, dim=0))
+    wide = draw.strided(3, 5, 4, dtype=dtype)
     agree(student.softmax(wide), reference.softmax(wide))
-    expanded = draw.normal(1, 7).expand(4, 7)
+    expanded = draw.normal(1, 7, dtype=dtype).expand(4, 7)
     agree(student.softmax(expanded), reference.softmax(expanded))
     agree(student.softmax(x[:0]), torch.empty(0, 6, device=device))

@@ -12,6 +12,7 @@ from reference import ex02_masking as reference
 MASKS = [(3, 5), (1,), (7,), (2, 1, 17), (4, 3, 65), (0, 3, 5)]
 SCORES = [(3, 5), (2, 1, 17), (2, 17, 3), (2, 3, 4, 65), (1, 1)]
 HALVES = [float16, bfloat16]
+DTYPES = [*HALVES, float32, float64]
 
 
 @check(points=1)
@@ -59,6 +60,7 @@ def test_padding_mask(student, draw, device, batch, max_len, dtype):
         [(2, 1, 1, 7), (5, 7)],
         [(5, 7), (2, 1, 1, 7), (2, 3, 1, 7)],
         [None, (3, 5), None, (5,), None],
+        [(3, 5), (3, 5), None, (5,)],
         [None, (2, 17)],
         [(0, 1, 1, 5), (3, 5)],
     ],
@@ -94,7 +96,7 @@ def test_broadcasting(student, draw, shape, dtype):
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 5), (2, 3, 4, 5), (2, 1, 1, 5), (4, 1)])
 def test_empty_rows(student, draw, shape, dtype):
     """A row that keeps nothing has weights 0: no NaN, and no equal shares."""
@@ -107,65 +109,86 @@ def test_empty_rows(student, draw, shape, dtype):
 
 @check(points=1, needs=[test_values])
 @pytest.mark.parametrize("hidden", [0.0, 1e30, math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("dtype", [float64, float32])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_hidden_scores(student, draw, hidden, dtype):
     """A hidden key has weight exactly 0, and its score, be it NaN or infinite, changes nothing."""
-    scores, keep = draw.normal(2, 5, 17, dtype=dtype), draw.keep(2, 5, 17)
-    weights = student.masked_softmax(scores.masked_fill(~keep, hidden), keep)
-    agree(weights, reference.masked_softmax(scores, keep))
-    none = torch.zeros_like(weights)
-    same(weights.masked_fill(keep, 0.0), none, says="hidden weights")
+    scores = draw.normal(2, 5, 17, dtype=dtype)
+    for keep in (draw.keep(2, 5, 17), draw.keep(2, 1, 17)):
+        filled = scores.double().masked_fill(~keep, hidden).to(dtype)
+        weights = student.masked_softmax(filled, keep)
+        agree(weights, reference.masked_softmax(scores, keep))
+        none = torch.zeros_like(weights)
+        same(weights.masked_fill(keep, 0.0), none, says="hidden weights")
 
 
-@check(points=1, needs=[test_values])
+@check(points=1, needs=[test_values, test_broadcasting])
 @pytest.mark.parametrize("dtype", [float32, float64])
 def test_large_scores(student, draw, dtype):
     """masked_softmax is right for scores as large as 10,000, near to each other or far apart."""
-    keep = draw.keep(16, 65)
     near, far = draw.logits(16, 65, bound=1e4), draw.logits(65, 16, bound=1e4).mT
-    for scores in (near.to(dtype), far.to(dtype), draw.normal(16, 65, dtype=dtype) - 1e4):
-        agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+    for keep in (draw.keep(16, 65), draw.keep(1, 65), None):
+        for scores in (near.to(dtype), far.to(dtype), draw.normal(16, 65, dtype=dtype) - 1e4):
+            agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
 
 
-@check(points=1, needs=[test_values])
+@check(points=1, needs=[test_values, test_broadcasting])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_half_precision(student, draw, dtype):
     """masked_softmax computes half precision in float32, and gives it back in half precision."""
-    keep = draw.keep(32, 65)
-    for scores in (draw.normal(32, 65, dtype=dtype), draw.logits(32, 65, bound=1e4, dtype=dtype)):
-        agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+    shape = 4, 2, 4, 65
+    for keep in (draw.keep(*shape), draw.keep(4, 1, 1, 65), None):
+        for scores in (draw.normal(*shape, dtype=dtype), draw.logits(*shape, bound=1e4).to(dtype)):
+            agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
     level = draw.normal(2, 1, dtype=dtype).expand(2, 70_000)
-    keep = reference.padding_mask(draw.integers(66_000, 69_000, 2), 70_000).plain[:, 0, 0]
-    weights = student.masked_softmax(level, keep)
-    agree(weights, reference.masked_softmax(level, keep))
-    agree(weights.double().sum(-1), torch.ones(2), says="row sums", within=0.02)
+    padding = reference.padding_mask(draw.integers(66_000, 69_000, 2), 70_000).plain[:, 0, 0]
+    for keep in (padding, padding[0], None):
+        weights = student.masked_softmax(level, keep)
+        agree(weights, reference.masked_softmax(level, keep))
+        agree(weights.double().sum(-1), torch.ones(2), says="row sums", within=0.02)
 
 
-@check(points=1, needs=[test_values, test_empty_rows, test_hidden_scores])
-def test_gradient(student, draw):
+@check(points=1, needs=[test_values, test_broadcasting, test_empty_rows, test_hidden_scores])
+@pytest.mark.parametrize(
+    ("dtype", "offset"), [(float16, 0), (bfloat16, 0), (float32, 0), (float64, 0), (float64, 1e3)]
+)
+def test_gradient(student, draw, dtype, offset):
     """The gradient is right, and 0 for hidden scores and empty rows, whatever they hold."""
-    keep = draw.keep(2, 3, 4, 5)
-    keep[0, 1], keep[1, 0, 2] = False, False
-    for dtype, hidden in [(float32, 1.0), (float64, 1.0), (float64, math.inf), (float64, math.nan)]:
-        clean, upstream = draw.normal(2, 3, 4, 5, dtype=dtype), draw.normal(2, 3, 4, 5, dtype=dtype)
-        scores = clean.masked_fill(~keep, hidden).requires_grad_()
-        weights = student.masked_softmax(scores, keep)
+    full, padding = draw.keep(2, 3, 4, 5), draw.keep(2, 1, 1, 5)
+    full[0, 1], full[1, 0, 2] = False, False
+    clean = draw.normal(2, 3, 4, 5, dtype=dtype) + offset
+    upstream = draw.normal(2, 3, 4, 5, dtype=dtype)
+    for keep, hidden in [
+        (full, 1.0),
+        (full, math.inf),
+        (full, math.nan),
+        (padding, math.nan),
+        (None, 0.0),
+    ]:
+        scores = clean.clone() if keep is None else clean.masked_fill(~keep, hidden)
+        weights = student.masked_softmax(scores.requires_grad_(), keep)
         agree(weights, reference.masked_softmax(clean, keep))
         [got] = backward(weights, scores, upstream=upstream)
         [expected] = reference.masked_softmax_gradients(clean, keep, upstream=upstream)
         agree(got, expected, says="gradient of scores")
     small = draw.normal(2, 3, dtype=float64).requires_grad_()
-    gradcheck(lambda x: student.masked_softmax(x, keep[0, :2, 0, :3]), small)
+    gradcheck(lambda x: student.masked_softmax(x, full[0, :2, 0, :3]), small)
 
 
 @check(points=1, needs=[test_values])
-def test_manners(student, draw):
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_manners(student, draw, dtype):
     """masked_softmax leaves its inputs alone; they may be strided, expanded, or a batch of none."""
-    scores, keep = draw.normal(2, 5, 6), draw.keep(2, 5, 6)
-    keep[1, 2] = False
-    first = untouched(lambda: student.masked_softmax(scores, keep))
-    same(student.masked_softmax(scores, keep), first, says="the second answer to the same call")
-    turned = [draw.strided(3, 5, 4), draw.keep(3, 4, 5).mT]
-    expanded = [draw.normal(1, 7).expand(4, 7), draw.keep(1, 7).expand(4, 7)]
+    scores, keep, padding = (
+        draw.normal(2, 5, 6, dtype=dtype),
+        draw.keep(2, 5, 6),
+        draw.keep(2, 1, 6),
+    )
+    keep[1, 2], padding[1] = False, False
+    for mask in (keep, padding, None):
+        first = untouched(lambda mask=mask: student.masked_softmax(scores, mask))
+        again = student.masked_softmax(scores, mask)
+        same(again, first, says="the second answer to the same call")
+    turned = [draw.strided(3, 5, 4, dtype=dtype), draw.keep(3, 4, 5).mT]
+    expanded = [draw.normal(1, 7, dtype=dtype).expand(4, 7), draw.keep(1, 7).expand(4, 7)]
     for inputs in (turned, expanded, [scores[:0], keep[:0]], [scores[:0], None]):
         agree(student.masked_softmax(*inputs), reference.masked_softmax(*inputs))
