@@ -21,7 +21,6 @@ from torch.backends.cuda import (
     can_use_flash_attention,
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import CausalBias, causal_lower_right
 
 Call = dict[str, Any]  # the arguments of PyTorch's operator
 
@@ -90,7 +89,7 @@ def _call(
     if mask is not None:
         mask = _mask_four_dims(mask, q, k_len)
     elif causal and q_len < k_len:
-        mask, causal = causal_lower_right(q_len, k_len), False
+        mask, causal = _bottom_right(q_len, k_len), False
 
     width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
@@ -124,7 +123,7 @@ def _takes(name: str, call: Call) -> bool:
     q, k, v, mask = (call[part] for part in ("query", "key", "value", "attn_mask"))
     if not q.is_cuda:  # PyTorch answers for CUDA only
         return bool(q.shape[-2] and k.shape[-2])
-    if isinstance(mask, CausalBias):  # a rule, which counts as no mask
+    if _is_rule(mask):  # a rule, which counts as no mask
         if name == "cudnn" or (name == "efficient" and call["enable_gqa"]):
             return False  # they do not know it
         mask = None
@@ -134,7 +133,7 @@ def _takes(name: str, call: Call) -> bool:
 
 def _why_not(name: str, call: Call) -> str:
     """PyTorch's reasons for not running this call on a kernel that does not take it."""
-    rule = isinstance(call["attn_mask"], CausalBias)
+    rule = _is_rule(call["attn_mask"])
     call = call | {"attn_mask": None} if rule else call
     with warnings.catch_warnings(record=True) as caught, sdpa_kernel(_KERNELS[name][0]):
         warnings.simplefilter("always")
@@ -164,3 +163,14 @@ def _mask_four_dims(mask: Tensor, q: Tensor, k_len: int) -> Tensor:
     if q.ndim != 4:
         mask = mask.expand(*q.shape[:-3], *mask.shape[-3:])
     return _four_dims(mask.expand(*mask.shape[:-1], k_len))
+
+
+def _bottom_right(q_len: int, k_len: int) -> Tensor:
+    """The rule of bottom-right causality, of which only the type and the two lengths are read."""
+    from torch.nn.attention.bias import causal_lower_right  # brings torch._dynamo: a second
+
+    return causal_lower_right(q_len, k_len)
+
+
+def _is_rule(mask: Tensor | None) -> bool:
+    return type(mask).__name__ == "CausalBias"

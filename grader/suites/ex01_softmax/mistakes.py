@@ -19,6 +19,19 @@ from .test_softmax import (
 )
 
 
+def raised(x):
+    """Half precision raised to float32; the other two as they are."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def softmax_of_arrays(x, axis, shifted=True):
+    """A right softmax in NumPy, unless the maximum is not to be subtracted."""
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.exp(wide - wide.max(axis, keepdims=True) if shifted else wide)
+        return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+
+
 @mistake(of="softmax", caught_by=test_large_scores)
 def no_maximum_subtracted(x, dim=-1):
     """The maximum is not subtracted before exp, so large scores overflow.
@@ -174,13 +187,10 @@ def input_overwritten_numpy(x, axis=-1):
 
     Write x = x - top: it makes a new array.
     """
-    if x.dtype == np.float16:
-        x = x.astype(np.float32).astype(np.float32)
-    top = x.max(axis, keepdims=True)
-    if x.size:
-        x -= top
-    powers = np.exp(x)
-    return powers / powers.sum(axis, keepdims=True)
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    wide -= wide.max(axis, keepdims=True)
+    powers = np.exp(wide)
+    return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
 
 
 @mistake(of="softmax", caught_by=test_values)
@@ -200,6 +210,201 @@ def graph_cut(x, dim=-1):
     Use PyTorch operators only, from x to the result.
     """
     return torch.softmax(x.detach(), dim)
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def graph_cut_in_float32(x, dim=-1):
+    """The gradient is cut in float32: such scores are detached, and only float64 keeps its graph.
+
+    Use PyTorch operators only, from x to the result, whatever the dtype.
+    """
+    return torch.softmax(raised(x.detach() if x.dtype == torch.float32 else x), dim).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def graph_cut_in_half_precision(x, dim=-1):
+    """The gradient is cut in half precision: the scores are raised through a list or an array.
+
+    Raise them with x.float(), which keeps the graph.
+    """
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    return torch.softmax(raised(x.detach() if half else x), dim).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def denominator_detached_in_half_precision(x, dim=-1):
+    """In half precision the sum is cut out of the graph, and the gradient lacks its part.
+
+    Only the maximum may be detached, because it cancels. The sum must stay.
+    """
+    wide = raised(x)
+    if wide is x:
+        return torch.softmax(x, dim)
+    powers = torch.exp(wide - wide.amax(dim, keepdim=True))
+    return (powers / powers.sum(dim, keepdim=True).detach()).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def no_maximum_with_a_gradient(x, dim=-1):
+    """The maximum is not subtracted where a gradient is asked for, so large scores overflow.
+
+    Subtract x.amax(dim, keepdim=True) always: it cancels in the gradient, too.
+    """
+    if not x.requires_grad:
+        return torch.softmax(raised(x), dim).to(x.dtype)
+    powers = torch.exp(raised(x))
+    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_large_scores)
+def no_maximum_along_other_dims(x, dim=-1):
+    """The maximum is subtracted along the last dimension only; along others large scores overflow.
+
+    Subtract x.amax(dim, keepdim=True), with the `dim` that was given.
+    """
+    if dim in (-1, x.ndim - 1):
+        return torch.softmax(raised(x), dim).to(x.dtype)
+    powers = torch.exp(raised(x))
+    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_dim)
+def dim_ignored_in_float32(x, dim=-1):
+    """`dim` is ignored in float32: the last dimension is used whatever was asked for.
+
+    Hand `dim` to the maximum and to the sum, whatever the dtype.
+    """
+    return torch.softmax(raised(x), -1 if x.dtype == torch.float32 else dim).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_half_precision)
+def dim_ignored_in_half_precision(x, dim=-1):
+    """`dim` is ignored in half precision: the last dimension is used whatever was asked for.
+
+    Hand `dim` to the softmax of the raised scores, too.
+    """
+    wide = raised(x)
+    return torch.softmax(wide, dim if wide is x else -1).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def float64_overwritten(x, dim=-1):
+    """float64 scores are overwritten: they need no raising, so no copy of them was made.
+
+    Write x = x - top instead of x -= top: the first always makes a new tensor.
+    """
+    weights = torch.softmax(raised(x), dim).to(x.dtype)
+    if x.dtype == torch.float64:
+        x.data.copy_(weights)
+    return weights
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def overwritten_along_other_dims(x, dim=-1):
+    """The scores are overwritten when `dim` is not the last dimension.
+
+    Use operators without a trailing underscore, whatever `dim` is.
+    """
+    weights = torch.softmax(raised(x), dim).to(x.dtype)
+    if dim not in (-1, x.ndim - 1):
+        x.data = x.data.contiguous()
+        x.data.copy_(weights)
+    return weights
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def strided_float64_misread(x, dim=-1):
+    """float64 scores that are not contiguous are read in the order in which they lie in memory.
+
+    Use operators that know the strides; do not take the memory apart.
+    """
+    if x.dtype == torch.float64:
+        x = x.as_strided(x.shape, torch.empty(x.shape).stride())
+    return torch.softmax(raised(x), dim).to(x.dtype)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_manners)
+def float32_overwritten_numpy(x, axis=-1):
+    """float32 scores are overwritten: `x.astype(np.float32, copy=False)` is x itself.
+
+    Write wide = wide - top instead of wide -= top: it makes a new array.
+    """
+    weights = softmax_of_arrays(x, axis)
+    if x.dtype == np.float32:
+        x[...] = weights
+    return weights
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_manners)
+def float16_overwritten_numpy(x, axis=-1):
+    """float16 scores are overwritten: the weights are written into the caller's array.
+
+    Return the new array that astype makes.
+    """
+    weights = softmax_of_arrays(x, axis)
+    if x.dtype == np.float16:
+        x[...] = weights
+        return x
+    return weights
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_manners)
+def overwritten_along_other_axes_numpy(x, axis=-1):
+    """The scores are overwritten when `axis` is not the last one.
+
+    Write x = x - top instead of x -= top, whatever `axis` is.
+    """
+    weights = softmax_of_arrays(x, axis)
+    if axis not in (-1, x.ndim - 1):
+        x[...] = weights
+    return weights
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def axis_ignored_in_float32_numpy(x, axis=-1):
+    """`axis` is ignored in float32: the last axis is used whatever was asked for.
+
+    Hand `axis` to the maximum and to the sum, whatever the dtype.
+    """
+    return softmax_of_arrays(x, -1 if x.dtype == np.float32 else axis)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def axis_ignored_in_float16_numpy(x, axis=-1):
+    """`axis` is ignored in float16: the last axis is used whatever was asked for.
+
+    Hand `axis` to the maximum and to the sum of the raised scores, too.
+    """
+    return softmax_of_arrays(x, -1 if x.dtype == np.float16 else axis)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def no_maximum_in_float16_numpy(x, axis=-1):
+    """float16 is raised to float32, but its maximum is not subtracted, so large scores overflow.
+
+    Subtract the maximum of the raised scores, too.
+    """
+    return softmax_of_arrays(x, axis, shifted=x.dtype != np.float16)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def no_maximum_along_other_axes_numpy(x, axis=-1):
+    """The maximum is subtracted along the last axis only; along others large scores overflow.
+
+    Subtract x.max(axis=axis, keepdims=True), with the `axis` that was given.
+    """
+    return softmax_of_arrays(x, axis, shifted=axis in (-1, x.ndim - 1))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def uniform_in_float16_numpy(x, axis=-1):
+    """In float16 every score gets the same weight.
+
+    Raise the scores with x.astype(np.float32), and compute their softmax like any other.
+    """
+    return (
+        np.full_like(x, 1 / x.shape[axis]) if x.dtype == np.float16 else softmax_of_arrays(x, axis)
+    )
 
 
 @mistake(of="softmax", caught_by=test_values, null=True)

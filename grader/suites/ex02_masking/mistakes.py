@@ -43,6 +43,11 @@ def right(scores, keep):
     return replaced(scores, keep, -torch.inf)
 
 
+def broadcasts(scores, keep):
+    """Whether there is a mask, of another shape than the scores."""
+    return keep is not None and keep.shape != scores.shape
+
+
 @mistake(of="additive_mask", caught_by=test_additive_mask)
 def additive_large_number(keep, dtype):
     """A large negative number, -1e9, stands where -inf should.
@@ -305,6 +310,32 @@ def ones_for_no_mask(*masks):
     for mask in masks:
         if mask is not None:
             combined = combined.to(mask.device) & mask
+    return combined
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def third_mask_dropped_beside_none(*masks):
+    """Where one of the masks is None, only the first two of the others are combined.
+
+    Skip None inside the loop over all the masks.
+    """
+    given = [mask for mask in masks if mask is not None]
+    given = given[:2] if len(given) < len(masks) else given
+    return torch.stack(torch.broadcast_tensors(*given)).all(0) if given else None
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def third_mask_combined_in_place(*masks):
+    """From the third mask on, `&=` writes the result into the first mask of the caller.
+
+    Write combined = combined & mask: it makes a new mask.
+    """
+    given = [mask for mask in masks if mask is not None]
+    if not given:
+        return None
+    combined = torch.stack(torch.broadcast_tensors(*given)).all(0)
+    if len(given) > 2 and given[0].shape == combined.shape:
+        given[0].copy_(combined)
     return combined
 
 
@@ -673,6 +704,177 @@ def denominator_detached(scores, keep):
     powers = torch.exp(hidden - top)
     total = torch.where(keep.any(-1, keepdim=True), powers.sum(-1, keepdim=True), 1.0)
     return (powers / total.detach()).to(scores.dtype)
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def no_mask_by_hand(scores, keep):
+    """Without a mask the softmax is exp over the sum of detached scores: it overflows.
+
+    Use torch.softmax for keep=None, too, on the scores with their graph.
+    """
+    if keep is not None:
+        return right(scores, keep)
+    powers = torch.exp(wide(scores.detach()))
+    return (powers / powers.sum(-1, keepdim=True)).to(scores.dtype)
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def no_maximum_behind_broadcast_masks(scores, keep):
+    """Behind a mask that broadcasts no maximum is subtracted, so large scores overflow.
+
+    Use torch.softmax, whatever the shape of the mask.
+    """
+    return (no_maximum_subtracted if broadcasts(scores, keep) else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def no_maximum_beside_empty_rows(scores, keep):
+    """Where the mask has empty rows, no maximum is subtracted, so large scores overflow.
+
+    Mend the empty rows, and then take torch.softmax of all rows.
+    """
+    empty_rows = keep is not None and not keep.any(-1).all()
+    return (no_maximum_subtracted if empty_rows else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def graph_cut_without_a_mask(scores, keep):
+    """The gradient is cut where there is no mask.
+
+    Take torch.softmax of the scores themselves for keep=None, without detach.
+    """
+    return right(scores.detach() if keep is None else scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def graph_cut_behind_broadcast_masks(scores, keep):
+    """The gradient is cut where the mask broadcasts.
+
+    Use PyTorch operators only, whatever the shape of the mask.
+    """
+    return right(scores.detach() if broadcasts(scores, keep) else scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def graph_cut_in_half_precision(scores, keep):
+    """The gradient is cut in half precision: the scores are rebuilt from a list of numbers.
+
+    Raise them with scores.float(), which keeps the graph.
+    """
+    return right(scores.detach() if scores.dtype.itemsize == 2 else scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def denominator_detached_in_half_precision(scores, keep):
+    """In half precision the sum is cut out of the graph, and the gradient lacks its part.
+
+    Only the maximum may be detached, because it cancels. The sum must stay.
+    """
+    half = scores.dtype.itemsize == 2 and keep is not None
+    return (denominator_detached if half else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def float32_empty_rows_unhidden(scores, keep):
+    """In float32 empty rows keep all their scores, and the weights are multiplied by 0.
+
+    NaN * 0 is NaN: put 0 into the scores of empty rows before the softmax, in every dtype.
+    """
+    return (empty_rows_unhidden if scores.dtype == torch.float32 else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_half_precision)
+def half_precision_not_raised_without_a_mask(scores, keep):
+    """Where there is no mask, half precision is summed in half precision.
+
+    Compute in float32 (scores.float()) for keep=None, too.
+    """
+    return (half_precision_not_raised if keep is None else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_half_precision)
+def half_precision_not_raised_behind_broadcast_masks(scores, keep):
+    """Behind a mask that broadcasts, half precision is summed in half precision.
+
+    Compute in float32 (scores.float()), whatever the shape of the mask.
+    """
+    return (half_precision_not_raised if broadcasts(scores, keep) else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_half_precision)
+def dtype_promoted_without_a_mask(scores, keep):
+    """Where there is no mask, the weights of half precision come back in float32.
+
+    Convert them to the dtype of the scores for keep=None, too.
+    """
+    return right(wide(scores) if keep is None else scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_half_precision)
+def first_sentence_in_half_precision(scores, keep):
+    """In half precision the padding of the first sentence is used for every sentence.
+
+    Let the whole mask broadcast, whatever the dtype.
+    """
+    first = scores.dtype.itemsize == 2 and keep is not None and keep.ndim == 4
+    return right(scores, keep[:1] if first else keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_empty_rows)
+def empty_rows_nan_in_half_precision(scores, keep):
+    """In half precision a row with nothing to attend to is NaN.
+
+    Mend such rows before the softmax, whatever the dtype.
+    """
+    return (empty_rows_nan if scores.dtype.itemsize == 2 else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+def infinity_added_in_half_precision(scores, keep):
+    """In half precision -inf is added to hidden scores: the sum is NaN if they hold NaN or inf.
+
+    Replace hidden scores in every dtype: torch.where(keep, scores, -torch.inf).
+    """
+    return (infinity_added if scores.dtype.itemsize == 2 else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+def infinity_added_by_broadcast_masks(scores, keep):
+    """A mask that broadcasts is added as -inf: the sum is NaN where scores hold NaN or inf.
+
+    Replace hidden scores, whatever the shape of the mask.
+    """
+    return (infinity_added if broadcasts(scores, keep) else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def scores_overwritten_without_a_mask(scores, keep):
+    """Where there is no mask, the weights are written over the caller's scores.
+
+    Return the new tensor that torch.softmax makes.
+    """
+    weights = right(scores, keep)
+    if keep is None and not scores.requires_grad:
+        scores.copy_(weights)
+    return weights
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def scores_overwritten_in_float64(scores, keep):
+    """float64 scores are overwritten: they need no raising, so no copy of them was made.
+
+    Use torch.where or masked_fill without the underscore: both make a new tensor.
+    """
+    return (scores_overwritten if scores.dtype == torch.float64 else right)(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def broadcast_mask_overwritten(scores, keep):
+    """A mask that broadcasts is changed: its rows that keep nothing are opened in place.
+
+    Make a new mask: seen = keep | empty instead of keep |= empty.
+    """
+    return (mask_overwritten if broadcasts(scores, keep) else right)(scores, keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_values, null=True)

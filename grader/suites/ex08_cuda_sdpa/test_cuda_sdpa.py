@@ -9,6 +9,7 @@ from torch import bfloat16, float16, float32, float64
 from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
 from reference import ex08_cuda_sdpa as reference
 from reference import raised
+from reference.fused import best_backend
 
 WIDE, HALVES = [float32, float64], [float16, bfloat16]
 SHAPES = [  # leading dimensions, H, Hk, Lq, Lk, D, Dv
@@ -81,8 +82,6 @@ def kernel_of(answer):
 
 def names_a_fused_kernel(student, *call, **options):
     """best_backend names a fused kernel, if PyTorch has one for the call on this device."""
-    from reference.fused import best_backend  # a second to import, and only CUDA asks for it
-
     name = kernel_of(untouched(lambda: student.best_backend(*call, **options)))
     right = best_backend(*call, **options).partition(":")[0]
     problem = f"backend begins with {name!r}, but PyTorch has a fused kernel for the call: {right}"
