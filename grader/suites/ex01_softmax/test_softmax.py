@@ -19,7 +19,7 @@ NUMPY_DTYPES = [np.float16, np.float32, np.float64]
 @pytest.mark.parametrize("shape", SHAPES)
 def test_numpy_values(student, draw, shape, dtype):
     """softmax_numpy gives exp(x) / sum(exp(x)) along the last axis."""
-    x = draw.normal(*shape).numpy().astype(dtype)
+    x = draw.normal(*shape).cpu().numpy().astype(dtype)
     agree(student.softmax_numpy(x), reference.softmax_numpy(x))
 
 
@@ -28,7 +28,7 @@ def test_numpy_values(student, draw, shape, dtype):
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
 def test_numpy_axis(student, draw, axis, dtype):
     """softmax_numpy works along the axis that it is given."""
-    x = draw.normal(3, 4, 5, dtype=float64).numpy().astype(dtype)
+    x = draw.normal(3, 4, 5, dtype=float64).cpu().numpy().astype(dtype)
     agree(student.softmax_numpy(x, axis=axis), reference.softmax_numpy(x, axis=axis))
 
 
@@ -37,7 +37,7 @@ def test_numpy_axis(student, draw, axis, dtype):
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_numpy_large_scores(student, draw, bound, dtype):
     """softmax_numpy is right for scores as large as 10,000, and for rows far apart, on any axis."""
-    x = draw.logits(16, 65, bound=bound, dtype=float64).numpy().astype(dtype)
+    x = draw.logits(16, 65, bound=bound, dtype=float64).cpu().numpy().astype(dtype)
     agree(student.softmax_numpy(x), reference.softmax_numpy(x))
     agree(student.softmax_numpy(x.T, axis=0), reference.softmax_numpy(x.T, axis=0))
 
@@ -46,7 +46,7 @@ def test_numpy_large_scores(student, draw, bound, dtype):
 def test_numpy_manners(student, draw):
     """softmax_numpy leaves its input alone, takes strided input, computes float16 in float32."""
     for dtype in NUMPY_DTYPES:
-        x = draw.normal(5, 6, dtype=float64).numpy().astype(dtype)
+        x = draw.normal(5, 6, dtype=float64).cpu().numpy().astype(dtype)
         for axis in (-1, 0):
             untouched(lambda x=x, axis=axis: student.softmax_numpy(x, axis=axis))
         agree(student.softmax_numpy(x.T[::-1]), reference.softmax_numpy(x.T[::-1]))
