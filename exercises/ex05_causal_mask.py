@@ -1,4 +1,4 @@
-# Skeleton ex05_causal_mask 03f5ba980ad98dc0. The lesson: docs/lessons/ex05_causal_mask.en.md
+# Skeleton ex05_causal_mask c20c4d7bed22c14a. The lesson: docs/lessons/ex05_causal_mask.en.md
 """Causal masks: write the bodies, then run `make grade EX=ex05_causal_mask`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with a matrix
@@ -47,7 +47,7 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
     k       (..., Lk, D)
     v       (..., Lk, Dv)
     returns output (..., Lq, Dv) in the dtype and on the device of q; 0 where a query stands
-            before the first key
+            before the first key; not even NaN in a later key has any influence
     """
     raise NotImplementedError(
         "Attend without looking ahead, and without computing what would be thrown away."

@@ -171,7 +171,7 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
     k       (..., Lk, D)
     v       (..., Lk, Dv)
     returns output (..., Lq, Dv) in the dtype and on the device of q; 0 where a query stands
-            before the first key
+            before the first key; not even NaN in a later key has any influence
     """
     ### BEGIN SOLUTION
     q_len, past = q.shape[-2], k.shape[-2] - q.shape[-2]  # query i stands at position past + i

@@ -109,6 +109,9 @@ class _Finder:
 
     def _getattr(self, node: ast.Call) -> Iterator[Use]:
         name = node.args[1] if len(node.args) > 1 else None
+        computed = not (isinstance(name, ast.Constant) and isinstance(name.value, str))
+        if computed and node.args and ast.unparse(node.args[0]) == "self":
+            return  # a loop over one's own parts
         if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
             yield node.lineno, "getattr with a computed name is not allowed: write the name."
         elif name.value in self._last:

@@ -128,7 +128,7 @@ def _about_signature(name: str, written: ast.arguments, declared: str) -> str | 
         return None
     right = len(given) >= len(wanted) and (tree.args.vararg is None or written.vararg is not None)
     for (have, default), (want, wanted_default) in zip(given, wanted, strict=False):
-        right &= have == want and (default is None) == (wanted_default is None)
+        right &= have == want and (wanted_default is None or default is not None)
         if default and wanted_default and not _is_name(default):
             right &= default.split(".")[-1] == wanted_default.split(".")[-1]
     right &= all(default is not None for _, default in given[len(wanted) :])

@@ -83,6 +83,7 @@ def test_it_is_refused(source):
         "def f(locals): return locals",
         "setattr(x, f'w_{n}', 1)",
         "getattr(x, '_cache', None)",
+        "for name in names: getattr(self, name)",
     ],
 )
 def test_it_is_allowed(source):

@@ -25,6 +25,7 @@ def problems(source: str, slug: str = "ex01_softmax") -> dict[str, str]:
         "@compiled\ndef softmax(*a): ...",
         "from mine import softmax",
         "LAST = -1\ndef softmax(x, dim=LAST): ...",
+        "def softmax(x=None, dim=-1): ...",
     ],
 )
 def test_it_fits(source):

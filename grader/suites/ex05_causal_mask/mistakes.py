@@ -1060,3 +1060,15 @@ def window_cut_to_the_keys(q_len, k_len, window, device=None):
     if window <= k_len:
         return plain_sliding_window_mask(q_len, k_len, window, device)
     return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(min(k_len - q_len, 0))
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def maximum_with_a_floor(q, k, v):
+    """The running maximum starts at -1e4, so that rows whose scores all lie below it vanish.
+
+    Start it at -inf, or take the maximum of the row itself.
+    """
+    scores = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf)
+    powers = (scores - scores.amax(-1, keepdim=True).clamp(min=-1e4)).exp()
+    total = powers.sum(-1, keepdim=True).clamp(min=1e-30)
+    return (powers @ raised(v) / total).to(q.dtype)

@@ -84,6 +84,10 @@ def test_future(student, draw, q_len, k_len, seen, keys, values, dtype):
     later = "changed" if keys is None else f"of {keys:g}"
     output = student.causal_attention(q, k, v)
     agree(output[:, :seen], expected, says=f"output (later keys {later})")
+    q, k, v = _inputs(draw, (2,), 9, 8, 5, dtype=float64)
+    q[..., 0], k[..., 0] = 1.0, -1e5  # no floor under the scores may be mistaken for a score
+    expected = reference.causal_attention(q, k, v)
+    agree(student.causal_attention(q, k, v), expected, says="output (all scores far below 0)")
 
 
 @check(points=1, needs=[test_values])
