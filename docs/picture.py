@@ -13,8 +13,8 @@ from rich.console import Console
 
 from grader import catalog
 from grader.course.skeletons import skeleton_text
+from grader.grading import grade_all
 from grader.reporting import terminal
-from grader.session import grade_all
 
 ROOT = Path(__file__).resolve().parent.parent
 RIGHT = "math.sqrt(q.shape[-1])"

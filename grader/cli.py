@@ -121,7 +121,7 @@ def _there(place: Path) -> bool:
 
 
 def _graded(exercises: list[Exercise], place: Path, seed: str, device: str) -> Report:
-    from grader.session import grade_all
+    from grader.grading import grade_all
 
     console = Console(stderr=True)
     with console.status("starting") as status:

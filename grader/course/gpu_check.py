@@ -16,9 +16,9 @@ from rich.table import Table
 
 from grader import catalog
 from grader.catalog import ROOT
+from grader.grading import grade_all
 from grader.records import Report, Verdict
 from grader.reporting import as_json
-from grader.session import grade_all
 
 
 def run(output: Path, console: Console) -> bool:

@@ -74,14 +74,14 @@ class Judge:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         check = _check_of(item)
         if check is None:
-            pytest.skip("it has no @check")
+            pytest.skip(reason="it has no @check")
         tally = self._tallies[check.id]
         if check.cuda and not self.device.startswith("cuda"):
-            pytest.skip(NEEDS_CUDA)
+            pytest.skip(reason=NEEDS_CUDA)
         if tally.failure or tally.grader_fault:
-            pytest.skip("an earlier case of this check failed")
+            pytest.skip(reason="an earlier case of this check failed")
         if blocker := self._blocker(check):
-            pytest.skip(f"blocked by {blocker}")
+            pytest.skip(reason=f"blocked by {blocker}")
         CASE.set(Case())
         self.student.begin_case()
 

@@ -22,7 +22,7 @@ def test_the_house_is_in_order():
         ("grader/catalog.py", "from grader.cli import app"),
         ("grader/catalog.py", "import solutions.ex01_softmax"),
         ("grader/catalog.py", "from reference import softmax"),
-        ("grader/session.py", "from exercises import ex01_softmax"),
+        ("grader/grading.py", "from exercises import ex01_softmax"),
         ("grader/judging/agree.py", "from reference import ex01_softmax"),
         ("grader/judging/agree.py", "from grader.suites.ex01_softmax import mistakes"),
         ("grader/worker/child/room.py", "from grader import records"),
