@@ -29,6 +29,7 @@ def test_first(student, draw, n):
 @check(points=2, needs=[test_first])
 def test_second(student, draw):
     """Second."""
+    {second}
 
 @check(points=3, needs=[test_second])
 def test_third(student, draw):
@@ -47,8 +48,10 @@ def test_other(student, draw):
 
 @pytest.fixture
 def verdicts(tmp_path):
-    def run(first: str = "True", other: str = "pass", text: str = SUITE):
-        (tmp_path / "test_made_up.py").write_text(text.format(first=first, other=other))
+    def run(first: str = "True", second: str = "pass", other: str = "pass", text: str = SUITE):
+        (tmp_path / "test_made_up.py").write_text(
+            text.format(first=first, second=second, other=other)
+        )
         exercise = replace(catalog.find("ex01_softmax"), folder=tmp_path)
         student = Student(exercise, in_process(solution(exercise)))
         return {c.id: c for c in suite.ask(exercise, Judge(student, ("seed",)))}
@@ -75,6 +78,11 @@ def test_one_wrong_case_fails_the_check_and_blocks_what_needs_it(verdicts):
     assert found["test_third"].verdict is Verdict.BLOCKED
     assert found["test_other"].verdict is Verdict.PASSED
     assert found["test_on_cuda"].verdict is Verdict.NOT_RUN
+
+
+def test_a_blocked_check_is_not_asked(verdicts):
+    found = verdicts(first="n != 2", second='expect(False, "asked all the same")')
+    assert found["test_second"].verdict is Verdict.BLOCKED
 
 
 def test_an_error_of_ours_is_a_grader_fault(verdicts):

@@ -85,6 +85,10 @@ def test_what_does_not_fit_is_refused():
         wire.encode(torch.zeros(100), wire.Arena(bytearray(64)), lambda _: 0)
 
 
+# Two numbers in no bytes at all: taken at its word, it would be memory that nobody has written.
+EMPTY_BUT_FULL = {"dtype": "float32", "shape": [2], "strides": [1], "start": 0, "at": 0, "bytes": 0}
+
+
 def tensor(**changes):
     sound = {"dtype": "float32", "shape": [2, 2], "strides": [2, 1], "start": 0, "at": 0,
              "bytes": 16, "device": "cpu", "grad": False}  # fmt: skip
@@ -98,7 +102,7 @@ def tensor(**changes):
         tensor(strides=[2, -1]), tensor(strides=[2**62, 1]), tensor(start=-1), tensor(start=3),
         tensor(at=-1), tensor(at=10**9), tensor(bytes=-1), tensor(bytes=10**12), tensor(bytes=15),
         tensor(shape=[1.0, 2]), tensor(shape=[True, 2]), tensor(shape="22"), tensor(device="moon"),
-        tensor(shape=[1] * 40, strides=[0] * 40), {"tensor": None}, {"tensor": {}}, {"array": []},
+        tensor(shape=[1] * 40, strides=[0] * 40), {"tensor": None}, {"tensor": {}}, {"array": EMPTY_BUT_FULL}, {"array": []},
         {"array": {"dtype": "object"}}, {"float": "1"}, {"float": 1.0}, {"dtype": "object"},
         {"handle": "7"}, {"handle": None}, {"dict": [[1]]}, {"dict": [[[], 1]]}, {"list": 3},
         {"pickle": "x"}, {"a": 1, "b": 2}, {}, [1], {"dict": [[{"list": []}, 1]]},
