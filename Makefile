@@ -7,6 +7,7 @@ EX ?=
 SUBMISSION ?= exercises
 DEVICE ?= cpu
 SEED ?=
+ISOLATION ?= auto
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -24,13 +25,13 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade test lint skeletons mutants house gpu-check bench-startup picture print-install clean
+.PHONY: help grade test lint skeletons mutants house doctor gpu-check bench-startup picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=...)
-	@$(GRADER) grade $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) $(if $(SEED),--seed $(SEED)) $(ARGS)
+grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=...)
+	@$(GRADER) grade $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
 	@$(PY) -m pytest $(ARGS)
@@ -48,6 +49,9 @@ mutants: $(CORE) ## print which check catches which mistake (EX= for one exercis
 
 house: $(CORE) ## say what is not in order in the project, and the cure
 	@$(GRADER) house
+
+doctor: $(CORE) ## say what this machine can do, above all which walls, and how to get more
+	@$(GRADER) doctor
 
 gpu-check: ## run the core track on CUDA, with the Python and torch that the machine has
 	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader gpu-check

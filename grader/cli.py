@@ -9,6 +9,8 @@ from rich.console import Console
 
 from grader import catalog
 from grader.records import Exercise, Report
+from grader.worker import walls
+from grader.worker.walls import Wall
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -29,6 +31,9 @@ def grade(
     submission: Place = Path("exercises"),
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seed: Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")] = "",
+    isolation: Annotated[
+        str, typer.Option(help="The wall: auto, process, locked or contained.")
+    ] = "auto",
     format: Annotated[str, typer.Option(help="terminal or json.")] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
@@ -39,7 +44,8 @@ def grade(
         close = catalog.did_you_mean(format, ["terminal", "json"])
         _stop(f"There is no format called {format!r}.{close}")
     _check_device(device)
-    report = _graded(exercises, submission, seed, device)
+    wall = _wall(isolation, device)
+    report = _graded(exercises, submission, seed, device, wall)
     _write(report, format, output)
     if report.faulted:
         raise typer.Exit(FAULT)
@@ -89,6 +95,15 @@ def gpu_check(
         raise typer.Exit(BELOW)
 
 
+@app.command()
+def doctor() -> None:
+    """Say what this machine can do, and how to get more."""
+    from grader.doctor import show
+
+    if not show(Console()):
+        raise typer.Exit(BELOW)
+
+
 def main() -> None:
     app()
 
@@ -120,7 +135,18 @@ def _there(place: Path) -> bool:
     return True
 
 
-def _graded(exercises: list[Exercise], place: Path, seed: str, device: str) -> Report:
+def _wall(name: str, device: str) -> Wall:
+    names = ["auto", *walls.NAMES]
+    if name not in names:
+        close = catalog.did_you_mean(name, names)
+        _stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
+    try:
+        return walls.choose(name, on_cuda=device == "cuda")
+    except walls.NoSuchWall as problem:
+        _stop(f"{problem} `make doctor` says what this machine can do.")
+
+
+def _graded(exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall) -> Report:
     from grader.grading import grade_all
 
     console = Console(stderr=True)
@@ -130,6 +156,7 @@ def _graded(exercises: list[Exercise], place: Path, seed: str, device: str) -> R
             place,
             seed=seed or None,
             device=device,
+            wall=wall,
             progress=lambda exercise: status.update(f"grading {exercise.slug}"),
         )
 

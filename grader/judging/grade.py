@@ -1,5 +1,6 @@
 """Grades one exercise of one submission, from the file to its report."""
 
+import ast
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -110,14 +111,33 @@ def _judged(
     slugs = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
     if refused := operators.refusals(tree, exercise, slugs):
         raise NotGraded("refused", refused[0])
-    seed = run.seed(answer)
+    try:
+        return _asked(exercise, answer, tree, run, again=False)
+    except _Disturbed:
+        return _asked(exercise, answer, tree, run, again=True)
+
+
+class _Disturbed(Exception):
+    """A process was killed that may not have been killed by the submission: ask again."""
+
+
+def _asked(
+    exercise: Exercise, answer: Submission, tree: ast.Module, run: Run, *, again: bool
+) -> tuple[tuple[CheckResult, ...], str]:
     worker = Supervisor(run.nursery, answer, exercise.limits, on_cuda=run.on_cuda)
-    with closing(worker):
-        _load(worker, answer)
-        client = Client(worker.exchange, worker.inputs, worker.answers, lambda: worker.generation)
-        problems = outline.problems(tree, exercise)
-        student = Student(exercise, client, problems, harmless(answer.source))
-        return suite.ask(exercise, Judge(student, seed, run.device)), worker.output()
+    try:
+        with closing(worker):
+            _load(worker, answer)
+            client = Client(
+                worker.exchange, worker.inputs, worker.answers, lambda: worker.generation
+            )
+            problems = outline.problems(tree, exercise)
+            student = Student(exercise, client, problems, harmless(answer.source))
+            judge = Judge(student, run.seed(answer), run.device)
+            return suite.ask(exercise, judge), worker.output()
+    finally:
+        if worker.disturbed and not again:  # whatever came of it; the second try stands
+            raise _Disturbed
 
 
 def _load(worker: Supervisor, answer: Submission) -> None:

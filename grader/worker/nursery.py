@@ -1,11 +1,8 @@
 """The parent's side of the nursery: starts it, asks it for workers, and ends what is left."""
 
-import importlib.util
 import os
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +11,11 @@ from typing import Any
 
 from grader.records import Limits
 from grader.worker.child import frames
+from grader.worker.child.wipe import wipe
 from grader.worker.faults import NurseryFailed
+from grader.worker.share import Share
+from grader.worker.walls import PROCESS, Wall
 
-CHILD = Path(__file__).resolve().parent / "child"
 START_SECONDS = 120.0  # a cold `import torch` from a slow disk
 # Variables that let torch and CUDA find their libraries; nothing else of ours reaches a worker.
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT", "LANG")
@@ -27,7 +26,7 @@ _MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A worker as the nursery started it."""
+    """A worker as the nursery started it. Its number means something to the nursery alone."""
 
     pid: int
     control: socket.socket
@@ -36,25 +35,29 @@ class Process:
 class Nursery:
     """Workers, a few milliseconds each, from one process that has imported torch.
 
-    Starting returns at once; the first worker waits for the import.
+    Starting returns at once; the first worker waits for the import. `failures` counts how often
+    the process went away and was started anew.
     """
 
-    def __init__(self) -> None:
-        self.home = tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True)
+    def __init__(self, wall: Wall = PROCESS) -> None:
+        self.wall = wall
+        self.failures = 0
+        self._home = Path(tempfile.mkdtemp(prefix="grader-"))
+        self._share = Share.where_possible()
         self._launch()
 
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
+        self._home.mkdir(exist_ok=True)
         self._socket = ours
         self._ready = False
-        command = [sys.executable, "-I", str(CHILD), str(theirs.fileno()), *_site_folders()]
         self._process = subprocess.Popen(
-            command,
+            [*self._share.prefix(), *self.wall.command("serve", str(theirs.fileno()))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=_environment(self.home.name),
-            cwd=self.home.name,
+            env=_environment("/tmp" if self.wall.prefix else str(self._home)),
+            cwd=self._home,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
@@ -72,35 +75,29 @@ class Nursery:
         self.close()
 
     def close(self) -> None:
-        """End the nursery; its workers end with it."""
+        """End the nursery; its workers, and what they left in its folder, go with it."""
         self._socket.close()
-        try:
-            self._process.communicate(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-        self.home.cleanup()
+        self._words_at_the_end(seconds=10)
+        self._share.close()
+        wipe(self._home)
 
-    def start(self, *, home: Path, arenas: tuple[int, int], printed: int, limits: Limits,
+    def start(self, *, arenas: tuple[int, int], printed: int, limits: Limits,
               on_cuda: bool) -> Process:  # fmt: skip
         """Fork a worker that maps `arenas` and prints to the descriptor `printed`."""
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
         wanted = {"memory_bytes": memory, "cpu_seconds": int(2 * limits.exercise_seconds) + 1}
-        request = {"op": "start", "home": str(home), "limits": wanted}
-        reply = self._ask(request, [theirs.fileno(), *arenas, printed])
-        theirs.close()
+        request = {"op": "start", "limits": wanted, "lock": self.wall.files}
+        try:
+            reply = self._ask(request, [theirs.fileno(), *arenas, printed])
+        finally:
+            theirs.close()
         return Process(pid=reply["pid"], control=ours)
 
     def end(self, process: Process) -> dict[str, int]:
-        """Kill what is left of a worker, with its whole group, and say how it had ended."""
+        """Have what is left of a worker killed, with all that it started; how it had ended."""
         process.control.close()
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            # Not yet the leader of its own group, or only a zombie is left of it.
-            _kill(process.pid)
-        return self._ask({"op": "status", "pid": process.pid}, [])
+        return self._ask({"op": "end", "pid": process.pid}, [])
 
     def _ask(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:
@@ -108,7 +105,9 @@ class Nursery:
             socket.send_fds(self._socket, [frames.frame(request)], descriptors)
             return frames.receive(self._read)
         except (OSError, EOFError, frames.WireError) as error:
-            words = self._last_words() or str(error)
+            self._socket.close()
+            words = self._words_at_the_end() or str(error)
+            self.failures += 1
             self._launch()  # what comes next meets a new one
             raise NurseryFailed(f"the process that starts workers went away: {words}") from None
 
@@ -128,26 +127,16 @@ class Nursery:
             data += more
         return data
 
-    def _last_words(self) -> str:
-        """The last line of the nursery's own error output, which ends with this."""
-        self._socket.close()
-        self._process.kill()
-        _, errors = self._process.communicate()
+    def _words_at_the_end(self, seconds: float = 0.0) -> str:
+        """End the process, give it `seconds` to do so by itself; the last line of its errors."""
+        try:
+            _, errors = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._share.kill()
+            _, errors = self._process.communicate()
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else ""
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _site_folders() -> list[str]:
-    """Where numpy and torch lie, found without importing them."""
-    specs = [importlib.util.find_spec(name) for name in ("numpy", "torch")]
-    return sorted({str(Path(s.origin).parent.parent) for s in specs if s and s.origin})
 
 
 def _environment(home: str) -> dict[str, str]:

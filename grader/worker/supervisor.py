@@ -7,18 +7,18 @@ import socket
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from grader.records import Limits, Submission
 from grader.worker.child import frames, wire
 from grader.worker.client import raised
-from grader.worker.faults import Died, NoAnswer, TimedOut, WorkerFault
+from grader.worker.faults import Died, NoAnswer, NurseryFailed, TimedOut, WorkerFault
 from grader.worker.nursery import Nursery, Process
 from grader.worker.text import harmless
 
 ARENA_BYTES = 256 << 20  # of address space; memory is used only where something was written
 MAX_RESTARTS = 5
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SHOWN_OUTPUT = 2000  # characters of what a submission printed
 
 
@@ -38,10 +38,12 @@ class Supervisor:
         self._on_cuda = on_cuda
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
-        self._printed = tempfile.TemporaryFile(dir=nursery.home.name)  # noqa: SIM115 (closed by us)
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
         self._process: Process | None = None
         self._starts = 0
         self._spent = 0.0
+        self._failures = nursery.failures
+        self._killed = False
         self.generation = 0  # handles belong to one generation and end with it
 
     def close(self) -> None:
@@ -49,6 +51,11 @@ class Supervisor:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._printed.close()
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a process was killed, and it may not have been the submission that did it."""
+        return self._killed or self._nursery.failures > self._failures
 
     def load(self) -> None:
         """Run the submission's file now, so that its own errors come first."""
@@ -67,15 +74,13 @@ class Supervisor:
     def _ensure_started(self) -> None:
         if self._process is not None:
             return
+        if self._nursery.failures > self._failures:
+            raise NurseryFailed("the process that starts workers went away")
         if self._starts > MAX_RESTARTS:
             raise Died(f"the process ended {self._starts} times; nothing more was asked of it")
         self._starts += 1
         self.generation += 1
-        self._home = tempfile.TemporaryDirectory(
-            dir=self._nursery.home.name, prefix="worker-", ignore_cleanup_errors=True
-        )
         self._process = self._nursery.start(
-            home=Path(self._home.name),
             arenas=self._descriptors,
             printed=self._printed.fileno(),
             limits=self._limits,
@@ -111,23 +116,22 @@ class Supervisor:
         """How the worker ended, as a sentence."""
         ended = self._end()
         number = ended.get("signal")
+        if ended.get("crowded"):
+            return Died("the process was killed: it started too many other processes")
+        if number is None:
+            code = ended.get("exit")
+            return Died(f"the process ended itself (exit code {code}) and gave no answer")
+        self._killed = self._killed or number in _FROM_OUTSIDE
         if number in (signal.SIGXCPU, signal.SIGKILL):
             return Died("the process was killed: it used too much memory or processor time")
-        if number is not None:
-            name = {signal.SIGSEGV: "a segmentation fault"}.get(
-                signal.Signals(number), signal.Signals(number).name
-            )
-            return Died(f"the process crashed ({name})")
-        return Died(f"the process ended itself (exit code {ended.get('exit')}) and gave no answer")
+        name = "a segmentation fault" if number == signal.SIGSEGV else signal.Signals(number).name
+        return Died(f"the process crashed ({name})")
 
     def _end(self) -> dict[str, int]:
         process, self._process = self._process, None
         if process is None:
             return {}
-        try:
-            return self._nursery.end(process)
-        finally:
-            self._home.cleanup()
+        return self._nursery.end(process)
 
 
 class LoadFailed(WorkerFault):

@@ -14,7 +14,7 @@ from grader.judging.student import Student
 from grader.records import Verdict
 from grader.worker.in_process import in_process
 from tests.conftest import solution as text
-from tests.worker.test_worker import worker
+from tests.worker.asking import worker
 
 SUITE = '''
 import pytest

@@ -1,21 +1,20 @@
 """A worker: calls, handles, gradients, faults and limits, behind a real process."""
 
 import os
-import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from grader.records import Limits, Submission
 from grader.worker import faults
-from grader.worker.client import CALLABLE, Client, Handle
-from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.client import CALLABLE, Handle
+from grader.worker.supervisor import LoadFailed
+from tests.worker.asking import call, worker
 
 SOURCE = """
-import os, signal, sys, time
+import ctypes, os, sys, time
+import os
+
 import numpy as np
 import torch
 
@@ -56,18 +55,13 @@ def leave(code):
     os._exit(code)
 
 def crash():
-    os.kill(os.getpid(), signal.SIGSEGV)
+    ctypes.string_at(0)
 
 def leave_softly():
     sys.exit(0)
 
 def devour():
     return torch.zeros(8 << 30, dtype=torch.uint8).shape[0]
-
-def fork():
-    if os.fork() == 0:
-        time.sleep(600)
-    return os.getpid()
 
 def environment():
     return [f"{k}={v}" for k, v in os.environ.items()]
@@ -96,32 +90,10 @@ def width_of(layer):
 """
 
 
-@contextmanager
-def worker(nursery, source=SOURCE, **limits):
-    submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
-    supervisor = Supervisor(nursery, submission, Limits(**limits))
-    try:
-        yield (
-            Client(
-                supervisor.exchange,
-                supervisor.inputs,
-                supervisor.answers,
-                lambda: supervisor.generation,
-            ),
-            supervisor,
-        )
-    finally:
-        supervisor.close()
-
-
 @pytest.fixture
 def client(nursery):
-    with worker(nursery) as (client, _):
+    with worker(nursery, SOURCE) as (client, _):
         yield client
-
-
-def call(client, name, *args, on=None, graph=False, **kwargs):
-    return client.call(on, name, args, kwargs, graph=graph).value
 
 
 def test_arrays_and_tensors_cross_both_ways(client):
@@ -211,7 +183,7 @@ def test_sys_exit_is_an_exception_like_others(client):
     ],
 )
 def test_after_a_fault_the_next_call_meets_a_fresh_worker(nursery, name, args, fault, says):
-    with worker(nursery, call_seconds=0.5) as (client, _):
+    with worker(nursery, SOURCE, call_seconds=0.5) as (client, _):
         call(client, "count")
         with pytest.raises(fault, match=says):
             call(client, name, *args)
@@ -225,7 +197,7 @@ def test_memory_is_limited(client):
 
 
 def test_the_time_of_all_calls_is_limited(nursery):
-    with worker(nursery, exercise_seconds=1.0, call_seconds=0.4) as (client, _):
+    with worker(nursery, SOURCE, exercise_seconds=1.0, call_seconds=0.4) as (client, _):
         for _ in range(2):
             with pytest.raises(faults.TimedOut):
                 call(client, "sleep", 5)
@@ -234,7 +206,7 @@ def test_the_time_of_all_calls_is_limited(nursery):
 
 
 def test_a_worker_that_keeps_dying_is_given_up(nursery):
-    with worker(nursery) as (client, _):
+    with worker(nursery, SOURCE) as (client, _):
         for _ in range(6):
             with pytest.raises(faults.Died):
                 call(client, "leave", 1)
@@ -242,29 +214,8 @@ def test_a_worker_that_keeps_dying_is_given_up(nursery):
             call(client, "count")
 
 
-def test_what_it_forked_ends_with_it(nursery):
-    with worker(nursery) as (client, _):
-        group = call(client, "fork")
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and _alive(group):
-        time.sleep(0.05)
-    assert not _alive(group)
-
-
-def _alive(group: int) -> bool:
-    """Whether a process of the group is left that is not a zombie."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            return True
-    return False
-
-
 def test_printing_is_kept_apart_and_capped(nursery):
-    with worker(nursery) as (client, supervisor):
+    with worker(nursery, SOURCE) as (client, supervisor):
         assert call(client, "shout", 5) == 5
         assert supervisor.output() == "xxxxx\n"
         assert call(client, "shout", 50_000_000) == 50_000_000
@@ -279,7 +230,7 @@ def test_the_environment_tells_nothing(client, monkeypatch):
         "HOME", "LANG", "LD_LIBRARY_PATH", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_",
         "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONUTF8",
         "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LC_CTYPE",
-        "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR",
+        "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR", "PWD",
     }  # fmt: skip
 
 

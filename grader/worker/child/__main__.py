@@ -1,14 +1,20 @@
 """The nursery: imports torch once, does no maths, holds no secret, and forks workers on request.
 
-Started as `python -I <this folder> <socket fd> <site folder>...`. Requests and replies are frames
-of `wire` without an arena; the four descriptors of a new worker (its socket, the two arenas, the
-file for what it prints) travel beside the request.
+Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the settings are JSON:
+{"sites": [folders of packages], "user": number or null}. Requests and replies are frames (see
+`frames`); the four descriptors of a new worker (its socket, the two arenas, the file for what it
+prints) travel beside the request.
 
-    {"op": "start", "home", "limits"}  -> {"pid"}
-    {"op": "status", "pid"}            -> {"exit"} or {"signal"}, once the worker has ended
+    {"op": "start", "limits", "lock"}  -> {"pid"}
+    {"op": "end", "pid"}               -> {"exit"} or {"signal"}, and whether it had {"crowded"}
+
+`lock` is None, or the files that a locked worker may open (see `lock`). With `probe <request>` a
+process locks itself, tries what must be refused, and prints what was not.
 """
 
 import importlib.util
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,8 +31,25 @@ def _load_package() -> None:
     spec.loader.exec_module(package)
 
 
-if __name__ == "__main__":
+def _become(user: int | None) -> None:
+    """Another user from here on, who owns nothing; only root can."""
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+
+
+def _main(mode: str, argument: str, settings: str) -> None:
     sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
-    sys.path += [folder for folder in sys.argv[2:] if folder not in sys.path]
+    wanted = json.loads(settings)
+    _become(wanted["user"])
     _load_package()
-    importlib.import_module("attention_worker.nursery").serve(int(sys.argv[1]))
+    if mode == "probe":
+        importlib.import_module("attention_worker.lock").main(argument)
+    else:
+        sys.path += [folder for folder in wanted["sites"] if folder not in sys.path]
+        importlib.import_module("attention_worker.nursery").serve(int(argument))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,26 +1,34 @@
-"""The nursery's loop, and the first moments of a worker (see `__main__` for the protocol)."""
+"""The nursery's loop: forks workers, and ends them with all that they started (see `__main__`)."""
 
-import ctypes
+import contextlib
 import gc
-import io
-import mmap
 import os
-import random
-import resource
+import select
 import signal
 import socket
 import sys
-from typing import Any, NoReturn
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+import numpy as np  # noqa: F401 (imported here once, so that no worker waits for it)
 import torch
 
-from . import frames, wire
-from .room import Room
+from . import family, frames, kernel
+from .wipe import wipe
+from .worker import become_worker
 
-PRINT_LIMIT = 1 << 20  # bytes that a submission may print before the rest is dropped
-FILE_LIMIT = 16 << 20  # bytes of the largest file that it may write
-_PR_SET_PDEATHSIG = 1
+CROWD = 64  # processes that a worker may have started before it is ended
+_WATCH_SECONDS = 0.1
+_ON_LINUX = sys.platform == "linux"
+
+
+@dataclass(slots=True)
+class _Worker:
+    home: Path
+    watched: bool  # a locked worker cannot start processes
+    crowded: bool = False
 
 
 def serve(descriptor: int) -> None:
@@ -28,33 +36,72 @@ def serve(descriptor: int) -> None:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
+    if _ON_LINUX:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     parent = socket.socket(fileno=descriptor)
     frames.send(parent, {"ready": True})
-    while True:
-        try:
-            request, descriptors = _receive_with_descriptors(parent)
-        except (EOFError, ConnectionError):
-            return
-        if request["op"] == "status":
-            frames.send(parent, _wait(request["pid"]))
-            continue
-        pid = os.fork()
-        if pid == 0:
-            _become_worker(request, descriptors)
-        for fd in descriptors:
-            os.close(fd)
-        frames.send(parent, {"pid": pid})
-
-
-def _wait(pid: int) -> dict[str, int]:
-    """How a worker ended."""
+    workers: dict[int, _Worker] = {}
     try:
-        _, status = os.waitpid(pid, 0)
-    except ChildProcessError:  # it belonged to a nursery that is no more
+        while True:
+            _watch(parent, workers)
+            request, descriptors = _receive_with_descriptors(parent)
+            if request["op"] == "start":
+                frames.send(parent, {"pid": _start(request, descriptors, workers)})
+            else:
+                frames.send(parent, _end(request["pid"], workers))
+    except (EOFError, ConnectionError):
+        for pid in list(workers):
+            _end(pid, workers)
+        wipe(Path.cwd())  # also when the parent was killed and cannot
+
+
+def _watch(parent: socket.socket, workers: dict[int, _Worker]) -> None:
+    """Wait for the next request; meanwhile end a worker that starts too many processes."""
+    watched = {pid: worker for pid, worker in workers.items() if worker.watched}
+    while not select.select([parent], [], [], _WATCH_SECONDS if watched else None)[0]:
+        crowd = family.descendants([os.getpid()]) - {os.getpid(), *workers}
+        if len(crowd) > CROWD:
+            for pid, worker in watched.items():
+                worker.crowded = True
+                _kill(pid, workers)
+
+
+def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]) -> int:
+    home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
+    nursery = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        become_worker(request, home, descriptors, nursery)
+    for fd in descriptors:
+        os.close(fd)
+    workers[pid] = _Worker(home, watched=_ON_LINUX and request["lock"] is None)
+    return pid
+
+
+def _end(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
+    """Kill what is left of a worker, and say how it had ended."""
+    worker = workers.pop(pid, None)
+    if worker is None:  # it belonged to a nursery that is no more
         return {"signal": signal.SIGKILL}
+    orphans = _kill(pid, workers) - {pid}
+    _, status = os.waitpid(pid, 0)
+    for orphan in orphans:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(orphan, 0)
+    wipe(worker.home)
+    crowded = {"crowded": True} if worker.crowded else {}
     if os.WIFSIGNALED(status):
-        return {"signal": os.WTERMSIG(status)}
-    return {"exit": os.WEXITSTATUS(status)}
+        return {"signal": os.WTERMSIG(status)} | crowded
+    return {"exit": os.WEXITSTATUS(status)} | crowded
+
+
+def _kill(pid: int, workers: dict[int, _Worker]) -> set[int]:
+    """Kill a worker, its group, and where the system lists them all that came of it."""
+    killed = family.end(pid, set(workers) - {pid}) if _ON_LINUX else set()
+    for kill in (os.killpg, os.kill):  # it may not be the leader of its own group yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+    return killed
 
 
 def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -75,124 +122,3 @@ def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list
     if not start:
         raise EOFError
     return frames.receive(read), descriptors
-
-
-def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Turn this fork into a worker: own session, own files, limits, then the loop."""
-    status = 70  # our own failure, should one of the next lines raise
-    try:
-        os.setsid()
-        _end_with_parent()
-        control, inputs, answers = _own_files(descriptors)
-        os.chdir(request["home"])
-        os.environ.update(HOME=request["home"], TMPDIR=request["home"])
-        _limit(request["limits"])
-        _reseed()
-        _loop(socket.socket(fileno=control), _map(inputs), _map(answers))
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _own_files(descriptors: list[int]) -> tuple[int, int, int]:
-    """Standard streams, the socket and the arenas, and nothing else that was open."""
-    control, inputs, answers, printed = descriptors
-    null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((null, 0), (printed, 1), (printed, 2)):
-        os.dup2(source, target)
-    keep = sorted((control, inputs, answers))
-    for low, high in zip([2, *keep], [*keep, 4096], strict=True):
-        os.closerange(low + 1, high)
-    sys.stdout = sys.stderr = _Capped(1)
-    np.seterr(all="ignore")  # what overflows is judged by its values, not by warnings
-    return control, inputs, answers
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _limit(limits: dict[str, Any]) -> None:
-    """The limits that the system enforces; wall time is the parent's business."""
-    wanted = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: limits["cpu_seconds"],
-    }
-    if limits["memory_bytes"] is not None:  # CUDA maps more, opens more, and keeps caches in files
-        wanted[resource.RLIMIT_AS] = limits["memory_bytes"]
-        wanted[resource.RLIMIT_FSIZE] = FILE_LIMIT
-        wanted[resource.RLIMIT_NOFILE] = 256
-    for which, value in wanted.items():
-        hard = resource.getrlimit(which)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        try:
-            resource.setrlimit(which, (value, value))
-        except (ValueError, OSError):  # macOS refuses some of them; the parent's clock remains
-            continue
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-
-def _reseed() -> None:
-    random.seed()
-    np.random.seed()
-    torch.seed()
-
-
-def _map(descriptor: int) -> wire.Arena:
-    memory = mmap.mmap(descriptor, 0)
-    os.close(descriptor)
-    return wire.Arena(memory)
-
-
-def _loop(control: socket.socket, inputs: wire.Arena, answers: wire.Arena) -> None:
-    room = Room(inputs, answers)
-
-    def read(count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            more = control.recv(count - len(data))
-            if not more:
-                raise EOFError
-            data.extend(more)
-        return bytes(data)
-
-    while True:
-        try:
-            request = frames.receive(read)
-        except EOFError:
-            return
-        reply = room.answer(request)
-        try:
-            frames.send(control, reply)
-        except (frames.WireError, ValueError):
-            message = "the answer cannot be sent: it is too long, or holds too many objects"
-            frames.send(control, {"error": {"type": "WireError", "message": message, "line": None}})
-
-
-class _Capped(io.TextIOBase):
-    """A text stream that drops what exceeds `PRINT_LIMIT`, so that printing costs nothing."""
-
-    encoding = "utf-8"
-    errors = "replace"
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._left = PRINT_LIMIT
-
-    def write(self, text: str) -> int:
-        data = text.encode("utf-8", "replace")[: self._left]
-        self._left -= len(data)
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-        return len(text)
-
-    def writable(self) -> bool:
-        return True
-
-    def reconfigure(self, **_: object) -> None:
-        """It stays as it is."""
-
-    def fileno(self) -> int:
-        return self._descriptor

@@ -1,0 +1,34 @@
+"""System calls that Python has no function for. Linux only, through the C library."""
+
+import ctypes
+import os
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+_CAPABILITY_VERSION_3 = 0x20080522
+
+
+def call(number: int, *arguments: object) -> int:
+    """The system call `number`; an OSError if it fails."""
+    result = int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *arguments))
+    return _checked(result)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process (see prctl(2))."""
+    library = ctypes.CDLL(None, use_errno=True)
+    zero = ctypes.c_ulong(0)
+    _checked(library.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
+
+
+def drop_capabilities() -> None:
+    """Give up what root may do beyond its own files: raise limits, trace, mount, own any file."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, in two halves each
+    _checked(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

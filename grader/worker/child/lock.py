@@ -1,0 +1,73 @@
+"""Locks this process in: the wall that needs no privilege. Linux only."""
+
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import kernel, landlock, seccomp
+
+# What numpy, torch and the C library ask about the machine and about themselves.
+_ABOUT_ITSELF = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/overcommit_memory",
+                 "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom",
+                 "/dev/random", "/dev/zero")  # fmt: skip
+
+
+def lock(files: Mapping[str, Any], home: str) -> None:
+    """Refuse other files, other processes, the network, and every way back.
+
+    `files` says what may be read, only listed, and used as a device; `home` may be written to.
+    """
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.drop_capabilities()
+    if files["landlock"]:
+        landlock.restrict(
+            read=[*files["read"], *_ABOUT_ITSELF],
+            list_only=files["list_only"],
+            write=[home],
+            devices=["/dev/null", *files["devices"]],
+        )
+    seccomp.install()
+
+
+def probe(files: Mapping[str, Any], needed: Sequence[str], outside: str) -> list[str]:
+    """Lock this process, try what must be refused, and say what is wrong. For a throw-away child.
+
+    `needed` are files that must open all the same, `outside` one that is there and must not.
+    """
+    if not seccomp.known():
+        return ["the system calls of this processor are not listed"]
+    if files["landlock"] and not landlock.abi():
+        return ["the kernel has no Landlock (Linux 5.13 and later have, unless it is switched off)"]
+    try:
+        lock(files, os.getcwd())
+    except OSError as error:
+        return [f"the kernel refuses to lock a process ({error.strerror})"]
+    attempts: dict[str, Callable[[], object]] = {
+        "other files can be read": Path(outside).read_bytes,
+        "sockets can be opened": socket.socket,
+        "processes can be started": _fork,
+        "other processes can be signalled": lambda: os.kill(os.getppid(), 0),
+    }
+    wrong = [says for says, attempt in attempts.items() if _succeeds(attempt)]
+    return wrong + [f"{p} cannot be read" for p in needed if not _succeeds(Path(p).read_bytes)]
+
+
+def _succeeds(attempt: Callable[[], object]) -> bool:
+    try:
+        attempt()
+    except OSError:
+        return False
+    return True
+
+
+def _fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def main(request: str) -> None:
+    """Print what `probe` found, for the parent to read."""
+    print(json.dumps(probe(**json.loads(request))))

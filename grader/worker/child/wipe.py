@@ -1,0 +1,41 @@
+"""Removes what a submission has left in its folder, however it is built."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def wipe(folder: Path) -> None:
+    """Remove `folder` with all that is in it. Links are removed, not followed.
+
+    Folders inside folders are moved up before they are emptied, so that none lies too deep.
+    """
+    try:
+        waiting, emptied = [folder], list[Path]()
+        while waiting:
+            place = waiting.pop()
+            emptied.append(place)
+            os.chmod(place, 0o700)
+            for path in _without_files(place):
+                waiting.append(path if place == folder else _moved_up(path, folder))
+        for place in reversed(emptied):
+            place.rmdir()
+    except OSError:  # what cannot be removed stays behind; no other worker looks there
+        return
+
+
+def _without_files(place: Path) -> list[Path]:
+    """Remove the files of a folder; return the folders in it."""
+    inner = []
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                inner.append(Path(entry.path))
+            else:
+                os.unlink(entry.path)
+    return inner
+
+
+def _moved_up(path: Path, folder: Path) -> Path:
+    os.chmod(path, 0o700)  # a folder that may not be written to cannot be moved
+    return path.rename(folder / f".{secrets.token_hex(8)}")

@@ -1,0 +1,23 @@
+"""A worker for a text, and calls to it."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from grader.records import Limits, Submission
+from grader.worker.client import Client
+from grader.worker.nursery import Nursery
+from grader.worker.supervisor import Supervisor
+
+
+@contextmanager
+def worker(nursery: Nursery, source: str, **limits: float) -> Iterator[tuple[Client, Supervisor]]:
+    """A worker whose submission is `source`, within these limits."""
+    submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
+    with closing(Supervisor(nursery, submission, Limits(**limits))) as it:
+        yield Client(it.exchange, it.inputs, it.answers, lambda: it.generation), it
+
+
+def call(client: Client, name: str, *args, on=None, graph=False, **kwargs):
+    """What a function of the submission returns."""
+    return client.call(on, name, args, kwargs, graph=graph).value
