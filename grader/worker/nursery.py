@@ -42,13 +42,15 @@ class Nursery:
     def __init__(self, wall: Wall = PROCESS) -> None:
         self.wall = wall
         self.failures = 0
-        self._home = Path(tempfile.mkdtemp(prefix="grader-"))
+        # Behind bubblewrap the workers' folders lie in a place that ends with it.
+        self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix="grader-"))
         self._share = Share.where_possible()
         self._launch()
 
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
-        self._home.mkdir(exist_ok=True)
+        if self._home:
+            self._home.mkdir(exist_ok=True)
         self._socket = ours
         self._ready = False
         self._process = subprocess.Popen(
@@ -56,8 +58,8 @@ class Nursery:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=_environment("/tmp" if self.wall.prefix else str(self._home)),
-            cwd=self._home,
+            env=_environment(str(self._home or "/tmp")),
+            cwd=self._home or "/",
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
@@ -79,7 +81,8 @@ class Nursery:
         self._socket.close()
         self._words_at_the_end(seconds=10)
         self._share.close()
-        wipe(self._home)
+        if self._home:
+            wipe(self._home)
 
     def start(self, *, arenas: tuple[int, int], printed: int, limits: Limits,
               on_cuda: bool) -> Process:  # fmt: skip

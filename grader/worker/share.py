@@ -38,7 +38,12 @@ class Share:
             if group is not None:
                 made.append(group)
         share = cls(groups=tuple(made))
-        if subprocess.run([*share.prefix(), "true"], capture_output=True, check=False).returncode:
+        if (
+            made
+            and subprocess.run(
+                [*share.prefix(), "true"], capture_output=True, check=False
+            ).returncode
+        ):
             share.close()
             return cls()
         return share

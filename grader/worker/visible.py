@@ -1,4 +1,4 @@
-"""What a worker behind a wall may read: the Python that runs, its packages, the system libraries."""
+"""What a worker behind a wall may read: the Python that runs, its packages, system libraries."""
 
 import importlib.util
 import os
@@ -45,7 +45,7 @@ def visible(*, on_cuda: bool) -> Visible:
     if on_cuda:
         folders += [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_CUDA_FILES]
         folders += map(str, Path("/usr/local").glob("cuda*"))
-        devices += map(str, Path("/dev").glob("nvidia*"))
+        devices += map(str, (*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dxg")))
     read = dict.fromkeys(path for path in folders if path.startswith("/") and Path(path).exists())
     return Visible(read=tuple(read), hidden=tuple(_hidden(read)), devices=tuple(devices))
 

@@ -86,11 +86,12 @@ def probe(name: str, *, on_cuda: bool = False) -> Probe:
         return Probe(name=name, wall=None, why="it needs Linux", cure="On Windows, WSL is one.")
     seen = visible(on_cuda=on_cuda)
     if name == "locked":
-        return _tried(Wall(name=name, files=_files(seen)), "Linux 5.13 or later is needed.")
-    return _contained(seen)
+        wall = Wall(name=name, files=_files(seen))
+        return _tried(wall, "Linux 5.13 or later is needed.", on_cuda=on_cuda)
+    return _contained(seen, on_cuda=on_cuda)
 
 
-def _contained(seen: Visible) -> Probe:
+def _contained(seen: Visible, *, on_cuda: bool) -> Probe:
     if bubblewrap.found() is None:
         why, cure = "bubblewrap is not installed", "Install it: `apt-get install bubblewrap`."
         return Probe(name="contained", wall=None, why=why, cure=cure)
@@ -100,7 +101,7 @@ def _contained(seen: Visible) -> Probe:
         wall = Wall(
             name="contained", prefix=prefix, child=bubblewrap.INSIDE, user=user, files=_files(seen)
         )
-        tried = _tried(wall, _cure_for_bubblewrap())
+        tried = _tried(wall, _cure_for_bubblewrap(), on_cuda=on_cuda)
         if tried.wall is not None:
             break
     return tried
@@ -115,13 +116,14 @@ def _cure_for_bubblewrap() -> str:
     return "In a container it needs user namespaces; *locked* works without."
 
 
-def _tried(wall: Wall, cure: str) -> Probe:
+def _tried(wall: Wall, cure: str, *, on_cuda: bool = False) -> Probe:
     """The wall, if a process behind it is refused all that it should be refused."""
     needed = [str(Path(folder) / "torch" / "__init__.py") for folder in site_folders()]
     request = {
         "files": wall.files,
         "needed": [path for path in needed if Path(path).exists()],
         "outside": __file__,
+        "on_cuda": on_cuda,
     }
     try:
         with tempfile.TemporaryDirectory() as home:

@@ -63,7 +63,7 @@ def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer):
 
 
 def test_a_nursery_that_is_killed_every_time_is_a_fault_without_a_score(run, answer):
-    killer = _Killer(run.nursery, 0.02, victim=0, times=200)
+    killer = _Killer(run.nursery, 0.02, victim=1, times=2000)
     killer.start()
     report = grade(catalog.find(SLUG), answer, run)
     killer.stop()

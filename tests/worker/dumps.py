@@ -26,9 +26,9 @@ def as_array(parts):
 
 def read(path, size=1 << 22):
     try:
-        with open(path, "rb") as file:
-            return file.read(size)
-    except OSError as error:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            return file.read(size) or b""
+    except (OSError, ValueError) as error:
         return type(error).__name__.encode()
 
 def environment():

@@ -1,5 +1,6 @@
 """Locks this process in: the wall that needs no privilege. Linux only."""
 
+import ctypes
 import json
 import os
 import socket
@@ -32,7 +33,9 @@ def lock(files: Mapping[str, Any], home: str) -> None:
     seccomp.install()
 
 
-def probe(files: Mapping[str, Any], needed: Sequence[str], outside: str) -> list[str]:
+def probe(
+    files: Mapping[str, Any], needed: Sequence[str], outside: str, on_cuda: bool
+) -> list[str]:
     """Lock this process, try what must be refused, and say what is wrong. For a throw-away child.
 
     `needed` are files that must open all the same, `outside` one that is there and must not.
@@ -52,7 +55,8 @@ def probe(files: Mapping[str, Any], needed: Sequence[str], outside: str) -> list
         "other processes can be signalled": lambda: os.kill(os.getppid(), 0),
     }
     wrong = [says for says, attempt in attempts.items() if _succeeds(attempt)]
-    return wrong + [f"{p} cannot be read" for p in needed if not _succeeds(Path(p).read_bytes)]
+    wrong += [f"{path} cannot be read" for path in needed if not _succeeds(Path(path).read_bytes)]
+    return wrong + (["CUDA cannot be started"] if on_cuda and not _succeeds(_start_cuda) else [])
 
 
 def _succeeds(attempt: Callable[[], object]) -> bool:
@@ -61,6 +65,11 @@ def _succeeds(attempt: Callable[[], object]) -> bool:
     except OSError:
         return False
     return True
+
+
+def _start_cuda() -> None:
+    if (code := ctypes.CDLL("libcuda.so.1").cuInit(0)) != 0:
+        raise OSError(code, "cuInit")
 
 
 def _fork() -> None:

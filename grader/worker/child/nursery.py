@@ -38,6 +38,7 @@ def serve(descriptor: int) -> None:
     gc.freeze()
     if _ON_LINUX:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no worker reads or traces it, or another worker
     parent = socket.socket(fileno=descriptor)
     frames.send(parent, {"ready": True})
     workers: dict[int, _Worker] = {}

@@ -1,0 +1,88 @@
+"""What each wall costs: `make bench-walls`.
+
+A worker is timed from the request until it has answered its first one (it has loaded a submission
+of one line), and beside it a fresh `import torch`; a nursery, until its first worker answers, and
+without the import. Medians; the order is shuffled, so that a busy moment hits all alike.
+"""
+
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from grader.records import Limits, Submission
+from grader.worker import walls
+from grader.worker.nursery import Nursery
+from grader.worker.supervisor import Supervisor
+
+ROUNDS, STARTS = 40, 3
+LINE = Submission(slug="ex99_bench", path=Path("x.py"), sha256="", source="x = 1")
+
+
+def worker(nursery: Nursery) -> float:
+    """Milliseconds for one worker."""
+    with closing(Supervisor(nursery, LINE, Limits())) as supervisor:
+        started = time.perf_counter()
+        supervisor.load()
+        return 1e3 * (time.perf_counter() - started)
+
+
+def first_worker(wall: walls.Wall) -> float:
+    started = time.perf_counter()
+    with Nursery(wall) as nursery, closing(Supervisor(nursery, LINE, Limits())) as supervisor:
+        supervisor.load()
+        return 1e3 * (time.perf_counter() - started)
+
+
+def import_torch() -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-I", "-c", "import torch"], check=True)
+    return 1e3 * (time.perf_counter() - started)
+
+
+def probing(name: str) -> float:
+    started = time.perf_counter()
+    walls.probe(name)
+    return 1e3 * (time.perf_counter() - started)
+
+
+def main() -> None:
+    here = {p.name: p.wall for p in map(walls.probe, walls.NAMES) if p.wall is not None}
+    times: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for _ in range(STARTS):
+        times["import torch", ""].append(import_torch())
+        for name, wall in random.sample(sorted(here.items()), len(here)):
+            times[name, "first"].append(first_worker(wall))
+            times[name, "probe"].append(probing(name))
+    nurseries = {name: Nursery(wall) for name, wall in here.items()}
+    for name, nursery in nurseries.items():
+        worker(nursery)
+    for _ in range(ROUNDS):
+        for name in random.sample(sorted(nurseries), len(nurseries)):
+            times[name, "worker"].append(worker(nurseries[name]))
+    for nursery in nurseries.values():
+        nursery.close()
+    _show(here, {key: statistics.median(values) for key, values in times.items()})
+
+
+def _show(here: dict[str, walls.Wall], medians: dict[tuple[str, str], float]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("Wall", "worker, ms", "first worker, ms", "probe, ms"):
+        table.add_column(title, justify="left" if title == "Wall" else "right")
+    for name in here:
+        cells = (medians[name, "worker"], medians[name, "first"], medians[name, "probe"])
+        table.add_row(name, *(f"{cell:.1f}" for cell in cells))
+    console = Console()
+    console.print(table)
+    console.print(f"a fresh `import torch`: {medians['import torch', '']:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
