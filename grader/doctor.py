@@ -13,7 +13,6 @@ from rich.table import Table
 
 from grader.records import Limits, Submission
 from grader.worker import walls
-from grader.worker.client import Client
 from grader.worker.faults import NurseryFailed, WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.share import MEMORY_BYTES, PROCESSES, Share
@@ -95,5 +94,4 @@ def _seen_from(wall: walls.Wall) -> Any:
     """Which of our packages a submission behind the wall could import."""
     answer = Submission(slug="look", path=Path("look.py"), sha256="", source=_LOOK)
     with Nursery(wall) as nursery, closing(Supervisor(nursery, answer, Limits())) as worker:
-        client = Client(worker.exchange, worker.inputs, worker.answers, lambda: worker.generation)
-        return client.call(None, "found", [list(_NEVER_SEEN)], {}, graph=False).value
+        return worker.client().call(None, "found", [list(_NEVER_SEEN)], {}, graph=False).value

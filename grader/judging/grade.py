@@ -13,7 +13,6 @@ from grader.judging.case import GraderFault
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
 from grader.records import CheckResult, Exercise, ExerciseReport, Score, Speed, Submission, Verdict
-from grader.worker.client import Client
 from grader.worker.faults import NurseryFailed, WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
@@ -128,11 +127,8 @@ def _asked(
     try:
         with closing(worker):
             _load(worker, answer)
-            client = Client(
-                worker.exchange, worker.inputs, worker.answers, lambda: worker.generation
-            )
             problems = outline.problems(tree, exercise)
-            student = Student(exercise, client, problems, harmless(answer.source))
+            student = Student(exercise, worker.client(), problems, harmless(answer.source))
             judge = Judge(student, run.seed(answer), run.device)
             return suite.ask(exercise, judge), worker.output()
     finally:

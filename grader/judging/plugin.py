@@ -54,7 +54,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
-    from grader.worker.client import Client
     from grader.worker.nursery import Nursery
     from grader.worker.supervisor import Supervisor
 
@@ -62,7 +61,7 @@ def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
     worker = Supervisor(nursery, answer, exercise.limits)
     config.add_cleanup(nursery.close)
     config.add_cleanup(worker.close)
-    return Client(worker.exchange, worker.inputs, worker.answers, lambda: worker.generation)
+    return worker.client()
 
 
 def _exercise(config: pytest.Config) -> Exercise | None:

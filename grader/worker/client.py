@@ -1,9 +1,11 @@
 """Calls in the form of Python values: encodes them, asks, decodes what comes back."""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from grader.worker.child import frames, wire
@@ -11,6 +13,12 @@ from grader.worker.faults import NoAnswer, Raised
 from grader.worker.text import harmless
 
 CALLABLE = object()  # what `get` answers for a method
+MAX_MESSAGE = 2000  # characters of an exception's message
+MAX_LINE = 1_000_000  # a file of at most that many bytes has no more lines
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +40,26 @@ class Answer:
 
 
 class Client:
-    """The operations of `worker.child.room`, over any way of carrying a request to it."""
+    """The operations of `worker.child.room`, over any way of carrying a request to it.
+
+    Nothing that comes back is believed: it is a value of the form that was asked for, the
+    `Raised` of the submission, or `NoAnswer`. After that `reject` is called, to end a worker
+    whose next reply might belong to this request.
+    """
 
     def __init__(
         self,
-        exchange: Callable[[dict[str, Any]], dict[str, Any]],
+        exchange: Callable[[Request], Reply],
         inputs: wire.Arena,
         answers: wire.Arena,
         generation: Callable[[], int],
+        reject: Callable[[], object] = lambda: None,
     ) -> None:
         self._exchange = exchange
         self._inputs = inputs
         self._answers = answers
         self._generation = generation
+        self._reject = reject
         self._dropped_calls: list[int] = []
         self._dropped_handles: list[int] = []
 
@@ -55,32 +70,41 @@ class Client:
     def call(self, on: Handle | None, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
              *, graph: bool) -> Answer:  # fmt: skip
         """Call a function of the module (`on` None), a method, or the object itself (name "")."""
-        sent_args = [self._encode(x) for x in args]
-        sent_kwargs = {key: self._encode(x) for key, x in kwargs.items()}
-        before = _pictures([*enumerate(sent_args), *sent_kwargs.items()], self._inputs)
-        target = {"on": self._number(on), "name": name}
-        reply = self._ask(
-            {"op": "call", **target, "args": sent_args, "kwargs": sent_kwargs, "graph": graph}
-        )
-        modified = tuple(
-            str(label) for label, at, was in before if self._inputs.view[at : at + len(was)] != was
-        )
-        return Answer(self._decode(reply), _integer(reply.get("call")), modified)
+        given = _Given(self._inputs)
+        sent = {
+            "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
+            "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
+        }
+        request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
+
+        def read(reply: Reply) -> tuple[Any, int | None]:
+            if not graph:
+                return self._value(reply), None
+            number = _natural(reply.pop("call", None))
+            if number is None:
+                raise frames.WireError("a call without its number")
+            return self._value(reply), number
+
+        value, number = self._ask(request, read)
+        return Answer(value, number, given.modified())
 
     def get(self, on: Handle | None, name: str) -> Any:
         """The value of an attribute, or `CALLABLE`."""
-        reply = self._ask({"op": "get", "on": self._number(on), "name": name})
-        return CALLABLE if reply.get("callable") is True else self._decode(reply)
+        request = {"op": "get", "on": _number_of(on), "name": name}
+        return self._ask(
+            request, lambda reply: CALLABLE if reply == {"callable": True} else self._value(reply)
+        )
 
     def set(self, on: Handle | None, name: str, value: Any) -> None:
         """Set an attribute."""
-        sent = self._encode(value)
-        self._ask({"op": "set", "on": self._number(on), "name": name, "value": sent})
+        sent = wire.encode(value, self._inputs, _handle_number)
+        request = {"op": "set", "on": _number_of(on), "name": name, "value": sent}
+        self._ask(request, self._value)
 
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
         """The gradients of a kept call's inputs, for the gradients of its results."""
-        sent = [self._encode(g) for g in gradients]
-        return self._decode(self._ask({"op": "backward", "call": graph, "gradients": sent}))
+        sent = [wire.encode(g, self._inputs, _handle_number) for g in gradients]
+        return self._ask({"op": "backward", "call": graph, "gradients": sent}, self._value)
 
     def drop_call(self, graph: int) -> None:
         """Forget a kept graph, with the next request."""
@@ -91,38 +115,92 @@ class Client:
         if handle.generation == self._generation():
             self._dropped_handles.append(handle.id)
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: Request, read: Callable[[Reply], T]) -> T:
+        """What `read` makes of the reply to this request and to no other."""
         dropped = {"calls": self._dropped_calls, "handles": self._dropped_handles}
         self._dropped_calls, self._dropped_handles = [], []
-        reply = self._exchange(request | {"drop": dropped})
-        if "error" in reply:
-            raise raised(reply["error"])
-        return reply
-
-    def _number(self, on: Handle | None) -> int | None:
-        return None if on is None else on.id
-
-    def _encode(self, value: Any) -> Any:
-        return wire.encode(value, self._inputs, _handle_number)
-
-    def _decode(self, reply: dict[str, Any]) -> Any:
+        # Drawn, not counted: a reply written before the request was there cannot have it.
+        number = secrets.token_hex(8)
+        reply = self._exchange(request | {"drop": dropped, "id": number})
         try:
-            value = wire.decode(reply["value"], self._answers, copy=True)
-        except (KeyError, frames.WireError) as error:
-            raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
+            if reply.pop("id", None) != number:
+                raise frames.WireError("a reply to another request")
+            if reply.keys() == {"error"}:
+                raise _raised(reply["error"])
+            return read(reply)
+        except frames.WireError as error:
+            self._reject()
+            raise _no_answer(error) from None
+
+    def _value(self, reply: Reply) -> Any:
+        if reply.keys() != {"value"}:
+            raise frames.WireError("a reply of no known form")
+        value = wire.decode(reply["value"], self._answers, untrusted=True)
         return _with_handles(value, self._generation())
 
 
+class _Given:
+    """What one call is given: written into the inputs, with a copy that is the grader's own.
+
+    The worker may write to the inputs at any time, so what it was given is not read from there.
+    """
+
+    def __init__(self, inputs: wire.Arena) -> None:
+        self._inputs = inputs
+        self._label = ""
+        self._copies: list[tuple[str, int, bytes]] = []
+
+    def encode(self, value: Any, label: str) -> Any:
+        self._label = label
+        return wire.encode(value, self, _handle_number)
+
+    def put(self, data: memoryview) -> int:
+        at = self._inputs.put(data)
+        self._copies.append((self._label, at, bytes(data)))
+        return at
+
+    def modified(self) -> tuple[str, ...]:
+        """The labels of what now differs from what was given."""
+        return tuple(label for label, at, was in self._copies if not self._still(at, was))
+
+    def _still(self, at: int, was: bytes) -> bool:
+        # As arrays: comparing memory byte by byte would take longer than most calls.
+        now, then = (np.frombuffer(x, np.uint8) for x in (self._inputs.take(at, len(was)), was))
+        return np.array_equal(now, then)
+
+
 def raised(error: Any) -> Raised:
-    """The exception that crossed, or what is left of it if it was not well formed."""
-    if not isinstance(error, dict):
-        raise NoAnswer("the worker sent something that is no answer (an error of no known form)")
-    kind, message = (harmless(str(error.get(key))) for key in ("type", "message"))
-    return Raised(kind[:100], message[:2000], _integer(error.get("line")))
+    """The exception that crossed."""
+    try:
+        return _raised(error)
+    except frames.WireError as problem:
+        raise _no_answer(problem) from None
 
 
-def _integer(value: Any) -> int | None:
-    return value if type(value) is int else None
+def _raised(error: Any) -> Raised:
+    match error:
+        case {"type": str(kind), "message": str(message), "line": line} if len(error) == 3:
+            number = _natural(line)
+            number = number if number is not None and number <= MAX_LINE else None
+            return Raised(_name(kind), harmless(message[:MAX_MESSAGE]), number)
+    raise frames.WireError("an error of no known form")
+
+
+def _no_answer(why: frames.WireError) -> NoAnswer:
+    return NoAnswer(f"the worker sent something that is no answer ({why})")
+
+
+def _name(text: str) -> str:
+    """The name of a type, in one line."""
+    return " ".join(harmless(text[: wire.MAX_NAME]).split())
+
+
+def _natural(value: Any) -> int | None:
+    return value if type(value) is int and 0 < value < 1 << 63 else None
+
+
+def _number_of(on: Handle | None) -> int | None:
+    return None if on is None else on.id
 
 
 def _handle_number(value: Any) -> int:
@@ -134,25 +212,9 @@ def _handle_number(value: Any) -> int:
 def _with_handles(value: Any, generation: int) -> Any:
     match value:
         case wire.Ref():
-            return Handle(value.id, generation, harmless(value.type))
+            return Handle(value.id, generation, _name(value.type))
         case list() | tuple():
             return type(value)(_with_handles(item, generation) for item in value)
         case dict():
             return {key: _with_handles(item, generation) for key, item in value.items()}
     return value
-
-
-def _pictures(items: Sequence[tuple[Any, Any]], arena: wire.Arena) -> list[tuple[Any, int, bytes]]:
-    """Label, place and present bytes of every array and tensor among the encoded arguments."""
-    found: list[tuple[Any, int, bytes]] = []
-    for label, item in items:
-        if isinstance(item, dict):
-            [(kind, content)] = item.items()
-            if kind in ("tensor", "array"):
-                at = content["at"]
-                found.append((label, at, bytes(arena.take(at, content["bytes"]))))
-            elif kind in ("list", "tuple"):
-                found += _pictures([(label, inner) for inner in content], arena)
-            elif kind == "dict":
-                found += _pictures([(label, inner) for _, inner in content], arena)
-    return found

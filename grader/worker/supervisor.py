@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.records import Limits, Submission
 from grader.worker.child import frames, wire
-from grader.worker.client import raised
+from grader.worker.client import Client, raised
 from grader.worker.faults import Died, NoAnswer, NurseryFailed, TimedOut, WorkerFault
 from grader.worker.nursery import Nursery, Process
 from grader.worker.text import harmless
@@ -65,6 +65,16 @@ class Supervisor:
         """Ask and wait. The parent's clock decides how long."""
         self._ensure_started()
         return self._ask(request)
+
+    def reject(self) -> None:
+        """End a worker whose reply was no answer; the next request meets a fresh one."""
+        self._end()
+
+    def client(self) -> Client:
+        """Calls to this worker in the form of Python values."""
+        return Client(
+            self.exchange, self.inputs, self.answers, lambda: self.generation, self.reject
+        )
 
     def output(self) -> str:
         """The beginning of what the submission has printed."""

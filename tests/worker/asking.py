@@ -15,7 +15,7 @@ def worker(nursery: Nursery, source: str, **limits: float) -> Iterator[tuple[Cli
     """A worker whose submission is `source`, within these limits."""
     submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
     with closing(Supervisor(nursery, submission, Limits(**limits))) as it:
-        yield Client(it.exchange, it.inputs, it.answers, lambda: it.generation), it
+        yield it.client(), it
 
 
 def call(client: Client, name: str, *args, on=None, graph=False, **kwargs):

@@ -1,4 +1,4 @@
-"""The wire: what goes in comes out, and what is no frame is a WireError."""
+"""The wire: what goes in comes out, and what has not exactly its form is a WireError."""
 
 import json
 import math
@@ -10,10 +10,18 @@ import torch
 from grader.worker.child import frames, wire
 
 
-def crossed(value, *, copy=True):
+def sent(value):
+    """A value as a worker gets it from the grader."""
     arena = wire.Arena(bytearray(1 << 20))
     header = wire.encode(value, arena, lambda _: 7)
-    return wire.decode(json.loads(json.dumps(header)), arena, copy=copy)
+    return wire.decode(json.loads(json.dumps(header)), arena, untrusted=False)
+
+
+def answered(value):
+    """A value as the grader gets it from a worker."""
+    arena = wire.Arena(bytearray(1 << 20))
+    header = wire.encode(value, arena, lambda _: 7, dense=True)
+    return wire.decode(json.loads(json.dumps(header)), arena, untrusted=True)
 
 
 @pytest.mark.parametrize(
@@ -23,19 +31,21 @@ def crossed(value, *, copy=True):
         [1, [2, (3,)]], {"a": 1, 2: [None]}, torch.float16, torch.device("cpu"),
     ],
 )  # fmt: skip
-def test_plain_values_come_back_as_they_were(value):
+@pytest.mark.parametrize("crossed", [sent, answered])
+def test_plain_values_come_back_as_they_were(crossed, value):
     got = crossed(value)
     assert got == value
     assert type(got) is type(value)
 
 
 def test_nan_comes_back_as_nan():
-    assert math.isnan(crossed(math.nan))
+    assert math.isnan(answered(math.nan))
 
 
+@pytest.mark.parametrize("crossed", [sent, answered])
 @pytest.mark.parametrize("dtype", wire.TENSOR_DTYPES.values(), ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3), (2, 0, 3)])
-def test_tensors_keep_dtype_shape_and_values(dtype, shape):
+def test_tensors_keep_dtype_shape_and_values(crossed, dtype, shape):
     x = torch.randn(shape).mul(100).to(dtype)
     got = crossed(x)
     assert got.dtype == dtype
@@ -43,41 +53,70 @@ def test_tensors_keep_dtype_shape_and_values(dtype, shape):
     assert torch.equal(got, x)
 
 
-def test_tensors_keep_their_layout():
-    base = torch.arange(24.0).reshape(2, 3, 4)
-    for x in (base.mT, base[:, ::2], base[:1].expand(5, 3, 4), base[..., 1]):
-        got = crossed(x)
-        assert got.stride() == x.stride()
-        assert torch.equal(got, x)
+BASE = torch.arange(24.0).reshape(2, 3, 4)
+VIEWS = [BASE.mT, BASE[:, ::2], BASE[:1].expand(5, 3, 4), BASE[..., 1], BASE[:0].mT]
+
+
+@pytest.mark.parametrize("x", VIEWS, ids=lambda x: str(x.stride()))
+def test_a_worker_gets_tensors_in_their_layout_and_answers_densely(x):
+    assert sent(x).stride() == x.stride()
+    assert answered(x).is_contiguous()
+    assert torch.equal(sent(x), x)
+    assert torch.equal(answered(x), x)
 
 
 @pytest.mark.parametrize("dtype", wire.ARRAY_DTYPES.values(), ids=str)
-def test_arrays_keep_dtype_layout_and_values(dtype):
+def test_arrays_keep_dtype_and_values_and_on_their_way_in_their_layout(dtype):
     base = np.arange(24).reshape(2, 3, 4).astype(dtype)
     for x in (base, base.T, base[:, ::-1], base[..., ::2], base[:0], np.array(3, dtype)):
-        got = crossed(x)
-        assert got.dtype == x.dtype
-        assert np.array_equal(got, x)
-        assert x.size == 0 or got.strides == x.strides
+        for got in (sent(x), answered(x)):
+            assert got.dtype == x.dtype
+            assert got.shape == x.shape
+            assert np.array_equal(got, x)
+        assert x.size == 0 or sent(x).strides == x.strides
+        assert answered(x).flags.c_contiguous
+
+
+def test_an_answer_that_spans_little_memory_may_be_expanded():
+    assert np.array_equal(answered(np.broadcast_to(np.float32(2), (3, 4))), np.full((3, 4), 2))
 
 
 def test_numpy_scalars_cross_as_arrays():
-    assert isinstance(crossed(np.float64(2.5)), np.ndarray)
+    assert isinstance(answered(np.float64(2.5)), np.ndarray)
 
 
-def test_whether_a_gradient_is_wanted_crosses():
+@pytest.mark.parametrize("crossed", [sent, answered])
+def test_whether_a_gradient_is_wanted_crosses(crossed):
     assert crossed(torch.ones(2, requires_grad=True)).requires_grad
 
 
 def test_unknown_objects_become_references():
-    assert crossed([object()]) == [wire.Ref(7)]
+    assert answered([object(), torch.float8_e5m2, torch.device("meta")]) == [
+        wire.Ref(7), wire.Ref(7, "dtype"), wire.Ref(7, "device"),
+    ]  # fmt: skip
 
 
-def test_a_shared_value_is_a_view_of_the_arena():
+def test_what_the_grader_sends_is_a_view_and_what_it_gets_a_copy():
     arena = wire.Arena(bytearray(1 << 10))
-    header = wire.encode(torch.zeros(3), arena, lambda _: 0)
-    wire.decode(header, arena, copy=False)[0] = 5.0
-    assert wire.decode(header, arena, copy=True)[0] == 5.0
+    header = wire.encode([torch.zeros(3), np.zeros(3)], arena, lambda _: 0)
+    for x in wire.decode(header, arena, untrusted=False):
+        x[0] = 5.0
+    assert [x[0] for x in wire.decode(header, arena, untrusted=False)] == [5.0, 5.0]
+
+    arena = wire.Arena(bytearray(1 << 10))
+    header = wire.encode([torch.zeros(3), np.zeros(3)], arena, lambda _: 0, dense=True)
+    got = wire.decode(header, arena, untrusted=True)
+    arena.view[:] = bytes([255]) * len(arena.view)
+    assert [x[0] for x in got] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "array"])
+def test_a_bool_is_true_or_false_whatever_byte_it_was(kind):
+    arena = wire.Arena(bytearray(range(8)))
+    form = {"dtype": "bool", "shape": [8], "at": 0, "bytes": 8}
+    form |= {"device": "cpu", "grad": False} if kind == "tensor" else {}
+    got = wire.decode({kind: form}, arena, untrusted=True)
+    assert bytes(memoryview(np.asarray(got))) == bytes([0, *[1] * 7])
 
 
 def test_what_does_not_fit_is_refused():
@@ -85,70 +124,105 @@ def test_what_does_not_fit_is_refused():
         wire.encode(torch.zeros(100), wire.Arena(bytearray(64)), lambda _: 0)
 
 
-# Two numbers in no bytes at all: taken at its word, it would be memory that nobody has written.
-EMPTY_BUT_FULL = {"dtype": "float32", "shape": [2], "strides": [1], "start": 0, "at": 0, "bytes": 0}
-
-
 def tensor(**changes):
-    sound = {"dtype": "float32", "shape": [2, 2], "strides": [2, 1], "start": 0, "at": 0,
-             "bytes": 16, "device": "cpu", "grad": False}  # fmt: skip
-    return {"tensor": sound | changes}
+    return {"tensor": array()["array"] | {"device": "cpu", "grad": False} | changes}
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        tensor(dtype="float3"), tensor(shape=[2, 3]), tensor(shape=[-1, 2]), tensor(shape=[2]),
-        tensor(strides=[2, -1]), tensor(strides=[2**62, 1]), tensor(start=-1), tensor(start=3),
-        tensor(at=-1), tensor(at=10**9), tensor(bytes=-1), tensor(bytes=10**12), tensor(bytes=15),
-        tensor(shape=[1.0, 2]), tensor(shape=[True, 2]), tensor(shape="22"), tensor(device="moon"),
-        tensor(shape=[1] * 40, strides=[0] * 40), {"tensor": None}, {"tensor": {}}, {"array": EMPTY_BUT_FULL}, {"array": []},
-        {"array": {"dtype": "object"}}, {"float": "1"}, {"float": 1.0}, {"dtype": "object"},
-        {"handle": "7"}, {"handle": None}, {"dict": [[1]]}, {"dict": [[[], 1]]}, {"list": 3},
-        {"pickle": "x"}, {"a": 1, "b": 2}, {}, [1], {"dict": [[{"list": []}, 1]]},
-    ],
-)  # fmt: skip
+def array(**changes):
+    return {"array": {"dtype": "float32", "shape": [2, 2], "at": 0, "bytes": 16} | changes}
+
+
+def nested(depth, leaf=None):
+    for _ in range(depth):
+        leaf = {"list": [leaf]}
+    return leaf
+
+
+LIES = [
+    tensor(dtype="float3"), tensor(dtype=[]), tensor(dtype=None), tensor(dtype="float64"),
+    tensor(shape=[2, 3]), tensor(shape=[2]), tensor(shape=[-1, 2]), tensor(shape=[-2, -2]),
+    tensor(shape=[1.0, 4]), tensor(shape=[True, 4]), tensor(shape="22"), tensor(shape={}),
+    tensor(shape=None), tensor(shape=[[2], 2]), tensor(shape=[1] * 40 + [4]), tensor(shape=[2**62, 2**62]),
+    tensor(shape=[2**64]), tensor(shape=[0, 2**40], bytes=0), tensor(shape=[10**4299, 0], bytes=0),
+    tensor(at=-1), tensor(at=10**9), tensor(at=49), tensor(at=2**64), tensor(at=True), tensor(at="0"),
+    tensor(bytes=-1), tensor(bytes=10**12), tensor(bytes=15), tensor(bytes=17), tensor(bytes=16.0),
+    tensor(bytes=0), tensor(bytes=True, shape=[1], dtype="uint8"),
+    tensor(device="moon"), tensor(device="meta"), tensor(device="mps:99"), tensor(device="cuda:99"),
+    tensor(device="cuda:-1"), tensor(device="cpu:3"), tensor(device=""), tensor(device=0), tensor(device=[]),
+    tensor(grad=1), tensor(grad=None), tensor(grad=True, dtype="int32"),
+    tensor(strides=[0, 0], start=0), tensor(strides=[2, 1]), tensor(more=1),
+    {"tensor": None}, {"tensor": {}}, {"tensor": []}, {"tensor": {"bytes": 16}},
+    array(dtype="object"), array(dtype="bfloat16"), array(dtype="V8"), array(shape=[2, 3]),
+    array(shape=[10**9, 10**9]), array(bytes=0), array(at=-16), array(strides=[0, 0], start=0),
+    array(shape=[2], bytes=0), array(device="cpu"), {"array": []}, {"array": {"dtype": "object"}},
+    {"float": "1"}, {"float": 1.0}, {"float": "infinity"}, {"float": []}, math.inf, math.nan, 1 << 1000,
+    {"dtype": "object"}, {"dtype": []}, {"dtype": "__class__"},
+    {"device": "moon"}, {"device": "xla"}, {"device": "privateuseone"}, {"device": "cuda:" + "9" * 99}, {"device": 0},
+    {"handle": "7"}, {"handle": None}, {"handle": [True, "A"]}, {"handle": [0, "A"]}, {"handle": [-1, "A"]},
+    {"handle": [2**63, "A"]}, {"handle": [1.0, "A"]}, {"handle": [1, None]}, {"handle": [1, "A" * 101]},
+    {"handle": [1, "A", "B"]}, {"handle": []},
+    {"list": 3}, {"list": "abc"}, {"list": {"a": 1}}, {"tuple": "abc"}, {"dict": {"a": 1}}, {"dict": [[1]]},
+    {"dict": ["ab"]}, {"dict": [{"a": 1, "b": 2}]}, {"dict": [[{"list": []}, 1]]}, {"dict": [[1, 2, 3]]}, {"dict": None},
+    {"pickle": "x"}, {"": None}, {"a": 1, "b": 2}, {}, [], [1],
+    nested(65), nested(300), {"list": [0] * (1 << 16)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
 def test_lies_are_wire_errors(lie):
+    arena = wire.Arena(bytearray(64))
+    for item in (lie, {"list": [None, {"tuple": [lie]}]}):
+        with pytest.raises(frames.WireError) as caught:
+            wire.decode(item, arena, untrusted=True)
+        assert len(str(caught.value)) < 100
+
+
+def test_the_largest_that_is_allowed():
+    arena = wire.Arena(bytearray(64))
+    assert wire.decode((1 << 1000) - 1, arena, untrusted=True) == (1 << 1000) - 1
+    assert len(wire.decode({"list": [0] * ((1 << 16) - 1)}, arena, untrusted=True)) == (1 << 16) - 1
+    wire.decode(nested(64), arena, untrusted=True)
+
+
+def test_what_is_beyond_the_limits_is_not_sent():
+    endless = []
+    endless.append(endless)
+    for value in (1 << 1000, [0] * (1 << 16), endless):
+        with pytest.raises(frames.WireError):
+            wire.encode(value, wire.Arena(bytearray(64)), lambda _: 0)
+
+
+@pytest.mark.parametrize("form", [tensor, array])
+def test_one_reply_takes_no_more_bytes_than_there_are(form):
+    arena = wire.Arena(bytearray(64))
+    assert len(wire.decode({"list": [form()] * 4}, arena, untrusted=True)) == 4
+    with pytest.raises(frames.WireError, match="more bytes together"):
+        wire.decode({"list": [form()] * 5}, arena, untrusted=True)
+
+
+@pytest.mark.parametrize("at, size", [(-1, 1), (0, -1), (0, 65), (64, 1), (2**64, 0)])
+def test_only_what_is_there_can_be_taken(at, size):
     with pytest.raises(frames.WireError):
-        wire.decode(lie, wire.Arena(bytearray(64)), copy=True)
+        wire.Arena(bytearray(64)).take(at, size)
 
 
-def reader(data: bytes):
-    left = bytearray(data)
+class Changing:
+    """Memory that a worker writes to while the grader reads: every look at it sees other bytes."""
 
-    def read(count: int) -> bytes:
-        if count > len(left):
-            raise EOFError
-        taken = bytes(left[:count])
-        del left[:count]
-        return taken
+    def __init__(self, size):
+        self.memory, self.looks = bytearray(size), 0
 
-    return read
+    @property
+    def view(self):
+        return self.memory
 
-
-def test_a_frame_comes_back():
-    assert frames.receive(reader(frames.frame({"op": "get", "n": [1, None]}))) == {
-        "op": "get",
-        "n": [1, None],
-    }
+    def take(self, at, size):
+        self.looks += 1
+        return bytes([self.looks]) * size
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"junkjunkjunk",
-        b"ABH1" + (2**31).to_bytes(4, "little"),
-        b"ABH1" + (3).to_bytes(4, "little") + b"{x}",
-        b"ABH1" + (4).to_bytes(4, "little") + b"[12]",
-        b"ABH1" + (4).to_bytes(4, "little") + b"\xff\xfe\xfd\xfc",
-        b"ABH1" + (200_000).to_bytes(4, "little") + b"[" * 200_000,
-    ],
-)
-def test_broken_frames_are_wire_errors(data):
-    with pytest.raises(frames.WireError):
-        frames.receive(reader(data))
-
-
-def test_an_oversized_header_is_not_sent():
-    with pytest.raises(frames.WireError):
-        frames.frame({"x": "y" * frames.MAX_HEADER})
+@pytest.mark.parametrize("form", [tensor, array])
+def test_shared_memory_is_looked_at_once(form):
+    memory = Changing(64)
+    wire.decode(form(dtype="bool", shape=[16]), memory, untrusted=True)
+    assert memory.looks == 1

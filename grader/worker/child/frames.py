@@ -7,7 +7,7 @@ import json
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 MAGIC = b"ABH1"
 MAX_HEADER = 1 << 20  # bytes
@@ -36,10 +36,25 @@ def receive(read: Callable[[int], bytes]) -> dict[str, Any]:
     magic, size = _PREFIX.unpack(read(_PREFIX.size))
     if magic != MAGIC or size > MAX_HEADER:
         raise WireError("a frame that does not begin as a frame does")
+    body = read(size)
     try:
-        header = json.loads(read(size))
+        header = _JSON.decode(body.decode("utf-8"))
     except (ValueError, RecursionError):
         raise WireError("a header that is not JSON") from None
     if not isinstance(header, dict):
         raise WireError("a header that is not an object")
     return header
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key that is there twice")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)

@@ -1,6 +1,7 @@
 """The room in which a submission lives: its module, the objects it made, the graphs it keeps."""
 
 import linecache
+import secrets
 import sys
 import traceback
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import wire
+from . import frames, wire
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
@@ -27,8 +28,9 @@ class Room:
     `on` is a handle, or None for the module itself; `name` is an attribute, dotted if need be, or
     "" for the object itself. With `graph` the autograd graph of the call is kept for `backward`,
     whose gradients are those of the tensor inputs that require one, in their order. Every request
-    may carry {"drop": {"handles": [...], "calls": [...]}}. An exception of the submission's is
-    {"error": {"type", "message", "line"}}, with the line in the submission, if any.
+    may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its reply has too. An
+    exception of the submission's is {"error": {"type", "message", "line"}}, with the line in the
+    submission, if any.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
@@ -38,7 +40,8 @@ class Room:
         self.handles: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
-        self._next = 0
+        # Not from zero: the number of an object or a call means nothing in another worker's room.
+        self._next = secrets.randbits(48)
 
     def bind(self, module: ModuleType) -> None:
         """Use a module that is already loaded."""
@@ -48,11 +51,16 @@ class Room:
         """Carry out one request. Whatever the submission raises becomes an error reply."""
         self.answers.rewind()
         self._drop(request.get("drop", {}))
+        number = {"id": request["id"]} if "id" in request else {}
         try:
             reply: dict[str, Any] = getattr(self, f"_{request['op']}")(request)
+            frames.frame(number | reply)  # too long a reply is an error as well
+        except frames.WireError as problem:
+            unsent = frames.WireError(f"the answer cannot be sent: {problem}")
+            reply = {"error": describe(unsent)}
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
-            return {"error": describe(error)}
-        return reply
+            reply = {"error": describe(error)}
+        return number | reply
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
@@ -109,10 +117,10 @@ class Room:
         return target
 
     def _value(self, item: Any) -> Any:
-        return _resolve(wire.decode(item, self.inputs, copy=False), self.handles)
+        return _resolve(wire.decode(item, self.inputs, untrusted=False), self.handles)
 
     def _export(self, value: Any) -> Any:
-        return wire.encode(_compact(value), self.answers, self._keep)
+        return wire.encode(value, self.answers, self._keep, dense=True)
 
     def _keep(self, thing: Any) -> int:
         """The handle of an object; the same object has the same handle."""
@@ -167,18 +175,4 @@ def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
             return type(value)(_resolve(item, handles) for item in value)
         case dict():
             return {key: _resolve(item, handles) for key, item in value.items()}
-    return value
-
-
-def _compact(value: Any) -> Any:
-    """Tensors laid out densely, so that a view of a large buffer does not carry all of it."""
-    match value:
-        case torch.Tensor() if value.layout is torch.strided:
-            return value.as_subclass(torch.Tensor).contiguous()
-        case list():
-            return [_compact(item) for item in value]
-        case tuple():
-            return tuple(_compact(item) for item in value)
-        case dict():
-            return {key: _compact(item) for key, item in value.items()}
     return value

@@ -2,23 +2,23 @@
 
 Requests and replies are JSON headers in frames (see `frames`). The numbers of arrays and tensors do
 not travel in them: they lie in an `Arena`, memory that both sides have mapped, and the header says
-where. One arena carries inputs, another answers; the parent owns the size of both.
+where (see `arrays`). One arena carries inputs, another answers; the parent owns the size of both.
 
     value                       in the header
-    None, bool, int, str        itself
+    None, bool, str             itself
+    int                         itself, of MAX_BITS bits at most
     float                       itself; {"float": "nan" | "inf" | "-inf"}
     list, tuple, dict           {"list": [...]}, {"tuple": [...]}, {"dict": [[key, value], ...]}
     dtype, device               {"dtype": "float32"}, {"device": "cpu"}
-    array, tensor               {"array" | "tensor": {dtype, shape, strides, start, at, bytes, ...}}
+    array, tensor               {"array" | "tensor": {dtype, shape, at, bytes, ...}}
     anything else               {"handle": [id, type]}, an object that stays with the worker
 
 Nothing that arrives is unpickled, evaluated or imported. Whatever does not have exactly this form
-is a `WireError`.
+is a `WireError`, and so is a value with more parts, deeper or with more bytes than the limits say.
 """
 
-import ctypes
 import math
-import mmap
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,29 +26,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from .arrays import (
+    ARRAY_DTYPES,
+    TENSOR_DTYPES,
+    Arena,
+    ArenaFull,
+    Writable,
+    array_form,
+    copied_array,
+    copied_tensor,
+    crosses,
+    shared_array,
+    shared_tensor,
+    tensor_form,
+)
 from .frames import WireError
 
-MAX_RANK = 16
+__all__ = ["ARRAY_DTYPES", "TENSOR_DTYPES", "Arena", "ArenaFull", "Ref", "decode", "encode"]
 
-TENSOR_DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-        *(torch.complex64, torch.complex128),
-    )
-}
-ARRAY_DTYPES = {
-    name: np.dtype(name)
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
-}
-
-
-class ArenaFull(Exception):
-    """A value that does not fit into the shared memory."""
+MAX_VALUES = 1 << 16  # in one tree, counting all that they are made of
+MAX_DEPTH = 64
+MAX_BITS = 1000  # what a float can hold
+MAX_NAME = 100  # characters of a type's name
+_DEVICE = re.compile(r"(cpu|cuda)(:[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,175 +59,129 @@ class Ref:
     type: str = "object"
 
 
-class Arena:
-    """Shared memory that fills from the front: `put` bytes, `take` bytes, `rewind`."""
+def encode(
+    value: Any, memory: Writable, handle: Callable[[Any], int], *, dense: bool = False
+) -> Any:
+    """The header's form of `value`; its numbers go into `memory`, unknown objects to `handle`.
 
-    def __init__(self, memory: "mmap.mmap | bytearray") -> None:
-        self.view = memoryview(memory)
-        self.used = 0
-
-    def put(self, data: memoryview) -> int:
-        """Copy `data` in and return where it starts; every value starts on 64 bytes."""
-        start = -(-self.used // 64) * 64
-        if start + data.nbytes > len(self.view):
-            raise ArenaFull(f"{data.nbytes:,} bytes do not fit into {len(self.view):,}")
-        self.view[start : start + data.nbytes] = data.cast("B") if data.nbytes else b""
-        self.used = start + data.nbytes
-        return start
-
-    def take(self, start: int, size: int) -> memoryview:
-        """The bytes from `start`; they stay shared."""
-        if start < 0 or size < 0 or start + size > len(self.view):
-            raise WireError(f"{size} bytes at {start} lie outside the shared memory")
-        return self.view[start : start + size]
-
-    def rewind(self) -> None:
-        self.used = 0
+    With `dense` (what a worker sends) arrays and tensors do not keep their layout.
+    """
+    return _Encoder(memory, handle, dense).form(value, 0)
 
 
-def encode(value: Any, arena: Arena, handle: Callable[[Any], int]) -> Any:
-    """The header's form of `value`; its numbers go into `arena`, unknown objects to `handle`."""
-    match value:
-        case torch.Tensor() if _crosses(value):
-            return {"tensor": _tensor_out(value, arena)}
-        case np.integer():
-            return int(value)
-        case np.ndarray() | np.generic() if np.asarray(value).dtype.name in ARRAY_DTYPES:
-            return {"array": _array_out(np.asarray(value), arena)}
-        case None | bool() | str():
-            return value
-        case int():
-            return int(value)
-        case float():
-            return float(value) if math.isfinite(value) else {"float": str(float(value))}
-        case list() | tuple():
-            kind = "list" if isinstance(value, list) else "tuple"
-            return {kind: [encode(item, arena, handle) for item in value]}
-        case dict():
-            pairs = [[encode(k, arena, handle), encode(v, arena, handle)] for k, v in value.items()]
-            return {"dict": pairs}
-        case torch.dtype():
-            return {"dtype": str(value).removeprefix("torch.")}
-        case torch.device():
-            return {"device": str(value)}
-    return {"handle": [handle(value), type(value).__name__[:100]]}
+def decode(item: Any, arena: Arena, *, untrusted: bool) -> Any:
+    """The value that `encode` wrote; objects come as `Ref`.
+
+    With `untrusted` (what a worker sent) nothing stays shared, arrays and tensors are dense and on
+    a device of this machine, and all of them together have no more bytes than the arena.
+    """
+    return _Decoder(arena, untrusted).value(item, 0)
 
 
-def decode(item: Any, arena: Arena, *, copy: bool) -> Any:
-    """The value that `encode` wrote; objects come as `Ref`. With `copy` nothing stays shared."""
-    if item is None or isinstance(item, bool | int | float | str):
-        return item
-    if not (isinstance(item, dict) and len(item) == 1):
+class _Limited:
+    """Counts the values of one tree."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def enter(self, depth: int) -> None:
+        self._left -= 1
+        if self._left < 0 or depth > MAX_DEPTH:
+            raise WireError(f"more than {MAX_VALUES:,} values, or deeper than {MAX_DEPTH}")
+
+
+class _Encoder(_Limited):
+    def __init__(self, memory: Writable, handle: Callable[[Any], int], dense: bool) -> None:
+        super().__init__()
+        self._memory = memory
+        self._handle = handle
+        self._dense = dense
+
+    def form(self, value: Any, depth: int) -> Any:
+        self.enter(depth)
+        match value:
+            case torch.Tensor() if crosses(value):
+                return {"tensor": tensor_form(value, self._memory, dense=self._dense)}
+            case np.integer():
+                return int(value)
+            case np.ndarray() | np.generic() if np.asarray(value).dtype.name in ARRAY_DTYPES:
+                return {"array": array_form(np.asarray(value), self._memory, dense=self._dense)}
+            case None | bool() | str():
+                return value
+            case int():
+                return _short(int(value))
+            case float():
+                return float(value) if math.isfinite(value) else {"float": str(float(value))}
+            case list() | tuple():
+                kind = "list" if isinstance(value, list) else "tuple"
+                return {kind: [self.form(item, depth + 1) for item in value]}
+            case dict():
+                pairs = [[self.form(x, depth + 1) for x in pair] for pair in value.items()]
+                return {"dict": pairs}
+            case torch.dtype() if value in TENSOR_DTYPES.values():
+                return {"dtype": str(value).removeprefix("torch.")}
+            case torch.device() if _DEVICE.fullmatch(str(value)):
+                return {"device": str(value)}
+        return {"handle": [self._handle(value), type(value).__name__[:MAX_NAME]]}
+
+
+class _Decoder(_Limited):
+    def __init__(self, arena: Arena, untrusted: bool) -> None:
+        super().__init__()
+        self._arena = arena
+        self._untrusted = untrusted
+        self._bytes = len(arena.view)
+
+    def value(self, item: Any, depth: int) -> Any:
+        self.enter(depth)
+        match item:
+            case None | bool() | str():
+                return item
+            case int():
+                return _short(item)
+            case float() if math.isfinite(item):
+                return item
+            case dict() if len(item) == 1:
+                [(kind, content)] = item.items()
+                try:
+                    return self._of_kind(kind, content, depth + 1)
+                except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+                    problem = f"a {kind} of no known form ({type(error).__name__})"
+                    raise WireError(problem) from None
         raise WireError("a value of no known form")
-    [(kind, content)] = item.items()
-    try:
-        return _decode_kind(kind, content, arena, copy)
-    except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise WireError(f"a {kind} of no known form ({type(error).__name__})") from None
+
+    def _of_kind(self, kind: str, content: Any, depth: int) -> Any:
+        match kind, content:
+            case "tensor", {"bytes": int(size)}:
+                self._spend(size)
+                return (copied_tensor if self._untrusted else shared_tensor)(content, self._arena)
+            case "array", {"bytes": int(size)}:
+                self._spend(size)
+                return (copied_array if self._untrusted else shared_array)(content, self._arena)
+            case "list", list():
+                return [self.value(item, depth) for item in content]
+            case "tuple", list():
+                return tuple(self.value(item, depth) for item in content)
+            case "dict", list() if all(isinstance(pair, list) for pair in content):
+                return {self.value(k, depth): self.value(v, depth) for k, v in content}
+            case "float", "nan" | "inf" | "-inf":
+                return float(content)
+            case "dtype", str():
+                return TENSOR_DTYPES[content]
+            case "device", str() if _DEVICE.fullmatch(content):
+                return torch.device(content)
+            case "handle", [int(number), str(name)]:
+                if type(number) is int and 0 < number < 1 << 63 and len(name) <= MAX_NAME:
+                    return Ref(number, name)
+        raise WireError(f"a value of no known form: {kind!r:.40}")
+
+    def _spend(self, size: int) -> None:
+        self._bytes -= max(0, size)
+        if self._bytes < 0:
+            raise WireError("arrays of more bytes together than there is shared memory")
 
 
-def _decode_kind(kind: str, content: Any, arena: Arena, copy: bool) -> Any:
-    match kind:
-        case "tensor":
-            return _tensor_in(content, arena, copy)
-        case "array":
-            return _array_in(content, arena, copy)
-        case "list":
-            return [decode(item, arena, copy=copy) for item in content]
-        case "tuple":
-            return tuple(decode(item, arena, copy=copy) for item in content)
-        case "dict":
-            return {decode(k, arena, copy=copy): decode(v, arena, copy=copy) for k, v in content}
-        case "float" if content in ("nan", "inf", "-inf"):
-            return float(content)
-        case "dtype":
-            return TENSOR_DTYPES[content]
-        case "device" if isinstance(content, str):
-            return torch.device(content)
-        case "handle":
-            number, name = content
-            if isinstance(number, int) and isinstance(name, str):
-                return Ref(number, name)
-    raise WireError(f"a value of no known form: {kind!r:.40}")
-
-
-def _crosses(x: torch.Tensor) -> bool:
-    known = str(x.dtype).removeprefix("torch.") in TENSOR_DTYPES
-    return known and x.layout is torch.strided and not x.is_quantized and not x.is_meta
-
-
-def _tensor_out(x: torch.Tensor, arena: Arena) -> dict[str, Any]:
-    x = x.as_subclass(torch.Tensor)
-    grad, device = x.requires_grad, str(x.device)
-    x = x.detach().resolve_conj().resolve_neg()
-    span = _span(x.shape, x.stride())
-    flat = x.as_strided((span,), (1,)).cpu().contiguous()
-    numbers = flat.view(torch.uint8).numpy().data if span else memoryview(b"")
-    dtype = str(x.dtype).removeprefix("torch.")
-    place = {"at": arena.put(numbers), "bytes": numbers.nbytes}
-    layout = {"shape": list(x.shape), "strides": list(x.stride()), "start": 0}
-    return {"dtype": dtype, "device": device, "grad": grad, **layout, **place}
-
-
-def _tensor_in(content: dict[str, Any], arena: Arena, copy: bool) -> torch.Tensor:
-    dtype = TENSOR_DTYPES[content["dtype"]]
-    shape, strides, start = _layout(content, dtype.itemsize)
-    memory = arena.take(content["at"], content["bytes"])
-    count = len(memory) // dtype.itemsize
-    if count == 0:
-        flat = torch.empty(0, dtype=dtype)
-    else:
-        flat = torch.frombuffer(bytearray(memory) if copy else memory, dtype=dtype, count=count)
-    device = torch.device(content["device"])
-    x = flat.to(device).as_strided(shape, strides, start)
-    return x.requires_grad_() if content["grad"] is True and _differentiable(dtype) else x
-
-
-def _array_out(x: "np.ndarray[Any, Any]", arena: Arena) -> dict[str, Any]:
-    x = x.astype(x.dtype.newbyteorder("="), copy=False)
-    if any(stride % x.itemsize for stride in x.strides):  # a field of a structured array
-        x = x.copy()
-    low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
-    numbers = memoryview((ctypes.c_ubyte * (high - low)).from_address(low)).cast("B")
-    start = (x.ctypes.data - low) // x.itemsize if x.size else 0
-    strides = [s // x.itemsize for s in x.strides] if x.size else [0] * x.ndim
-    layout = {"shape": list(x.shape), "strides": strides, "start": start}
-    return {"dtype": x.dtype.name, **layout, "at": arena.put(numbers), "bytes": numbers.nbytes}
-
-
-def _array_in(content: dict[str, Any], arena: Arena, copy: bool) -> "np.ndarray[Any, Any]":
-    dtype = ARRAY_DTYPES[content["dtype"]]
-    shape, strides, start = _layout(content, dtype.itemsize)
-    memory = arena.take(content["at"], content["bytes"])
-    flat = np.frombuffer(bytearray(memory) if copy else memory, dtype=dtype)
-    if flat.size == 0:
-        return np.empty(shape, dtype)
-    steps = tuple(s * dtype.itemsize for s in strides)
-    return np.ndarray(shape, dtype, flat.data, start * dtype.itemsize, steps)
-
-
-def _layout(content: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], int]:
-    """Shape, strides and start in elements, after a check that they stay inside the bytes given."""
-    shape, strides, start = content["shape"], content["strides"], content["start"]
-    at, size = content["at"], content["bytes"]
-    if not all(type(n) is int for n in (*shape, *strides, start, at, size)):
-        raise WireError("a layout that is not made of integers")
-    if len(shape) != len(strides) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
-        raise WireError("a shape that no array has")
-    steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    low = start + sum(s for s in steps if s < 0)
-    high = start + sum(s for s in steps if s > 0)
-    if math.prod(shape) and (low < 0 or (high + 1) * itemsize > size):
-        raise WireError("a layout that reaches outside its own bytes")
-    return shape, strides, start
-
-
-def _span(shape: "torch.Size", strides: tuple[int, ...]) -> int:
-    """How many elements of storage a layout spans."""
-    if math.prod(shape) == 0:
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-
-
-def _differentiable(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
+def _short(number: int) -> int:
+    if number.bit_length() > MAX_BITS:
+        raise WireError(f"an int of {number.bit_length():,} bits; at most {MAX_BITS:,} are sent")
+    return number

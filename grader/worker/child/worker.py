@@ -113,12 +113,7 @@ def _loop(control: socket.socket, room: Room) -> None:
             request = frames.receive(read)
         except EOFError:
             return
-        reply = room.answer(request)
-        try:
-            frames.send(control, reply)
-        except (frames.WireError, ValueError):
-            message = "the answer cannot be sent: it is too long, or holds too many objects"
-            frames.send(control, {"error": {"type": "WireError", "message": message, "line": None}})
+        frames.send(control, room.answer(request))
 
 
 class _Capped(io.TextIOBase):
