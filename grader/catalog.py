@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITES = Path(__file__).resolve().parent / "suites"
 
 
-# What manifests refuse by one word: a description for people, and the names.
+# What manifests refuse by one word: a description for people, the names, and the operators of
+# PyTorch's dispatcher in which all ways to them end.
 GROUPS = {
     "attention": (
         "PyTorch's fused attention operator and its attention modules",
@@ -24,6 +25,15 @@ GROUPS = {
             *("torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"),
             *("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer"),
         ),
+        (
+            *("scaled_dot_product_attention", "_scaled_dot_product_attention_math"),
+            *("_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu"),
+            *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"),
+            "_scaled_dot_product_fused_attention_overrideable",
+            *("_flash_attention_forward", "_efficient_attention_forward"),
+            *("_native_multi_head_attention", "_transformer_encoder_layer_fwd"),
+            "_triton_scaled_dot_attention",
+        ),
     ),
     "softmax": (
         "PyTorch's own softmax in any form",
@@ -32,6 +42,10 @@ GROUPS = {
             *("torch.nn.functional.gumbel_softmax", "torch.nn.Softmax", "torch.nn.LogSoftmax"),
             *("torch.nn.Softmin", "torch.nn.Softmax2d", "torch.distributions.*"),
             *("torch.nn.functional.cross_entropy", "torch.nn.CrossEntropyLoss"),
+        ),
+        (
+            *("_softmax", "_log_softmax", "_masked_softmax", "_safe_softmax"),
+            *("_sparse_softmax", "_sparse_log_softmax"),
         ),
     ),
 }
@@ -99,6 +113,10 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
         classes={c.name: c for c in classes},
         not_allowed=(*(name for g in groups for name in g[1]), *names),
         not_allowed_text=(*(g[0] for g in groups), *(n.removesuffix(".*") for n in names)),
+        refused=(
+            *(f"aten::{operator}" for g in groups for operator in g[2]),
+            *(name for g in groups for name in g[1] if not name.endswith(".*")),
+        ),
         cure=entries["not_allowed"].get("cure", ""),
     )
 

@@ -68,6 +68,7 @@ class Exercise:
     classes: Mapping[str, Class]
     not_allowed: tuple[str, ...]
     not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
+    refused: tuple[str, ...]  # the same in the worker: operators ("aten::...") and full names
     cure: str  # what to do instead of what is not allowed
 
     @property

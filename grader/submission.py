@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grader.records import Submission
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 150_000
 
 
 class Unreadable(Exception):

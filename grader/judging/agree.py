@@ -44,6 +44,7 @@ def agree(
     subject = says or name
     if not isinstance(expected, Expected):
         assert isinstance(expected, Tensor | np.ndarray)
+        _same_kind(got, as_numbers(expected), subject, call)
         expected = _from_values(got, expected)
     _same_form(got, expected.plain, subject, call)
     numbers = as_numbers(got)  # type: ignore[arg-type]
@@ -117,6 +118,9 @@ def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor,
     if output.shape != upstream.shape:
         shapes = f"{tuple(output.shape)}, but should be {tuple(upstream.shape)}"
         raise fault(f"{name}.shape is {shapes}", call)
+    if not output.is_floating_point():
+        dtype = describe.value(output)
+        raise fault(f"{name} is {dtype}, through which no real gradient flows", call)
     total = (output * upstream.to(output.dtype)).sum()  # its gradient for output is upstream
     grads = torch.autograd.grad(total, inputs, allow_unused=True, retain_graph=True)
     for i, (x, g) in enumerate(zip(inputs, grads, strict=True)):
@@ -141,6 +145,8 @@ def gradcheck(function: Callable[..., Tensor], *inputs: Tensor) -> None:
         for place in np.ndindex(*x.shape):
             moved = [_moved(x, place, step) for step in (1e-6, -1e-6)]
             up, down = (function(*inputs[:i], at, *inputs[i + 1 :]).detach() for at in moved)
+            for moved_output in (up, down):
+                _same_form(moved_output, output.detach(), "out", current().last_call)
             slopes[place] = ((up - down) * upstream).sum() / 2e-6
         says = f"gradient of input {i + 1} (by finite differences)"
         agree(got, slopes, says, within=1e-6 * max(1.0, largest(slopes)))
@@ -178,6 +184,14 @@ def _same_form(got: Any, plain: Answer, subject: str, call: str) -> None:
         raise fault(_but(f"{subject}.dtype", describe.dtype(got), describe.dtype(plain)), call)
     if isinstance(got, Tensor) and isinstance(plain, Tensor) and got.device != plain.device:
         raise fault(_but(f"{subject}.device", got.device, plain.device), call)
+
+
+def _same_kind(got: Any, exact: Array, subject: str, call: str) -> None:
+    """A float where the values are floats; which one, an array does not say."""
+    if isinstance(got, Tensor | np.ndarray) and exact.dtype.kind == "f":
+        dtype = describe.dtype(got)
+        if "float" not in dtype:
+            raise fault(_but(f"{subject}.dtype", dtype, "a floating-point type"), call)
 
 
 def _beyond(numbers: Array, exact: Array, within: float) -> Difference | None:

@@ -123,7 +123,9 @@ class _Disturbed(Exception):
 def _asked(
     exercise: Exercise, answer: Submission, tree: ast.Module, run: Run, *, again: bool
 ) -> tuple[tuple[CheckResult, ...], str]:
-    worker = Supervisor(run.nursery, answer, exercise.limits, on_cuda=run.on_cuda)
+    worker = Supervisor(
+        run.nursery, answer, exercise.limits, on_cuda=run.on_cuda, refuse=exercise.refused
+    )
     try:
         with closing(worker):
             _load(worker, answer)

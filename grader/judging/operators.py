@@ -127,7 +127,7 @@ class _Finder:
             yield line, self._refused(refused)
         elif private := next((m for m in _MODULES if _within(name, m)), None):
             yield line, f"{private} {_REACHES}"
-        elif name.startswith("torch._"):
+        elif name.startswith("torch._") and not name.startswith("torch.__"):
             yield line, f"{name} is private to PyTorch and not allowed."
 
     def _refused(self, name: str) -> str:
@@ -157,6 +157,12 @@ def _bound_names(tree: ast.Module) -> set[str]:
                 found.add(node.arg)
             case ast.FunctionDef() | ast.ClassDef():
                 found.add(node.name)
+            case ast.alias():
+                found.add(node.asname or node.name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+            case ast.MatchMapping(rest=str(name)) | ast.ExceptHandler(name=str(name)):
+                found.add(name)
     return found
 
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from grader.catalog import did_you_mean
 from grader.records import Class, Exercise, Function
 
+MAX_DEPTH = 200
+_TOO_DEEP = "The file is nested too deeply to be read."
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -19,13 +22,24 @@ def parse(source: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            tree = ast.parse(source)
     except SyntaxError as error:
         line = (error.text or "").strip()
         where = f"Line {error.lineno} is not valid Python ({error.msg})"
         raise NotPython(f"{where}: {line}" if line else f"{where}.") from None
     except (RecursionError, MemoryError, ValueError):
-        raise NotPython("The file is nested too deeply to be read.") from None
+        raise NotPython(_TOO_DEEP) from None
+    if _depth(tree) > MAX_DEPTH:
+        raise NotPython(_TOO_DEEP)
+    return tree
+
+
+def _depth(tree: ast.AST) -> int:
+    """How deeply a tree is nested; what walks over it later may call itself that often."""
+    depth, level = 0, [tree]
+    while level and depth <= MAX_DEPTH:
+        depth, level = depth + 1, [n for node in level for n in ast.iter_child_nodes(node)]
+    return depth
 
 
 def problems(tree: ast.Module, exercise: Exercise) -> dict[str, str]:

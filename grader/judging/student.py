@@ -68,6 +68,9 @@ class StudentObject:
         value = self.read(name)
         if value is CALLABLE:
             return _Call(self._door, self._handle, name, _ANY, f"{self._text}.{name}")
+        if callable(getattr(torch.nn.Module, name, None)):
+            text = f"{self._text}.{name}"
+            raise fault(f"{text} is {describe.value(value)}, but should be a method", "")
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -97,10 +97,13 @@ class Nursery:
             theirs.close()
         return Process(pid=reply["pid"], control=ours)
 
-    def end(self, process: Process) -> dict[str, int]:
-        """Have what is left of a worker killed, with all that it started; how it had ended."""
+    def end(self, process: Process, *, wait: bool = False) -> dict[str, int]:
+        """Have what is left of a worker killed, with all that it started; how it had ended.
+
+        With `wait` it is given a moment to end by itself, and "alive" says that it did not.
+        """
         process.control.close()
-        return self._ask({"op": "end", "pid": process.pid}, [])
+        return self._ask({"op": "end", "pid": process.pid, "wait": wait}, [])
 
     def _ask(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from grader.records import Limits, Submission
@@ -30,12 +31,19 @@ class Supervisor:
     """
 
     def __init__(
-        self, nursery: Nursery, submission: Submission, limits: Limits, *, on_cuda: bool = False
+        self,
+        nursery: Nursery,
+        submission: Submission,
+        limits: Limits,
+        *,
+        on_cuda: bool = False,
+        refuse: Sequence[str] = (),
     ) -> None:
         self._nursery = nursery
         self._submission = submission
         self._limits = limits
         self._on_cuda = on_cuda
+        self._refuse = list(refuse)  # what the submission may not call
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
@@ -97,7 +105,7 @@ class Supervisor:
             on_cuda=self._on_cuda,
         )
         source, slug = self._submission.source, self._submission.slug
-        reply = self._ask({"op": "load", "slug": slug, "source": source})
+        reply = self._ask({"op": "load", "slug": slug, "source": source, "refuse": self._refuse})
         if "error" in reply:
             self._end()
             raise LoadFailed(reply["error"])
@@ -124,7 +132,9 @@ class Supervisor:
 
     def _post_mortem(self) -> WorkerFault:
         """How the worker ended, as a sentence."""
-        ended = self._end()
+        ended = self._end(wait=True)
+        if ended.get("alive"):
+            return Died("the process closed its connection and gave no answer")
         number = ended.get("signal")
         if ended.get("crowded"):
             return Died("the process was killed: it started too many other processes")
@@ -134,14 +144,20 @@ class Supervisor:
         self._killed = self._killed or number in _FROM_OUTSIDE
         if number in (signal.SIGXCPU, signal.SIGKILL):
             return Died("the process was killed: it used too much memory or processor time")
-        name = "a segmentation fault" if number == signal.SIGSEGV else signal.Signals(number).name
-        return Died(f"the process crashed ({name})")
+        return Died(f"the process crashed ({_signal_name(number)})")
 
-    def _end(self) -> dict[str, int]:
+    def _end(self, *, wait: bool = False) -> dict[str, int]:
         process, self._process = self._process, None
         if process is None:
             return {}
-        return self._nursery.end(process)
+        return self._nursery.end(process, wait=wait)
+
+
+def _signal_name(number: int) -> str:
+    if number == signal.SIGSEGV:
+        return "a segmentation fault"
+    known = {s.value: s.name for s in signal.Signals}
+    return known.get(number, f"signal {number}")
 
 
 class LoadFailed(WorkerFault):

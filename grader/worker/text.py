@@ -3,7 +3,7 @@
 import re
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_COMMAND = re.compile(r"(?m)^(\s*)::")
+_COMMAND = re.compile(r"(?m)^([^\S\n]*)::")
 
 
 def harmless(text: str) -> str:

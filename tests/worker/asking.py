@@ -1,6 +1,6 @@
 """A worker for a text, and calls to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -11,10 +11,12 @@ from grader.worker.supervisor import Supervisor
 
 
 @contextmanager
-def worker(nursery: Nursery, source: str, **limits: float) -> Iterator[tuple[Client, Supervisor]]:
+def worker(
+    nursery: Nursery, source: str, *, refuse: Sequence[str] = (), **limits: float
+) -> Iterator[tuple[Client, Supervisor]]:
     """A worker whose submission is `source`, within these limits."""
     submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
-    with closing(Supervisor(nursery, submission, Limits(**limits))) as it:
+    with closing(Supervisor(nursery, submission, Limits(**limits), refuse=refuse)) as it:
         yield it.client(), it
 
 

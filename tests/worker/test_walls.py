@@ -278,6 +278,14 @@ def test_a_folder_is_removed_however_it_is_built(tmp_path):
     assert (victim / "keep").exists()
 
 
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path):
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course" / "keep").write_text("")
+    (tmp_path / "worker").symlink_to(tmp_path / "course")
+    wipe(tmp_path / "worker")
+    assert [p.name for p in tmp_path.rglob("*")] == ["course", "keep"]
+
+
 def _below(pid):
     found, waiting = [], [pid]
     while waiting:

@@ -12,7 +12,7 @@ from grader.worker.supervisor import LoadFailed
 from tests.worker.asking import call, worker
 
 SOURCE = """
-import ctypes, os, sys, time
+import ctypes, os, signal, sys, time
 import os
 
 import numpy as np
@@ -56,6 +56,13 @@ def leave(code):
 
 def crash():
     ctypes.string_at(0)
+
+def nameless():
+    signal.raise_signal(40)
+
+def hang_up():
+    os.closerange(3, 100)
+    time.sleep(20)
 
 def leave_softly():
     sys.exit(0)
@@ -180,6 +187,8 @@ def test_sys_exit_is_an_exception_like_others(client):
         ("leave", [0], faults.Died, r"ended itself \(exit code 0\)"),
         ("crash", [], faults.Died, "segmentation fault"),
         ("sleep", [30], faults.TimedOut, "no answer within 0.5 s"),
+        ("nameless", [], faults.Died, "crashed .signal 40."),
+        ("hang_up", [], faults.Died, "closed its connection"),
     ],
 )
 def test_after_a_fault_the_next_call_meets_a_fresh_worker(nursery, name, args, fault, says):

@@ -6,7 +6,7 @@ Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the 
 prints) travel beside the request.
 
     {"op": "start", "limits", "lock"}  -> {"pid"}
-    {"op": "end", "pid"}               -> {"exit"} or {"signal"}, and whether it had {"crowded"}
+    {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
 
 `lock` is None, or the files that a locked worker may open (see `lock`). With `probe <request>` a
 process locks itself, tries what must be refused, and prints what was not.

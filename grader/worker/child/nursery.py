@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from .worker import become_worker
 
 CROWD = 64  # processes that a worker may have started before it is ended
 _WATCH_SECONDS = 0.1
+_LAST_MOMENTS = 100  # hundredths of a second
 _ON_LINUX = sys.platform == "linux"
 
 
@@ -49,10 +51,10 @@ def serve(descriptor: int) -> None:
             if request["op"] == "start":
                 frames.send(parent, {"pid": _start(request, descriptors, workers)})
             else:
-                frames.send(parent, _end(request["pid"], workers))
+                frames.send(parent, _end(request["pid"], workers, wait=request["wait"]))
     except (EOFError, ConnectionError):
         for pid in list(workers):
-            _end(pid, workers)
+            _end(pid, workers, wait=False)
         wipe(Path.cwd())  # also when the parent was killed and cannot
 
 
@@ -79,21 +81,31 @@ def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _
     return pid
 
 
-def _end(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
+def _end(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[str, Any]:
     """Kill what is left of a worker, and say how it had ended."""
     worker = workers.pop(pid, None)
     if worker is None:  # it belonged to a nursery that is no more
         return {"signal": signal.SIGKILL}
+    alive = wait and not _ends_by_itself(pid)
     orphans = _kill(pid, workers) - {pid}
     _, status = os.waitpid(pid, 0)
     for orphan in orphans:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(orphan, 0)
     wipe(worker.home)
-    crowded = {"crowded": True} if worker.crowded else {}
+    more = {"crowded": worker.crowded, "alive": alive}
     if os.WIFSIGNALED(status):
-        return {"signal": os.WTERMSIG(status)} | crowded
-    return {"exit": os.WEXITSTATUS(status)} | crowded
+        return {"signal": os.WTERMSIG(status)} | more
+    return {"exit": os.WEXITSTATUS(status)} | more
+
+
+def _ends_by_itself(pid: int) -> bool:
+    """Whether a worker that has closed its socket is ending; it stays to be waited for."""
+    for _ in range(_LAST_MOMENTS):
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def _kill(pid: int, workers: dict[int, _Worker]) -> set[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from . import frames, wire
+from .refused import refuse
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
@@ -19,7 +20,7 @@ MAX_MESSAGE = 2000
 class Room:
     """Answers requests. A request and its reply are headers of `wire`:
 
-    {"op": "load", "slug", "source"}                         -> {"value": None}
+    {"op": "load", "slug", "source", "refuse"}               -> {"value": None}
     {"op": "call", "on", "name", "args", "kwargs", "graph"}  -> {"value", "call"?}
     {"op": "get", "on", "name"}                              -> {"value"} or {"callable": True}
     {"op": "set", "on", "name", "value"}                     -> {"value": None}
@@ -64,6 +65,7 @@ class Room:
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
+        refuse(request.get("refuse", ()))
         self.module = ModuleType(request["slug"])
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module

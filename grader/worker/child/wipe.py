@@ -11,6 +11,9 @@ def wipe(folder: Path) -> None:
     Folders inside folders are moved up before they are emptied, so that none lies too deep.
     """
     try:
+        if folder.is_symlink():  # it was put in the folder's place
+            folder.unlink()
+            return
         waiting, emptied = [folder], list[Path]()
         while waiting:
             place = waiting.pop()
