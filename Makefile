@@ -25,7 +25,7 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade test lint skeletons mutants house doctor gpu-check bench-startup picture print-install clean
+.PHONY: help grade test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (change
 mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
 	@$(GRADER) mutants $(EX)
 
+cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
+	@$(PY) -m tests.cheats $(ARGS)
+
 house: $(CORE) ## say what is not in order in the project, and the cure
 	@$(GRADER) house
 
@@ -58,6 +61,9 @@ gpu-check: ## run the core track on CUDA, with the Python and torch that the mac
 
 bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
 	@$(PY) tests/bench/startup.py
+
+bench-walls: $(DEV) ## time what each wall costs, beside a fresh `import torch`
+	@$(PY) -m tests.bench.walls
 
 picture: $(CORE) ## draw docs/report.svg from a real run
 	@$(PY) -m docs.picture

@@ -2,6 +2,7 @@
 
 import ast
 import time
+import traceback
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from grader.worker.faults import NurseryFailed, WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
 from grader.worker.text import harmless
+
+MAX_SENTENCE = 500  # characters about a fault of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,11 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
         checks = _unasked(exercise, sentence, run)
     except (GraderFault, NurseryFailed) as problem:
         state, sentence, checks = "fault", f"{problem}", ()
+    except Exception as error:  # a hole of ours: it must not cost the exercises after this one
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        state, checks = "fault", ()
+        sentence = harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_SENTENCE])
     if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
         state = "fault"
     speed = _speed(exercise)

@@ -62,7 +62,7 @@ def main() -> None:
             times[name, "first"].append(first_worker(wall))
             times[name, "probe"].append(probing(name))
     nurseries = {name: Nursery(wall) for name, wall in here.items()}
-    for name, nursery in nurseries.items():
+    for nursery in nurseries.values():
         worker(nursery)
     for _ in range(ROUNDS):
         for name in random.sample(sorted(nurseries), len(nurseries)):

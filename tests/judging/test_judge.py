@@ -1,5 +1,6 @@
 """Checks, cases and verdicts: what is passed, failed, blocked, not run, and a grader fault."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -109,14 +110,22 @@ def test_a_broken_suite_is_a_grader_fault(verdicts, text, says):
         verdicts(text=text)
 
 
-def test_a_grader_fault_leaves_no_score(graded, monkeypatch):
+@pytest.mark.parametrize(
+    "error, says",
+    [
+        (GraderFault("the suite cannot be run"), r"the suite cannot be run"),
+        (ZeroDivisionError("a hole"), r"ZeroDivisionError: a hole \(test_judge.py:\d+\)"),
+    ],
+)
+def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
     def broken(*_):
-        raise GraderFault("the suite cannot be run")
+        raise error
 
     monkeypatch.setattr(suite, "ask", broken)
     report = graded("ex01_softmax", text("ex01_softmax"))
     assert report.state == "fault"
     assert report.score is None
+    assert re.fullmatch(says, report.sentence)
 
 
 def test_the_names_that_a_check_called_are_known():

@@ -1,0 +1,59 @@
+"""A cheat: a submission that wants what it did not earn. Its docstring says what it does.
+
+Below the first paragraph of the docstring stand lines `key: value`:
+
+    exercise   the slug; never that of the witness
+    earns      what its honest part would earn (0 if left out)
+    process    what happens behind the weakest wall, which cannot stop everything; it names every
+               harm by its words (see `outcomes.Harm`)
+    waits      "speed": a trick for the graded clock; until then only its values are judged
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LISTS = ("machine", "verdict", "clock")  # the slowest first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cheat:
+    """One submission, the files that lie beside it, and what its docstring says."""
+
+    kind: str
+    name: str
+    files: Mapping[str, Path]  # by their names beside the submission, the submission first
+    does: str
+    exercise: str
+    earns: int = 0
+    process: str = ""
+    waits: str = ""
+
+
+def all_cheats() -> list[Cheat]:
+    """Every cheat, list by list, by name."""
+    return [
+        _read(kind, path)
+        for kind in LISTS
+        for path in sorted((HERE / kind).glob("*"))
+        if path.suffix == ".py" or (path / "answer.py").is_file()
+    ]
+
+
+def _read(kind: str, path: Path) -> Cheat:
+    answer = path / "answer.py" if path.is_dir() else path
+    beside = [p for p in sorted(path.rglob("*")) if p.is_file()] if path.is_dir() else []
+    does, _, rest = (ast.get_docstring(ast.parse(answer.read_text("utf-8"))) or "").partition(
+        "\n\n"
+    )
+    said = dict(line.split(": ", 1) for line in rest.splitlines() if line.strip())
+    exercise, earns = said.pop("exercise"), int(said.pop("earns", 0))
+    files = {
+        str(p.relative_to(path)): p for p in beside if p != answer and "__pycache__" not in p.parts
+    }
+    return Cheat(
+        kind=kind, name=path.stem, files={f"{exercise}.py": answer} | files,
+        does=" ".join(does.split()), exercise=exercise, earns=earns, **said,
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Runs one cheat behind one wall, by the real command, and says what came of it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from grader.worker import walls
+from tests.cheats.cheat import HERE, Cheat
+from tests.cheats.room import WITNESS, Room
+
+PARALLEL = 3  # at a time; most of a run is waiting
+SPARE_SECONDS = 30.0  # beyond two tries at an exercise, and again for the rest of the run
+NOT_STARTED = 2  # the exit code of a command that is used wrongly
+BOAST = "got away: "  # a line that a cheat prints when its sin succeeded
+_VALUES = re.compile(r"\] is .*, but should be ")
+
+
+class Harm(StrEnum):
+    """What a cheat can do, in the words with which its `process:` line admits it."""
+
+    EARNS = "earns"
+    RUN = "ends the grading run"
+    FAULT = "makes the exercise a fault"
+    WITNESS = "costs the next exercise"
+    PROCESSES = "leaves a process"
+    FILES = "leaves a file"
+    CHANGES = "changes"
+    BOASTS = "gets away with"
+    COMMANDS = "gives CI a command"
+    SECONDS = "takes longer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one cheat behind one wall."""
+
+    harms: dict[Harm, str]  # in words; empty if everything held
+    state: str = ""
+    earned: int = 0
+    why: str = ""  # the report's sentence, or the first failure
+
+    def __str__(self) -> str:
+        points = f"{self.earned} points of its own" if self.earned else "0 points"
+        told = "; ".join(self.harms.values()) or points
+        return f"{told} ({self.why})" if self.why and not self.harms else told
+
+
+def working_walls() -> list[str]:
+    """The walls that work on this machine, weakest first."""
+    return [name for name in walls.NAMES if walls.probe(name).wall is not None]
+
+
+def admitted(cheat: Cheat, wall: str) -> set[Harm]:
+    """What a cheat says that it does behind this wall."""
+    return {harm for harm in Harm if wall == "process" and harm.value in cheat.process}
+
+
+def run(cheat: Cheat, wall: str) -> Outcome:
+    """Grade the cheat and then the witness."""
+    with Room(cheat) as room:
+        done = _grade(room, cheat, wall)
+        file = room.path / "report.json"
+        report = json.loads(file.read_text("utf-8")) if file.exists() else None
+        if done["ended"] == NOT_STARTED:
+            raise RuntimeError((room.path / "log").read_text("utf-8"))
+        harms = dict(to_the_machine(room, done, finished=report is not None))
+        if report is None:
+            return Outcome(harms={Harm.RUN: f"ENDED THE RUN ({done['ended']})"} | harms)
+        assert report["isolation"] == wall
+        exercise, witness = report["exercises"]
+        log = (room.path / "log").read_text("utf-8", "replace")
+        harms |= dict(to_the_marks(room, cheat, exercise, witness)) | dict(in_words(exercise, log))
+    return Outcome(
+        harms=harms, state=exercise["state"], earned=_earned(exercise), why=_why(exercise)
+    )
+
+
+def _grade(room: Room, cheat: Cheat, wall: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "grader", "grade", cheat.exercise, WITNESS]
+    command += ["--submission", "../submissions", "--isolation", wall]
+    command += ["--format", "json", "-o", "../report.json"]
+    changes = {"TMPDIR": room.path / "tmp", "GITHUB_ENV": room.path / "outside/github_env"}
+    environment = os.environ | {name: str(path) for name, path in changes.items()}
+    return reap(command, room.path / "course", _most_seconds(room) + SPARE_SECONDS, environment)
+
+
+def _most_seconds(room: Room) -> float:
+    return 2.0 * room.limits.exercise_seconds + SPARE_SECONDS
+
+
+def reap(
+    command: Sequence[str],
+    folder: Path,
+    seconds: float,
+    environment: Mapping[str, str] = os.environ,
+) -> dict[str, Any]:
+    """How a command ended, and which processes it left; what it printed is in log beside."""
+    reaper = [sys.executable, str(HERE / "reaper.py"), str(seconds), str(folder.parent / "log")]
+    done = subprocess.run(
+        [*reaper, *command],
+        cwd=folder,
+        # A planted __pycache__ is a change like any other, so that Python writes none.
+        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        timeout=seconds + 30,
+        check=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def to_the_machine(
+    room: Room, done: dict[str, Any], *, finished: bool
+) -> Iterator[tuple[Harm, str]]:
+    if finished and done["ended"] not in (0, 3):
+        yield Harm.RUN, f"ENDED THE RUN after its report ({done['ended']})"
+    if done["left"]:
+        yield Harm.PROCESSES, f"left {len(done['left'])} processes ({done['left'][0]})"
+    if files := room.left(also_in_tmp=finished):
+        yield Harm.FILES, f"left {len(files)} files ({files[0]})"
+    if changed := room.changed():
+        yield Harm.CHANGES, f"changed {len(changed)} files ({changed[0]})"
+
+
+def to_the_marks(
+    room: Room, cheat: Cheat, exercise: dict[str, Any], witness: dict[str, Any]
+) -> Iterator[tuple[Harm, str]]:
+    if _earned(exercise) > cheat.earns:
+        yield Harm.EARNS, f"EARNED {_earned(exercise)} points"
+    if exercise["score"] is None:
+        yield Harm.FAULT, f"made itself a fault ({exercise['sentence'] or _why(exercise)})"
+    if witness["score"] is None or witness["score"]["earned"] < witness["score"]["possible"]:
+        yield Harm.WITNESS, f"cost the next exercise points ({_why(witness)})"
+    if exercise["seconds"] > _most_seconds(room):
+        yield Harm.SECONDS, f"took {exercise['seconds']:.0f} s"
+
+
+def in_words(exercise: dict[str, Any], log: str) -> Iterator[tuple[Harm, str]]:
+    said = [exercise["sentence"], exercise["output"], *(c["why"] for c in exercise["checks"])]
+    boasts = [line for line in exercise["output"].splitlines() if line.startswith(BOAST)]
+    if boasts:
+        yield Harm.BOASTS, f"GOT AWAY WITH {boasts[0].removeprefix(BOAST)}"
+    if any(
+        line.strip().startswith("::") for text in (*said, log) for line in re.split("[\r\n]", text)
+    ):
+        yield Harm.COMMANDS, "gave CI a command"
+
+
+def _earned(exercise: dict[str, Any]) -> int:
+    return 0 if exercise["score"] is None else exercise["score"]["earned"]
+
+
+def _why(exercise: dict[str, Any]) -> str:
+    failures = [c["why"] for c in exercise["checks"] if c["verdict"] in ("failed", "grader_fault")]
+    first = (exercise["sentence"] or "".join(failures[:1])).partition("\n")[0]
+    return "wrong values" if _VALUES.search(first) else first.partition("  [")[0][:100]

@@ -1,0 +1,129 @@
+"""Every cheat, graded by the real command: it gains nothing, breaks nothing, leaves nothing."""
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.cheats.cheat import Cheat, all_cheats
+from tests.cheats.outcomes import PARALLEL, Outcome, admitted, run, working_walls
+from tests.cheats.room import WITNESS
+
+CHEATS = all_cheats()
+WALLS = working_walls()
+
+
+def behind(cheat: Cheat) -> list[str]:
+    """The walls that a cheat is tried against; `python -m tests.cheats` tries it against all.
+
+    What the weakest wall stops without the help of the machine is stopped by the judging, which is
+    the same behind all of them.
+    """
+    if cheat.process:
+        return WALLS
+    return list(dict.fromkeys((WALLS[0], WALLS[-1]))) if cheat.kind == "machine" else WALLS[:1]
+
+
+CASES = [
+    pytest.param(cheat, wall, id=f"{cheat.name}-{wall}")
+    for cheat in CHEATS
+    for wall in behind(cheat)
+]
+
+
+@pytest.fixture(scope="session")
+def outcome(request) -> Iterator[Callable[[Cheat, str], Outcome]]:
+    """What came of a cheat. All that were selected run from the first question on."""
+    chosen = [i.callspec.params for i in request.session.items if "outcome" in i.fixturenames]
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        runs = {(c["cheat"].name, c["wall"]): pool.submit(run, **c) for c in chosen}
+        yield lambda cheat, wall: runs[cheat.name, wall].result()
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("cheat, wall", CASES)
+def test_a_cheat_does_no_more_than_it_admits_to(cheat, wall, outcome):
+    came = outcome(cheat, wall)
+    assert came.harms.keys() <= admitted(cheat, wall), str(came)
+    if sys.platform == "linux":  # what is stopped by now must not be said to happen
+        assert came.harms.keys() == admitted(cheat, wall), f"stopped, but admits: {cheat.process}"
+    if not came.harms:
+        assert came.earned == cheat.earns, str(came)
+    if cheat.kind == "machine":  # refused by its text, it would say nothing about the wall
+        assert came.state in ("graded", "fault", ""), str(came)
+
+
+def test_every_sin_has_a_file_of_its_own():
+    names = [cheat.name for cheat in CHEATS]
+    assert len(names) == len(set(names)) >= 50
+    assert len({cheat.does for cheat in CHEATS}) == len(names)
+    missing = {sin: name for sin, name in SINS.items() if name not in names}
+    assert not missing
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
+def test_a_cheat_says_in_a_sentence_what_it_does(cheat):
+    assert cheat.does.endswith(".")
+    assert cheat.exercise != WITNESS
+    assert cheat.waits in ("", "speed")
+    assert bool(cheat.process) == bool(admitted(cheat, "process")), "it names no known harm"
+
+
+# The sins that a grader of code must know, in the words in which people speak of them.
+SINS = {
+    "os._exit(0)": "exits_with_success",
+    "sys.exit": "raises_system_exit",
+    "atexit": "reports_at_exit",
+    "patched pytest": "patches_pytest",
+    "patched numpy": "patches_numpy",
+    "patched torch": "patches_torch",
+    "a conftest.py beside the submission": "brings_a_conftest",
+    "a sitecustomize.py beside the submission": "brings_a_sitecustomize",
+    "a torch.py beside the submission": "brings_its_own_torch",
+    "stack frames walked": "walks_the_stack",
+    "gc searched": "searches_the_garbage",
+    "the reference imported": "imports_the_reference",
+    "the solution read from disk": "reads_the_solution",
+    "the result pipe written to directly": "answers_before_it_is_asked",
+    "a forged frame": "sends_verdicts_as_frames",
+    "an oversized frame": "sends_an_oversized_frame",
+    "junk on every open descriptor": "writes_junk_to_every_descriptor",
+    "the parent's /proc read": "reads_the_environment_of_its_parents",
+    "a tensor that lies about equality": "tensor_that_always_agrees",
+    "a tensor that lies about its shape": "tensor_with_a_false_shape",
+    "an array that lies about equality": "array_that_always_agrees",
+    "NaN as a wildcard": "answers_nan",
+    "a broadcastable shape": "answers_a_shape_that_broadcasts",
+    "the input returned": "returns_its_input",
+    "the input changed in place": "changes_its_input",
+    "stale memory": "returns_stale_memory",
+    "time patched": "patches_the_clock",
+    "torch.cuda.Event patched": "patches_cuda_events",
+    "synchronize patched": "patches_synchronize",
+    "work left to a thread": "leaves_the_work_to_a_thread",
+    "work left to another stream": "leaves_the_work_to_another_stream",
+    "answers that come when they are looked at": "answers_lazily",
+    "answers cached by pointer": "caches_by_pointer",
+    "answers cached by value": "caches_by_value",
+    "answers cached by call count": "caches_by_call_count",
+    "work moved to import": "works_at_import",
+    "the warm-up slowed": "slows_the_warm_up",
+    "low precision on the sly": "computes_in_low_precision",
+    "hard-coded shapes": "computes_what_is_verified",
+    "the reference slowed down by a spinner": "slows_the_reference",
+    "a fused operator called where it is not allowed": "uses_the_fused_attention",
+    "endless loop": "loops_endlessly",
+    "endless recursion": "recurses_endlessly",
+    "64 GB allocation": "allocates_64_gigabytes",
+    "fork bomb": "forks_endlessly",
+    "10 GB file": "writes_a_10_gigabyte_file",
+    "endless printing": "prints_endlessly",
+    "sockets": "talks_over_the_network",
+    "reading other submissions": "reads_another_students_answer",
+    "killing the parent": "kills_its_parent",
+    "ignoring SIGTERM": "ignores_sigterm",
+    "closing every descriptor": "closes_every_descriptor",
+    "a segmentation fault": "reads_far_outside_its_array",
+    "10,000 threads": "starts_10000_threads",
+}

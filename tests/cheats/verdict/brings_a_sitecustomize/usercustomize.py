@@ -1,0 +1,3 @@
+"""Runs after sitecustomize, where Python looks for users' own."""
+
+import sitecustomize  # noqa: F401
