@@ -30,7 +30,7 @@ def with_softmax(body: str) -> str:
         ("  \n\n", "unreadable", "is empty."),
         (b"\xff\xfe\x00", "unreadable", "is not UTF-8 text: save it as UTF-8."),
         ("x = '\0'", "unreadable", "contains null bytes: save it as plain text."),
-        ("#" * 1_000_001, "unreadable", "is too large: an answer has at most 1,000,000 bytes."),
+        ("#" * 150_001, "unreadable", "is too large: an answer has at most 150,000 bytes."),
         ("def f(:\n", "unreadable", "Line 1 is not valid Python (invalid syntax): def f(:"),
         (
             "import numpy\nimport nothing_such\n",
