@@ -25,12 +25,12 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls picture print-install clean
+.PHONY: help grade bench test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=...)
+grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... ARGS=--no-speed)
 	@$(GRADER) grade $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
@@ -40,6 +40,9 @@ lint: $(DEV) ## ruff and mypy
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+bench: $(CORE) ## time your answers alone (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
+	@$(GRADER) bench $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons

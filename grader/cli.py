@@ -1,11 +1,14 @@
 """The command line: `python -m grader`, or `grader` where it is installed."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from grader import catalog
 from grader.records import Exercise, Report
@@ -23,17 +26,19 @@ Names = Annotated[
     list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
 ]
 Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
+Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
 
 
 @app.command()
 def grade(
     names: Names = None,
     submission: Place = Path("exercises"),
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    seed: Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")] = "",
-    isolation: Annotated[
-        str, typer.Option(help="The wall: auto, process, locked or contained.")
-    ] = "auto",
+    device: Device = "cpu",
+    seed: Seed = "",
+    isolation: Isolation = "auto",
+    speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
     format: Annotated[str, typer.Option(help="terminal or json.")] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
@@ -45,11 +50,43 @@ def grade(
         _stop(f"There is no format called {format!r}.{close}")
     _check_device(device)
     wall = _wall(isolation, device)
-    report = _graded(exercises, submission, seed, device, wall)
+    report = _graded(exercises, submission, seed, device, wall, speed)
     _write(report, format, output)
     if report.faulted:
         raise typer.Exit(FAULT)
     if report.score.earned < min_score:
+        raise typer.Exit(BELOW)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    names: Names = None,
+    submission: Place = Path("exercises"),
+    device: Device = "cpu",
+    seed: Seed = "",
+    isolation: Isolation = "auto",
+) -> None:
+    """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
+    from grader.reporting import speed as reporting
+    from grader.timing.bench import measure_all
+    from grader.timing.replay import replay
+
+    options = [*(n for n in names or [] if n.startswith("-")), *context.args]
+    for option in options:
+        if not option.startswith("--benchmark-"):
+            _stop(f"{option} is no option of bench, and none of pytest-benchmark's.")
+    exercises = _exercises([n for n in names or [] if not n.startswith("-")], submission)
+    _check_device(device)
+    with _progress() as progress:
+        speeds = measure_all(
+            exercises, submission, seed=seed or None, device=device,
+            wall=_wall(isolation, device), progress=progress,
+        )  # fmt: skip
+    console = Console()
+    for slug, verdict in speeds.items():
+        console.print(f"[bold]{slug}[/]", reporting.lines(verdict), "", sep="\n")
+    if replay(speeds, options):
         raise typer.Exit(BELOW)
 
 
@@ -146,19 +183,28 @@ def _wall(name: str, device: str) -> Wall:
         _stop(f"{problem} `make doctor` says what this machine can do.")
 
 
-def _graded(exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall) -> Report:
+def _graded(
+    exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall, speed: bool
+) -> Report:
     from grader.grading import grade_all
 
-    console = Console(stderr=True)
-    with console.status("starting") as status:
+    with _progress() as progress:
         return grade_all(
-            exercises,
-            place,
-            seed=seed or None,
-            device=device,
-            wall=wall,
-            progress=lambda exercise: status.update(f"grading {exercise.slug}"),
-        )
+            exercises, place, seed=seed or None, device=device, wall=wall, speed=speed,
+            progress=progress,
+        )  # fmt: skip
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    """A bar on the screen, gone when it is over; nothing where there is no screen."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda doing, share: bar.update(task, description=doing, completed=share)
 
 
 def _check_device(device: str) -> None:

@@ -21,19 +21,25 @@ def grade_all(
     seed: str | None = None,
     device: str = "cpu",
     wall: Wall = PROCESS,
-    progress: Callable[[Exercise], None] = lambda _: None,
+    speed: bool = True,
+    progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> Report:
-    """The report on `exercises`, whose answers lie in `place`, judged from behind `wall`."""
+    """The report on `exercises`, whose answers lie in `place`, judged from behind `wall`.
+
+    `progress` is told what is being done, and how much of the exercises, from 0 to 1, is done.
+    """
     started = time.monotonic()
     hide_this_process()  # it is about to hold the seed and the expected values
     secret = seed or secrets.token_hex(8)
     with Nursery(wall) as nursery:  # its import of torch runs while ours does
         from grader.judging.grade import Run, grade
 
-        run = Run(nursery=nursery, student=student, secret=secret, device=device)
         reports: list[ExerciseReport] = []
+        run = Run(
+            nursery=nursery, student=student, secret=secret, device=device, speed=speed,
+            progress=lambda doing, share: progress(doing, (len(reports) + share) / len(exercises)),
+        )  # fmt: skip
         for exercise in exercises:
-            progress(exercise)
             reports.append(grade(exercise, place, run))
     return Report(
         student=student,

@@ -106,17 +106,50 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A value, and between which two it lies in 95 of 100 resamples."""
+
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What three parties took: seconds or bytes, in the order zero, reference, student.
+
+    `position` is x, 0 at the zero and 1 at 1.2 times the reference; `ratio` is the student's over
+    the reference's.
+    """
+
+    unit: str  # "s" or "bytes"
+    typical: tuple[float, float, float]
+    position: Interval
+    ratio: Interval
+    rounds: tuple[tuple[float, ...], ...]
+    device: Mapping[str, str | float] = field(default_factory=dict)  # what it ran on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
     """The verdict on the speed of one exercise."""
 
     says: str
     verdict: str  # scored, inconclusive, failed, not_run
     points: int
-    why: str = ""
+    why: str = ""  # what the verdict means; of a scored one, what is worth a look
     earned: int = 0
     fraction: float | None = None
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
+    measured: Measured | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether its points are part of what could be earned in this run."""
+        return self.verdict in ("scored", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

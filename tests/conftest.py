@@ -34,7 +34,9 @@ def graded(nursery, tmp_path):
             from dataclasses import replace
 
             exercise = replace(exercise, limits=replace(exercise.limits, **changes))
-        return grade(exercise, path, Run(nursery=nursery, student="test", secret="test"))
+        return grade(
+            exercise, path, Run(nursery=nursery, student="test", secret="test", speed=False)
+        )
 
     return run
 

@@ -19,7 +19,7 @@ def show(exercises: Sequence[Exercise], console: Console) -> bool:
     caught: list[Caught] = []
     whole: list[bool] = []
     with Nursery() as nursery:
-        run = Run(nursery=nursery, student="variants", secret="mutants")
+        run = Run(nursery=nursery, student="variants", secret="mutants", speed=False)
         for exercise in exercises:
             console.print(f"\n[bold]{exercise.slug}[/bold]")
             for one in against_mistakes(exercise):

@@ -26,8 +26,10 @@ class SpeedCase:
 
     says: str
     points: int
+    measures: str  # "time" or "memory"
+    flops: float | None
     cuda: bool
-    inputs: Callable[..., Any]  # of a draw: the name to call, and its arguments
+    bench: Callable[..., None]  # of a `timing.race.Race`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +75,25 @@ def check(
     return mark
 
 
-def speed(*, points: int, cuda: bool = False) -> Callable[[F], F]:
-    """Mark the speed case of an exercise: from a draw, the name to call and its arguments."""
+def speed(
+    *, points: int, measures: str = "time", flops: float | None = None, cuda: bool = False
+) -> Callable[[F], F]:
+    """Mark the speed case of an exercise. Its docstring is the sentence that the student reads.
+
+    points    for being as good as the reference
+    measures  "time", or "memory": the peak of a fresh process
+    flops     floating point operations of one call, which nobody does faster than the processor
+    cuda      its points are earned on a CUDA device only
+    """
 
     def mark(function: F) -> F:
-        says = sentence(function)
-        _put(function, SpeedCase(says=says, points=points, cuda=cuda, inputs=function))
+        _put(
+            function,
+            SpeedCase(
+                says=sentence(function), points=points, measures=measures, flops=flops, cuda=cuda,
+                bench=function,
+            ),
+        )  # fmt: skip
         return function
 
     return mark

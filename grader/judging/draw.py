@@ -48,6 +48,12 @@ class Draw:
             if n < 2 or not torch.equal(order, torch.arange(n)):
                 return order.to(self._device)
 
+    def rows(self, n: int, few: int = 16, all_in: int = 20) -> Tensor:
+        """Which rows of n are to be verified: a `few`, or once in `all_in` times all of them."""
+        if self.integer(1, all_in) == 1:
+            return torch.arange(n).to(self._device)
+        return torch.randperm(n, generator=self._generator)[:few].to(self._device)
+
     def strided(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Normal numbers in a tensor whose last two dimensions are transposed in memory."""
         swapped: Sequence[int] = (*shape[:-2], shape[-1], shape[-2])

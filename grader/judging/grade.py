@@ -3,17 +3,21 @@
 import ast
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from grader import catalog, submission
-from grader.judging import operators, outline, suite
+from grader import submission
+from grader.judging import admission, outline, suite
+from grader.judging.admission import NotGraded
 from grader.judging.case import GraderFault
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
 from grader.records import CheckResult, Exercise, ExerciseReport, Score, Speed, Submission, Verdict
+from grader.timing.contest import Contest
+from grader.timing.speed import failed, measure, not_run
 from grader.worker.faults import NurseryFailed, WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
@@ -31,6 +35,8 @@ class Run:
     secret: str
     own: bool = True  # a student's own run, whose seed is printed
     device: str = "cpu"
+    speed: bool = True  # measure the speed of what is right
+    progress: Callable[[str, float], None] = lambda doing, share: None
 
     @property
     def on_cuda(self) -> bool:
@@ -48,27 +54,23 @@ class Run:
         return self.secret, self.student, answer.sha256, answer.slug
 
 
-class NotGraded(Exception):
-    """The file as a whole cannot be graded: a state and the student's sentence."""
-
-    def __init__(self, state: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.state = state
-
-
 def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
     """The report on one exercise; whatever the file is, this returns."""
     started = time.monotonic()
     path = submission.locate(place, exercise.slug)
     state, sentence, digest, printed = "graded", "", "", ""
     checks: Sequence[CheckResult]
+    speed: Speed | None = None
+    run.progress(f"grading {exercise.slug}", 0.0)
     try:
-        answer = _read(path, exercise)
+        answer = admission.read(path, exercise)
         digest = answer.sha256
         checks, printed = _judged(exercise, answer, run)
+        speed = _speed(exercise, answer, checks, run)
     except NotGraded as problem:
         state, sentence = problem.state, str(problem)
         checks = _unasked(exercise, sentence, run)
+        speed = _untimed(exercise, sentence, run)
     except (GraderFault, NurseryFailed) as problem:
         state, sentence, checks = "fault", f"{problem}", ()
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
@@ -78,7 +80,6 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
         sentence = harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_SENTENCE])
     if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
         state = "fault"
-    speed = _speed(exercise)
     return ExerciseReport(
         slug=exercise.slug,
         title=exercise.title,
@@ -95,29 +96,11 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
     )
 
 
-def _read(path: Path, exercise: Exercise) -> Submission:
-    try:
-        answer = submission.read(path, exercise.slug)
-    except submission.Unreadable as problem:
-        state = "missing" if "is not there" in str(problem) else "unreadable"
-        raise NotGraded(state, str(problem)) from None
-    if submission.is_untouched_skeleton(answer.source):
-        lesson = submission.lesson_path(exercise.slug)
-        raise NotGraded("not_started", f"Not started yet. The lesson: {lesson}")
-    return answer
-
-
 def _judged(
     exercise: Exercise, answer: Submission, run: Run
 ) -> tuple[tuple[CheckResult, ...], str]:
     """The verdicts, and what the submission printed."""
-    try:
-        tree = outline.parse(answer.source)
-    except outline.NotPython as problem:
-        raise NotGraded("unreadable", harmless(str(problem))) from None
-    slugs = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
-    if refused := operators.refusals(tree, exercise, slugs):
-        raise NotGraded("refused", refused[0])
+    tree = admission.admit(answer, exercise)
     try:
         return _asked(exercise, answer, tree, run, again=False)
     except _Disturbed:
@@ -181,18 +164,37 @@ def _unasked(exercise: Exercise, why: str, run: Run) -> tuple[CheckResult, ...]:
     )
 
 
-def _speed(exercise: Exercise) -> Speed | None:
+def _speed(
+    exercise: Exercise, answer: Submission, checks: Sequence[CheckResult], run: Run
+) -> Speed | None:
+    """The verdict on the speed of an answer whose values have been judged."""
+    case = suite.speed_case(exercise)
+    wrong = [c for c in checks if c.verdict in (Verdict.FAILED, Verdict.BLOCKED)]
+    if case is None or wrong or not run.speed or (case.cuda and not run.on_cuda):
+        return _untimed(exercise, f"waits for: {wrong[0].says}" if wrong else "", run)
+    contest = Contest(
+        exercise=exercise, case=case, answer=answer, nursery=run.nursery, seed=run.seed(answer),
+        device=run.device,
+    )  # fmt: skip
+    return measure(contest, partial(run.progress, f"timing {exercise.slug}"))
+
+
+def _untimed(exercise: Exercise, why: str, run: Run) -> Speed | None:
+    """The verdict where nothing is measured: not run, or failed for what is wrong besides."""
     case = suite.speed_case(exercise)
     if case is None:
         return None
-    why = NEEDS_CUDA if case.cuda else "speed is not graded yet"
-    return Speed(says=case.says, verdict="not_run", points=case.points, why=why)
+    if case.cuda and not run.on_cuda:
+        return not_run(case, NEEDS_CUDA)
+    return failed(case, why) if run.speed else not_run(case, "left out with --no-speed")
 
 
 def _score(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
     ran = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
-    left_out = [c for c in checks if c.verdict is Verdict.NOT_RUN]
-    not_run = sum(c.points for c in left_out) + (speed.points if speed else 0)
-    return Score(
-        earned=sum(c.earned for c in ran), possible=sum(c.points for c in ran), not_run=not_run
-    )
+    left_out = [c.points for c in checks if c.verdict is Verdict.NOT_RUN]
+    earned, possible = sum(c.earned for c in ran), sum(c.points for c in ran)
+    if speed is not None and speed.counts:
+        earned, possible = earned + speed.earned, possible + speed.points
+    elif speed is not None:
+        left_out.append(speed.points)
+    return Score(earned=earned, possible=possible, not_run=sum(left_out))

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from grader.records import CheckResult, ExerciseReport, Report, Score, Speed
+from grader.records import CheckResult, ExerciseReport, Measured, Report, Score, Speed
 
 SCHEMA = "attention-by-hand/report/v1"
+_PARTIES = ("zero", "reference", "student")
 
 
 def to_json(report: Report) -> str:
@@ -62,6 +63,7 @@ def _check(c: CheckResult) -> dict[str, Any]:
 
 
 def _speed(s: Speed) -> dict[str, Any]:
+    m = s.measured
     return {
         "verdict": s.verdict,
         "says": s.says,
@@ -69,8 +71,19 @@ def _speed(s: Speed) -> dict[str, Any]:
         "earned": s.earned,
         "why": s.why,
         "fraction": s.fraction,
-        "ratio": s.ratio,
-        "interval": None if s.interval is None else list(s.interval),
+        "ratio": None if m is None else m.ratio.middle,
+        "interval": None if m is None else [m.ratio.low, m.ratio.high],
+        "measured": None if m is None else _measured(m),
+    }
+
+
+def _measured(m: Measured) -> dict[str, Any]:
+    return {
+        "unit": m.unit,
+        "typical": dict(zip(_PARTIES, m.typical, strict=True)),
+        "position": [m.position.low, m.position.middle, m.position.high],
+        "device": dict(m.device),
+        "rounds": {p: list(r) for p, r in zip(_PARTIES, zip(*m.rounds, strict=True), strict=True)},
     }
 
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from grader import submission
 from grader.records import CheckResult, ExerciseReport, Report, Verdict
+from grader.reporting import speed
 
 _SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -57,6 +58,8 @@ def _state(e: ExerciseReport) -> Text:
             passed = sum(c.verdict is Verdict.PASSED for c in e.checks)
             asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
             text = "all right" if passed == asked else f"{passed} of {asked} checks passed"
+            if e.speed is not None and e.speed.verdict == "scored":
+                text += f", speed {e.speed.earned} of {e.speed.points}"
             if e.score is not None and e.score.not_run:
                 text += f"; {_not_run(e.score.not_run)}{_why_not(e)}"
             return Text(text)
@@ -75,7 +78,7 @@ def _not_run(points: int) -> str:
 
 def _why_not(e: ExerciseReport) -> str:
     reasons = [c.why for c in e.checks if c.verdict is Verdict.NOT_RUN]
-    if e.speed is not None and e.speed.verdict == "not_run":
+    if e.speed is not None and not e.speed.counts:
         reasons.append(e.speed.why)
     return f" ({', '.join(dict.fromkeys(reasons))})"
 
@@ -92,7 +95,7 @@ def _details(e: ExerciseReport) -> Group:
     if e.state in ("graded", "fault"):
         parts += [_line(check) for check in e.checks]
         if e.speed is not None:
-            parts.append(Text.assemble(("○ ", "dim"), f"{e.speed.says}  ", (e.speed.why, "dim")))
+            parts.append(speed.lines(e.speed))
     if e.output:
         parts.append(Text("It printed:", style="dim"))
         printed = e.output.splitlines()[:_SHOWN_OUTPUT]
@@ -136,6 +139,10 @@ def _next(report: Report) -> Text:
         if failed := _first_failure(e):
             command = "" if len(report.exercises) == 1 else f" (make grade EX={e.slug} shows all)"
             return Text.assemble("\nNext: ", (e.path, "bold"), f": {failed.says}{command}")
+    for e in report.exercises:
+        if e.speed is not None and e.speed.counts and e.speed.earned < e.speed.points:
+            return Text.assemble("\nRight, and it could be faster: ", (e.path, "bold"),
+                                 f" (make grade EX={e.slug} shows how it was timed)")  # fmt: skip
     return Text("\nEverything that was asked is right.", style="green")
 
 

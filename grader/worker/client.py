@@ -44,7 +44,8 @@ class Client:
 
     Nothing that comes back is believed: it is a value of the form that was asked for, the
     `Raised` of the submission, or `NoAnswer`. After that `reject` is called, to end a worker
-    whose next reply might belong to this request.
+    whose next reply might belong to this request. With `watch` an answer says which arguments the
+    call has changed, which takes a copy of them.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class Client:
         answers: wire.Arena,
         generation: Callable[[], int],
         reject: Callable[[], object] = lambda: None,
+        *,
+        watch: bool = True,
     ) -> None:
         self._exchange = exchange
         self._inputs = inputs
@@ -62,6 +65,7 @@ class Client:
         self._reject = reject
         self._dropped_calls: list[int] = []
         self._dropped_handles: list[int] = []
+        self._watch = watch
 
     def fresh(self) -> None:
         """Begin a case: what earlier cases were given may be overwritten from here on."""
@@ -70,7 +74,7 @@ class Client:
     def call(self, on: Handle | None, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
              *, graph: bool) -> Answer:  # fmt: skip
         """Call a function of the module (`on` None), a method, or the object itself (name "")."""
-        given = _Given(self._inputs)
+        given = _Given(self._inputs, watch=self._watch)
         sent = {
             "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
             "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
@@ -145,8 +149,9 @@ class _Given:
     The worker may write to the inputs at any time, so what it was given is not read from there.
     """
 
-    def __init__(self, inputs: wire.Arena) -> None:
+    def __init__(self, inputs: wire.Arena, *, watch: bool) -> None:
         self._inputs = inputs
+        self._watch = watch
         self._label = ""
         self._copies: list[tuple[str, int, bytes]] = []
 
@@ -156,7 +161,8 @@ class _Given:
 
     def put(self, data: memoryview) -> int:
         at = self._inputs.put(data)
-        self._copies.append((self._label, at, bytes(data)))
+        if self._watch:
+            self._copies.append((self._label, at, bytes(data)))
         return at
 
     def modified(self) -> tuple[str, ...]:

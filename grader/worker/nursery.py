@@ -85,12 +85,12 @@ class Nursery:
             wipe(self._home)
 
     def start(self, *, arenas: tuple[int, int], printed: int, limits: Limits,
-              on_cuda: bool) -> Process:  # fmt: skip
-        """Fork a worker that maps `arenas` and prints to the descriptor `printed`."""
+              on_cuda: bool, core: int | None) -> Process:  # fmt: skip
+        """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given."""
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
         wanted = {"memory_bytes": memory, "cpu_seconds": int(2 * limits.exercise_seconds) + 1}
-        request = {"op": "start", "limits": wanted, "lock": self.wall.files}
+        request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core}
         try:
             reply = self._ask(request, [theirs.fileno(), *arenas, printed])
         finally:
@@ -104,6 +104,18 @@ class Nursery:
         """
         process.control.close()
         return self._ask({"op": "end", "pid": process.pid, "wait": wait}, [])
+
+    def stop(self, process: Process) -> None:
+        """Have a worker and all that it started stand still; returns when it does."""
+        self._ask({"op": "stop", "pid": process.pid}, [])
+
+    def resume(self, process: Process) -> None:
+        """Let a stopped worker go on."""
+        self._ask({"op": "continue", "pid": process.pid}, [])
+
+    def usage(self, process: Process) -> dict[str, int]:
+        """What a worker has used so far (see `child.usage`); empty where that is not known."""
+        return self._ask({"op": "usage", "pid": process.pid}, [])
 
     def _ask(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:

@@ -38,12 +38,14 @@ class Supervisor:
         *,
         on_cuda: bool = False,
         refuse: Sequence[str] = (),
+        core: int | None = None,
     ) -> None:
         self._nursery = nursery
         self._submission = submission
         self._limits = limits
         self._on_cuda = on_cuda
         self._refuse = list(refuse)  # what the submission may not call
+        self._core = core  # the processor to which it is bound
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
@@ -78,11 +80,26 @@ class Supervisor:
         """End a worker whose reply was no answer; the next request meets a fresh one."""
         self._end()
 
-    def client(self) -> Client:
+    def stop(self) -> None:
+        """Have the worker stand still until `resume`."""
+        if self._process is not None:
+            self._nursery.stop(self._process)
+
+    def resume(self) -> None:
+        """Let the worker go on; there need not be one."""
+        if self._process is not None:
+            self._nursery.resume(self._process)
+
+    def usage(self) -> dict[str, int]:
+        """What the worker has used so far (see `child.usage`); empty where that is not known."""
+        return {} if self._process is None else self._nursery.usage(self._process)
+
+    def client(self, *, watch: bool = True) -> Client:
         """Calls to this worker in the form of Python values."""
         return Client(
-            self.exchange, self.inputs, self.answers, lambda: self.generation, self.reject
-        )
+            self.exchange, self.inputs, self.answers, lambda: self.generation, self.reject,
+            watch=watch,
+        )  # fmt: skip
 
     def output(self) -> str:
         """The beginning of what the submission has printed."""
@@ -103,6 +120,7 @@ class Supervisor:
             printed=self._printed.fileno(),
             limits=self._limits,
             on_cuda=self._on_cuda,
+            core=self._core,
         )
         source, slug = self._submission.source, self._submission.slug
         reply = self._ask({"op": "load", "slug": slug, "source": source, "refuse": self._refuse})

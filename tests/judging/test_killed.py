@@ -24,7 +24,7 @@ STRONGEST = [name for name in walls.NAMES if walls.probe(name).wall is not None]
 @pytest.fixture(scope="module", params=dict.fromkeys(["process", STRONGEST]))
 def run(request):
     with Nursery(walls.choose(request.param)) as nursery:
-        yield Run(nursery=nursery, student="test", secret="test")
+        yield Run(nursery=nursery, student="test", secret="test", speed=False)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,9 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_the_solution_earns_every_point_that_is_asked(exercise, nursery, secret):
     from grader.judging.grade import grade
 
-    report = grade(exercise, ROOT / "solutions", Run(nursery=nursery, student="s", secret=secret))
+    report = grade(
+        exercise, ROOT / "solutions", Run(nursery=nursery, student="s", secret=secret, speed=False)
+    )
     assert [
         (c.id, c.why) for c in report.checks if c.earned < c.points and c.why != "needs CUDA"
     ] == []
@@ -79,7 +81,7 @@ def test_there_are_null_answers_for_every_function(exercise):
     "exercise, variant", VARIANTS, ids=lambda x: getattr(x, "slug", None) or x.id
 )
 def test_a_right_answer_written_otherwise_earns_everything(exercise, variant, nursery):
-    run = Run(nursery=nursery, student="s", secret="variants")
+    run = Run(nursery=nursery, student="s", secret="variants", speed=False)
     report = mutants_table.graded(exercise, variant, run)
     assert report.sentence == ""
     assert [

@@ -7,6 +7,8 @@ prints) travel beside the request.
 
     {"op": "start", "limits", "lock"}  -> {"pid"}
     {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
+    {"op": "stop" | "continue", "pid"} -> {}, once the worker stands still, or may go on
+    {"op": "usage", "pid"}             -> see `usage`; {} if there is no such worker
 
 `lock` is None, or the files that a locked worker may open (see `lock`). With `probe <request>` a
 process locks itself, tries what must be refused, and prints what was not.

@@ -32,10 +32,10 @@ def descendants(pids: Iterable[int]) -> set[int]:
     return found
 
 
-def end(worker: int, others: Iterable[int]) -> set[int]:
-    """Kill a worker, all below it, and every orphan, but not the `others` and what is theirs.
+def stop(worker: int, others: Iterable[int]) -> set[int]:
+    """Have a worker, all below it, and every orphan stand still, but not what is the `others`'.
 
-    They are stopped first, until nothing new appears: a stopped process does not fork.
+    This goes on until nothing new appears: a stopped process does not fork.
     """
     others, stopped = list(others), set[int]()
     while True:
@@ -43,13 +43,22 @@ def end(worker: int, others: Iterable[int]) -> set[int]:
         roots = {worker, *children(os.getpid())} - spared
         running = descendants(roots) - spared - stopped
         if not running:
-            break
-        for pid in running:
-            _signal(pid, signal.SIGSTOP)
+            return stopped
+        signal_all(running, signal.SIGSTOP)
         stopped |= running
-    for pid in stopped:
-        _signal(pid, signal.SIGKILL)
+
+
+def end(worker: int, others: Iterable[int]) -> set[int]:
+    """Kill a worker, all below it, and every orphan, but not the `others` and what is theirs."""
+    stopped = stop(worker, others)
+    signal_all(stopped, signal.SIGKILL)
     return stopped
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to each of these processes that is still there."""
+    for pid in pids:
+        _signal(pid, number)
 
 
 def _signal(pid: int, number: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np  # noqa: F401 (imported here once, so that no worker waits for it)
 import torch
 
-from . import family, frames, kernel
+from . import family, frames, kernel, usage
 from .wipe import wipe
 from .worker import become_worker
 
@@ -48,14 +48,27 @@ def serve(descriptor: int) -> None:
         while True:
             _watch(parent, workers)
             request, descriptors = _receive_with_descriptors(parent)
-            if request["op"] == "start":
-                frames.send(parent, {"pid": _start(request, descriptors, workers)})
-            else:
-                frames.send(parent, _end(request["pid"], workers, wait=request["wait"]))
+            frames.send(parent, _answer(request, descriptors, workers))
     except (EOFError, ConnectionError):
         for pid in list(workers):
             _end(pid, workers, wait=False)
         wipe(Path.cwd())  # also when the parent was killed and cannot
+
+
+def _answer(
+    request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
+) -> dict[str, Any]:
+    match request["op"]:
+        case "start":
+            return {"pid": _start(request, descriptors, workers)}
+        case "stop":
+            return _stop(request["pid"], workers)
+        case "continue":
+            return _go_on(request["pid"], workers)
+        case "usage":
+            return usage.of(request["pid"]) if request["pid"] in workers else {}
+        case _:
+            return _end(request["pid"], workers, wait=request["wait"])
 
 
 def _watch(parent: socket.socket, workers: dict[int, _Worker]) -> None:
@@ -79,6 +92,27 @@ def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _
         os.close(fd)
     workers[pid] = _Worker(home, watched=_ON_LINUX and request["lock"] is None)
     return pid
+
+
+def _stop(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
+    """Have a worker stand still, with all that it started, and come back when it does."""
+    worker = workers.get(pid)
+    if worker is None:  # it belonged to a nursery that is no more
+        return {}
+    if worker.watched:
+        family.stop(pid, set(workers) - {pid})
+    else:
+        family.signal_all([pid], signal.SIGSTOP)
+    if _ON_LINUX:
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    return {}
+
+
+def _go_on(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
+    """Let a worker go on; an orphan, which nobody can be asked about, stands still for good."""
+    if pid in workers:
+        family.signal_all(family.descendants([pid]), signal.SIGCONT)
+    return {}
 
 
 def _end(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[str, Any]:

@@ -35,6 +35,8 @@ def become_worker(
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
         _limit(request["limits"])
+        if request["core"] is not None and sys.platform == "linux":
+            os.sched_setaffinity(0, {request["core"]})
         _reseed()
         room = Room(_map(inputs), _map(answers))
         if request["lock"] is not None:

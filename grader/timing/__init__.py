@@ -1,0 +1,1 @@
+"""Speed: rounds, statistics, points."""

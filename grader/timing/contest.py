@@ -1,0 +1,107 @@
+"""The contest of one exercise: sets of fresh processes, and the rounds that they have run."""
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from grader import submission
+from grader.judging.case import GraderFault, StudentFault
+from grader.judging.check import SpeedCase
+from grader.judging.student import Student
+from grader.records import Exercise, Submission
+from grader.timing import meters
+from grader.timing.meters import Meter, Party
+from grader.timing.race import STUDENT, Plan, Race
+from grader.timing.statistics import PARTIES, Times
+from grader.worker.nursery import Nursery
+from grader.worker.supervisor import LoadFailed, Supervisor
+
+
+class Disturbed(Exception):
+    """A process was killed that may not have been killed by the submission: measure again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Contest:
+    """Who takes part, and what was measured so far."""
+
+    exercise: Exercise
+    case: SpeedCase
+    answer: Submission
+    nursery: Nursery
+    seed: tuple[str, ...]
+    device: str = "cpu"
+    rows: list[dict[str, float]] = field(default_factory=list)
+    sets: int = 0
+    flops: float = 0.0  # that this processor did in a second, at best
+    again: bool = False  # measured once already, when something was killed
+
+    @property
+    def times(self) -> Times:
+        """What each round measured: (rounds, 3)."""
+        return np.array([[row[name] for name in PARTIES] for row in self.rows])
+
+    @property
+    def rounds(self) -> tuple[tuple[float, ...], ...]:
+        """The same for a report."""
+        return tuple(tuple(map(float, row)) for row in self.times)
+
+    def run_a_set(self, plan: Plan, progress: Callable[[float], None]) -> None:
+        """The rounds of three fresh processes. A wrong answer is a `StudentFault`."""
+        with ExitStack() as stack:
+            parties = [self._party(name, stack) for name in PARTIES]
+            meter: Meter = meters.seconds
+            if self.case.measures == "memory":
+                meter = meters.peak_bytes(self._empty(stack))
+            seed = (*self.seed, "speed", str(self.sets))
+            race = Race(parties, plan, seed, self.device, meter, progress)
+            self._bench(race)
+            if self.case.measures == "time" and self.device == "cpu":
+                meters.check_processors(parties, STUDENT)
+        self.rows += race.rows
+        self.flops = max(self.flops, race.flops)
+        self.sets += 1
+
+    def _bench(self, race: Race) -> None:
+        try:
+            self.case.bench(race)
+        except StudentFault as fault:
+            if race.asked != STUDENT:
+                raise GraderFault(f"the {race.asked} of {self.exercise.slug}: {fault}") from None
+            raise
+
+    def _party(self, name: str, stack: ExitStack) -> Party:
+        if name == STUDENT:
+            return self._started(name, self.answer, self.exercise.refused, stack)
+        path = self.exercise.folder / "parties" / f"{name}.py"
+        return self._started(name, submission.read(path, self.exercise.slug), (), stack)
+
+    def _empty(self, stack: ExitStack) -> dict[str, int]:
+        """What a process has used that was given nothing to do."""
+        nothing = Submission(slug=self.exercise.slug, path=Path(), sha256="", source="")
+        return self._started("empty", nothing, (), stack).worker.usage()
+
+    def _started(
+        self, name: str, answer: Submission, refused: tuple[str, ...], stack: ExitStack
+    ) -> Party:
+        worker = Supervisor(
+            self.nursery, answer, self.exercise.limits, on_cuda=self.device != "cpu",
+            refuse=refused, core=meters.core(),
+        )  # fmt: skip
+        stack.enter_context(closing(worker))
+        stack.callback(self._look_for_kills, worker)
+        student = Student(self.exercise, worker.client(watch=False), source=answer.source)
+        party = Party(name, student, worker)
+        with party.awake():
+            try:
+                worker.load()
+            except LoadFailed as failed:
+                raise StudentFault(f"the file cannot be imported again: {failed}") from None
+        return party
+
+    def _look_for_kills(self, worker: Supervisor) -> None:
+        if worker.disturbed and not self.again:
+            raise Disturbed

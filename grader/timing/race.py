@@ -1,0 +1,141 @@
+"""A race as a bench function sees it: rounds, and three parties that are asked the same.
+
+    @speed(points=2)
+    def bench_causal_attention(race):
+        for draw in race:
+            q, k, v = (draw.normal(1, 4, 1024, 64) for _ in range(3))
+            for out in race.time("causal_attention", q, k, v):
+                agree(out, ...)
+
+The clock is the grader's own. It starts before the inputs are written to where the party can read
+them and stops when the grader holds its own copy of the answer. While one party is asked, the
+others stand still.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from grader.judging.case import CASE, Case
+from grader.judging.draw import Draw
+from grader.judging.student import Student
+from grader.timing.meters import Meter, Party
+from grader.timing.statistics import BLOCK
+
+T = TypeVar("T")
+STUDENT = "student"
+FEWEST, MOST = 20, 40  # rounds of one set of processes
+LONG = 0.1  # seconds of the reference, divided by its time: a fifth of the rounds
+PROBE = 512  # rows and columns of the matrix product that shows what the processor can do
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many rounds a set of processes runs."""
+
+    rounds: int = 0  # 0: as many as the reference's speed allows, which a warm-up tells
+    warm_up: bool = True  # one round more, which is not counted
+
+
+class Race:
+    """The rounds of one set of processes; `rows` holds what was measured, party by party.
+
+    `asked` is the party that is being asked, or whose answer is being looked at.
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[Party],
+        plan: Plan,
+        seed: Sequence[str],
+        device: str,
+        meter: Meter,
+        progress: Callable[[float], None],
+    ) -> None:
+        self.device = device
+        self.draw = self._draw(seed, "preparation")
+        self.rows: list[dict[str, float]] = []
+        self.flops = 0.0  # of the processor, in floating point operations a second
+        self.asked = ""
+        self._parties = parties
+        self._plan = plan
+        self._seed = seed
+        self._order = random.Random(f"{seed} order")
+        self._meter = meter
+        self._progress = progress
+        self._row: dict[str, float] = {}
+        self._keeps_inputs = False
+
+    def each(self, prepare: Callable[[Student], T]) -> Mapping[Student, T]:
+        """What `prepare` makes of each party, off the clock; its objects live through the set."""
+        self._keeps_inputs = True
+        made = {}
+        for party in self._parties:
+            self._ask(party)
+            with party.awake():
+                made[party.student] = prepare(party.student)
+        return made
+
+    def __iter__(self) -> Iterator[Draw]:
+        """The draws of each round, the first of which warms up and is not counted."""
+        if self._plan.warm_up:
+            yield self._draw(self._seed, "warm-up")
+        rounds = self._plan.rounds or _rounds(self._row["reference"])
+        for number in range(rounds):
+            self._row = {}
+            self.flops = max(self.flops, _matrix_product())
+            yield self._draw(self._seed, str(number))
+            self.rows.append(self._row)
+            self._progress((number + 1) / rounds)
+            if self._is_hopeless():
+                return
+
+    def time(
+        self, what: str | Mapping[Student, Callable[..., Any]], *inputs: Tensor
+    ) -> Iterator[Any]:
+        """The answer of each party, for the bench function to verify.
+
+        what  the name of a function, or for each party what `each` made of it
+        """
+        for party in self._order.sample(self._parties, len(self._parties)):
+            if not self._keeps_inputs:
+                party.student.begin_case()
+            self._ask(party)
+            student = party.student
+            call = getattr(student, what) if isinstance(what, str) else what[student]
+            self._row[party.name], answer = self._meter(party, partial(call, *inputs))
+            yield answer
+
+    def _ask(self, party: Party) -> None:
+        self.asked = party.name
+        CASE.set(Case())
+
+    def _is_hopeless(self) -> bool:
+        """Whether the student is slower than the zero by so much that no round will change it."""
+        if len(self.rows) % BLOCK:
+            return False
+        slowest = max(row["zero"] for row in self.rows)
+        return min(row[STUDENT] for row in self.rows) > 3 * slowest
+
+    def _draw(self, seed: Sequence[str], name: str) -> Draw:
+        first, *more = seed
+        return Draw(first, *more, name, device=self.device)
+
+
+def _rounds(reference: float) -> int:
+    """How many, for a reference that takes so many seconds; whole blocks."""
+    return min(MOST, max(FEWEST, BLOCK * int(LONG / reference)))
+
+
+def _matrix_product() -> float:
+    """Floating point operations a second of a large matrix product on one thread."""
+    x = torch.ones(PROBE, PROBE)
+    started = time.perf_counter()
+    x @ x
+    return 2 * PROBE**3 / (time.perf_counter() - started)

@@ -1,0 +1,153 @@
+"""What the rounds of a contest are worth: the verdict on an exercise's speed.
+
+The contest is extended while x is uncertain. It is inconclusive only for what the zero and the
+reference do, whom the student cannot touch; where those are certain and the student is not, the
+middle of x stands.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from grader.judging.case import StudentFault
+from grader.judging.check import SpeedCase
+from grader.records import Interval, Measured, Speed
+from grader.timing.contest import Contest, Disturbed
+from grader.timing.race import Plan
+from grader.timing.statistics import Estimate, estimate, memory_position, points
+from grader.worker.faults import WorkerFault
+
+Progress = Callable[[float], None]
+
+SETS = 3  # of fresh processes, at first
+EXTENSIONS = 3  # sets more, while x is uncertain
+CERTAIN = 0.05  # half the width of an interval of x
+TELLS_APART = 1.5  # T_zero / T_reference
+TOO_FAST = 1.1  # times the matrix product
+WORTH_A_LOOK = 1.5  # times faster than the reference
+MEMORY_SETS = 5
+
+
+def not_run(case: SpeedCase, why: str) -> Speed:
+    """The verdict on what was not measured."""
+    return Speed(says=case.says, verdict="not_run", points=case.points, why=why)
+
+
+def failed(case: SpeedCase, why: str) -> Speed:
+    """The verdict on an answer that earns nothing for its speed."""
+    return Speed(says=case.says, verdict="failed", points=case.points, why=why)
+
+
+def measure(contest: Contest, progress: Progress = lambda _: None) -> Speed:
+    """Run the contest and judge it; `progress` is given the share that is done."""
+    try:
+        return _judged(contest, progress)
+    except Disturbed:
+        return _judged(replace(contest, rows=[], sets=0, again=True), progress)
+
+
+def _judged(contest: Contest, progress: Progress) -> Speed:
+    try:
+        if contest.case.measures == "memory":
+            return _memory(contest, progress)
+        return _time(contest, progress)
+    except StudentFault as fault:
+        return failed(contest.case, str(fault))
+    except WorkerFault as fault:
+        return failed(contest.case, f"While it was timed, {fault}.")
+
+
+def _time(contest: Contest, progress: Progress) -> Speed:
+    for number in range(SETS + EXTENSIONS):
+        contest.run_a_set(Plan(), _part(progress, number, max(SETS, number + 1)))
+        found = estimate(contest.times)
+        if found.x.high == 0 and found.ratio.low > 2 * found.range.high:
+            break  # slower than the zero by far
+        if number + 1 >= SETS and (_certain(found) or found.range.high < TELLS_APART):
+            break
+    verdict, why = _verdict(contest, found)
+    fraction = found.x.high if found.x.half_width <= CERTAIN else found.x.middle
+    scored = verdict == "scored"
+    return Speed(
+        says=contest.case.says,
+        verdict=verdict,
+        points=contest.case.points,
+        why=why,
+        earned=points(fraction, contest.case.points) if scored else 0,
+        fraction=fraction if scored else None,
+        measured=Measured(
+            unit="s",
+            typical=found.quantiles,
+            position=found.x,
+            ratio=found.ratio,
+            rounds=contest.rounds,
+        ),
+    )
+
+
+def _verdict(contest: Contest, found: Estimate) -> tuple[str, str]:
+    """The verdict, and what is to be said about it."""
+    flops = (contest.case.flops or 0.0) / found.quantiles[-1]
+    faster = 1 / found.ratio.middle
+    if flops > TOO_FAST * contest.flops:
+        return "failed", (
+            f"faster than physics: {flops / 1e9:.0f} GFLOP/s, where a matrix product reaches "
+            f"{contest.flops / 1e9:.0f}"
+        )
+    if found.range.middle < TELLS_APART:
+        return "not_run", (
+            "this machine cannot tell them apart: the zero takes "
+            f"{found.range.middle:.2f} times as long as the reference"
+        )
+    if found.doubt > CERTAIN:
+        return "inconclusive", "the machine was too busy to time the grader's own two: try again"
+    if faster > WORTH_A_LOOK:
+        return "scored", f"{faster:.1f} times faster than the reference: worth a look"
+    return "scored", ""
+
+
+def _part(progress: Progress, number: int, whole: int) -> Progress:
+    """The progress of one set among others."""
+    return lambda done: progress((number + done) / whole)
+
+
+def _certain(found: Estimate) -> bool:
+    return found.doubt <= CERTAIN and found.x.half_width <= CERTAIN
+
+
+def _memory(contest: Contest, progress: Progress) -> Speed:
+    case = contest.case
+    if sys.platform != "linux":
+        return not_run(case, "peak memory is read on Linux only")
+    for number in range(MEMORY_SETS):
+        one = Plan(rounds=1, warm_up=False)
+        contest.run_a_set(one, _part(progress, number, MEMORY_SETS))
+    zero, reference, student = np.median(contest.times, axis=0)
+    if zero < TELLS_APART * reference:
+        return not_run(case, "this machine cannot tell the zero from the reference")
+    most, least = contest.times[:, 2].max(), contest.times[:, 2].min()
+    fraction = memory_position(zero, reference, student)
+    return Speed(
+        says=case.says,
+        verdict="scored",
+        points=case.points,
+        earned=points(fraction, case.points),
+        fraction=fraction,
+        measured=Measured(
+            unit="bytes",
+            typical=(float(zero), float(reference), float(student)),
+            position=Interval(
+                low=memory_position(zero, reference, most),
+                middle=fraction,
+                high=memory_position(zero, reference, least),
+            ),
+            ratio=Interval(
+                low=float(least / reference),
+                middle=float(student / reference),
+                high=float(most / reference),
+            ),
+            rounds=contest.rounds,
+        ),
+    )

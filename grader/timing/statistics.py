@@ -1,0 +1,83 @@
+"""What paired rounds say about speed: a position between two parties, and how sure it is.
+
+A round asks three parties with the same inputs, in random order: the zero (x = 0), the reference
+and the student. What each took, in seconds, stands in an array of shape (rounds, parties), the
+parties in the order of `PARTIES`. The position is
+
+    x = clip(ln(T_zero / T_student) / ln(T_zero / (1.2 * T_reference)), 0, 1)
+
+with T the 20 % quantile of a party's times: what disturbs a round only ever adds to it. Intervals
+come from a bootstrap over blocks of consecutive rounds (Künsch, 1989), since neighbours share
+whatever disturbed them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grader.records import Interval
+
+PARTIES = ("zero", "reference", "student")
+MARGIN = 1.2  # times the reference that still earn everything
+QUANTILE = 0.2
+BLOCK = 5  # rounds
+RESAMPLES = 1000
+LEVEL = 0.95
+
+Times = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What the rounds say: positions, and ratios of times."""
+
+    x: Interval  # the student's position
+    ratio: Interval  # T_student / T_reference
+    range: Interval  # T_zero / T_reference: whether this machine tells the two apart
+    quantiles: tuple[float, float, float]  # of the parties, in seconds
+
+    @property
+    def doubt(self) -> float:
+        """How far x may be off for what is not known about the zero and the reference alone."""
+        scale = math.log(self.range.middle / MARGIN)
+        return math.log(self.range.high / self.range.low) / 2 / scale if scale > 0 else math.inf
+
+
+def estimate(times: Times, seed: int = 0) -> Estimate:
+    """The estimate from times of shape (rounds, 3), the rounds being whole blocks."""
+    blocks = times.reshape(-1, BLOCK, len(PARTIES))
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(len(blocks), size=(RESAMPLES, len(blocks)))
+    resampled = blocks[picks].reshape(RESAMPLES, -1, len(PARTIES))
+    zero, reference, student = np.quantile(resampled, QUANTILE, axis=1).T
+    whole = np.quantile(times, QUANTILE, axis=0)
+    return Estimate(
+        x=_interval(position(zero, reference, student), position(*whole)),
+        ratio=_interval(student / reference, whole[2] / whole[1]),
+        range=_interval(zero / reference, whole[0] / whole[1]),
+        quantiles=(float(whole[0]), float(whole[1]), float(whole[2])),
+    )
+
+
+def position(zero: Any, reference: Any, student: Any) -> Any:
+    """Where the student stands between the zero (0) and 1.2 times the reference (1)."""
+    scale = np.maximum(np.log(zero / (MARGIN * reference)), 1e-9)
+    return np.clip(np.log(zero / student) / scale, 0.0, 1.0)
+
+
+def memory_position(zero: float, reference: float, student: float) -> float:
+    """The same for bytes, which add up where times multiply."""
+    return min(1.0, max(0.0, (zero - student) / (zero - MARGIN * reference)))
+
+
+def points(fraction: float, worth: int) -> int:
+    """Whole points, halves rounded up."""
+    return math.floor(fraction * worth + 0.5)
+
+
+def _interval(resampled: Any, whole: Any) -> Interval:
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    middle = float(whole)
+    return Interval(low=min(float(low), middle), middle=middle, high=max(float(high), middle))
