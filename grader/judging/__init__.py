@@ -4,8 +4,10 @@ from grader.judging.agree import agree, backward, expect, gradcheck, rejects, sa
 from grader.judging.check import check, mistake, speed, variant
 from grader.judging.draw import Draw
 from grader.judging.student import Student
+from grader.worker.child.chain import Chain
 
 __all__ = [
+    "Chain",
     "Draw",
     "Student",
     "agree",

@@ -27,7 +27,6 @@ class SpeedCase:
     says: str
     points: int
     measures: str  # "time" or "memory"
-    flops: float | None
     cuda: bool
     bench: Callable[..., None]  # of a `timing.race.Race`
 
@@ -75,14 +74,11 @@ def check(
     return mark
 
 
-def speed(
-    *, points: int, measures: str = "time", flops: float | None = None, cuda: bool = False
-) -> Callable[[F], F]:
+def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callable[[F], F]:
     """Mark the speed case of an exercise. Its docstring is the sentence that the student reads.
 
     points    for being as good as the reference
     measures  "time", or "memory": the peak of a fresh process
-    flops     floating point operations of one call, which nobody does faster than the processor
     cuda      its points are earned on a CUDA device only
     """
 
@@ -90,7 +86,7 @@ def speed(
         _put(
             function,
             SpeedCase(
-                says=sentence(function), points=points, measures=measures, flops=flops, cuda=cuda,
+                says=sentence(function), points=points, measures=measures, cuda=cuda,
                 bench=function,
             ),
         )  # fmt: skip

@@ -170,7 +170,7 @@ def _speed(
     """The verdict on the speed of an answer whose values have been judged."""
     case = suite.speed_case(exercise)
     wrong = [c for c in checks if c.verdict in (Verdict.FAILED, Verdict.BLOCKED)]
-    if case is None or wrong or not run.speed or (case.cuda and not run.on_cuda):
+    if case is None or wrong or not run.speed:
         return _untimed(exercise, f"waits for: {wrong[0].says}" if wrong else "", run)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery, seed=run.seed(answer),

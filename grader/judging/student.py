@@ -17,6 +17,7 @@ from grader.judging import contract, describe
 from grader.judging.case import StudentFault, current, fault
 from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
 from grader.records import Class, Exercise, Function
+from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
 from grader.worker.faults import Raised, WorkerFault
 
@@ -44,6 +45,11 @@ class Student:
         if name in classes:
             return _Constructor(self._door, classes[name])
         raise AttributeError(f"{self._exercise.slug} declares no {name!r} in its manifest")
+
+    def run_chain(self, name: str, chain: Chain, **named: Any) -> Any:
+        """The digest of a chain of calls to a function of theirs."""
+        text = describe.call(name, (), named)
+        return self._door.guard(name, text, self._door.client.chain, name, chain, named)
 
     def begin_case(self) -> None:
         """Forget what the last case was given."""

@@ -11,10 +11,9 @@ from grader import submission
 from grader.judging import admission, suite
 from grader.judging.admission import NotGraded
 from grader.judging.check import SpeedCase
-from grader.judging.judge import NEEDS_CUDA
 from grader.records import Exercise, Speed
 from grader.timing.contest import Contest
-from grader.timing.speed import failed, measure, not_run
+from grader.timing.speed import failed, measure
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
 
@@ -48,8 +47,6 @@ def _measured(
     exercise: Exercise, case: SpeedCase, place: Path, nursery: Nursery, secret: str, device: str,
     progress: Callable[[float], None],
 ) -> Speed:  # fmt: skip
-    if case.cuda and device == "cpu":
-        return not_run(case, NEEDS_CUDA)
     try:
         answer = admission.read(submission.locate(place, exercise.slug), exercise)
         admission.admit(answer, exercise)

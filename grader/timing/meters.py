@@ -4,60 +4,63 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from grader.judging.case import StudentFault
 from grader.judging.student import Student
+from grader.worker.client import Client
 from grader.worker.supervisor import Supervisor
 
 PAGE = 4096  # bytes
 UNSEEN = 64 << 20  # bytes of pages touched beyond the peak that an honest call may show
-MORE_THAN_ONE = 1.25  # seconds of processors in a second
-START = 0.25  # seconds of a worker's first moments, before it first stands still
 
 
 class Party:
     """One of the three, in a process of its own that stands still unless it is asked."""
 
-    def __init__(self, name: str, student: Student, worker: Supervisor) -> None:
+    def __init__(self, name: str, student: Student, worker: Supervisor, client: Client) -> None:
         self.name = name
         self.student = student
         self.worker = worker
-        self._running = 0.0  # seconds in which it did not stand still
+        self._client = client
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Let it run meanwhile."""
-        started = time.perf_counter()
+        """Let it run meanwhile, from when it waits to be asked."""
         self.worker.resume()
         try:
+            self._client.ping()
             yield
         finally:
             self.worker.stop()
-            self._running += time.perf_counter() - started
-
-    def used_one_processor(self) -> bool:
-        """Whether its threads together had no more than one processor's time; true if unknown."""
-        seconds = self.worker.usage().get("cpu_ns", 0) / 1e9
-        return seconds <= START + MORE_THAN_ONE * self._running
 
 
 Meter = Callable[[Party, Callable[[], Any]], tuple[float, Any]]
 
 
-def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
+def wall_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """How long a call takes, and its answer."""
-    gc.collect(0)
-    gc.disable()
-    try:
-        with party.awake():
-            started = time.perf_counter()
-            answer = call()
-            return time.perf_counter() - started, answer
-    finally:
-        gc.enable()
+    with party.awake():
+        return _timed(call)
+
+
+def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
+    """How long a call takes by the grader's clock, and its answer.
+
+    Without the time for which the kernel let other programs run on the processor in its place, of
+    which the party knows nothing; and never less than the time of all processors that it used.
+    """
+    with party.awake():
+        before, ours_before = party.worker.usage(), _waited()
+        wall, answer = _timed(call)
+        after, ours_after = party.worker.usage(), _waited()
+    if not (before and after):
+        return wall, answer
+    waited = after["waited_ns"] - before["waited_ns"] + ours_after - ours_before
+    return max(wall - waited / 1e9, (after["cpu_ns"] - before["cpu_ns"]) / 1e9), answer
 
 
 def peak_bytes(empty: Mapping[str, int]) -> Meter:
@@ -83,8 +86,20 @@ def core() -> int | None:
     return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 
-def check_processors(parties: Iterable[Party], student: str) -> None:
-    """Refuse the times of a student who used several processors at once."""
-    for party in parties:
-        if party.name == student and not party.used_one_processor():
-            raise StudentFault("it used more than one processor at a time, where one is given")
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect(0)
+    gc.disable()
+    try:
+        started = time.perf_counter()
+        answer = call()
+        return time.perf_counter() - started, answer
+    finally:
+        gc.enable()
+
+
+def _waited() -> int:
+    """Nanoseconds for which this thread was ready to run and others ran instead."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except OSError:  # not Linux, or a kernel that does not count them
+        return 0

@@ -27,12 +27,12 @@ from grader.judging.draw import Draw
 from grader.judging.student import Student
 from grader.timing.meters import Meter, Party
 from grader.timing.statistics import BLOCK
+from grader.worker.child.chain import Chain
 
 T = TypeVar("T")
 STUDENT = "student"
 FEWEST, MOST = 20, 40  # rounds of one set of processes
 LONG = 0.1  # seconds of the reference, divided by its time: a fifth of the rounds
-PROBE = 512  # rows and columns of the matrix product that shows what the processor can do
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ class Race:
         self.device = device
         self.draw = self._draw(seed, "preparation")
         self.rows: list[dict[str, float]] = []
-        self.flops = 0.0  # of the processor, in floating point operations a second
+        self.flops = 0.0  # that the device does in a second, at best
+        self.notes: dict[str, str] = {}  # for the report
+        self.work = 0.0  # floating point operations of one call
         self.asked = ""
         self._parties = parties
         self._plan = plan
@@ -89,7 +91,7 @@ class Race:
         rounds = self._plan.rounds or _rounds(self._row["reference"])
         for number in range(rounds):
             self._row = {}
-            self.flops = max(self.flops, _matrix_product())
+            self.flops = max(self.flops, _matrix_product(self.device))
             yield self._draw(self._seed, str(number))
             self.rows.append(self._row)
             self._progress((number + 1) / rounds)
@@ -97,19 +99,35 @@ class Race:
                 return
 
     def time(
-        self, what: str | Mapping[Student, Callable[..., Any]], *inputs: Tensor
+        self,
+        what: str | Mapping[Student, Callable[..., Any]],
+        *inputs: Tensor,
+        work: float = 0.0,
+        **named: Any,
     ) -> Iterator[Any]:
         """The answer of each party, for the bench function to verify.
 
         what  the name of a function, or for each party what `each` made of it
+        work  floating point operations that nobody can do without
         """
+
+        def call(student: Student) -> Any:
+            function = getattr(student, what) if isinstance(what, str) else what[student]
+            return function(*inputs, **named)
+
+        return self._each_in_turn(call, work)
+
+    def chain(self, name: str, chain: Chain, *, work: float, **named: Any) -> Iterator[Any]:
+        """The digest of a chain of calls by each party (see `worker.child.chain`)."""
+        return self._each_in_turn(lambda s: s.run_chain(name, chain, **named), work)
+
+    def _each_in_turn(self, call: Callable[[Student], Any], work: float) -> Iterator[Any]:
+        self.work = work
         for party in self._order.sample(self._parties, len(self._parties)):
             if not self._keeps_inputs:
                 party.student.begin_case()
             self._ask(party)
-            student = party.student
-            call = getattr(student, what) if isinstance(what, str) else what[student]
-            self._row[party.name], answer = self._meter(party, partial(call, *inputs))
+            self._row[party.name], answer = self._meter(party, partial(call, party.student))
             yield answer
 
     def _ask(self, party: Party) -> None:
@@ -133,9 +151,17 @@ def _rounds(reference: float) -> int:
     return min(MOST, max(FEWEST, BLOCK * int(LONG / reference)))
 
 
-def _matrix_product() -> float:
-    """Floating point operations a second of a large matrix product on one thread."""
-    x = torch.ones(PROBE, PROBE)
+def _matrix_product(device: str) -> float:
+    """Floating point operations a second of a large matrix product."""
+    if device == "cpu":  # one thread, as everybody here
+        x = torch.ones(512, 512)
+        started = time.perf_counter()
+        x @ x
+        return 2 * x.shape[0] ** 3 / (time.perf_counter() - started)
+    x = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
+    x @ x
+    torch.cuda.synchronize()
     started = time.perf_counter()
     x @ x
-    return 2 * PROBE**3 / (time.perf_counter() - started)
+    torch.cuda.synchronize()
+    return 2 * x.shape[0] ** 3 / (time.perf_counter() - started)

@@ -50,6 +50,8 @@ class _Clock:
 class _Race:
     """What a bench function is given here: no rounds are run, the recorded ones are replayed."""
 
+    device = "cpu"
+
     def __init__(self, benchmark: Any, rounds: int) -> None:
         self.draw = Draw("replay")
         self._benchmark = benchmark

@@ -13,7 +13,9 @@ import numpy as np
 
 from grader.judging.case import StudentFault
 from grader.judging.check import SpeedCase
+from grader.judging.judge import NEEDS_CUDA
 from grader.records import Interval, Measured, Speed
+from grader.timing import device
 from grader.timing.contest import Contest, Disturbed
 from grader.timing.race import Plan
 from grader.timing.statistics import Estimate, estimate, memory_position, points
@@ -41,11 +43,17 @@ def failed(case: SpeedCase, why: str) -> Speed:
 
 
 def measure(contest: Contest, progress: Progress = lambda _: None) -> Speed:
-    """Run the contest and judge it; `progress` is given the share that is done."""
+    """Run the contest and judge it; `progress` is given the share that is done.
+
+    Where a case that earns its points on CUDA is timed on the CPU, that is for information.
+    """
     try:
-        return _judged(contest, progress)
+        found = _judged(contest, progress)
     except Disturbed:
-        return _judged(replace(contest, rows=[], sets=0, again=True), progress)
+        found = _judged(replace(contest, rows=[], sets=0, again=True), progress)
+    if contest.case.cuda and contest.device == "cpu":
+        return replace(found, verdict="not_run", why=NEEDS_CUDA, earned=0, fraction=None)
+    return found
 
 
 def _judged(contest: Contest, progress: Progress) -> Speed:
@@ -83,13 +91,14 @@ def _time(contest: Contest, progress: Progress) -> Speed:
             position=found.x,
             ratio=found.ratio,
             rounds=contest.rounds,
+            device=device.state(contest.device) | contest.notes | _roofline(contest, found),
         ),
     )
 
 
 def _verdict(contest: Contest, found: Estimate) -> tuple[str, str]:
     """The verdict, and what is to be said about it."""
-    flops = (contest.case.flops or 0.0) / found.quantiles[-1]
+    flops = contest.work / found.quantiles[-1]
     faster = 1 / found.ratio.middle
     if flops > TOO_FAST * contest.flops:
         return "failed", (
@@ -111,6 +120,14 @@ def _verdict(contest: Contest, found: Estimate) -> tuple[str, str]:
 def _part(progress: Progress, number: int, whole: int) -> Progress:
     """The progress of one set among others."""
     return lambda done: progress((number + done) / whole)
+
+
+def _roofline(contest: Contest, found: Estimate) -> dict[str, str | float]:
+    """The share of what a matrix product reaches on this device."""
+    if not contest.work:
+        return {}
+    share = contest.work / found.quantiles[-1] / contest.flops
+    return {"share of a matrix product's speed": round(share, 3)}
 
 
 def _certain(found: Estimate) -> bool:

@@ -2,13 +2,14 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
 
 from grader.worker.child import frames, wire
+from grader.worker.child.chain import Chain
 from grader.worker.faults import NoAnswer, Raised
 from grader.worker.text import harmless
 
@@ -91,6 +92,16 @@ class Client:
 
         value, number = self._ask(request, read)
         return Answer(value, number, given.modified())
+
+    def ping(self) -> None:
+        """Return once the worker has nothing left to do but to wait."""
+        self._ask({"op": "ping"}, self._value)
+
+    def chain(self, name: str, chain: Chain, kwargs: Mapping[str, Any]) -> Any:
+        """The digest of a chain of calls to a function of the module."""
+        sent = {key: wire.encode(x, self._inputs, _handle_number) for key, x in kwargs.items()}
+        request = {"op": "chain", "name": name, "chain": asdict(chain), "kwargs": sent}
+        return self._ask(request, self._value)
 
     def get(self, on: Handle | None, name: str) -> Any:
         """The value of an attribute, or `CALLABLE`."""

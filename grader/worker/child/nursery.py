@@ -66,7 +66,8 @@ def _answer(
         case "continue":
             return _go_on(request["pid"], workers)
         case "usage":
-            return usage.of(request["pid"]) if request["pid"] in workers else {}
+            worker = workers.get(request["pid"])
+            return usage.of(request["pid"], may_fork=worker.watched) if worker else {}
         case _:
             return _end(request["pid"], workers, wait=request["wait"])
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from . import frames, wire
+from .chain import Chain
 from .refused import refuse
 
 FILENAME = "<submission>"
@@ -21,10 +22,12 @@ class Room:
     """Answers requests. A request and its reply are headers of `wire`:
 
     {"op": "load", "slug", "source", "refuse"}               -> {"value": None}
+    {"op": "ping"}                                           -> {"value": None}
     {"op": "call", "on", "name", "args", "kwargs", "graph"}  -> {"value", "call"?}
     {"op": "get", "on", "name"}                              -> {"value"} or {"callable": True}
     {"op": "set", "on", "name", "value"}                     -> {"value": None}
     {"op": "backward", "call", "gradients"}                  -> {"value": [gradient | None, ...]}
+    {"op": "chain", "name", "chain", "kwargs"}               -> {"value": the digest of a `Chain`}
 
     `on` is a handle, or None for the module itself; `name` is an attribute, dotted if need be, or
     "" for the object itself. With `graph` the autograd graph of the call is kept for `backward`,
@@ -73,6 +76,9 @@ class Room:
         exec(compile(source, FILENAME, "exec"), self.module.__dict__)
         return {"value": None}
 
+    def _ping(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"value": None}
+
     def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
         args = [self._value(item) for item in request["args"]]
         kwargs = {name: self._value(item) for name, item in request["kwargs"].items()}
@@ -111,6 +117,13 @@ class Room:
         if sums:
             torch.stack(sums).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
         return {"value": self._export([leaf.grad for leaf in leaves])}
+
+    def _chain(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        kwargs = {name: self._value(item) for name, item in request["kwargs"].items()}
+        target = self._target({"on": None, "name": request["name"]})
+        chain = Chain(**request["chain"] | {"shape": tuple(request["chain"]["shape"])})
+        with torch.no_grad():
+            return {"value": self._export(chain.run(target, **kwargs))}
 
     def _target(self, request: Mapping[str, Any]) -> Any:
         target = self.module if request["on"] is None else self.handles[request["on"]]

@@ -8,10 +8,12 @@ from pathlib import Path
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: the processor time of all threads
 
 
-def of(pid: int) -> dict[str, int]:
+def of(pid: int, *, may_fork: bool) -> dict[str, int]:
     """Of a running process: {} where it cannot be known, or
 
     cpu_ns      processor time of all its threads
+    waited_ns   time for which its first thread was ready to run and others ran instead; 0 where it
+                `may_fork`, since those others may be its own
     peak_bytes  the largest resident memory so far (VmHWM)
     faults      pages that it has touched for the first time, which nobody can set back
     """
@@ -20,10 +22,16 @@ def of(pid: int) -> dict[str, int]:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        _, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
         cpu = time.clock_gettime_ns((~pid << 3) | _PROCESS_CLOCK)
     except OSError:  # it ended meanwhile
         return {}
     peak = re.search(r"VmHWM:\s+(\d+) kB", status)
     if peak is None:
         return {}
-    return {"cpu_ns": cpu, "peak_bytes": int(peak[1]) << 10, "faults": int(fields[7])}
+    return {
+        "cpu_ns": cpu,
+        "waited_ns": 0 if may_fork else int(waited),
+        "peak_bytes": int(peak[1]) << 10,
+        "faults": int(fields[7]),
+    }

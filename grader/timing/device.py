@@ -1,0 +1,24 @@
+"""What a CUDA device is and in which state, for the report beside its times."""
+
+import subprocess
+
+_ASKED = ("clocks.sm", "clocks.max.sm", "temperature.gpu", "power.draw")
+
+
+def state(device: str) -> dict[str, str | float]:
+    """The name of the device, and what nvidia-smi says about it now, where there is one."""
+    if not device.startswith("cuda"):
+        return {}
+    import torch
+
+    found: dict[str, str | float] = {"device": torch.cuda.get_device_name(device)}
+    query = ["nvidia-smi", f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader"]
+    index = torch.device(device).index or 0
+    try:
+        done = subprocess.run(
+            [*query, f"--id={index}"], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return found | {"clock": "not known: nvidia-smi does not answer"}
+    clock, most, degrees, power = (x.strip() for x in done.stdout.strip().split(","))
+    return found | {"clock": f"{clock} of {most}", "state": f"{degrees} degrees, {power}"}
