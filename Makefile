@@ -25,7 +25,7 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls picture print-install clean
+.PHONY: help grade bench test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls bench-crossing bench-steadiness picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,12 @@ bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
 
 bench-walls: $(DEV) ## time what each wall costs, beside a fresh `import torch`
 	@$(PY) -m tests.bench.walls
+
+bench-crossing: $(DEV) ## time the way to a worker and back, beside the reference (ARGS=cuda)
+	@$(PY) -m tests.bench.crossing $(ARGS)
+
+bench-steadiness: $(DEV) ## show how steady speed grades are, quiet and busy (ARGS= for how many gradings)
+	@$(PY) -m tests.bench.steadiness $(ARGS)
 
 picture: $(CORE) ## draw docs/report.svg from a real run
 	@$(PY) -m docs.picture

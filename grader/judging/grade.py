@@ -174,7 +174,7 @@ def _speed(
         return _untimed(exercise, f"waits for: {wrong[0].says}" if wrong else "", run)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery, seed=run.seed(answer),
-        device=run.device,
+        device=run.device if case.cuda else "cpu",
     )  # fmt: skip
     return measure(contest, partial(run.progress, f"timing {exercise.slug}"))
 

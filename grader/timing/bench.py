@@ -54,6 +54,7 @@ def _measured(
         return failed(case, str(problem))
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=nursery,
-        seed=(secret, exercise.slug), device=device,
+        seed=(secret, exercise.slug),
+        device=device if case.cuda else "cpu",
     )  # fmt: skip
     return measure(contest, progress)

@@ -1,6 +1,6 @@
 """How steady a speed grade is: the same three submissions, graded again and again.
 
-`python -m tests.bench.steadiness [GRADINGS]` prints, quiet and with every core kept busy, between
+`make bench-steadiness` prints, quiet and with every core kept busy, between
 which values `speed.fraction` lay, and beside it what the usual way would have given in the same
 run: each party's calls in one block of their own, in one process, by the median of its own clock.
 """
@@ -107,6 +107,7 @@ def usual(name: str) -> float:
 
 
 def median_seconds(source: str) -> float:
+    torch.set_num_threads(1)
     namespace: dict[str, object] = {"math": math, "torch": torch}
     exec(source, namespace)
     call = namespace["causal_attention"]
