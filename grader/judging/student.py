@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from grader.judging import contract, describe
-from grader.judging.case import StudentFault, current, fault
+from grader.judging.case import Asked, StudentFault, current, fault
 from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
 from grader.records import Class, Exercise, Function
 from grader.worker.child.chain import Chain
@@ -70,10 +70,10 @@ class StudentObject:
             raise AttributeError(name)
         if name in self._declared.methods:
             method = self._declared.methods[name]
-            return _Call(self._door, self._handle, name, method, f"{self._text}.{name}")
+            return _Call(self._door, self, name, method, f"{self._text}.{name}")
         value = self.read(name)
         if value is CALLABLE:
-            return _Call(self._door, self._handle, name, _ANY, f"{self._text}.{name}")
+            return _Call(self._door, self, name, _ANY, f"{self._text}.{name}")
         if callable(getattr(torch.nn.Module, name, None)):
             text = f"{self._text}.{name}"
             raise fault(f"{text} is {describe.value(value)}, but should be a method", "")
@@ -86,7 +86,7 @@ class StudentObject:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward = self._declared.methods.get("forward", _ANY)
-        return _Call(self._door, self._handle, "", forward, self._text)(*args, **kwargs)
+        return _Call(self._door, self, "", forward, self._text)(*args, **kwargs)
 
     def read(self, name: str) -> Any:
         """The attribute `name`, which may be dotted: `read("w_q.weight.grad")`."""
@@ -149,7 +149,7 @@ class _Call:
     """A function or a method, ready to be called."""
 
     def __init__(
-        self, door: Door, on: Handle | None, name: str, declared: Function, text: str
+        self, door: Door, on: StudentObject | None, name: str, declared: Function, text: str
     ) -> None:
         self._door = door
         self._on = on
@@ -168,12 +168,21 @@ class _Call:
             named = {key: _as_handle(x) for key, x in kwargs.items()}
             client = self._door.client
             answer: Answer = self._door.guard(
-                owner, text, client.call, self._on, self._name, sent, named, graph=with_graph
+                owner,
+                text,
+                client.call,
+                _as_handle(self._on),
+                self._name,
+                sent,
+                named,
+                graph=with_graph,
             )
             current().modified.extend(self._label(m) for m in answer.modified)
             return answer
 
         value = self._with_graph(ask, leaves, owner, text) if with_graph else plain(ask().value)
+        if self._on is None:
+            current().asked = Asked(name=self._name, args=args, kwargs=kwargs, value=value)
         if self._declared is not _ANY:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value

@@ -72,4 +72,5 @@ class _Named:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
+        config.option.tbstyle = "value"  # nobody reads a traceback here, and drawing one takes long
         config.pluginmanager.register(self._judge, NAME)

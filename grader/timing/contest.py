@@ -16,8 +16,9 @@ from grader.timing import meters
 from grader.timing.meters import Meter, Party
 from grader.timing.race import STUDENT, Plan, Race
 from grader.timing.statistics import PARTIES, Times
+from grader.worker.faults import WorkerFault
 from grader.worker.nursery import Nursery
-from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.supervisor import Supervisor
 
 
 class Disturbed(Exception):
@@ -58,7 +59,7 @@ class Contest:
             meter: Meter = meters.seconds if self.device == "cpu" else meters.wall_seconds
             if self.case.measures == "memory":
                 meter = meters.peak_bytes(self._empty(stack))
-            seed = (*self.seed, "speed", str(self.sets))
+            seed = (*self.seed, "speed", f"{self.sets} {self.again}")
             race = Race(parties, plan, seed, self.device, meter, progress)
             self._bench(race)
         self.rows += race.rows
@@ -98,8 +99,11 @@ class Contest:
         party = Party(name, Student(self.exercise, client, source=answer.source), worker, client)
         try:
             worker.load()
-        except LoadFailed as failed:
-            raise StudentFault(f"the file cannot be imported again: {failed}") from None
+        except WorkerFault as fault:
+            if name != STUDENT:
+                problem = f"the {name} of {self.exercise.slug} cannot be loaded: {fault}"
+                raise GraderFault(problem) from None
+            raise StudentFault(f"the file cannot be imported again: {fault}") from None
         worker.stop()
         return party
 

@@ -54,13 +54,13 @@ def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     which the party knows nothing; and never less than the time of all processors that it used.
     """
     with party.awake():
-        before, ours_before = party.worker.usage(), _waited()
-        wall, answer = _timed(call)
-        after, ours_after = party.worker.usage(), _waited()
+        before = party.worker.usage()
+        taken, answer = _timed(call)
+        after = party.worker.usage()
     if not (before and after):
-        return wall, answer
-    waited = after["waited_ns"] - before["waited_ns"] + ours_after - ours_before
-    return max(wall - waited / 1e9, (after["cpu_ns"] - before["cpu_ns"]) / 1e9), answer
+        return taken, answer
+    waited, used = (after[name] - before[name] for name in ("waited_ns", "cpu_ns"))
+    return max(taken - waited / 1e9, used / 1e9), answer
 
 
 def peak_bytes(empty: Mapping[str, int]) -> Meter:
@@ -73,6 +73,8 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
         with party.awake():
             answer = call()
         usage = party.worker.usage()
+        if not usage:
+            raise StudentFault("its process ended after its answer")
         rise = usage["peak_bytes"] - empty["peak_bytes"]
         if (usage["faults"] - empty["faults"]) * PAGE > rise + UNSEEN:
             raise StudentFault("the peak of its memory was set back while it ran")
@@ -87,12 +89,13 @@ def core() -> int | None:
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, without those for which this thread waited for a processor; and the answer."""
     gc.collect(0)
     gc.disable()
     try:
-        started = time.perf_counter()
+        waited, started = _waited(), time.perf_counter()
         answer = call()
-        return time.perf_counter() - started, answer
+        return time.perf_counter() - started - (_waited() - waited) / 1e9, answer
     finally:
         gc.enable()
 

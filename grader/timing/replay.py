@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from pytest_benchmark.session import PerformanceRegression
 
 from grader.catalog import SUITES
 from grader.judging.draw import Draw
@@ -32,7 +33,11 @@ def replay(speeds: Mapping[str, Speed], options: Sequence[str]) -> int:
     ours = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
     ours += ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     ours += ["--import-mode=importlib", "-p", "no:cacheprovider", "-p", "pytest_benchmark.plugin"]
-    return int(pytest.main([*ours, "-q", "--no-header", *options, *files], [_Replay(seconds)]))
+    try:  # the files first: a bare --benchmark-compare takes what follows it
+        return int(pytest.main([*ours, "-q", "--no-header", *files, *options], [_Replay(seconds)]))
+    except PerformanceRegression as slower:  # of --benchmark-compare-fail
+        print(slower)
+        return int(pytest.ExitCode.TESTS_FAILED)
 
 
 class _Clock:

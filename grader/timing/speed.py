@@ -69,12 +69,12 @@ def _judged(contest: Contest, progress: Progress) -> Speed:
 
 def _time(contest: Contest, progress: Progress) -> Speed:
     for number in range(SETS + EXTENSIONS):
-        contest.run_a_set(Plan(), _part(progress, number, max(SETS, number + 1)))
+        contest.run_a_set(Plan(), _part(progress, number, SETS))
         found = estimate(contest.times)
-        if found.x.high == 0 and found.ratio.low > 2 * found.range.high:
-            break  # slower than the zero by far
         if number + 1 >= SETS and (_certain(found) or found.range.high < TELLS_APART):
             break
+        if found.doubt <= CERTAIN and found.ratio.low > 2 * found.range.high:
+            break  # slower than the zero by far
     verdict, why = _verdict(contest, found)
     fraction = found.x.high if found.x.half_width <= CERTAIN else found.x.middle
     scored = verdict == "scored"
@@ -119,7 +119,7 @@ def _verdict(contest: Contest, found: Estimate) -> tuple[str, str]:
 
 def _part(progress: Progress, number: int, whole: int) -> Progress:
     """The progress of one set among others."""
-    return lambda done: progress((number + done) / whole)
+    return lambda done: progress(min(1.0, (number + done) / whole))
 
 
 def _roofline(contest: Contest, found: Estimate) -> dict[str, str | float]:

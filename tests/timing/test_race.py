@@ -1,0 +1,240 @@
+"""A race of real processes: fresh inputs, one party at a time, and wrong answers."""
+
+import os
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+import torch
+
+from grader.judging import agree
+from grader.judging.case import GraderFault, StudentFault
+from grader.timing import race as racing
+from grader.timing.contest import Contest
+from grader.timing.race import Plan
+from grader.timing.speed import measure
+from grader.timing.statistics import BLOCK, PARTIES
+from tests.timing.contests import contest, echoes
+
+COUNTS = """
+import threading, time
+count = 0
+def forever():
+    global count
+    while True:
+        time.sleep(0.001)
+        count += 1
+threading.Thread(target=forever, daemon=True).start()
+def used(): return count
+"""
+SLOW = "import time\ndef answer(x):\n    time.sleep(0.1)\n    return x\n"
+WRONG_ONCE = """
+asked = 0
+def answer(x):
+    global asked
+    asked += 1
+    return x + (asked == 3)
+"""
+
+
+class Seen:
+    """A bench function that keeps what it saw: (party, what it was given, what it answered)."""
+
+    def __init__(self) -> None:
+        self.rounds: list[list[tuple[str, torch.Tensor, torch.Tensor]]] = []
+
+    def __call__(self, race) -> None:
+        for draw in race:
+            x = draw.normal(3)
+            self.rounds.append([(race.asked, x, found) for found in race.time("answer", x)])
+
+    @property
+    def inputs(self) -> list[tuple[float, ...]]:
+        return [tuple(asked[0][1].tolist()) for asked in self.rounds]
+
+    @property
+    def orders(self) -> list[tuple[str, ...]]:
+        return [tuple(name for name, _, _ in asked) for asked in self.rounds]
+
+
+def run(contest: Contest, rounds: int = 2, *, warm_up: bool = False) -> Contest:
+    contest.run_a_set(Plan(rounds=rounds, warm_up=warm_up), lambda share: None)
+    return contest
+
+
+def seen_by(contest: Contest) -> Seen:
+    bench = contest.case.bench
+    assert isinstance(bench, Seen)
+    return bench
+
+
+def test_the_three_are_given_the_same_and_in_every_round_something_new(nursery, tmp_path):
+    it = run(run(contest(nursery, tmp_path, Seen()), 5, warm_up=True), 5, warm_up=True)
+    seen = seen_by(it)
+    assert len(set(seen.inputs)) == len(seen.inputs) == 12  # two sets, each with a warm-up
+    for asked in seen.rounds:
+        assert {name for name, _, _ in asked} == {"zero", "reference", "student"}
+        assert all(torch.equal(x, found) for _, x, found in asked)
+
+
+def test_inputs_repeat_for_the_same_seed_and_for_no_other(nursery, tmp_path):
+    first, again, other = (
+        seen_by(run(contest(nursery, tmp_path, Seen(), seed=seed))).inputs for seed in "aab"
+    )
+    assert first == again
+    assert not set(first) & set(other)
+
+
+def test_what_is_measured_again_is_given_other_inputs(nursery, tmp_path):
+    first = contest(nursery, tmp_path, Seen())
+    again = replace(first, rows=[], sets=0, again=True)
+    inputs = seen_by(run(run(first) and again)).inputs
+    assert len(set(inputs)) == len(inputs) == 4
+
+
+def test_the_order_is_drawn_anew_in_every_round(nursery, tmp_path):
+    orders = Counter(seen_by(run(contest(nursery, tmp_path, Seen()), 40)).orders)
+    assert len(orders) == 6
+    assert max(orders.values()) < 20
+
+
+def test_a_warm_up_is_not_counted_and_the_rounds_of_all_sets_are(nursery, tmp_path):
+    it = contest(nursery, tmp_path, echoes)
+    run(it, 3, warm_up=True)
+    assert it.times.shape == (3, 3)
+    run(it, 2)
+    assert it.times.shape == (5, 3)
+    assert it.sets == 2
+    assert len(set(it.times.ravel())) == 15  # each of them measured, and none twice
+
+
+def test_the_rounds_are_whole_blocks_and_fewer_for_a_slow_reference():
+    rounds = {seconds: racing._rounds(seconds) for seconds in (1e-5, 0.01, 0.0199, 0.02, 0.1, 10.0)}
+    assert all(n % BLOCK == 0 for n in rounds.values())
+    assert [rounds[s] for s in (1e-5, 0.01, 0.02, 10.0)] == [40, 40, 25, 20]
+
+
+def test_the_times_are_those_of_the_party_that_was_asked(nursery, tmp_path):
+    for name in ("zero", "reference", "student"):
+        whole = run(contest(nursery, tmp_path, echoes, **{name: SLOW}), 3).times.sum(0)
+        assert PARTIES[whole.argmax()] == name
+
+
+def test_a_race_without_hope_ends_after_one_block(nursery, tmp_path):
+    assert len(run(contest(nursery, tmp_path, echoes, SLOW), 20).rows) == BLOCK
+
+
+def test_who_is_not_asked_stands_still(nursery, tmp_path):
+    it = contest(nursery, tmp_path, echoes, COUNTS)
+    with ExitStack() as stack:
+        party = it._party("student", stack)
+        with party.awake():
+            before = party.student.used()
+            time.sleep(0.1)
+            awake = party.student.used() - before
+        time.sleep(0.5)
+        with party.awake():
+            asleep = party.student.used() - before - awake
+    assert asleep < awake / 2  # in five times as long
+
+
+def test_who_is_not_asked_stands_still_in_a_race(nursery, tmp_path):
+    tells = COUNTS + "import torch\ndef answer(x): return torch.tensor(count)\n"
+    it = run(contest(nursery, tmp_path, Seen(), tells, zero=SLOW, reference=SLOW), 5)
+    counts = [
+        int(found) for asked in seen_by(it).rounds for who, _, found in asked if who == "student"
+    ]
+    assert counts[-1] - counts[0] < 100  # of the 800 and more milliseconds of the others
+
+
+def test_objects_live_through_the_set(nursery, tmp_path):
+    box = (
+        "class Box:\n    def __init__(self): self.opened = 0\n"
+        "    def open(self, x):\n        self.opened += 1\n        return x + self.opened\n"
+    )
+    added: list[float] = []
+
+    def made(party):
+        box = party.Box()
+        return lambda x: box.open(x)
+
+    def bench(race):
+        boxes = race.each(made)
+        for draw in race:
+            x = draw.normal(3)
+            added.extend(float((found - x).mean().round()) for found in race.time(boxes, x))
+
+    run(contest(nursery, tmp_path, bench, box, zero=box, reference=box), 4, warm_up=True)
+    assert added == [float(turn) for turn in range(1, 6) for _ in range(3)]
+
+
+def test_what_objects_were_given_stays_as_it_was(nursery, tmp_path):
+    keeps = "class Box:\n    def open(self, x):\n        self.x = getattr(self, 'x', x)\n        return self.x\n"
+
+    def bench(race):
+        first = race.draw.normal(3)
+
+        def made(party):
+            box = party.Box()
+            box.open(first)
+            return lambda x: box.open(x)
+
+        boxes = race.each(made)
+        for draw in race:
+            for found in race.time(boxes, draw.normal(3)):
+                agree(found, first)
+
+    run(contest(nursery, tmp_path, bench, keeps, zero=keeps, reference=keeps), 2)
+
+
+def test_one_wrong_answer_of_the_student_earns_nothing_and_is_named(nursery, tmp_path):
+    it = contest(nursery, tmp_path, echoes, WRONG_ONCE)
+    with pytest.raises(StudentFault, match=r"out\[0\] is .*, but should be .*  \[answer\(float32"):
+        run(it, 5)
+    assert it.rows == []
+    speed = measure(it)
+    assert (speed.verdict, speed.earned, speed.measured) == ("failed", 0, None)
+    assert "[answer(float32 (3,))]" in speed.why
+
+
+@pytest.mark.parametrize("name", ["zero", "reference"])
+def test_one_wrong_answer_of_ours_is_our_fault(nursery, tmp_path, name):
+    with pytest.raises(GraderFault, match=f"^the {name} of ex05_causal_mask: out"):
+        measure(contest(nursery, tmp_path, echoes, **{name: WRONG_ONCE}))
+
+
+BROKEN = "raise RuntimeError('broken')\n"
+
+
+def test_a_file_that_cannot_be_imported_again_earns_nothing(nursery, tmp_path):
+    speed = measure(contest(nursery, tmp_path, echoes, BROKEN))
+    assert (speed.verdict, speed.earned) == ("failed", 0)
+    assert "the file cannot be imported again" in speed.why
+
+
+def test_a_file_of_ours_that_cannot_be_imported_is_our_fault(nursery, tmp_path):
+    with pytest.raises(GraderFault):
+        measure(contest(nursery, tmp_path, echoes, zero=BROKEN))
+
+
+def test_a_kill_is_measured_again_and_only_once(nursery, tmp_path):
+    sets: list[int] = []
+
+    def bench(race):
+        sets.append(1)
+        echoes(race)
+
+    killed = "import os\ndef answer(x): os.kill(os.getpid(), 9)\n"
+    speed = measure(contest(nursery, tmp_path, bench, killed))
+    assert speed.verdict == "failed"
+    assert "the process was killed" in speed.why
+    assert len(sets) == 2
+
+
+def test_all_three_are_bound_to_one_and_the_same_processor(nursery, tmp_path):
+    asks = "import os, torch\ndef answer(x): return torch.tensor(sorted(os.sched_getaffinity(0)))\n"
+    it = contest(nursery, tmp_path, Seen(), asks, zero=asks, reference=asks)
+    found = {tuple(found.tolist()) for asked in seen_by(run(it, 1)).rounds for *_, found in asked}
+    assert found == {(max(os.sched_getaffinity(0)),)}
