@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from grader import catalog
+from grader.languages import LANGUAGES, Words, preferred
 from grader.records import Exercise, Report
 from grader.worker import walls
+from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
 app = typer.Typer(
@@ -28,6 +30,7 @@ Names = Annotated[
 Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
+Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environment by default.")]
 Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
 
 
@@ -41,6 +44,7 @@ def grade(
     speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
     format: Annotated[str, typer.Option(help="terminal or json.")] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
+    lang: Lang = None,
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
 ) -> None:
     """Grade answers: what is right, what is not, and what to look at next."""
@@ -49,9 +53,10 @@ def grade(
         close = catalog.did_you_mean(format, ["terminal", "json"])
         _stop(f"There is no format called {format!r}.{close}")
     _check_device(device)
+    words = _words(lang)
     wall = _wall(isolation, device)
     report = _graded(exercises, submission, seed, device, wall, speed)
-    _write(report, format, output)
+    _write(report, format, output, words)
     if report.faulted:
         raise typer.Exit(FAULT)
     if report.score.earned < min_score:
@@ -66,8 +71,10 @@ def bench(
     device: Device = "cpu",
     seed: Seed = "",
     isolation: Isolation = "auto",
+    lang: Lang = None,
 ) -> None:
     """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
+    from grader.judging.case import GraderFault
     from grader.reporting import speed as reporting
     from grader.timing.bench import measure_all
     from grader.timing.replay import replay
@@ -78,14 +85,21 @@ def bench(
             _stop(f"{option} is no option of bench, and none of pytest-benchmark's.")
     exercises = _exercises([n for n in names or [] if not n.startswith("-")], submission)
     _check_device(device)
-    with _progress() as progress:
-        speeds = measure_all(
-            exercises, submission, seed=seed or None, device=device,
-            wall=_wall(isolation, device), progress=progress,
-        )  # fmt: skip
+    words, wall = _words(lang), _wall(isolation, device)
+    try:
+        with _progress() as progress:
+            speeds = measure_all(
+                exercises, submission, seed=seed or None, device=device, wall=wall,
+                progress=progress,
+            )  # fmt: skip
+    except (GraderFault, NurseryFailed) as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
     console = Console()
+    if not speeds:
+        _stop(f"There is no speed to measure in {', '.join(e.slug for e in exercises)}.")
     for slug, verdict in speeds.items():
-        console.print(f"[bold]{slug}[/]", reporting.lines(verdict), "", sep="\n")
+        console.print(f"[bold]{slug}[/]", reporting.lines(verdict, slug, words), "", sep="\n")
     if replay(speeds, options):
         raise typer.Exit(BELOW)
 
@@ -219,7 +233,14 @@ def _check_device(device: str) -> None:
         _stop(f"This torch sees no CUDA device. {cure}")
 
 
-def _write(report: Report, format: str, output: Path | None) -> None:
+def _words(language: str | None) -> Words:
+    if language not in (None, *LANGUAGES):
+        close = catalog.did_you_mean(language, LANGUAGES)
+        _stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
+    return Words(language or preferred())
+
+
+def _write(report: Report, format: str, output: Path | None, words: Words) -> None:
     from grader.reporting import as_json, terminal
 
     try:
@@ -228,9 +249,9 @@ def _write(report: Report, format: str, output: Path | None) -> None:
             output.write_text(text, encoding="utf-8") if output else sys.stdout.write(text)
         elif output:
             with output.open("w", encoding="utf-8") as file:
-                terminal.show(report, Console(file=file, width=100))
+                terminal.show(report, Console(file=file, width=100), words)
         else:
-            terminal.show(report, Console())
+            terminal.show(report, Console(), words)
     except OSError as error:
         _stop(f"{output} cannot be written: {error.strerror}.")
 

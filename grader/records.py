@@ -88,6 +88,32 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The places along one axis at which an answer is wrong; the others are right."""
+
+    axis: str  # "batch", "head", "kv_head", "row" or "key"
+    wrong: tuple[int, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A mistake of the catalogue, in the student's words, and how to mend it."""
+
+    id: str
+    says: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What is known about a wrong answer: which mistake gives it, and where it is wrong."""
+
+    mistakes: tuple[Named, ...] = ()  # one; or two that give the same answers
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """The verdict on one check, with the sentence the student reads."""
 
@@ -97,6 +123,7 @@ class CheckResult:
     points: int
     why: str = ""  # the failure, the block, or why it was not run
     where: str = ""  # the case that failed
+    diagnosis: Diagnosis | None = None
     calls: frozenset[str] = frozenset()  # the student's names that it called
     seconds: float = 0.0
 

@@ -68,6 +68,6 @@ def is_untouched_skeleton(source: str) -> bool:
     return first.startswith("# Skeleton") and skeleton_digest(body) in first
 
 
-def lesson_path(slug: str) -> str:
+def lesson_path(slug: str, language: str = "en") -> str:
     """Where the lesson of an exercise lies, from the root of the project."""
-    return f"docs/lessons/{slug}.en.md"
+    return f"docs/lessons/{slug}.{language}.md"

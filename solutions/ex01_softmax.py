@@ -58,6 +58,61 @@
 # (the next exercise) and speed. **Not allowed:** PyTorch's and SciPy's own softmax. About 30
 # minutes.
 
+# %% [markdown] tags=["zh"]
+# # Softmax
+#
+# **问题**：对一个词来说，其他每个词有多重要？注意力问的就是这个。点积给出的答案是*分数*：
+# 任意实数，有负的，也有很大的。要把值混合起来，需要的是*权重*：非负，而且和为 1。
+# 怎样把分数变成权重，又不丢掉“谁赢了、赢了多少”？
+#
+# **公式**
+#
+# $$\text{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
+#
+# 取指数让每个数都为正，并把分数之*差*变成权重之*比*。除法让它们的和为 1。
+#
+# **形状**：softmax 沿一个轴计算，形状不变。对分数矩阵沿最后一个轴做，每一行各自成为一组权重：
+#
+# ```text
+#            keys                                    keys
+#        ┌───────────┐                           ┌───────────┐
+# query 0│ 2   1   0 │  exp, divide by row sum   │.67 .24 .09│  和 = 1
+# query 1│ 0   0   0 │ ────────────────────────> │.33 .33 .33│  和 = 1
+#        └───────────┘                           └───────────┘
+#           (2, 3)          axis = -1               (2, 3)
+# ```
+#
+# **手算**：分数 `[0, ln 3]` 取指数得 `[1, 3]`，和为 4。两个分数都加上 100，比值不变，
+# 答案也就不变：
+#
+# ```pycon
+# >>> softmax_numpy(np.log([1.0, 3.0]))
+# array([0.25, 0.75])
+# >>> softmax_numpy(np.log([1.0, 3.0]) + 100).round(6)
+# array([0.25, 0.75])
+# ```
+#
+# 第二行不只是一个有趣的性质。`exp(89)` 已经超出 float32 的范围，照公式直接写，
+# 很平常的分数也会算出 `inf / inf = nan`。既然给一行加上任意常数都不改变结果，
+# 那就减去行最大值：这样最大的一项是 `exp(0) = 1`，不可能溢出。
+#
+# **陷阱**
+#
+# - 减的是*每一行*的最大值，不是整个数组的。如果所有行共用一个最大值，
+#   分数小的行会下溢成 `0 / 0`。
+# - 要保留被归约的轴（`keepdims=True`，PyTorch 里是 `keepdim=True`）。
+#   否则形状 `(2, 3)` 和 `(2,)` 对不上；如果是方阵，就会*对错轴*，而且不报错。
+# - 分母里不要加 epsilon。减去最大值之后，和至少是 1；
+#   epsilon 解决不了任何问题，反而让每个权重都有一点误差。
+# - `exp(x - logsumexp(x))` 在纸面上没有区别。但分数在 10,000 上下时，
+#   它拿两个已经舍入过的大数相减，这个误差经过指数就成了相对误差。
+# - float16 最大到 65,504，只有 11 位有效位。长行求和会溢出，或者加到一定大小就加不上去了。
+#   所以用 float32 计算，最后只舍入一次。
+#
+# **评分内容**：各种 dtype 下的数值，任意轴，任意维数，±10,000 以内的分数，半精度的长行；
+# 不修改输入；dtype 不变；梯度（PyTorch）。**不考**：掩码（下一个练习）和速度。
+# **禁用**：PyTorch 和 SciPy 自带的 softmax。约 30 分钟。
+
 # %%
 import numpy as np
 import torch
@@ -68,6 +123,12 @@ import torch
 #
 # Three steps: the maximum along the axis, the exponentials of what remains, the division by their
 # sum. `float16` input is computed in `float32` and given back as `float16`.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：NumPy 版
+#
+# 三步：沿轴取最大值，减去它之后取指数，再除以指数之和。
+# `float16` 输入用 `float32` 计算，结果转回 `float16`。
 
 
 # %%
@@ -91,6 +152,12 @@ def softmax_numpy(x: np.ndarray, axis: int = -1) -> np.ndarray:
 #
 # The same three steps on a tensor. If every step is a PyTorch operator, the gradient comes for
 # free; a step outside (`.numpy()`, `.item()`, `.detach()` on the way) cuts it.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 2：PyTorch 版
+#
+# 同样的三步，对象换成张量。只要每一步都是 PyTorch 算子，梯度就自动有了；
+# 中途只要有一步离开 PyTorch（`.numpy()`、`.item()`、`.detach()`），梯度就断了。
 
 
 # %%

@@ -70,6 +70,75 @@
 # causal mask (ex05) and speed. **Allowed:** `torch.softmax`, from this exercise on. **Not
 # allowed:** PyTorch's attention operators and modules, and `torch.masked`. About 40 minutes.
 
+# %% [markdown] tags=["zh"]
+# # 掩码
+#
+# 掩码规定一个查询可以看哪些键。人人都要用它，写法却各不相同，所以先列一张对照表。
+# 读别人的代码时随时查：
+#
+# | 教程里的写法 | 在这里的含义 |
+# |---|---|
+# | True = 遮住（`nn.MultiheadAttention`、许多博客） | `blocked`：取反，只做一次 |
+# | True = 可以看（PyTorch 的 SDPA、ONNX、JAX、Keras） | `keep`：计算时只用这一种掩码 |
+# | tokenizer 给出的 0 和 1，1 = 真实的 token | `.bool()` 之后就是 `keep` |
+# | 要加到分数上的浮点数 | `additive_mask(keep, dtype)`：0 或 `-inf` |
+# | 用 `-1e9` 或 `finfo.min` 代替 `-inf` | 被遮住的键，权重恰好是 0 |
+# | 靠参数位置区分的掩码：第四个参数，`(B, L)` | 按名字传的 `keep`：`(..., Lq, Lk)` |
+# | 一个键都不剩的行：NaN，或者权重均分 | 权重为 0，所以输出为 0 |
+#
+# **问题**：一个批次里的句子长短不一，短的用填充补齐。查询不能看填充，
+# 以后还会要求它不能看后面的词。怎样把一些键从 softmax 里拿掉，让它们毫无影响？
+#
+# **公式**：只对保留的键求和：
+#
+# $$w_{ij} = \frac{\text{keep}_{ij}\, e^{s_{ij}}}{\sum_{l\,:\,\text{keep}_{il}} e^{s_{il}}}$$
+#
+# 如果一行什么都不保留，则 $w_{ij} = 0$。因为 $e^{-\infty} = 0$，
+# 通常的做法是把被遮住的分数改写成 $-\infty$，再做普通的 softmax。
+#
+# **形状**：掩码的最后两个轴总是查询和键。如果掩码对每个查询都一样，查询轴的大小就是 1，
+# 其余的交给广播：
+#
+# ```text
+#   填充：(B, 1, 1, Lk)            某条规则：(Lq, Lk)          合并：(B, 1, Lq, Lk)
+#
+#             keys                       keys                        keys
+#          ┌───────┐                  ┌───────┐                   ┌───────┐
+# sentence0│ T T . │           query 0│ T T T │            query 0│ T T . │
+#          └───────┘     and   query 1│ . T T │     =      query 1│ . T . │  第 0 句
+#                              query 2│ . . T │            query 2│ . . . │  <- 空行
+#                                     └───────┘                   └───────┘
+# ```
+#
+# **手算**：分数 `ln 1, ln 3, ln 9` 取指数得 1、3、9。遮住最后一个键，
+# 另外两个分掉全部权重：1/4 和 3/4。下面的第二个查询没有键可看，也就什么都得不到：
+#
+# ```pycon
+# >>> scores = torch.log(torch.tensor([[1.0, 3.0, 9.0], [1.0, 3.0, 9.0]]))
+# >>> keep = torch.tensor([[True, True, False], [False, False, False]])
+# >>> masked_softmax(scores, keep).round(decimals=6).tolist()
+# [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]]
+# ```
+#
+# **陷阱**
+#
+# - 在 softmax *之后*才做掩码。被遮住的键已经在和里占了一份，剩下的加起来不再是 1。
+# - 把被遮住的分数写成 0。`exp(0) = 1`，照样是有效的一票。
+# - `-1e9`。float16 装不下它；在空行里，它还会淹没分数：所有分数都舍入成 `-1e9`，
+#   没有键可看的查询反而均匀地看所有键。
+# - 把 `-inf` *加*到 NaN 或 `inf` 的分数上，结果是 NaN。填充位置上往往是内存里残留的内容，
+#   所以要替换被遮住的分数，不要在上面做加法。
+# - 整行都是 `-inf` 时，softmax 是 NaN：最大的分数是 `-inf`，而 `-inf - -inf` 没有定义。
+#   事后把 NaN 改成 0，看上去可能没问题，反向传播的梯度却仍可能是 NaN，
+#   所以要在 softmax *之前*处理好这一行。
+# - `~` 只对布尔值才是逻辑非。对整数，`~1` 是 -2，也算真。
+#
+# **评分内容**：全部五个函数：每种 dtype，可广播的掩码，空行，±10,000 以内的分数，
+# 掩码背后的 NaN 和无穷，不修改输入，以及 `masked_softmax` 的梯度。
+# **不考**：非布尔的掩码、超过 `max_len` 的长度、因果掩码（ex05）和速度。
+# **可用**：`torch.softmax`，从这个练习开始。
+# **禁用**：PyTorch 的注意力算子和模块，以及 `torch.masked`。约 40 分钟。
+
 # %%
 import torch
 
@@ -79,6 +148,17 @@ import torch
 #
 # Some libraries take a mask that is added to the scores: 0 changes nothing, `-inf` makes the
 # exponential 0. Do not compute it as `hidden * -inf`, because `0 * -inf` is NaN.
+#
+# ```pycon
+# >>> additive_mask(torch.tensor([True, False]), torch.float32).tolist()
+# [0.0, -inf]
+# ```
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：用来相加的掩码
+#
+# 有些库的掩码是加到分数上的：加 0 不变，加 `-inf` 之后取指数得 0。
+# 不要用 `hidden * -inf` 来算，因为 `0 * -inf` 是 NaN。
 #
 # ```pycon
 # >>> additive_mask(torch.tensor([True, False]), torch.float32).tolist()
@@ -107,6 +187,13 @@ def additive_mask(keep: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 # of the wrong polarity raises no error: the model listens to exactly what it should not hear. So
 # convert at the border, and give the two kinds different names.
 
+# %% [markdown] tags=["zh"]
+# ## 任务 2：相反的极性
+#
+# `nn.MultiheadAttention` 的掩码叫 `key_padding_mask` 和 `attn_mask`，True 表示遮住。
+# 掩码的极性反了不会报错：模型看到的恰恰是它不该看的。所以在入口处就转换好，
+# 并给两种掩码起不同的名字。
+
 
 # %%
 def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
@@ -125,6 +212,17 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
 #
 # From the lengths of the sentences to a mask over their keys. It holds for every head and for every
 # query, so these two axes have size 1. Padding hides *keys*: the L stands last.
+#
+# ```pycon
+# >>> padding_mask(torch.tensor([1, 3]), 3).tolist()
+# [[[[True, False, False]]], [[[True, True, True]]]]
+# ```
+
+# %% [markdown] tags=["zh"]
+# ## 任务 3：填充
+#
+# 由句子的长度得到键的掩码。它对每个头、每个查询都适用，所以这两个轴的大小是 1。
+# 填充遮的是*键*：L 在最后。
 #
 # ```pycon
 # >>> padding_mask(torch.tensor([1, 3]), 3).tolist()
@@ -152,6 +250,12 @@ def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
 # A key is seen if *every* mask keeps it. A mask that is `None` hides nothing. If that is all there
 # is, the answer is `None` too: no mask. Beware of `&=`, which writes into the caller's mask.
 
+# %% [markdown] tags=["zh"]
+# ## 任务 4：同时有多个掩码
+#
+# *每个*掩码都保留的键才看得见。为 `None` 的掩码什么也不遮。如果除此之外没有别的掩码，
+# 结果也是 `None`：没有掩码。小心 `&=`，它会写进调用者的掩码。
+
 
 # %%
 def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
@@ -178,6 +282,15 @@ def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
 # every score of an empty row. Half precision is computed in float32 and rounded once, at the end.
 #
 # What `combine_masks` answers can be handed straight on: `keep=None` hides nothing.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 5：带掩码的 softmax
+#
+# 替换被遮住的分数，处理空行，做 softmax。这几步同时决定了*反向*传播的内容：
+# 被遮住的分数不管是什么值，梯度都是 0；空行里的每个分数也是如此。
+# 半精度用 float32 计算，最后只舍入一次。
+#
+# `combine_masks` 的结果可以直接传进来：`keep=None` 什么也不遮。
 
 
 # %%

@@ -89,6 +89,86 @@
 # causal masks, dropout. **Not allowed:** PyTorch's fused operator and its attention modules;
 # `torch.softmax` is fine. About 60 minutes.
 
+# %% [markdown] tags=["zh"]
+# # 缩放点积注意力
+#
+# **问题。** 字典按键取值，键必须完全相等。如果只是大致匹配呢？注意力这种查找不是挑出一个键，
+# 而是每个键都占一份：每个**查询**（query）与每个**键**（key）比较，答案是所有**值**（value）
+# 的混合，键匹配得越好，它的值权重越大。其中没有一处硬截断，所以能用梯度下降来学。
+# 怎样一次算完所有查询？
+#
+# **公式。**
+#
+# $$\text{attention}(Q, K, V) = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{D}}\right) V$$
+#
+# 从里往外读。$Q K^\top$ 是一张分数表：每个查询一行，每个键一列。softmax 把每一行变成和为 1
+# 的权重。再乘以 $V$，就是对每个查询用这些权重给值求加权平均。
+#
+# **形状。** `D` 是查询和键的宽度，要做点积，两者必须相等。值可以有自己的宽度
+# `Dv`，查询的个数也可以多于或少于键的个数（**交叉注意力**，cross-attention）。
+# 批和头这些前导维度排在最前面，原样保留。
+#
+# ```text
+#       D               Lk             Lk                       Lk                Dv          Dv
+#    ┌─────┐        ┌────────┐     ┌────────┐              ┌─────────┐         ┌─────┐     ┌─────┐
+# Lq │  q  │  @   D │   kᵀ   │  =  │ scores │ ───────────> │ weights │  @   Lk │  v  │  =  │ out │
+#    └─────┘        └────────┘     └────────┘ scale, mask, └─────────┘         └─────┘     └─────┘
+#                                               softmax   每行之和为 1
+# ```
+#
+# **为什么要缩放。** 设查询和键的各个分量相互独立，均值为 0，方差为 1。点积是 `D` 个这样的乘积之和，
+# 方差就是 `D`：`D = 256` 时，分数之间通常相差 16 左右，而 $e^{-16}$ 约为千万分之一。softmax
+# 会几乎随机地只选中一个键，梯度也随之消失。除以 $\sqrt{D}$ 之后，不论宽度多大，分数的方差都是 1。
+#
+# **手算。** 一个查询，两个键，`D = 4`。缩放前的分数是 $2\ln 3$ 和 0；除以 $\sqrt 4$ 得 $\ln 3$
+# 和 0，取指数得 3 和 1。所以答案是第一个值的四分之三加第二个值的四分之一：
+#
+# ```pycon
+# >>> q = np.array([[2 * np.log(3.0), 0.0, 0.0, 0.0]])
+# >>> k = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+# >>> v = np.array([[8.0, 0.0], [0.0, 4.0]])
+# >>> output, weights = attention_numpy(q, k, v)
+# >>> weights.round(6).tolist()
+# [[0.75, 0.25]]
+# >>> output.round(6).tolist()
+# [[6.0, 1.0]]
+# ```
+#
+# 掩码 `keep` 规定一个查询可以看哪些键：**True = 可以看**。遮住第一个键，权重就全归第二个键。
+# 两个都遮住，就没有东西可混合：权重和输出都是 0。
+#
+# ```pycon
+# >>> attention_numpy(q, k, v, keep=np.array([[False, True]]))[0].tolist()
+# [[0.0, 4.0]]
+# >>> attention_numpy(q, k, v, keep=np.array([[False, False]]))[0].tolist()
+# [[0.0, 0.0]]
+# ```
+#
+# **陷阱。**
+#
+# - 缩放因子是 1 除以**查询**宽度的**平方根**：不是 `D` 本身，不是 `Dv`，也不是整个模型的宽度。给了
+#   `scale` 就照用，哪怕是 0：`scale or ...` 会把这个 0 丢掉。
+# - `k.T` 会把**所有**轴都倒过来。该交换的只有最后两个轴。
+# - 在 softmax **之前**用 `-inf` 遮住分数。如果到 softmax 之后才把权重置零，一行的和就不再是
+#   1；而填成 `-1e9` 的分数仍然是分数：一行里只有它时，权重全归它。
+# - 整行都被遮住（空行）就是 `0 / 0`。如果只在输出里替换 NaN，表面上一切正常，直到 `v` 的梯度变成
+#   NaN；如果 `-inf` 是加上去的，`q` 和 `k` 的梯度也是 NaN。一开始就不要让它出现。
+# - `nan + -inf` 是 `nan`，`0 * nan` 也是。被遮住的键里有坏数时，把它的分数**替换**成 `-inf`
+#   能挡住，加上 `-inf` 挡不住。被遮住的值里的坏数则挡不住：权重是 0，`weights @ v` 照样是
+#   NaN，这里如此，PyTorch 自带的算子也如此。
+# - 256 乘 256 超出 float16 的范围。半精度要在第一次矩阵乘法**之前**转成 float32，而不是到 softmax
+#   之前才转；两个结果在最后舍入回去。
+#
+# **掩码的铁律。** 查询不该看的内容，数值再大也不影响它的输出和权重：填充里放什么都行。
+# 评分时，被遮住的键和值里会有 1e30，被遮住的键里还会有 NaN 和无穷大。如果填充的**值**里有
+# NaN，谁填的谁清理：普通的公式都过不了 `0 * nan` 这一关，这里也不要求。
+#
+# **评分内容。** 各种 dtype 下的输出和权重，有无掩码，有无 `scale`；`Lq != Lk`，`Dv != D`，
+# 任意前导维度（`q`、`k`、`v` 相同），需要广播的掩码；空行；不修改输入；梯度（PyTorch）；
+# 宽度或长度对不上时抛 `ValueError`；另外，16 分里有 3 分是速度：批、头和行都走同一次矩阵乘法，不用
+# Python 循环。**不涉及：** 拆分成头（下一题）、因果掩码、dropout。**不允许：** PyTorch
+# 的融合算子和注意力模块；`torch.softmax` 可以用。约 60 分钟。
+
 # %%
 import math
 
@@ -115,6 +195,12 @@ def _check_shapes(q, k, v):
 # Four steps: scores, mask, softmax over the keys, mixture. Softmax you write yourself: subtract the
 # maximum of the row, take exponentials, divide by their sum. Think about what maximum and sum are
 # in a row without any key.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：用 NumPy 实现
+#
+# 四步：分数、掩码、沿键做 softmax、混合。softmax 自己写：减去行最大值，取指数，除以它们的和。
+# 想一想，一个键都看不到的行，最大值与和各是什么。
 
 
 # %%
@@ -165,6 +251,15 @@ def attention_numpy(
 # Speed comes from two habits. Let the matrix product carry the leading dimensions. And do small
 # work on small tensors: scaling `q`, with its `Lq x D` numbers, gives the same scores as scaling
 # all `Lq x Lk` of them.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 2：用 PyTorch 实现
+#
+# 同样的四步，换成张量；`torch.softmax` 现在可以用了。遇到整行 `-inf`，它会得到 NaN，
+# 前向和反向都是。所以在 softmax **之前**给空行换上无害的分数，之后把它的权重置零。
+#
+# 速度来自两个习惯。让矩阵乘法自己带上前导维度。小事在小张量上做：缩放 `q` 只要乘 `Lq x D`
+# 个数，得到的分数与缩放全部 `Lq x Lk` 个分数相同。
 
 
 # %%

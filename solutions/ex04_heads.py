@@ -93,6 +93,93 @@
 # `torch.softmax` is fine. The exercise stands alone: bring your attention from ex03 along, or write
 # it again. About 50 minutes.
 
+# %% [markdown] tags=["zh"]
+# # 多头注意力
+#
+# **问题。** 一个注意力给每个词一组权重，和为 1。但一个词可能同时需要几样东西：
+# 动词既要找主语，**又**要找宾语，把两者平均成一个向量，就分不清哪个是哪个了。
+# 怎样让一个词同时找几样东西，又不用更大的模型？
+#
+# **公式。** 把宽度 `E` 切成 `H` 段，每段 `D = E / H` 个数，这就是**头**（head）。
+# 每个头各自做注意力；结果再并排拼起来，由最后一个矩阵混合。
+#
+# $$\text{head}_h = \text{softmax}\!\left(\frac{q_h k_h^\top}{\sqrt{D}}\right) v_h
+# \qquad \text{output} = [\,\text{head}_1 \mid \dots \mid \text{head}_H\,]\; W_o$$
+#
+# 其中 $q_h$、$k_h$、$v_h$ 分别是 $x W_q$、$c\,W_k$、$c\,W_v$ 的第 $h$ 段。
+# 在**自注意力**（self-attention）里，键和值的来源 $c$ 就是 $x$ 本身。
+# 在**交叉注意力**（cross-attention）里，它是另一个序列，即**上下文**（context）：译文读原文，
+# 图像读它的文字说明。
+#
+# **形状。** 头和批中的样本一样对待：排在最后两个轴之前，一次矩阵乘法算完所有的头。
+#
+# ```text
+# x       (B, Lq, E) ─ w_q ─> (B, Lq, E) ─ split ─> q (B, H, Lq, D) ─┐
+# context (B, Lk, E) ─ w_k ─> (B, Lk, E) ─ split ─> k (B, H, Lk, D) ─┴─> weights (B, H, Lq, Lk)
+# context (B, Lk, E) ─ w_v ─> (B, Lk, E) ─ split ─> v (B, H, Lk, D) ──────┐   │
+#                                                                         └─┬─┘
+# output  (B, Lq, E) <─ w_o ─ (B, Lq, E) <───────────── merge ─ (B, H, Lq, D)
+# ```
+#
+# 拆分分两步：切开（cut），交换（swap）。两个宽度为 4 的 token，两个头：
+#
+# ```text
+#   (L, E) = (2, 4)           (L, H, D) = (2, 2, 2)            (H, L, D) = (2, 2, 2)
+#
+# token 0 │ 0 1 2 3 │  cut   token 0 │ 0 1 │ 2 3 │  swap   head 0 │ 0 1 │   head 1 │ 2 3 │
+# token 1 │ 4 5 6 7 │ ────>  token 1 │ 4 5 │ 6 7 │ ────>          │ 4 5 │          │ 6 7 │
+# ```
+#
+# **手算。** 还是这些数，再看忘了交换会得到什么。两者形状相同，但后者的头 0 装着整个 token 0，
+# 从没见过 token 1：
+#
+# ```pycon
+# >>> x = torch.arange(8).reshape(1, 2, 4)
+# >>> split_heads(x, num_heads=2).tolist()
+# [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
+# >>> x.reshape(1, 2, 2, 2).tolist()
+# [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]]
+# ```
+#
+# 再算一个完整的注意力：两个宽度为 1 的头，矩阵全是单位矩阵，`sqrt(D)` 是 1。查询 `[0, ln 3]` 遇到键
+# `[0, 0]` 和 `[1, 1]`。头 0 算出分数 `0, 0`，按一比一混合。头 1 算出 `0, ln 3`，按一比三混合：
+#
+# ```pycon
+# >>> query = np.array([[[0.0, np.log(3.0)]]])
+# >>> key = np.array([[[0.0, 0.0], [1.0, 1.0]]])
+# >>> value = np.array([[[0.0, 0.0], [4.0, 4.0]]])
+# >>> one = np.eye(2)
+# >>> output, weights = multi_head_attention_numpy(query, key, value, one, one, one, one, 2)
+# >>> weights.round(6).tolist()
+# [[[[0.5, 0.5]], [[0.25, 0.75]]]]
+# >>> output.round(6).tolist()
+# [[[2.0, 3.0]]]
+# ```
+#
+# 一个查询，两个 token，两种不同的混合。头就是为此而设的。
+#
+# **陷阱。**
+#
+# - 先切开，**再**交换；合并时先交换回来，**再**拼接。从 `(B, L, E)` 直接 reshape 成 `(B, H, L, D)`
+#   不会报错，却把 token 打乱到各个头里。
+# - 轴交换过的张量，`tensor.view` 不接受，因为数在内存里不再按这个顺序排列。`reshape`
+#   会在必要时复制。最后一维要写明 `H * D`：批为空时 `-1` 可以是任何数，会报错。
+# - 缩放因子是 `1 / sqrt(D)`，`D` 是一个**头**的宽度。一个分数是 `D` 个乘积之和，不是 `E` 个。
+# - 查询来自 `x`，键**和**值都来自上下文。长度相等时，弄混了也不会报错。
+# - 掩码是 `keep`（True = 可以看），从最右边的轴对齐，广播到 `(B, H, Lq, Lk)`。如果掩码是
+#   `(B, Lq, Lk)`，每个样本一张，`B` 就会落到 `H` 上，两者恰好相等时不会报错。应由调用者写成
+#   `keep[:, None]`。
+# - 一行不该看的内容，数值再大也不能起作用。把被遮住的分数**替换**成 `-inf`：`1e30` 的分数减去
+#   `1e9` 照样胜出。（NaN 是另一回事：`weights @ v` 里的 `0 * nan` 是 `nan`，这里如此，PyTorch
+#   自带的算子也如此，所以用 NaN 做填充的，谁填的谁清理。）
+# - `W_o` 不是摆设。没有它，输出的每个数都只来自一个头，头与头从不交汇。
+#
+# **评分内容。** 拆分与合并，除不尽的宽度；各种 dtype 下的数值，自注意力和交叉注意力，
+# 需要广播的掩码，空行，即什么都看不到的行（权重为 0，绝不是 NaN），被遮住的 token 里大到 1e30
+# 的数；不修改输入，输入可以是任意内存布局；梯度。**不涉及：** 被遮住的 token 里的 NaN 或无穷大，
+# dropout，位置编码，键的头少于查询的头（ex07），速度。**不允许：** PyTorch 的融合算子和注意力模块；
+# `torch.softmax` 可以用。本题可以独立完成：把 ex03 写的注意力搬过来，或者重写一遍。约 50 分钟。
+
 # %%
 import math
 
@@ -108,6 +195,13 @@ from torch import nn
 # numbers `h * D` to `(h + 1) * D` of every token. A width that cannot be cut evenly is an error,
 # and the message names both numbers. Arrays and tensors both have `reshape` and `swapaxes`; write
 # it with these two, and the same function serves in Task 3.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：拆分成头
+#
+# 先把最后一个轴切成 `(H, D)`，再交换长度和头。头 `h` 得到每个 token 的 `[h * D : (h + 1) * D]`
+# 这一段。切不均匀的宽度要报错，信息里写出两个数。数组和张量都有 `reshape` 和 `swapaxes`；
+# 只用这两个来写，同一个函数在任务 3 里也能用。
 
 
 # %%
@@ -133,6 +227,11 @@ def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
 #
 # The same way back: swap, then join `(H, D)` to one axis. `merge_heads(split_heads(x, H))` is `x`.
 
+# %% [markdown] tags=["zh"]
+# ## 任务 2：再合并回去
+#
+# 原路返回：先交换，再把 `(H, D)` 拼成一个轴。`merge_heads(split_heads(x, H))` 就是 `x`。
+
 
 # %%
 def merge_heads(x: torch.Tensor) -> torch.Tensor:
@@ -157,6 +256,15 @@ def merge_heads(x: torch.Tensor) -> torch.Tensor:
 # Attention itself is that of ex03, for heads are one more leading axis to it: scores, mask, softmax
 # over the keys, mixture. Think again about a row that may see nothing: its maximum is `-inf`, and
 # `-inf - -inf` is NaN; its sum is 0, and `0 / 0` is NaN.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 3：用 NumPy 写完整流程
+#
+# 投影、拆分、注意力、合并、再投影：每一步都对应上图的一行。矩阵就是普通矩阵，投影是 `x @ w`。
+# `float16` 用 `float32` 计算，最后舍入回去。
+#
+# 注意力本身与 ex03 的相同，头对它来说只是多了一个前导轴：分数、掩码、沿键做 softmax、混合。
+# 再想一想空行：它的最大值是 `-inf`，而 `-inf - -inf` 是 NaN；它的和是 0，而 `0 / 0` 是 NaN。
 
 
 # %%
@@ -216,6 +324,20 @@ def multi_head_attention_numpy(
 # it has one. `torch.softmax` makes NaN of a row of nothing but `-inf`, on the way forward and on
 # the way back. So give such a row harmless scores *before* softmax, and set its weights to zero
 # after.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 4：写成 PyTorch 模块
+#
+# 同样的流程，换成四个可学习的 `nn.Linear`。`nn.Linear` 存的是转置后的矩阵，还可能加偏置；
+# 直接调用这个层，两样都不用操心。`w_q`、`w_k`、`w_v`、`w_o` 这几个名字不能改，
+# 评分器会把自己的权重加载进去。
+#
+# 半精度下，两个 256 左右的数相乘就超出 float16 的范围，所以分数、权重和混合都用 float32 计算，在
+# `w_o` 之前转回输入的 dtype。
+#
+# 空行的权重是 0，所以 `w_o` 收到的是 0，返回的是它的偏置（如果有）。遇到整行 `-inf`，
+# `torch.softmax` 会得到 NaN，前向和反向都是。所以在 softmax **之前**给空行换上无害的分数，
+# 之后把它的权重置零。
 
 
 # %%

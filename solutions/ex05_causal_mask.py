@@ -81,6 +81,86 @@
 # with a window. **Not allowed:** the fused operator and PyTorch's attention modules. About 40
 # minutes.
 
+# %% [markdown] tags=["zh"]
+# # 因果掩码
+#
+# **问题。** 语言模型学的是预测下一个词。训练时整个句子都摆在它面前，答案也在里面；
+# 如果位置 3 的词能看到位置 4，模型只会学会照抄。怎样让每个词都看不到未来？
+# 当查询比键少时，“未来”又指什么？聊天程序生成回答时，每一步都是这种情况。
+#
+# **教程里的写法，这里的含义。** 这道题里的 bug 大多来自别人的约定。
+# 这里的掩码叫 `keep`，**True = 允许关注**。
+#
+# | 教程里的写法 | 这里的含义 |
+# |---|---|
+# | `triu(ones(L, L), diagonal=1)`：1 表示**遮住** | 正相反：`tril(ones(L, L))` |
+# | 同上，但 `diagonal=0`：对角线也被遮住 | 词可以看自己 |
+# | `tril(ones(Lq, Lk))`：**左上对齐**，查询 0 对键 0 | **右下对齐**：最后一个查询对最后一个键 |
+# | PyTorch 的 `is_causal=True`：左上对齐 | 只有 `Lq == Lk` 时才相同 |
+# | FlashAttention 2.1 起的 `causal=True`：右下对齐 | 相同 |
+# | 由 `0` 和 `-inf` 组成、加到分数上的掩码 | 布尔值：`keep = (mask == 0)` |
+# | 用 `-1e9` 遮住分数：空行变成对所有值取平均 | 遮住的地方是 0，空行也是 0 |
+# | FlashAttention 的 `window_size=(w, 0)`：`w` 个键，**外加**自己 | `window = w + 1` |
+# | FlexAttention 示例里的 `q - k <= w`：同样是 `w + 1` 个键 | `window = w + 1` |
+# | Hugging Face 的 Mistral 里的 `sliding_window=w`：连自己共 `w` 个 | `window = w` |
+# | `abs(q - k) <= w`：前后两边都看 | 因果：查询之后的一概不看 |
+#
+# **公式。** 查询 $i$ 位于位置 $p_i = i + L_k - L_q$，键 $j$ 位于位置 $j$。
+# 查询可以看自己的位置和它之前的位置：
+#
+# $$\text{keep}_{ij} = (j \le p_i) \qquad\text{窗口为 } w \text{ 时：}\qquad
+# p_i - w < j \le p_i$$
+#
+# 因果注意力就是套上这个掩码的注意力：
+# $\text{softmax}(QK^T / \sqrt{D} \text{，遮住的分数} = -\infty)\,V$。
+#
+# **形状。** 掩码的形状是 `(Lq, Lk)`；`■` 表示 True。最后一行总是对着最后一列：
+#
+# ```text
+#   Lq = Lk = 4        Lq = 2, Lk = 4       Lq = 4, Lk = 2       Lq = Lk = 4, window = 2
+#       键                 键                   键                   键
+# q 0 │ ■ · · ·      q 0 │ ■ ■ ■ ·        q 0 │ · ·            q 0 │ ■ · · ·
+# q 1 │ ■ ■ · ·      q 1 │ ■ ■ ■ ■        q 1 │ · ·            q 1 │ ■ ■ · ·
+# q 2 │ ■ ■ ■ ·                           q 2 │ ■ ·            q 2 │ · ■ ■ ·
+# q 3 │ ■ ■ ■ ■                           q 3 │ ■ ■            q 3 │ · · ■ ■
+#   训练               两个旧词之后         两行零               短记忆
+#                      来了两个新词
+# ```
+#
+# 第二幅图说明了为什么要对准这个角。模型生成时，会留着到目前为止所有词的键和值，
+# 只为新词计算查询。新词是**最后**的几个词，所以与最后的几个键对齐。
+# 如果左上对齐，它们就只能看到最前面的几个词。
+#
+# **手算一遍。** 查询全为零时，每个看得见的键都同样匹配，输出就是到目前为止各个值的平均：
+# 值为 `6, 2, 1` 时，依次是 `6`、`8 / 2`、`9 / 3`。只用最后两个查询，
+# 得到的就是最后两个答案：
+#
+# ```pycon
+# >>> causal_mask(2, 3).int().tolist()
+# [[1, 1, 0], [1, 1, 1]]
+# >>> sliding_window_mask(3, 3, window=2).int().tolist()
+# [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+# >>> x, v = torch.zeros(3, 1), torch.tensor([[6.0], [2.0], [1.0]])
+# >>> causal_attention(x, x, v).flatten().round(decimals=4).tolist()
+# [6.0, 4.0, 3.0]
+# >>> causal_attention(x[1:], x, v).flatten().round(decimals=4).tolist()
+# [4.0, 3.0]
+# ```
+#
+# **陷阱。**
+#
+# - 行列相等的测试查不出对齐错误。先用两个查询、三个键试过，再相信你的掩码。
+# - 要在 softmax **之前**遮住。在它之后清零，权重之和就不再是 1，
+#   而且被遮住的键已经进了分母。
+# - 查询比键多时，开头几行什么也看不到。对一整行 `-inf` 做 softmax 得到 `nan`；
+#   这里的答案是 0。
+#
+# **评分内容。** 两个掩码，任意长度、任意不小于 1 的窗口；注意力，各种数据类型、任意前导维度，
+# `Lq` 小于 `Lk` 和大于 `Lk`；空行输出 0；未来没有任何影响（键和值里放 1e30，键里放 NaN）；
+# 梯度。速度占两分，看用时落在教科书写法的因果注意力与 PyTorch 融合算子之间的哪里。
+# **不在范围内：** 填充（ex02）、存放旧键的缓存（ex06）、带窗口的注意力。
+# **不允许：** 融合算子和 PyTorch 的注意力模块。约 40 分钟。
+
 # %%
 import math
 
@@ -92,6 +172,12 @@ import torch
 # Two rows of numbers, the positions of the queries and the positions of the keys, and one
 # comparison between them. `torch.arange` counts, and `[:, None]` stands a row up as a column, so
 # that the comparison broadcasts to a table. Build it on `device`.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：不看未来
+#
+# 两行数，一行是查询的位置，一行是键的位置，再比较一次就够了。`torch.arange` 负责数数，
+# `[:, None]` 把一行竖成一列，比较时就会广播成一张表。掩码要建在 `device` 上。
 
 
 # %%
@@ -117,6 +203,14 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
 # that causality leaves it, its own among them. With `window=1` a word sees only itself; with a
 # window as long as the text nothing changes. Ask how far each key lies behind each query: that
 # number must not be negative, and it must be less than `window`.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 2：短记忆
+#
+# 窗口给长文本的计算量和内存设了上限：因果性允许看的键里，
+# 每个查询只看最后 `window` 个，自己的键也算在内。`window=1` 时，词只看自己；
+# 窗口和文本一样长时，结果不变。先算每个键落后每个查询多远：
+# 这个数不能为负，而且要小于 `window`。
 
 
 # %%
@@ -161,6 +255,30 @@ def sliding_window_mask(
 #
 # A slice may also be empty. A softmax over no keys at all, times no values at all, is a row of
 # zeros: just what a query that sees nothing should get.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 3：因果注意力
+#
+# 先写教科书的版本：分数、任务 1 的掩码、softmax、乘以值。
+# 半精度用 float32 计算，只在最后舍入一次。
+#
+# 然后提速。教科书的写法算出全部 `Lq * Lk` 个分数，再扔掉一半。改为把查询分块，每块几十行。
+# 一块的最后一行在什么位置是已知的，块里没有哪一行看得更远，
+# 所以键和值只取一个**切片**就够了：
+#
+# ```text
+#                  键
+#             0 1 2 3 4 5             每一块与它的那段键
+#    块 0 ┌ 0 ■ · ┆                   仍然右下对齐：
+#         └ 1 ■ ■ ┆  不读
+#    块 1 ┌ 2 ■ ■ ■ · ┆                   2 │ ■ ■ ■ ·
+#         └ 3 ■ ■ ■ ■ ┆                   3 │ ■ ■ ■ ■
+#    块 2 ┌ 4 ■ ■ ■ ■ ■ · ┆
+#         └ 5 ■ ■ ■ ■ ■ ■ ┆           只有最后一个方块里有要遮的
+# ```
+#
+# 切片也可能是空的。对零个键做 softmax，再乘以零个值，得到一行零：
+# 什么都看不到的查询正该得到这个结果。
 
 
 # %%

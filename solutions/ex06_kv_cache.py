@@ -78,6 +78,83 @@
 # and training through a cache. **Not allowed:** PyTorch's fused operator and its attention modules.
 # About 60 minutes.
 
+# %% [markdown] tags=["zh"]
+# # KV 缓存
+#
+# **问题。** 语言模型一次生成一个 token，每个新 token 都要关注它之前的所有 token。
+# 如果每一步都从头算，就要把整段文本重新投影一遍，对每个位置重新做一遍注意力，
+# 而要的只是最后一行。上一步的结果里哪些可以留下？怎样留下，才不必搬来搬去地复制？
+#
+# **公式。** 在因果注意力里，位置 $i$ 的输出只需要自己的查询，
+# 但需要位置 $i$ 以及之前所有位置的键和值：
+#
+# $$o_i = \text{softmax}\left(\frac{q_i\, [k_0 \dots k_i]^\top}{\sqrt{D}}\right) [v_0 \dots v_i]$$
+#
+# 键和值都是所在位置那个向量的投影。在因果模型里，这个向量不依赖后面的任何内容，
+# 新 token 不会改变它：所以键和值应该留下。旧的查询不必留，再也没有人用到它们。
+# 到了位置 4096，只算一行新分数，不必算 4096 行，点积约为原来的 1/2000。
+#
+# **形状。** `n - t` 个旧 token 之后来了 `t` 个新 token。多数时候 `t = 1`（**解码**）；
+# 整段提示一次送入时，`t` 就是它的长度（**预填充**）。下图是 3 个旧 token 之后来了 2 个新的：
+#
+# ```text
+#                         旧         新
+#                     k0  k1  k2 │ k3  k4
+#   q (B, H, 2, D) 0   x   x   x │  x   .      查询 0 位于位置 3
+#                  1   x   x   x │  x   x      查询 1 位于位置 4
+#                                      键 (B, H, n = 5, D)
+# ```
+#
+# 查询 `i` 位于位置 `i + n - t`：三角形被推到了**右下**角。
+#
+# 最简单的缓存靠拼接。从 `n` 个键变成 `n + 1` 个，就要复制 `n` 个；
+# 一段 4096 个 token 的文本写下来，一共复制了八百万行。预分配的缓存只申请一次内存，
+# 把每个新行写到第一个空位，返回已经填好的部分：
+#
+# ```text
+#   键 (B, H, max_len, D)     ┌────┬────┬────┬────┬────┬────┬────┬────┐
+#                             │ k0 │ k1 │ k2 │ k3 │    │    │    │    │   max_len = 8
+#                             └────┴────┴────┴────┴────┴────┴────┴────┘
+#                                                  ^ length = 4：下一个键写在这里
+# ```
+#
+# **手算一遍。** 查询为零时，所有分数都相等，输出就是看得见的那些值的平均。
+# 值是 2 和 4，先一个接一个地算，再一次算完：
+#
+# ```pycon
+# >>> zero = torch.zeros(1, 1)
+# >>> output, past = attend_with_past(zero, zero, torch.tensor([[2.0]]))
+# >>> output.tolist()
+# [[2.0]]
+# >>> output, past = attend_with_past(zero, zero, torch.tensor([[4.0]]), past)
+# >>> output.tolist()
+# [[3.0]]
+# >>> both = torch.zeros(2, 1)
+# >>> attend_with_past(both, both, torch.tensor([[2.0], [4.0]]))[0].tolist()
+# [[2.0], [3.0]]
+# ```
+#
+# 逐个 token、分块、一次算完：答案必须相同。要检验的就是这一点。
+#
+# **陷阱。**
+#
+# - 左上对齐的因果掩码。这样最新的 token 只能看到 `k0`。
+# - 返回整个缓冲区，而不是已填的部分。全零的键分数是 0，不是负无穷，
+#   所以空位会从真正的键那里分走权重。
+# - `length` 每次加 `t`，不是加 1，而且写完之后才加。
+# - 写不下。`max_len = 8` 时，`keys[:, :, 8:9] = k` 把一个 token 写进长度为零的切片，
+#   PyTorch 并不报错：这个 token 就无声无息地丢了。写之前先检查，
+#   这样被拒绝的调用不会改动缓存。
+# - 同一条广播规则，还会把 batch 为 1 的输入复制到更大缓存的每一行。
+# - 缓冲区属于类，或者是默认参数，结果所有缓存共用一份。
+# - 解码要在 `torch.no_grad()` 下进行。否则缓冲区会一直保留每个 token 的计算图。
+#
+# **评分内容。** 各种数据类型下的数值；各种大小的分块与完整重算对比；
+# 写不下之后、reset 之后、另有一个缓存时，缓存的状态；没有缓存参与时的梯度；
+# 另有 3 分给速度：上下文长度 4096 时，每步一个 token。**不在范围内：** 填充掩码、旋转位置编码、
+# 键的头数少于查询的头数（下一题），以及带着缓存做训练。
+# **不允许：** PyTorch 的融合算子和它的注意力模块。约 60 分钟。
+
 # %%
 import math
 
@@ -95,6 +172,18 @@ from torch import nn
 # 256s already have a dot product beyond the end of float16. And mind the alignment: new token `i`
 # stands at position `n - t + i` and sees everything up to itself. A single new token sees all there
 # is, so in decode there is nothing to mask.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：用元组保存 past
+#
+# 面试里要写的就是这种形式。函数自己什么都不保存：它接收 `past`，
+# 也就是由到目前为止所有键和所有值组成的元组，返回一个更长的。
+# 新键接在长度轴的末尾，长度轴是倒数第二个轴。前导维度任意，
+# `(B, H, t, D)` 和 `(t, D)` 都可以。
+#
+# 半精度时，分数以及指数之和要用 float32：两个全是 256 的向量，点积就已经超出 float16 的范围。
+# 还要注意对齐：新 token `i` 位于位置 `n - t + i`，能看到自己和之前的一切。
+# 只有一个新 token 时，它全都能看到，所以解码时没有什么要遮。
 
 
 # %%
@@ -147,6 +236,15 @@ def attend_with_past(
 #
 # The cache refuses what does not fit, before it writes: too many tokens, or a batch, a number of
 # heads or a width other than its own.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 2：预分配的缓存
+#
+# 两个 `(B, H, max_len, D)` 的缓冲区，加上一个数 `length`，表示已经填了多少。
+# `append` 写入新行，返回已填部分的**视图**，所以旧内容不会被复制。
+# `reset` 丢掉全部内容；它什么都不必擦除，因为 `length` 之后的内容永远不会被读到。
+#
+# 放不进来的输入，缓存要在写入之前就拒绝：token 太多，或者 batch、头数、宽度与自己的不同。
 
 
 # %%
@@ -216,6 +314,15 @@ class KVCache:
 #
 # The cache belongs to the caller: the layer keeps no reference to it, and can serve two texts in
 # turn with a cache for each.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 3：使用缓存的层
+#
+# 因果多头自注意力，有四个投影：`w_q`、`w_k`、`w_v` 和 `w_o`。先投影新 token，再拆成多个头；
+# 有缓存时，把键和值追加进去，接着用返回的全部键和值；像任务 1 那样做注意力；
+# 合并各头，再做投影。头 `h` 是投影后向量中的第 `h` 段，每段是连续的 `D = E / H` 个数。
+#
+# 缓存属于调用者：层不保留对它的引用。给两段文本各配一个缓存，同一个层就能轮流处理它们。
 
 
 # %%

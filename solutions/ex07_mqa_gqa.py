@@ -79,6 +79,80 @@
 # multi-head model is turned into a grouped one. **Not allowed:** PyTorch's fused attention and its
 # attention modules. About 60 minutes.
 
+# %% [markdown] tags=["zh"]
+# # 多查询注意力与分组查询注意力
+#
+# **问题。** 注意力拿查询和键作比较，输出是这些键对应的值的混合；多个头并排做这件事。逐个 token
+# 生成文本的模型会保留已读内容的键和值，免得重新计算。如果每个头都有自己的键和值，
+# 几段长对话占的内存就会超过模型本身，而且每生成一个 token 都要把它们全部读一遍。
+# 每个查询头真的需要自己的键和值吗？
+#
+# 不需要。几个查询头可以共用一个键/值头（下称 KV 头），照样各问各的，因为它们的查询不同。设有 `H`
+# 个查询头和 `Hk` 个 KV 头：
+#
+# | KV 头数 | 名称 | 用在哪里 |
+# |---|---|---|
+# | `Hk = H` | 多头注意力（MHA） | 最初的 Transformer |
+# | `1 < Hk < H` | 分组查询注意力（GQA） | 如今的大多数语言模型 |
+# | `Hk = 1` | 多查询注意力（MQA） | Shazeer 2019，这个想法的起点 |
+#
+# **公式。** 每组 `G = H / Hk` 个查询头，查询头 `h` 读 KV 头 `h // G`：
+#
+# $$o_h = \text{softmax}\!\left(\frac{q_h\, k_{g(h)}^\top}{\sqrt{D}}\right) v_{g(h)}
+# \qquad g(h) = \lfloor h / G \rfloor$$
+#
+# **形状。** 四个查询头，两个 KV 头。每组由*连续的*头组成：
+#
+# ```text
+#  查询头              KV 头                      repeat_kv(k, 2)，逐头列出
+#  (B, H, Lq, D)       (B, Hk, Lk, D)             (B, H, Lk, D)
+#
+#    q0 ──┐                                         k0
+#         ├────────────── k0, v0                    k0
+#    q1 ──┘                                         k1
+#    q2 ──┐                                         k1
+#         ├────────────── k1, v1
+#    q3 ──┘                                 （绝不是 k0 k1 k0 k1）
+# ```
+#
+# **手算。** 两个 KV 头，每个头两个键。查询为零时，所有分数相等，输出就是值的平均。头 0 的值是 1 和
+# 3，头 1 的值是 10 和 30；查询头 0 和 1 必须得 2，查询头 2 和 3 必须得 20：
+#
+# ```pycon
+# >>> v = torch.tensor([[[[1.0], [3.0]], [[10.0], [30.0]]]])  # (B, Hk, Lk, Dv) = (1, 2, 2, 1)
+# >>> repeat_kv(v, 2).squeeze().tolist()
+# [[1.0, 3.0], [1.0, 3.0], [10.0, 30.0], [10.0, 30.0]]
+# >>> grouped_query_attention(torch.zeros(1, 4, 1, 1), torch.ones(1, 2, 2, 1), v).squeeze().tolist()
+# [2.0, 2.0, 20.0, 20.0]
+# ```
+#
+# 能省多少？取 80 层、头宽 128、8192 个 token、bfloat16，以 GiB 计；先算 64 个查询头各有一个 KV 头，
+# 再算总共 8 个 KV 头：
+#
+# ```pycon
+# >>> [kv_cache_bytes(1, heads, 8192, 128, torch.bfloat16, 80) / 2**30 for heads in (64, 8)]
+# [20.0, 2.5]
+# ```
+#
+# **陷阱。**
+#
+# - 顺序。`repeat` 排成 `k0 k1 k0 k1`，`repeat_interleave` 排成 `k0 k0 k1 k1`。形状相同，
+#   也没有任何报错，但按一种顺序训练的权重换成另一种顺序就废了。`Hk = 1` 或 `Hk = H` 时两者一致，
+#   所以只测这两种情况什么也证明不了。
+# - 轴。如果沿长度而不是沿头重复，只是让每个键出现多次。
+# - 拷贝。在注意力之前重复 K 和 V，共享省下的内存又全占回来了。用 `expand` 得到的视图本身不占内存，
+#   但矩阵乘法一旦要在它上面广播，还是会悄悄写出这份拷贝。
+# - 缓存。它存 `Hk` 个头。先重复键再存，就什么也没省。
+# - 缩放。它由单个头的宽度 `D` 决定，共享不改变它。
+# - 掩码。`keep`（True = 可以看）对应 `H` 个查询头，而不是 `Hk` 个：同组的两个查询头共用键，
+#   不共用掩码。什么都看不到的查询得零。
+#
+# **评分内容。** `Hk` 从 1 到 `H`、各种 dtype 下的数值，包括能广播到 `(B, H, Lq, Lk)`
+# 的各种形状的掩码，以及什么都看不到的行；梯度；报错；`step` 的 past 没有被重复，
+# 任意大小的步与一次调用结果一致；缓存的大小。不测时间，测内存：在长上下文上调用一次
+# `grouped_query_attention` 的峰值内存。**不涉及：** 预分配的缓存（另有练习），
+# 以及怎样把训练好的多头模型改成分组的。**不允许：** PyTorch 的融合注意力和注意力模块。约 60 分钟。
+
 # %%
 import math
 
@@ -91,6 +165,12 @@ from torch import nn
 # The plain way to share is to give every query head a copy of the key/value head that it reads, and
 # then to run ordinary multi-head attention. This function makes the copies, in the right order. It
 # is the definition against which every thriftier version can be tested.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：重复头
+#
+# 共享最直白的做法：把每个查询头要读的 KV 头拷贝一份给它，然后做普通的多头注意力。
+# 这个函数按正确的顺序做这些拷贝。它就是定义，任何更省的写法都可以拿它来对照测试。
 
 
 # %%
@@ -129,6 +209,28 @@ def repeat_kv(x: torch.Tensor, n: int) -> torch.Tensor:
 #
 # Scale, mask and softmax are those of every attention: `1/sqrt(D)`, hidden keys get weight exactly
 # 0, a row that sees nothing gets zeros, and half precision is computed in float32.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 2：不拷贝的注意力
+#
+# 每个查询行都是独立的：它与键算分数、做 softmax、混合值，都与其他行无关。所以对 KV 头来说，
+# 一行来自另一个查询*位置*还是另一个查询*头*，没有区别。把一组的 `G` 个头上下叠起来，当作一个行数为
+# `G` 倍的头：
+#
+# ```text
+#  q (B, H, Lq, D)                    (B, Hk, G*Lq, D)                 k (B, Hk, Lk, D)
+#
+#  q0 ▒▒▒                             ▒▒▒
+#  q1 ▓▓▓     连续的头                ▓▓▓  先 q0 的行，后 q1 的行  ──  k0
+#  q2 ░░░     组成一组                ░░░
+#  q3 ███                             ███  先 q2 的行，后 q3 的行  ──  k1
+# ```
+#
+# 现在两边都是 `Hk` 个头，K 和 V 原样使用。照常做注意力，得到 `(B, Hk, G*Lq, Dv)`；最后再把组拆开。
+# 掩码的每一行对应一个查询行，所以照同样的方式处理。
+#
+# 缩放、掩码和 softmax 与任何注意力相同：缩放是 `1/sqrt(D)`；被遮住的键权重恰好为 0；
+# 什么都看不到的行得零；半精度用 float32 计算。
 
 
 # %%
@@ -201,6 +303,23 @@ def grouped_query_attention(
 #                                 0  1  2  3  4
 #                  new token 0    x  x  x  x  .
 #                  new token 1    x  x  x  x  x
+# ```
+
+# %% [markdown] tags=["zh"]
+# ## 任务 3：层
+#
+# 注意力前后有四个投影。`w_q` 和 `w_o` 的宽度照旧；`w_k` 和 `w_v` 只把 `E` 映射到 `Hk*D`，
+# 所以这一层的权重也更少。头宽仍是 `D = E / H`。
+#
+# `forward` 一次看到整个序列，谁能看哪里由 `keep` 规定。`step` 用于生成文本：它接收接下来的 `t` 个
+# token 和 past，任何 token 都不能往后看。past 是键和值的元组，形状各为 `(B, Hk, n, D)`，每一步增长
+# `t`。新 token `i` 位于位置 `n + i`：它能看到 past 的 `n` 个键，以及新键中的前 `i + 1` 个。
+#
+# ```text
+#  past：3 个键，2 个新 token         键
+#                                 0  1  2  3  4
+#                   新 token 0    x  x  x  x  .
+#                   新 token 1    x  x  x  x  x
 # ```
 
 
@@ -292,6 +411,12 @@ class GroupedQueryAttention(nn.Module):
 # Count the numbers that the cache of a whole model holds, keys and values together, in every layer,
 # and multiply by the bytes of one number. The number of query heads does not appear: only `Hk`
 # counts, and that is the point of the exercise.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 4：缓存有多大
+#
+# 数出整个模型的缓存存了多少个数，每一层的键和值都算上，再乘以每个数的字节数。算式里没有查询头数：
+# 只有 `Hk` 起作用，这正是本练习的要点。
 
 
 # %%

@@ -79,6 +79,81 @@
 # work (ex10, ex14, ex15). **Not allowed:** other people's kernels (`flash_attn`, `xformers`);
 # PyTorch's own attention is the point here. About 90 minutes.
 
+# %% [markdown] tags=["zh"]
+# # 快速路径
+#
+# **问题。** 前面写的注意力都会存下全部分数：每个头一个 `Lq x Lk` 矩阵。32 个头、16,384 个 token、
+# 每个数两字节，一层就是 16 GiB：先写进内存，做 softmax 时读出来，再写回去，再读一遍。
+# 耗时的不是算术，是这些读写。怎样得到同样的结果，却根本不存分数？
+#
+# **答案**是*融合 kernel*：一段 GPU 程序，分块读入键，把一块的分数放在片上的高速存储里，
+# 把这一块的贡献加进输出，随即丢弃。（这样 softmax 为什么还算得对，见 ex10。）不需要你自己写。
+# PyTorch 的 `F.scaled_dot_product_attention` 一个函数背后就有好几个 kernel，每次调用选一个。
+# 本练习要做的，是把调用写成快的 kernel 能接的样子。
+#
+# **公式**还是原来那个，外加一个可选的偏置：
+#
+# $$\text{softmax}\left(\frac{QK^T}{\sqrt{D}} + \text{bias, hidden scores} = -\infty\right)V$$
+#
+# **有哪些 kernel。** 一个 kernel 接不了的调用会交给下一个，没有任何提示。排在最后的是 `math`：
+# 它什么都接，存下全部分数，而且一声不吭。
+#
+# | kernel | 支持 | 不支持 |
+# |---|---|---|
+# | `flash`，CUDA | float16、bfloat16；分组的头 | float32；掩码；`Dv != D`；宽度超过 256 |
+# | `efficient`，CUDA | float32 也行；掩码；偏置 | float64；不规整的宽度；分组的头（多数情况下） |
+# | `cudnn`，CUDA | float16、bfloat16；掩码；分组的头 | float32；不规整或非常大的宽度 |
+# | `flash`，CPU | 所有 dtype；掩码；分组的头 | `Dv != D`；要求梯度的偏置 |
+# | `math`，任何设备 | 什么都接，但遇到分组的头会拷贝 K 和 V | |
+#
+# 这张表按 PyTorch 2.13 整理，不同显卡略有差别。可以直接问：`torch.backends.cuda` 里有
+# `can_use_flash_attention`、`can_use_efficient_attention` 和 `can_use_cudnn_attention`。
+# 它们各接收一个 `SDPAParams`，回答能或不能；没有 CUDA 时一律回答不能。`torch.nn.attention` 里的
+# `sdpa_kernel` 用作 `with` 块，块内只允许你选定的 kernel 运行；如果一个都跑不了，调用会抛出异常，
+# 并用 *warning* 给出原因。
+#
+# **形状。** 所有融合 kernel 都要求四个维度：
+#
+# ```text
+# q    (B, H,  Lq, D) ─┐
+# k    (B, Hk, Lk, D) ─┼─> 一个 kernel，逐块计算 ──> 输出 (B, H, Lq, Dv)
+# v    (B, Hk, Lk, Dv)─┘        ▲
+#                               │ 至多再加：keep、bias  (B 或 1, H 或 1, Lq 或 1, Lk)
+# ```
+#
+# **手算。** 全零的查询对所有键一视同仁，所以输出是该查询能看到的值的平均。三个键末尾的两个查询，
+# 分别看到两个和三个值：值是 `6, 2, 1`，平均是 `8 / 2` 和 `9 / 3`。只要 `Lq != Lk`，PyTorch 自己的
+# `is_causal=True` 就从另一个角数起，让它们只看到一个和两个：
+#
+# ```pycon
+# >>> q, k = torch.zeros(1, 2, 1), torch.zeros(1, 3, 1)
+# >>> v = torch.tensor([[[6.0], [2.0], [1.0]]])
+# >>> fast_attention(q, k, v, causal=True).flatten().round(decimals=4).tolist()
+# [4.0, 3.0]
+# >>> F.scaled_dot_product_attention(q, k, v, is_causal=True).flatten().round(decimals=4).tolist()
+# [6.0, 4.0]
+# >>> best_backend(q, k, v).split(":")[0]
+# 'flash'
+# ```
+#
+# **陷阱。**
+#
+# - 长缓存之后只有几个新查询，却用 `is_causal=True`。每个新词只读到文本开头，别的都看不到；
+#   也不会崩溃。
+# - 同时给 `attn_mask` 和 `is_causal=True`，PyTorch 会拒绝。为了消掉报错而丢掉其中一个，
+#   就得到一个能跑的错误模型。
+# - 图方便就建了一个掩码。它要占 `Lq x Lk` 的内存，在 CUDA 上还用不了 flash。
+# - 用 -10,000 表示“遮住”的浮点掩码。整行都被遮住时，它什么也没遮住。
+# - 明明 kernel 能直接接分组的头（`enable_gqa=True`），却先对 K 和 V 做 `repeat_interleave`。
+# - “为了保险”把半精度降低或提升。kernel 本来就用 float32 累加。
+#
+# **评分内容。** 在任何机器上：所有 dtype、任意前置维度，以及 `keep`、`causal`、`scale` 和 `bias`
+# 的各种组合下的数值；`Lq < Lk` 和 `Lq > Lk` 时的对齐；空行；分组的头；大到 1e30 的被遮住的键和值；
+# 梯度；模块的两条路径。在 CUDA 上：这些调用由融合 kernel 执行，另有四分看速度。没有 GPU 时，
+# 这些项目显示为*需要 CUDA*，不扣分。**不涉及：** dropout；掩码遮住的 NaN 和无穷（权重为 0
+# 也压不住它们：`0 * nan` 是 `nan`）；kernel 的工作原理（ex10、ex14、ex15）。**不允许：** 别人的
+# kernel（`flash_attn`、`xformers`）；PyTorch 自己的注意力正是本练习的主题。约 90 分钟。
+
 # %%
 import math
 import warnings
@@ -131,6 +206,39 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 # Left alone, PyTorch tries `flash`, `efficient`, `math` and then `cudnn`, which therefore never has
 # its turn; on Hopper and Blackwell cards, with a recent cuDNN, it comes first. If you know which
 # kernel you want, say so with `sdpa_kernel`.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 1：快的 kernel 能接的一次调用
+#
+# 先做便宜的部分：kernel 不接受、但用视图或少量填充就能解决的问题。
+#
+# - 维度多于或少于四个：reshape，最后再还原。
+# - `Dv != D`，或宽度不是 8 的倍数：补零，最后裁剪输出。补零不改变任何点积；
+#   但缩放必须取自*真实的*宽度。
+#
+# 接下来的问题决定速度：因果性怎么表达。多数调用不需要掩码：
+#
+# | 长度 | 写法 | 原因 |
+# |---|---|---|
+# | `Lq == Lk` | `is_causal=True` | 两种对齐相同；kernel 跳过上半部分 |
+# | `Lq == 1` | 什么都不写 | 最新的词能看到全部；解码的每一步都是这种情况 |
+# | `1 < Lq < Lk` | `attn_mask=causal_lower_right(Lq, Lk)` | 一条写成张量样子的规则 |
+# | `Lq > Lk` | 布尔掩码 | 少见：最前面的查询排在所有键之前，什么都看不到 |
+#
+# 对于 `causal_lower_right`（在 `torch.nn.attention.bias` 里），只有它的类型和两个长度会被读取：CUDA
+# 上的 `flash` 和 `efficient` 认得这条规则；其他情况下 PyTorch 只能把它展开成掩码。如果同时有 `keep`
+# 或 `bias`，因果性就得并入掩码，因为算子不能两者都接。避免不了的 `Lq x Lk` 矩阵只有两种：这一种，
+# 以及各查询不同的 `keep` 或 `bias`。只有一行的填充掩码 `(B, 1, 1, Lk)` 就保持一行。
+#
+# 遇到空行，kernel 输出什么取决于 kernel 和 PyTorch 版本。不要依赖它：让空行看到全部，
+# 事后把它的输出置为 0。置 0 也截断了它的梯度。
+#
+# 如果头是分组的，而 `enable_gqa=True` 只有 `math` 肯接，那就还是重复 K 和 V：`math` 也一样要拷贝，
+# 还要多存全部分数。
+#
+# 不加干预时，PyTorch 依次尝试 `flash`、`efficient`、`math`，最后才是 `cudnn`，所以永远轮不到它；在
+# Hopper 和 Blackwell 显卡上，如果 cuDNN 够新，它排第一。如果你知道想用哪个 kernel，就用
+# `sdpa_kernel` 指定。
 
 
 # %%
@@ -281,6 +389,19 @@ def fast_attention(
 # that it cannot take, and when the `RuntimeError` comes, read what
 # `warnings.catch_warnings(record=True)` has caught.
 
+# %% [markdown] tags=["zh"]
+# ## 任务 2：用哪个 kernel，为什么不是更快的
+#
+# 退到 `math` 没有任何提示，所以对速度有要求的程序要提前问清楚。针对你的 `fast_attention`
+# 发出的那次调用作答，开头写名字：`flash`、`efficient`、`cudnn` 或 `math`，然后是冒号和原因。在 CPU
+# 上，PyTorch 的融合 kernel 算作 `flash`。
+#
+# 在 CUDA 上，问那三个 `can_use_...` 函数；不会做任何计算。在 CPU 上只有一个融合 kernel，做完任务 1
+# 后，你的调用它都能接，除非没有查询或没有键。
+#
+# PyTorch 用 warning 给出原因。只允许一个 kernel（`sdpa_kernel`），发出它接不了的调用，等
+# `RuntimeError` 抛出后，读 `warnings.catch_warnings(record=True)` 捕获的内容。
+
 
 # %%
 ### BEGIN SOLUTION
@@ -348,6 +469,26 @@ def best_backend(
 # all. The slow path is worth keeping: weights can be read off it, it exports everywhere, and it
 # tells you whether the fast one is right. So both must agree in everything, also in half precision
 # (add up in float32) and in empty rows.
+
+# %% [markdown] tags=["zh"]
+# ## 任务 3：有两条路径的模块
+#
+# 这是 timm 的 vision transformer 里的自注意力。一个矩阵一次算出查询、键和值；它的 3E
+# 个输出排成三块，每块 H 个头，每个头 D 个数：
+#
+# ```text
+#                         ┌ q: 头 0 | 头 1 | ... ┐
+# qkv(x)  (B, L, 3*E)  =  │ k: 头 0 | 头 1 | ... │   ->   (B, L, 3, H, D)
+#                         └ v: 头 0 | 头 1 | ... ┘
+# ```
+#
+# `q_norm` 和 `k_norm` 对每个头的查询和键做归一化（在 D 个数上），使分数不会无限增大；没有 `qk_norm`
+# 时，它们是 `nn.Identity()`。`proj` 是带偏置的 `nn.Linear(E, E)`，与 timm 相同；`qkv_bias` 只管
+# `qkv`。
+#
+# 属性 `fused` 切换两条路径：`fast_attention`，或者按公式逐步计算、存下全部分数的非融合路径。
+# 慢的这条值得保留：权重可以从中读出，在哪里都能导出，还能告诉你快的那条对不对。
+# 所以两者必须处处一致，包括半精度（用 float32 累加）和空行。
 
 
 # %%

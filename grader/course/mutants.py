@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from grader.catalog import ROOT
-from grader.judging import suite
+from grader.judging import diagnosis, suite
 from grader.judging.check import Mistake, Variant
+from grader.judging.diagnosis import Catalogue
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.records import CheckResult, Exercise, Verdict
@@ -23,6 +24,7 @@ class Caught:
     slug: str
     mistake: Mistake
     results: tuple[CheckResult, ...]
+    named: tuple[str, ...]  # the mistakes that the diagnosis of the named check's failure gives
 
     @property
     def verdict(self) -> Verdict:
@@ -54,11 +56,15 @@ def solution(exercise: Exercise) -> ModuleType:
 
 def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
     """The suite's verdicts on each mistake, bound in the place of the solution's own name."""
-    for mistake in suite.mistakes(exercise):
-        module = solution(exercise)
-        setattr(module, mistake.of, mistake.answer)
-        results = in_this_process(exercise, module)
-        yield Caught(slug=exercise.slug, mistake=mistake, results=results)
+    known = Catalogue(exercise)
+    asked = {m.id: known.asked(m) for m in known.mistakes}
+    for mistake in known.mistakes:
+        judge = asked[mistake.id]
+        failed = [f for f in judge.failures if f.check == mistake.caught_by]
+        named = [m.id for failure in failed for m in diagnosis.named(failure, judge, known)]
+        yield Caught(
+            slug=exercise.slug, mistake=mistake, results=judge.results(), named=tuple(named)
+        )
 
 
 def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:

@@ -30,8 +30,15 @@ def show(exercises: Sequence[Exercise], console: Console) -> bool:
                 whole.append(earns_all(report))
                 console.print(_variant(variant, report), highlight=False, soft_wrap=True)
     right = sum(c.right for c in caught)
+    told = sum(c.mistake.id in c.named for c in caught)
+    alone = sum(c.named == (c.mistake.id,) for c in caught)
+    falsely = sum(bool(c.named) and c.mistake.id not in c.named for c in caught)
     console.print(
-        f"\n{right} of {len(caught)} mistakes caught by the check that they name; "
+        f"\n{told} of {len(caught)} mistakes are named to the student, {alone} of them alone and "
+        f"{told - alone} with one that answers alike; {falsely} are given a false name."
+    )
+    console.print(
+        f"{right} of {len(caught)} mistakes caught by the check that they name; "
         f"{sum(whole)} of {len(whole)} right variants earn everything."
     )
     return right == len(caught) and all(whole)
@@ -57,7 +64,8 @@ def _caught(one: Caught) -> str:
         note = f"  [red](a null answer that passes {', '.join(one.earned)})[/red]"
     others = [name for name in one.failed if name != mistake.caught_by]
     also = f"  [dim]also {', '.join(others)}[/dim]" if others else ""
-    return f"  {sign} {mistake.of}: {mistake.id} -> {mistake.caught_by}{note}{also}"
+    told = "" if one.named == (mistake.id,) else f"  named: {', '.join(one.named) or 'not at all'}"
+    return f"  {sign} {mistake.of}: {mistake.id} -> {mistake.caught_by}{note}{also}{told}"
 
 
 def _variant(variant: Variant, report: ExerciseReport) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from grader import catalog, submission
 from grader.catalog import ROOT
 from grader.course.solutions import cells, path_of, stubbed
+from grader.languages import LANGUAGES
 from grader.records import Exercise
 
 EMPTIED, SPACE = r"\n{4,}", "\n\n\n"  # a region at the top level leaves a hole
@@ -17,9 +18,10 @@ def write_all() -> Iterator[tuple[str, str]]:
     """Write every skeleton and lesson; yields each path and what became of it."""
     for exercise in catalog.exercises():
         source = path_of(exercise.slug).read_text(encoding="utf-8")
-        lesson = ROOT / submission.lesson_path(exercise.slug)
-        lesson.parent.mkdir(parents=True, exist_ok=True)
-        yield _put(lesson, lesson_text(exercise, source))
+        for language in LANGUAGES:
+            lesson = ROOT / submission.lesson_path(exercise.slug, language)
+            lesson.parent.mkdir(parents=True, exist_ok=True)
+            yield _put(lesson, lesson_text(exercise, source, language))
         answer = ROOT / "exercises" / f"{exercise.slug}.py"
         answer.parent.mkdir(exist_ok=True)
         if answer.exists() and not submission.is_untouched(answer):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grader.judging import describe
-from grader.judging.case import GraderFault, StudentFault, current, fault
+from grader.judging.case import Differs, GraderFault, StudentFault, current, fault
 from grader.judging.compare import Difference, as_numbers, difference
 from reference.expected import Array, Expected, f64, largest
 
@@ -53,7 +53,11 @@ def agree(
     else:
         found = _beyond(numbers, expected.exact, within)
     if found is not None:
-        raise fault(*_sentences(numbers, expected.exact, found, subject, call))
+        problem = fault(*_sentences(numbers, expected.exact, found, subject, call))
+        problem.differs = Differs(
+            got=numbers, exact=expected.exact, wrong=found.where, subject=subject, call=call
+        )
+        raise problem
 
 
 def same(got: Any, expected: Any, says: str | None = None) -> None:
@@ -69,8 +73,10 @@ def same(got: Any, expected: Any, says: str | None = None) -> None:
     wrong = ~((numbers == right) | (numbers != numbers) & (right != right))
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
-        problem = _is_but(subject, place, numbers, right)
-        raise fault(problem, call, f"{wrong.sum()} of {wrong.size} entries differ.")
+        sentence = _is_but(subject, place, numbers, right)
+        problem = fault(sentence, call, f"{wrong.sum()} of {wrong.size} entries differ.")
+        problem.differs = Differs(got=numbers, exact=right, wrong=wrong, subject=subject, call=call)
+        raise problem
 
 
 def expect(condition: bool, otherwise: str) -> None:
@@ -201,6 +207,7 @@ def _beyond(numbers: Array, exact: Array, within: float) -> Difference | None:
         return None
     return Difference(
         index=tuple(int(i) for i in np.argwhere(wrong)[0]),
+        where=wrong,
         wrong=int(wrong.sum()),
         total=wrong.size,
         error=float(np.nanmax(error)) if not np.isnan(error).all() else float("nan"),

@@ -12,6 +12,28 @@ class StudentFault(Exception):
         super().__init__(message)
         self.kind = kind  # the name of the exception that the submission raised, if it did
         self.detail = detail  # and its message
+        self.differs: Differs | None = None  # if it is the values that are wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differs:
+    """Wrong values, as float64, bool or int: what came, what should have come, and where."""
+
+    got: Any
+    exact: Any
+    wrong: Any  # bool, of the same shape
+    subject: str  # what it is: "out", "weights", "gradient of input 1"
+    call: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One call of a function of the student's, and what came back."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    value: Any
 
 
 class GraderFault(Exception):
@@ -23,6 +45,7 @@ class Case:
     """The log of one case."""
 
     last_call: str = ""
+    asked: Asked | None = None  # the last call of a function; not of a method
     called: set[str] = field(default_factory=set)
     modified: list[str] = field(default_factory=list)
     _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)

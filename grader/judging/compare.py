@@ -27,6 +27,7 @@ class Difference:
     """How an answer differs from the exact values."""
 
     index: tuple[int, ...]  # the first entry that differs
+    where: Array  # which entries do, bool
     wrong: int
     total: int
     error: float
@@ -106,8 +107,9 @@ def _unequal(got: Array, wrong: Array) -> Difference | None:
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     return Difference(
-        index=first, wrong=int(wrong.sum()), total=got.size, error=math.inf, allowed=0.0, measure=""
-    )
+        index=first, where=wrong, wrong=int(wrong.sum()), total=got.size, error=math.inf,
+        allowed=0.0, measure="",
+    )  # fmt: skip
 
 
 def _beyond(error: Array, rule: Rule) -> Difference:
@@ -116,6 +118,7 @@ def _beyond(error: Array, rule: Rule) -> Difference:
     place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)
     return Difference(
         index=tuple(int(i) for i in place),
+        where=wrong,
         wrong=int(wrong.sum()),
         total=error.size,
         error=rule.error,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from grader import submission
-from grader.judging import admission, outline, suite
+from grader.judging import admission, diagnosis, outline, suite
 from grader.judging.admission import NotGraded
 from grader.judging.case import GraderFault
 from grader.judging.judge import NEEDS_CUDA, Judge
@@ -123,7 +123,8 @@ def _asked(
             problems = outline.problems(tree, exercise)
             student = Student(exercise, worker.client(), problems, harmless(answer.source))
             judge = Judge(student, run.seed(answer), run.device)
-            return suite.ask(exercise, judge), worker.output()
+            checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
+            return checks, worker.output()
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _Disturbed
@@ -169,9 +170,9 @@ def _speed(
 ) -> Speed | None:
     """The verdict on the speed of an answer whose values have been judged."""
     case = suite.speed_case(exercise)
-    wrong = [c for c in checks if c.verdict in (Verdict.FAILED, Verdict.BLOCKED)]
+    wrong = [c for c in checks if c.verdict not in (Verdict.PASSED, Verdict.NOT_RUN)]
     if case is None or wrong or not run.speed:
-        return _untimed(exercise, f"waits for: {wrong[0].says}" if wrong else "", run)
+        return _untimed(exercise, "speed is measured when every check passes", run)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery, seed=run.seed(answer),
         device=run.device if case.cuda else "cpu",

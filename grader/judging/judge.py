@@ -1,12 +1,14 @@
 """Judges one exercise: a pytest plugin that asks the checks and writes down the verdicts."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import torch
 
-from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.case import CASE, Asked, Case, StudentFault
 from grader.judging.check import Check
 from grader.judging.draw import Draw
 from grader.judging.student import Student
@@ -26,6 +28,20 @@ class _Tally:
     grader_fault: str = ""
     calls: set[str] = field(default_factory=set)
     seconds: float = 0.0
+    items: list[pytest.Function] = field(default_factory=list)
+    failed: "Failure | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The case in which a check failed, and how: what a diagnosis starts from."""
+
+    check: str
+    item: pytest.Function
+    more: tuple[pytest.Function, ...]  # the cases of the check that were not asked
+    fault: StudentFault
+    calls: frozenset[str]
+    asked: Asked | None
 
 
 class Judge:
@@ -42,9 +58,31 @@ class Judge:
         self._tallies: dict[str, _Tally] = {}
         self.errors: list[str] = []  # faults of the suite itself
 
-    def draw_for(self, item: pytest.Item) -> Draw:
+    def draw_for(self, item: pytest.Item, *again: str) -> Draw:
         """The draws of one case; order, selection and restarts do not change them."""
-        return Draw(*self._seed, item.name, device=self.device)
+        return Draw(*self._seed, item.name, *again, device=self.device)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The failed checks, in the order of the suite."""
+        return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
+
+    def ask(self, student: Student, item: pytest.Function, *again: str) -> StudentFault | None:
+        """Ask a case of any student, outside pytest: the fault, or None if it passes."""
+        at_hand = {
+            "student": student,
+            "draw": self.draw_for(item, *again),
+            "device": torch.device(self.device),
+            **(item.callspec.params if hasattr(item, "callspec") else {}),
+        }
+        names = inspect.signature(item.function).parameters
+        CASE.set(Case())
+        student.begin_case()
+        try:
+            item.function(**{name: at_hand[name] for name in names})
+        except StudentFault as fault:
+            return fault
+        return None
 
     def results(self) -> tuple[CheckResult, ...]:
         """One verdict per check, in the order of the suite."""
@@ -54,13 +92,13 @@ class Judge:
         return tuple(verdicts.values())
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         for item in items:
             check = _check_of(item)
             if check is None:
                 self.errors.append(f"{item.nodeid} has no @check")
             else:
-                self._tallies.setdefault(check.id, _Tally(check=check))
+                self._tallies.setdefault(check.id, _Tally(check=check)).items.append(item)
         for tally in self._tallies.values():
             for name in tally.check.needs:
                 if name not in self._tallies:
@@ -86,7 +124,9 @@ class Judge:
         self.student.begin_case()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> "object":
+    def pytest_runtest_makereport(
+        self, item: pytest.Function, call: pytest.CallInfo[None]
+    ) -> "object":
         report = yield
         check = _check_of(item)
         if check is None:
@@ -101,11 +141,16 @@ class Judge:
         return report
 
     def _write_down(
-        self, tally: _Tally, item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]
+        self, tally: _Tally, item: pytest.Function, excinfo: pytest.ExceptionInfo[BaseException]
     ) -> None:
         error = excinfo.value
         if isinstance(error, StudentFault):
             tally.failure, tally.where = str(error), item.name.partition("[")[2].rstrip("]")
+            number = tally.items.index(item) if item in tally.items else len(tally.items)
+            tally.failed = Failure(
+                check=tally.check.id, item=item, more=tuple(tally.items[number + 1 :]), fault=error,
+                calls=frozenset(CASE.get().called), asked=CASE.get().asked,
+            )  # fmt: skip
         elif not isinstance(error, pytest.skip.Exception):
             place = excinfo.traceback[-1]
             where = f"{Path(place.path).name}:{place.lineno + 1}"

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from grader.records import CheckResult, ExerciseReport, Measured, Report, Score, Speed
+from grader.records import CheckResult, Diagnosis, ExerciseReport, Measured, Report, Score, Speed
 
 SCHEMA = "attention-by-hand/report/v1"
 _PARTIES = ("zero", "reference", "student")
@@ -56,9 +56,16 @@ def _check(c: CheckResult) -> dict[str, Any]:
         "points": c.points,
         "earned": c.earned,
         "why": c.why,
-        "diagnosis": None,
+        "diagnosis": None if c.diagnosis is None else _diagnosis(c.diagnosis),
         "where": c.where,
         "seconds": round(c.seconds, 3),
+    }
+
+
+def _diagnosis(d: Diagnosis) -> dict[str, Any]:
+    return {
+        "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
+        "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
     }
 
 

@@ -4,18 +4,20 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from grader.languages import Words
 from grader.records import Measured, Speed
 
 _WIDTH = 40  # cells between the zero and the reference
 
 
-def lines(s: Speed) -> RenderableType:
+def lines(s: Speed, slug: str, words: Words = Words()) -> RenderableType:  # noqa: B008 (frozen)
     """The verdict, and below it the three parties on one scale."""
-    head = Text.assemble(_sign(s), " ", s.says)
-    head.append(f"  {s.earned}/{s.points}" if s.counts else f"  {s.why}", "dim")
-    below = [Text(line) for line in s.why.splitlines()] if s.counts else []
+    why = words.said(s.why)
+    head = Text.assemble(_sign(s), " ", words.speed(slug, s.says))
+    head.append(f"  {s.earned}/{s.points}" if s.counts else f"  {why}", "dim")
+    below = [Text(line) for line in why.splitlines()] if s.counts else []
     if s.measured is not None:
-        below += [_scale(s.measured), *_words(s.measured)]
+        below += [_scale(s.measured, words), *_told(s.measured, words)]
     return Group(head, *(Padding(line, (0, 0, 0, 4)) for line in below))
 
 
@@ -27,7 +29,7 @@ def _sign(s: Speed) -> Text:
     return Text("✗", style="red") if s.earned == 0 else Text("◐", style="yellow")
 
 
-def _scale(m: Measured) -> Text:
+def _scale(m: Measured, words: Words) -> Text:
     """zero 40 ms ├────░●░──┤ reference 16 ms; the right end is 1.2 times the reference."""
     low, middle, high = (
         round(x * (_WIDTH - 1)) for x in (m.position.low, m.position.middle, m.position.high)
@@ -37,16 +39,24 @@ def _scale(m: Measured) -> Text:
     cells[middle] = "●"
     zero, reference, _ = (_amount(x, m.unit) for x in m.typical)
     bar = ("".join(cells), "cyan")
-    return Text.assemble(f"zero {zero} ├", bar, f"┤ reference {reference}")
+    zero, reference = (
+        words("zero {amount}", amount=zero),
+        words("reference {amount}", amount=reference),
+    )
+    return Text.assemble(f"{zero} ├", bar, f"┤ {reference}")
 
 
-def _words(m: Measured) -> list[Text]:
-    yours = _amount(m.typical[2], m.unit)
+def _told(m: Measured, words: Words) -> list[Text]:
     r, x = m.ratio, m.position
-    said = [
-        f"yours {yours}: {r.middle:.2f} times the reference ({r.low:.2f} to {r.high:.2f}), "
-        f"at {x.middle:.2f} of the way ({x.low:.2f} to {x.high:.2f}); {len(m.rounds)} rounds"
-    ]
+    numbers = {"ratio": r.middle, "low": r.low, "high": r.high, "x": x.middle, "x_low": x.low,
+               "x_high": x.high}  # fmt: skip
+    text = (
+        "yours {amount}: {ratio} times the reference ({low} to {high}), at {x} of the way "
+        "({x_low} to {x_high}); {rounds} rounds"
+    )
+    amount, rounds = _amount(m.typical[2], m.unit), len(m.rounds)
+    told = {name: f"{value:.2f}" for name, value in numbers.items()}
+    said = [words(text, amount=amount, rounds=rounds, **told)]
     said += [f"{name}: {value}" for name, value in m.device.items()]
     return [Text(line, style="dim") for line in said]
 
@@ -56,6 +66,6 @@ def _amount(value: float, unit: str) -> str:
     if unit == "bytes":
         return f"{value / 2**20:.1f} MiB"
     for factor, name in ((1.0, "s"), (1e3, "ms")):
-        if value * factor >= 1:
+        if value * factor >= 0.9995:  # what three digits would round up to 1
             return f"{value * factor:.3g} {name}"
     return f"{value * 1e6:.3g} us"

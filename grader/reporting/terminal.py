@@ -1,14 +1,17 @@
 """The report as a person reads it in a terminal."""
 
+from collections.abc import Iterator
+
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from grader import submission
-from grader.records import CheckResult, ExerciseReport, Report, Verdict
-from grader.reporting import speed
+from grader import catalog, submission
+from grader.languages import Words
+from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
+from grader.reporting import places, speed
 
 _SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -21,27 +24,27 @@ _SHOWN_OUTPUT = 10  # lines of what a submission printed
 _SHOWN_LINES = 10  # lines of one failure
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
     """Draw the report: a table, what went wrong, and the first thing to do next."""
     single = len(report.exercises) == 1
-    console.print(_table(report))
+    console.print(_table(report, words))
     for exercise in report.exercises:
         if single or exercise.state in ("refused", "fault"):
-            console.print(_details(exercise))
+            console.print(_details(exercise, words))
         elif exercise.state == "graded" and (failed := _first_failure(exercise)):
-            console.print(_headline(exercise), _line(failed), sep="\n")
-    console.print(_next(report))
-    console.print(_footer(report), style="dim", highlight=False)
+            console.print(_headline(exercise, words), _line(failed, exercise, words), sep="\n")
+    console.print(_next(report, words))
+    console.print(_footer(report, words), style="dim", highlight=False)
 
 
-def _table(report: Report) -> RenderableType:
+def _table(report: Report, words: Words) -> RenderableType:
     several, total = len(report.exercises) > 1, report.score
     table = Table(box=None, pad_edge=False, show_footer=several, padding=(0, 1, 0, 0))
-    table.add_column("Exercise", footer="Total")
-    table.add_column("Points", justify="right", footer=f"{total.earned}/{total.worth}")
-    table.add_column("", footer=_not_run(total.not_run))
+    table.add_column(words("Exercise"), footer=words("Total"))
+    table.add_column(words("Points"), justify="right", footer=f"{total.earned}/{total.worth}")
+    table.add_column("", footer=_not_run(total.not_run, words))
     for e in report.exercises:
-        table.add_row(e.slug, _points(e), _state(e))
+        table.add_row(e.slug, _points(e), _state(e, words))
     return table
 
 
@@ -52,69 +55,98 @@ def _points(e: ExerciseReport) -> Text:
     return Text(f"{e.score.earned}/{e.score.worth}", style=style)
 
 
-def _state(e: ExerciseReport) -> Text:
+def _state(e: ExerciseReport, words: Words) -> Text:
     match e.state:
         case "graded":
-            passed = sum(c.verdict is Verdict.PASSED for c in e.checks)
-            asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
-            text = "all right" if passed == asked else f"{passed} of {asked} checks passed"
-            if e.speed is not None and e.speed.verdict == "scored":
-                text += f", speed {e.speed.earned} of {e.speed.points}"
-            if e.score is not None and e.score.not_run:
-                text += f"; {_not_run(e.score.not_run)}{_why_not(e)}"
-            return Text(text)
+            return Text(_graded(e, words))
         case "not_started":
-            return Text(f"not started yet: {submission.lesson_path(e.slug)}", style="dim")
+            lesson = submission.lesson_path(e.slug, words.language)
+            return Text(words("not started yet: {lesson}", lesson=lesson), style="dim")
         case "fault":
-            return Text("grader fault: no score", style="magenta")
+            return Text(words("grader fault: no score"), style="magenta")
         case "refused":
-            return Text("not graded: it uses something that is not allowed", style="red")
-    return Text(e.sentence, style="red")
+            return Text(words("not graded: it uses something that is not allowed"), style="red")
+    return Text(words.said(e.sentence), style="red")
 
 
-def _not_run(points: int) -> str:
-    return f"{points} point{'s' * (points != 1)} not run" if points else ""
+def _graded(e: ExerciseReport, words: Words) -> str:
+    passed = sum(c.verdict is Verdict.PASSED for c in e.checks)
+    asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
+    wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
+    told = "{passed} of {asked} checks passed" if wrong else "all right"
+    text = words(told, passed=passed, asked=asked)
+    if e.speed is not None and e.speed.counts:
+        text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
+    if e.score is not None and e.score.not_run:
+        text += f"; {_not_run(e.score.not_run, words)}{_why_not(e, words)}"
+    return text
 
 
-def _why_not(e: ExerciseReport) -> str:
+def _not_run(points: int, words: Words) -> str:
+    if points < 2:
+        return words("1 point not run") if points else ""
+    return words("{points} points not run", points=points)
+
+
+def _why_not(e: ExerciseReport, words: Words) -> str:
     reasons = [c.why for c in e.checks if c.verdict is Verdict.NOT_RUN]
     if e.speed is not None and not e.speed.counts:
         reasons.append(e.speed.why)
-    return f" ({', '.join(dict.fromkeys(reasons))})"
+    return f" ({', '.join(map(words.said, dict.fromkeys(reasons)))})"
 
 
-def _headline(e: ExerciseReport) -> Text:
-    return Text.assemble("\n", (e.title, "bold"), "  ", (e.path, "dim"))
+def _headline(e: ExerciseReport, words: Words) -> Text:
+    title = words.title(catalog.find(e.slug))
+    return Text.assemble("\n", (title, "bold"), "  ", (e.path, "dim"))
 
 
-def _details(e: ExerciseReport) -> Group:
+def _details(e: ExerciseReport, words: Words) -> Group:
     """Every check of one exercise, with what went wrong below it."""
-    parts: list[RenderableType] = [_headline(e)]
+    parts: list[RenderableType] = [_headline(e, words)]
     if e.sentence:
-        parts.append(Text(e.sentence))
+        parts.append(Text(words.said(e.sentence)))
     if e.state in ("graded", "fault"):
-        parts += [_line(check) for check in e.checks]
+        parts += [_line(check, e, words) for check in e.checks]
         if e.speed is not None:
-            parts.append(speed.lines(e.speed))
+            parts.append(speed.lines(e.speed, e.slug, words))
     if e.output:
-        parts.append(Text("It printed:", style="dim"))
+        parts.append(Text(words("It printed:"), style="dim"))
         printed = e.output.splitlines()[:_SHOWN_OUTPUT]
         parts += [Text(f"  | {line}", style="dim") for line in printed]
     return Group(*parts)
 
 
-def _line(c: CheckResult) -> Group:
-    head = Text.assemble(_SIGNS[c.verdict], " ", c.says)
+def _line(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
+    head = Text.assemble(_SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
     head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
     match c.verdict:
         case Verdict.FAILED | Verdict.GRADER_FAULT:
-            lines = c.why.splitlines()[:_SHOWN_LINES]
-            return Group(head, *(_indented(Text(line)) for line in lines))
+            lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_LINES]]
+            known = _diagnosis(c.diagnosis, e.slug, words)
+            return Group(head, *(_indented(line) for line in (*lines, *known)))
         case Verdict.BLOCKED:
-            return Group(head, _indented(Text(f"waits for: {c.why}", style="dim")))
+            text = words("waits for: {check}", check=_said_of(c.why, e, words))
+            return Group(head, _indented(Text(text, style="dim")))
         case Verdict.NOT_RUN:
-            return Group(Text.assemble(head, (f"  {c.why}", "dim")))
+            return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
     return Group(head)
+
+
+def _said_of(says: str, e: ExerciseReport, words: Words) -> str:
+    """The sentence of a check, which is known by its English."""
+    return next((words.check(e.slug, c.id, c.says) for c in e.checks if c.says == says), says)
+
+
+def _diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
+    if d is None:
+        return
+    if where := places.sentence(d.places, words):
+        yield Text(where)
+    for number, mistake in enumerate(d.mistakes):
+        says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
+        yield Text.assemble(words("Or: ") if number else "", (says, "yellow"))
+        if mend:
+            yield Text(mend, style="dim")
 
 
 def _indented(text: Text) -> Padding:
@@ -125,31 +157,45 @@ def _first_failure(e: ExerciseReport) -> CheckResult | None:
     return next((c for c in e.checks if c.verdict is Verdict.FAILED), None)
 
 
-def _next(report: Report) -> Text:
+def _next(report: Report, words: Words) -> Text:
     """The first thing to do."""
     if report.faulted:
-        return Text("\nThe grader itself failed on an exercise marked above. Please report it.")
+        fault = "The grader itself failed on an exercise marked above. Please report it."
+        return Text(f"\n{words(fault)}")
+    several = len(report.exercises) > 1
     for e in report.exercises:
-        if e.state == "not_started":
-            lesson = submission.lesson_path(e.slug)
-            todo = ("\nNext: read ", (lesson, "bold"), ", then write ", (e.path, "bold"))
-            return Text.assemble(*todo)
-        if e.state != "graded":
-            return Text.assemble("\nNext: ", (e.path, "bold"), f": {e.sentence}")
-        if failed := _first_failure(e):
-            command = "" if len(report.exercises) == 1 else f" (make grade EX={e.slug} shows all)"
-            return Text.assemble("\nNext: ", (e.path, "bold"), f": {failed.says}{command}")
-    for e in report.exercises:
-        if e.speed is not None and e.speed.counts and e.speed.earned < e.speed.points:
-            return Text.assemble("\nRight, and it could be faster: ", (e.path, "bold"),
-                                 f" (make grade EX={e.slug} shows how it was timed)")  # fmt: skip
-    return Text("\nEverything that was asked is right.", style="green")
+        if todo := _todo(e, several, words):
+            return Text.assemble("\n", todo)
+    return Text(f"\n{words('Everything that was asked is right.')}", style="green")
 
 
-def _footer(report: Report) -> str:
-    lines = [f"device {report.device}, wall {report.isolation}, {report.seconds:.1f} s"]
+def _todo(e: ExerciseReport, several: bool, words: Words) -> Text | None:
+    path, shows_all = (e.path, "bold"), words(" (make grade EX={slug} shows all)", slug=e.slug)
+    if e.state == "not_started":
+        lesson = submission.lesson_path(e.slug, words.language)
+        read, write = words("Next: read "), words(", then write ")
+        return Text.assemble(read, (lesson, "bold"), write, path)
+    if e.state != "graded":
+        return Text.assemble(words("Next: "), path, f": {words.said(e.sentence)}")
+    if failed := _first_failure(e):
+        says = words.check(e.slug, failed.id, failed.says)
+        return Text.assemble(words("Next: "), path, f": {says}{shows_all if several else ''}")
+    if e.speed is None or not e.speed.counts or e.speed.earned == e.speed.points:
+        return None
+    if e.speed.verdict == "failed":
+        return Text.assemble(
+            words("Next: "), path, f": {words.speed(e.slug, e.speed.says)}{shows_all}"
+        )
+    how = words(" (make grade EX={slug} shows how it was timed)", slug=e.slug)
+    return Text.assemble(words("Right, and it could be faster: "), path, how)
+
+
+def _footer(report: Report, words: Words) -> str:
+    seconds = f"{report.seconds:.1f}"
+    about = "device {device}, wall {wall}, {seconds} s"
+    lines = [words(about, device=report.device, wall=report.isolation, seconds=seconds)]
     if report.seed is not None:
-        lines.append(f"seed {report.seed} (SEED={report.seed} repeats this run's inputs)")
+        lines.append(words("seed {seed} (SEED={seed} repeats this run's inputs)", seed=report.seed))
     if len(report.exercises) == 1 and report.exercises[0].sha256:
         lines.append(f"sha256 {report.exercises[0].sha256}")
     return "\n".join(escape(line) for line in lines)

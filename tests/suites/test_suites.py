@@ -1,5 +1,6 @@
 """Every suite is held to its solution, its skeleton, its mistakes and its right variants."""
 
+import ast
 from functools import cache
 
 import pytest
@@ -8,7 +9,7 @@ from grader import catalog
 from grader.catalog import ROOT
 from grader.course import mutants, mutants_table
 from grader.course.skeletons import skeleton_text
-from grader.judging import Draw, contract, suite
+from grader.judging import suite
 from grader.judging.grade import Run
 from grader.records import Verdict
 from tests.conftest import solution
@@ -71,6 +72,13 @@ def test_no_mistake_is_a_fault_of_ours(exercise):
     assert faults == []
 
 
+def test_a_mistake_is_named_to_the_student_as_itself():
+    everything = [c for e in EXERCISES for c in caught(e.slug)]
+    false = [(c.mistake.id, c.named) for c in everything if c.named and c.mistake.id not in c.named]
+    assert false == []
+    assert sum(c.mistake.id in c.named for c in everything) >= 0.95 * len(everything)
+
+
 @each
 def test_there_are_null_answers_for_every_function(exercise):
     covered = {m.of for m in suite.mistakes(exercise) if m.null}
@@ -100,10 +108,16 @@ def test_there_are_a_hundred_mistakes_in_the_core_track():
     assert sum(len(suite.mistakes(e)) for e in CORE) >= 100
 
 
+@pytest.mark.parametrize("party", ["zero", "reference"])
 @pytest.mark.parametrize("exercise", [e for e in CORE if suite.speed_case(e)], ids=lambda e: e.slug)
-def test_a_speed_case_names_what_the_student_writes(exercise):
-    case = suite.speed_case(exercise)
-    assert case.says
-    name, args = case.inputs(Draw("seed"))
-    declared = exercise.functions.get(name) or exercise.classes[name]
-    assert 0 < len(args) <= len(contract.parameters(declared.signature))
+def test_a_party_of_a_speed_case_is_a_file_that_stands_alone(exercise, party):
+    path = exercise.folder / "parties" / f"{party}.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree).startswith(f"The {party}: ")
+    written = {node.name for node in tree.body if hasattr(node, "name")}
+    assert written & set(exercise.names)
+    imported = {
+        a.name.split(".")[0] for n in tree.body if isinstance(n, ast.Import) for a in n.names
+    }
+    imported |= {n.module.split(".")[0] for n in tree.body if isinstance(n, ast.ImportFrom)}
+    assert imported <= {"math", "time", "torch"}

@@ -1,0 +1,206 @@
+"""Names the mistake behind a wrong answer: the one of the catalogue that gives the same answer.
+
+The failed case is asked again, with the same inputs, of every mistake of the exercise, here, on the
+trusted side. A mistake is named if it comes out where the student did and nowhere near the right
+answer. Several that do so are told apart on other cases and on fresh inputs. Where a match says
+little (an exception, a shape, a NaN everywhere), the mistake must fail the very checks that the
+student failed. No match, no guess.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from grader.catalog import ROOT
+from grader.judging import location, suite
+from grader.judging.case import Asked, Differs, StudentFault
+from grader.judging.check import Mistake
+from grader.judging.compare import as_numbers
+from grader.judging.judge import Failure, Judge
+from grader.judging.student import Student, StudentObject
+from grader.records import CheckResult, Diagnosis, Exercise, Named
+from grader.worker.in_process import in_process, load
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NEAR = 0.02  # of the distance from the right answer
+ENOUGH = 8  # wrong entries that differ from each other, from which a match says much
+FRESH = 3  # times that the same case is asked again with other inputs
+OTHERS = 4  # further cases of the check that are asked
+FEW = 12  # mistakes for which it is worth asking all their checks
+MOST = 2  # mistakes that are named together
+
+
+class Catalogue:
+    """The mistakes of one exercise, each bound in the place of the solution's own name."""
+
+    def __init__(self, exercise: Exercise) -> None:
+        self._exercise = exercise
+        self.mistakes = suite.mistakes(exercise)
+        self._modules: dict[str, ModuleType] = {}
+        self._asked: dict[str, Judge] = {}
+
+    def module(self, mistake: Mistake) -> ModuleType:
+        """The solution with this mistake in it."""
+        if mistake.id not in self._modules:
+            path = ROOT / "solutions" / f"{self._exercise.slug}.py"
+            known = path.is_file()  # a course may be handed out without its solutions
+            module = load(path, self._exercise.slug) if known else ModuleType(self._exercise.slug)
+            setattr(module, mistake.of, mistake.answer)
+            self._modules[mistake.id] = module
+        return self._modules[mistake.id]
+
+    def student(self, mistake: Mistake) -> Student:
+        """A student who makes this mistake, and no other."""
+        return Student(self._exercise, in_process(self.module(mistake)))
+
+    def asked(self, mistake: Mistake) -> Judge:
+        """The judge that has asked this mistake everything."""
+        if mistake.id not in self._asked:
+            judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
+            suite.ask(self._exercise, judge)
+            self._asked[mistake.id] = judge
+        return self._asked[mistake.id]
+
+    def failed(self, mistake: Mistake) -> frozenset[str]:
+        """The checks that this mistake fails."""
+        return frozenset(failure.check for failure in self.asked(mistake).failures)
+
+
+@cache
+def catalogue(slug: str) -> Catalogue:
+    """The catalogue of an exercise; it is bound once."""
+    from grader import catalog
+
+    return Catalogue(catalog.find(slug))
+
+
+def explained(
+    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
+) -> tuple[CheckResult, ...]:
+    """The checks, those that failed with what is known about why."""
+    failures = {failure.check: failure for failure in judge.failures}
+    known = catalogue(exercise.slug)
+    return tuple(
+        replace(c, diagnosis=_diagnosis(exercise, failures[c.id], judge, known))
+        if c.id in failures else c
+        for c in checks
+    )  # fmt: skip
+
+
+def _diagnosis(
+    exercise: Exercise, failure: Failure, judge: Judge, known: Catalogue
+) -> Diagnosis | None:
+    mistakes = tuple(Named(id=m.id, says=m.says, mend=m.mend) for m in named(failure, judge, known))
+    differs = failure.fault.differs
+    places = () if differs is None else location.places(
+        differs.wrong, location.letters_of(exercise, differs.call, differs.subject)
+    )  # fmt: skip
+    return Diagnosis(mistakes=mistakes, places=places) if mistakes or places else None
+
+
+def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake, ...]:
+    """The mistake that the failure shows, or the two that cannot be told apart; or none."""
+    if failure.fault.kind == "NotImplementedError":
+        return ()
+    found = [m for m in mistakes.mistakes if m.of in failure.calls]
+    found = [m for m in found if _answers_alike(failure.asked, m, mistakes)]
+    found = _like(failure.fault, found, judge, mistakes, failure.item)
+    for item, again in _elsewhere(failure):
+        if len(found) < 2:
+            break
+        fault = judge.ask(judge.student, item, *again)
+        found = _like(fault, found, judge, mistakes, item, *again) or found
+    if not found or len(found) > FEW:
+        return ()
+    sure = _says_much(failure.fault.differs)
+    if len(found) > 1 or not sure:
+        failed = frozenset(f.check for f in judge.failures)
+        same = [m for m in found if mistakes.failed(m) == failed]
+        found = same or (found if sure else [])
+    return tuple(found) if len(found) <= MOST else ()
+
+
+def _answers_alike(asked: Asked | None, mistake: Mistake, known: Catalogue) -> bool:
+    """Whether a mistake answers the last call as the student did: soon seen, and mostly not so."""
+    if asked is None or any(isinstance(x, StudentObject) for x in asked.args):
+        return True
+    function = getattr(known.module(mistake), asked.name, None)
+    if function is None:
+        return False
+    try:
+        answer = function(*_copies(asked.args), **asked.kwargs)
+    except Exception:  # whatever a wrong answer raises; the student's came back
+        return False
+    ours, theirs = list(_numbers(answer)), list(_numbers(asked.value))
+    return len(ours) == len(theirs) and all(map(_close, ours, theirs))
+
+
+def _copies(values: Sequence[Any]) -> list[Any]:
+    return [x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values]
+
+
+def _numbers(value: Any) -> Iterator[Tensor | Array]:
+    """Every tensor and array in nested lists and tuples, in their order."""
+    match value:
+        case Tensor() | np.ndarray():
+            yield value
+        case list() | tuple():
+            for item in value:
+                yield from _numbers(item)
+
+
+def _close(a: Tensor | Array, b: Tensor | Array) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    one, other = as_numbers(a), as_numbers(b)
+    size = np.abs(np.asarray(other, np.float64))
+    largest = size[np.isfinite(size)].max(initial=0.0)
+    return _distance(one, other) <= NEAR * float(largest)
+
+
+def _like(
+    fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: Catalogue,
+    item: pytest.Function, *again: str,
+) -> list[Mistake]:  # fmt: skip
+    return [m for m in mistakes if _alike(fault, judge.ask(known.student(m), item, *again))]
+
+
+def _elsewhere(failure: Failure) -> Iterator[tuple[pytest.Function, tuple[str, ...]]]:
+    """Cases in which mistakes may come apart."""
+    yield from ((item, ()) for item in failure.more[:OTHERS])
+    yield from ((failure.item, ("again", str(n))) for n in range(FRESH))
+
+
+def _alike(one: StudentFault | None, other: StudentFault | None) -> bool:
+    """Whether two students came out at the same place."""
+    if one is None or other is None:
+        return one is other
+    a, b = one.differs, other.differs
+    if a is None or b is None:
+        return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
+    if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
+        return False
+    return _distance(a.got, b.got) <= NEAR * _distance(a.got, a.exact)
+
+
+def _distance(a: Any, b: Any) -> float:
+    """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    between = np.where(same, 0.0, a - np.where(same, a, b))
+    return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
+
+
+def _says_much(differs: Differs | None) -> bool:
+    if differs is None:
+        return False
+    values = np.asarray(differs.got, np.float64)[differs.wrong]
+    return len(np.unique(values[np.isfinite(values)])) >= ENOUGH

@@ -1,0 +1,52 @@
+"""Where an answer is wrong: which rows, heads or batches, from the entries that differ."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grader.records import Exercise, Place
+
+Wrong = np.ndarray[Any, np.dtype[np.bool_]]
+
+# What an axis is called, by its letter in the manifest; columns of a vector tell nothing.
+AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t": "row", "n": "row",
+        "Lk": "key"}  # fmt: skip
+LEADING = ("batch", "head")  # of four axes, when the manifest says "..."
+
+
+def places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
+    """Along which axes some places are wrong and others right, and which are wrong.
+
+    letters  of the last axes, as in the manifest
+    """
+    names = _names(wrong.ndim, letters)
+    found = []
+    for axis, name in enumerate(names):
+        others = tuple(i for i in range(wrong.ndim) if i != axis)
+        along = np.asarray(wrong.any(axis=others))
+        if name and along.any() and not along.all():
+            numbers = tuple(int(i) for i in np.flatnonzero(along))
+            found.append(Place(axis=name, wrong=numbers, size=len(along)))
+    return tuple(found)
+
+
+def letters_of(exercise: Exercise, call: str, subject: str) -> list[str]:
+    """The letters of what `call` returns under the name `subject`; [] if the manifest is silent."""
+    name, _, method = call.partition("(")[0].partition(".")
+    function = exercise.functions.get(name)
+    if function is None and name in exercise.classes:
+        methods = exercise.classes[name].methods
+        function = methods.get(call.rpartition(").")[2].partition("(")[0] or method or "forward",
+                               methods.get("forward"))  # fmt: skip
+    returns = {} if function is None else function.returns
+    shape = returns.get(subject.partition(" ")[0])
+    return shape.split()[1:] if isinstance(shape, str) else []
+
+
+def _names(rank: int, letters: Sequence[str]) -> list[str]:
+    named = [AXES.get(letter, "") for letter in letters if letter != "..."]
+    missing = rank - len(named)
+    if missing < 0:
+        return [""] * rank
+    return [*([""] * missing if missing > 2 else LEADING[2 - missing :]), *named]

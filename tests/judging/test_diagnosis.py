@@ -1,0 +1,192 @@
+"""The diagnosis: what is named, what is not, and where an answer is said to be wrong.
+
+That every mistake of the catalogue is named as itself is held in tests/suites.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from grader import catalog
+from grader.course.mutants import solution
+from grader.judging import diagnosis, location, suite
+from grader.judging.judge import Judge
+from grader.judging.student import Student
+from grader.records import Place
+from grader.reporting import places
+from grader.worker.in_process import in_process
+
+CATALOGUES = {e.slug: diagnosis.Catalogue(e) for e in catalog.exercises()}
+
+
+def judged(slug, **names):
+    """The judge that asked the solution with other functions in it."""
+    exercise, module = catalog.find(slug), solution(catalog.find(slug))
+    for name, answer in names.items():
+        setattr(module, name, answer)
+    judge = Judge(Student(exercise, in_process(module)), ("diagnosis", slug))
+    suite.ask(exercise, judge)
+    return judge
+
+
+def named(slug, **names):
+    """What each failed check is said to come from."""
+    judge = judged(slug, **names)
+    assert judge.failures
+    return {
+        f.check: tuple(m.id for m in diagnosis.named(f, judge, CATALOGUES[slug]))
+        for f in judge.failures
+    }
+
+
+def attention(scores_of, weigh):
+    """A wrong attention from parts."""
+
+    def function(q, k, v, keep=None, scale=None):
+        scores = scores_of(q, k)
+        scores = scores if keep is None else scores.masked_fill(~keep, -1e4)
+        weights = weigh(scores)
+        return weights @ v, weights
+
+    return function
+
+
+def dots(q, k):
+    return q @ k.mT / math.sqrt(q.shape[-1])
+
+
+def soft(scores):
+    return torch.softmax(scores, -1)
+
+
+def causal(function):
+    """The output of an attention under a causal mask, empty rows zero."""
+
+    def answer(q, k, v):
+        keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(
+            k.shape[-2] - q.shape[-2]
+        )
+        return function(q, k, v, keep)[0].masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+    return answer
+
+
+# Wrong, and no mistake of the catalogue.
+SOFTMAXES = {
+    "sigmoid": lambda x, dim=-1: torch.sigmoid(x),
+    "squared": lambda x, dim=-1: x.square() / x.square().sum(dim, keepdim=True),
+    "two_to_the": lambda x, dim=-1: (
+        (2.0 ** (x - x.amax(dim, True))) / (2.0 ** (x - x.amax(dim, True))).sum(dim, True)
+    ),
+    "linear": lambda x, dim=-1: (x - x.amin(dim, True)) / (x - x.amin(dim, True)).sum(dim, True),
+    "sorted": lambda x, dim=-1: torch.softmax(x.sort(dim).values, dim),
+    "flipped": lambda x, dim=-1: torch.softmax(x, dim).flip(dim),
+    "hot": lambda x, dim=-1: torch.softmax(x * 0.7, dim),
+    "rolled": lambda x, dim=-1: torch.softmax(x, dim).roll(1, dim),
+}
+ATTENTIONS = {
+    "cosine": attention(
+        lambda q, k: torch.nn.functional.normalize(q, dim=-1)
+        @ torch.nn.functional.normalize(k, dim=-1).mT, soft
+    ),
+    "distance": attention(lambda q, k: -(q[..., None, :] - k[..., None, :, :]).square().sum(-1), soft),
+    "manhattan": attention(lambda q, k: -(q[..., None, :] - k[..., None, :, :]).abs().sum(-1), soft),
+    "absolute": attention(lambda q, k: dots(q, k).abs(), soft),
+    "relu": attention(dots, lambda s: s.relu() / s.relu().sum(-1, keepdim=True).clamp_min(1e-6)),
+    "sigmoid": attention(dots, torch.sigmoid),
+    "tanh": attention(lambda q, k: 3 * torch.tanh(dots(q, k)), soft),
+    "flipped": attention(lambda q, k: dots(q, k.flip(-2)), soft),
+    "shifted": attention(lambda q, k: dots(q, k.roll(1, -2)), soft),
+    "scaled_by_a_third": attention(lambda q, k: (q @ k.mT) / 3.3, soft),
+    "sharpened": attention(dots, lambda s: soft(s) ** 2),
+    "smoothed": attention(dots, lambda s: 0.9 * soft(s) + 0.1 / s.shape[-1]),
+}  # fmt: skip
+FROM_ATTENTION = ("cosine", "distance", "absolute", "sigmoid", "sharpened", "smoothed")
+UNRELATED = [
+    *[("ex01_softmax", "softmax", n, f) for n, f in SOFTMAXES.items()],
+    *[("ex03_sdpa", "scaled_dot_product_attention", n, f) for n, f in ATTENTIONS.items()],
+    *[("ex05_causal_mask", "causal_attention", n, causal(ATTENTIONS[n])) for n in FROM_ATTENTION],
+    *[("ex02_masking", "masked_softmax", n, lambda scores, keep, f=f: f(scores))
+      for n, f in SOFTMAXES.items()],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "slug, of, name, answer", UNRELATED, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_a_wrong_answer_of_another_kind_is_given_no_name(slug, of, name, answer):
+    assert set(named(slug, **{of: answer}).values()) == {()}
+
+
+def test_there_are_thirty_of_them():
+    assert len(UNRELATED) >= 30
+
+
+def test_a_mistake_is_named_however_it_is_written():
+    def unscaled(q, k, v, keep=None, scale=None):
+        scores = torch.einsum("...id,...jd->...ij", q, k) * (1.0 if scale is None else scale)
+        if keep is not None:
+            scores = torch.where(keep, scores, torch.tensor(-1e30, dtype=scores.dtype))
+        powers = (scores - scores.amax(-1, keepdim=True)).exp()
+        weights = powers / powers.sum(-1, keepdim=True)
+        return torch.einsum("...ij,...jd->...id", weights, v), weights
+
+    assert (
+        "scale_missing" in named("ex03_sdpa", scaled_dot_product_attention=unscaled)["test_values"]
+    )
+
+
+def test_what_is_not_written_yet_is_not_diagnosed():
+    def softmax(x, dim=-1):
+        raise NotImplementedError("Turn the scores into weights.")
+
+    assert set(named("ex01_softmax", softmax=softmax).values()) == {()}
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        ([0, 0, 0, 1, 0, 0], "Wrong: row 3 only, of 6."),
+        ([1, 1, 1, 1, 1, 0], "Wrong: all but row 5, of 6."),
+        ([0, 0, 1, 1, 1, 1], "Wrong: row 2 and all after it, of 6."),
+        ([1, 1, 1, 0, 0, 0], "Wrong: row 0 to 2, of 6."),
+        ([1, 0, 1, 0, 1, 0], "Wrong: row 0, 2, 4, of 6."),
+        ([1, 1, 1, 1, 1, 1], ""),
+    ],
+)
+def test_the_rows_that_are_wrong_are_told(wrong, says):
+    entries = np.array(wrong, bool)[:, None] & np.ones((6, 4), bool)
+    assert places.sentence(location.places(entries, ["...", "Lq", "D"])) == says
+
+
+def test_heads_and_batches_are_told_too():
+    wrong = np.zeros((2, 4, 5, 8), bool)
+    wrong[:, 3] = True
+    assert location.places(wrong, ["...", "Lq", "D"]) == (Place(axis="head", wrong=(3,), size=4),)
+
+
+def test_many_scattered_rows_are_counted():
+    wrong = np.zeros((40, 3), bool)
+    wrong[::3] = True
+    said = places.sentence(location.places(wrong, ["Lq", "D"]))
+    assert said == "Wrong: 14 of 40 along row, the first 0."
+
+
+@pytest.mark.parametrize(
+    "slug, call, subject, letters",
+    [
+        ("ex03_sdpa", "scaled_dot_product_attention(float32 (3, 4))", "weights", "... Lq Lk"),
+        (
+            "ex03_sdpa",
+            "scaled_dot_product_attention(float32 (3, 4))",
+            "output (float16)",
+            "... Lq Dv",
+        ),
+        ("ex04_heads", "MultiHeadAttention(16, 4)(float32 (2, 3, 16))", "weights", "B H Lq Lk"),
+        ("ex03_sdpa", "no_such(1)", "out", ""),
+    ],
+)
+def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
+    assert " ".join(location.letters_of(catalog.find(slug), call, subject)) == letters
