@@ -7,9 +7,10 @@ from pathlib import Path
 
 from grader import catalog, submission
 from grader.catalog import ROOT, SUITES
-from grader.course import skeletons, solutions
+from grader.course import chinese, skeletons, solutions
 from grader.judging import outline, suite
 from grader.judging.check import Mistake, Variant
+from grader.languages import LANGUAGES
 from grader.records import Class, Exercise, Function
 
 MISTAKES, VARIANTS, HINTS = 10, 5, 2
@@ -55,6 +56,7 @@ def about(exercise: Exercise) -> Iterator[str]:
     yield from _skeleton(exercise, source.read_text(encoding="utf-8"))
     yield from _points(exercise)
     yield from _catalogue(exercise)
+    yield from chinese.complaints(exercise)
 
 
 def imports(root: Path) -> list[str]:
@@ -117,10 +119,11 @@ def _law(parts: tuple[str, ...], module: str) -> str | None:
 
 def _skeleton(exercise: Exercise, source: str) -> Iterator[str]:
     answer = ROOT / "exercises" / f"{exercise.slug}.py"
-    lesson = ROOT / submission.lesson_path(exercise.slug)
-    wanted: Mapping[Path, str] = {
-        answer: skeletons.skeleton_text(exercise, source),
-        lesson: skeletons.lesson_text(exercise, source),
+    wanted: Mapping[Path, str] = {answer: skeletons.skeleton_text(exercise, source)} | {
+        ROOT / submission.lesson_path(exercise.slug, lang): skeletons.lesson_text(
+            exercise, source, lang
+        )
+        for lang in LANGUAGES
     }
     for path, text in wanted.items():
         name = path.relative_to(ROOT)

@@ -1,0 +1,113 @@
+"""What a learner reads is there in both languages, and one says what the other says."""
+
+import ast
+import re
+import tomllib
+
+import pytest
+
+from grader import catalog, languages
+from grader.catalog import ROOT
+from grader.course import chinese, solutions
+from grader.languages import Words, preferred
+from grader.records import Verdict
+from tests.conftest import solution
+
+EXERCISES = catalog.exercises()
+OWN = tomllib.loads((ROOT / "grader/zh.toml").read_text(encoding="utf-8"))
+HAN = re.compile("[\u4e00-\u9fff]")
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+
+
+@each
+def test_every_sentence_of_a_suite_is_there_in_chinese(exercise):
+    assert list(chinese.complaints(exercise)) == []
+
+
+@each
+def test_a_missing_sentence_is_missed(exercise, tmp_path, monkeypatch):
+    wanted = chinese._wanted(exercise)
+    monkeypatch.setattr(chinese, "_wanted", lambda _: wanted | {"checks.test_new"})
+    assert list(chinese.complaints(exercise)) == [
+        f"{exercise.slug}: zh.toml has no checks.test_new. Write it."
+    ]
+
+
+@each
+def test_the_worked_examples_of_both_lessons_are_the_same(exercise):
+    found = {"en": [], "zh": []}
+    for cell in solutions.cells(solution(exercise.slug)):
+        if cell.kind == "markdown":
+            found[cell.language] += re.findall(r"```pycon\n.*?```", cell.text, re.DOTALL)
+            found[cell.language] += re.findall(r"\$\$.*?\$\$", cell.text, re.DOTALL)
+    without_words = [
+        [re.sub(r"\\text\{.*?\}|\s", "", x) for x in found[language]] for language in ("en", "zh")
+    ]
+    assert without_words[0] == without_words[1]
+
+
+@pytest.mark.parametrize("english", OWN)
+def test_a_sentence_of_ours_leaves_the_same_open_in_both_languages(english):
+    names = re.compile(r"\{(\w+)\}")
+    assert set(names.findall(english)) == set(names.findall(OWN[english]))
+    assert HAN.search(OWN[english]) or not re.search("[a-z]{3}", names.sub("", english))
+
+
+def test_every_sentence_that_is_asked_for_has_a_chinese_one():
+    missing = set()
+    for path in (ROOT / "grader").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="words"), args=[ast.Constant(value=str(text)), *_]):
+                    missing |= {text} - OWN.keys()
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    "english, said",
+    [
+        ("out[1, 2] is 5, but should be 0.09  [softmax(float32 (3, 4))]",
+         "out[1, 2] 是 5，应为 0.09  [softmax(float32 (3, 4))]"),
+        ("3 of 6 entries differ; RMS error of the worst row 0.47, allowed 1.4e-06.",
+         "6 个元素中有 3 个不同；最差一行的均方根误差 0.47，允许 1.4e-06。"),
+        ("While the file was loaded, no answer within 0.5 s.", "加载文件的时候，0.5 秒内没有结果。"),
+        ("seed 7 (SEED=7 repeats this run's inputs)", "种子 7（SEED=7 重现这次的输入）"),
+        ("nothing that we say", "nothing that we say"),
+    ],
+)  # fmt: skip
+def test_a_sentence_with_its_values_in_it_is_recognised(english, said):
+    assert Words("zh").said(english) == said
+    assert Words("en").said(english) == english
+
+
+def test_what_the_judging_says_about_a_mistake_is_said_in_chinese(graded):
+    source = solution("ex03_sdpa").replace("scale = 1 / math.sqrt(q.shape[-1])", "scale = 1.0")
+    report = graded("ex03_sdpa", source)
+    failed = [c for c in report.checks if c.verdict is Verdict.FAILED]
+    assert failed
+    for check in failed:
+        for line in Words("zh").said(check.why).splitlines():
+            assert HAN.search(line), line
+
+
+@pytest.mark.parametrize(
+    "environment, language",
+    [
+        ({}, "en"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_TW"}, "zh"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "en_US.UTF-8"}, "en"),
+        ({"LANG": "en_US.UTF-8", "LANGUAGE": "zh:en"}, "zh"),
+        ({"LANG": "C", "LANGUAGE": "zh"}, "en"),
+    ],
+)
+def test_the_language_is_that_of_the_environment(environment, language):
+    assert preferred(environment) == language
+
+
+def test_braces_in_what_a_student_wrote_do_no_harm():
+    line = "{x}[0] is {0}, but should be {y!r}  [f({})]"
+    assert Words("zh").said(line) == "{x}[0] 是 {0}，应为 {y!r}  [f({})]"
+    assert languages.LANGUAGES == ("en", "zh")
