@@ -1,11 +1,12 @@
 """How steady a speed grade is: the same three submissions, graded again and again.
 
-`make bench-steadiness` prints, quiet and with every core kept busy, between
+`make bench-steadiness` prints, quiet and with every core kept busy (ARGS="20 busy" chooses), between
 which values `speed.fraction` lay, and beside it what the usual way would have given in the same
 run: each party's calls in one block of their own, in one process, by the median of its own clock.
 """
 
 import math
+import os
 import secrets
 import subprocess
 import sys
@@ -34,18 +35,18 @@ EXERCISE = catalog.find("ex05_causal_mask")
 SHAPE = (1, 2, 2048, 64)  # as in the exercise's own speed case
 CALLS = 20
 BURN = "while True: pass"
+BURNERS = {"quiet": 0, "busy": os.cpu_count() or 1}  # processes
 
 
-def main(gradings: int) -> None:
+def main(gradings: int, loads: list[str]) -> None:
     console = Console()
     table = Table("machine", "submission", "fraction", "spread", "inconclusive", "the usual way",
                   "its spread", "seconds")  # fmt: skip
     with Progress(console=console) as bar, Nursery(walls.choose("auto")) as nursery:
-        rows = [(load, name) for load in (0, torch.get_num_threads()) for name in SUBMISSIONS]
+        rows = [(load, name) for load in loads for name in SUBMISSIONS]
         for load, name in bar.track(rows, description="grading"):
-            with burning(load):
-                table.add_row(f"{load} burners" if load else "quiet", name,
-                              *graded(nursery, name, gradings))  # fmt: skip
+            with burning(BURNERS[load]):
+                table.add_row(load, name, *graded(nursery, name, gradings))
     console.print(table)
 
 
@@ -126,4 +127,5 @@ if __name__ == "__main__":
         print(usual(sys.argv[2]))
     else:
         torch.set_num_threads(1)
-        main(int(sys.argv[1]) if sys.argv[1:] else 10)
+        chosen = [load for load in BURNERS if load in sys.argv[1:]]
+        main(int(next(filter(str.isdigit, sys.argv[1:]), 10)), chosen or list(BURNERS))
