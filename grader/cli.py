@@ -22,6 +22,7 @@ app = typer.Typer(
     help="Grades attention written by hand.",
 )  # fmt: skip
 
+FORMATS = ("terminal", "json", "html")
 GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 
 Names = Annotated[
@@ -42,15 +43,15 @@ def grade(
     seed: Seed = "",
     isolation: Isolation = "auto",
     speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
-    format: Annotated[str, typer.Option(help="terminal or json.")] = "terminal",
+    format: Annotated[str, typer.Option(help="terminal, json or html.")] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
     lang: Lang = None,
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
 ) -> None:
     """Grade answers: what is right, what is not, and what to look at next."""
     exercises = _exercises(names or [], submission)
-    if format not in ("terminal", "json"):
-        close = catalog.did_you_mean(format, ["terminal", "json"])
+    if format not in FORMATS:
+        close = catalog.did_you_mean(format, FORMATS)
         _stop(f"There is no format called {format!r}.{close}")
     _check_device(device)
     words = _words(lang)
@@ -241,11 +242,11 @@ def _words(language: str | None) -> Words:
 
 
 def _write(report: Report, format: str, output: Path | None, words: Words) -> None:
-    from grader.reporting import as_json, terminal
+    from grader.reporting import as_json, html, terminal
 
     try:
-        if format == "json":
-            text = as_json.to_json(report)
+        if format != "terminal":
+            text = as_json.to_json(report) if format == "json" else html.to_html(report, words)
             output.write_text(text, encoding="utf-8") if output else sys.stdout.write(text)
         elif output:
             with output.open("w", encoding="utf-8") as file:

@@ -31,7 +31,7 @@ from grader.worker.in_process import in_process, load
 Array = np.ndarray[Any, np.dtype[Any]]
 
 NEAR = 0.02  # of the distance from the right answer
-ENOUGH = 8  # wrong entries that differ from each other, from which a match says much
+ENOUGH = 4  # wrong entries that differ from each other, from which a match says much
 FRESH = 3  # times that the same case is asked again with other inputs
 OTHERS = 4  # further cases of the check that are asked
 FEW = 12  # mistakes for which it is worth asking all their checks
@@ -122,10 +122,14 @@ def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake,
         return ()
     sure = _says_much(failure.fault.differs)
     if len(found) > 1 or not sure:
-        failed = frozenset(f.check for f in judge.failures)
-        same = [m for m in found if mistakes.failed(m) == failed]
+        same = [m for m in found if mistakes.failed(m) == _failed_with(m.of, judge)]
         found = same or (found if sure else [])
     return tuple(found) if len(found) <= MOST else ()
+
+
+def _failed_with(name: str, judge: Judge) -> frozenset[str]:
+    """The failed checks that called this name; another may have a mistake of its own."""
+    return frozenset(f.check for f in judge.failures if name in f.calls)
 
 
 def _answers_alike(asked: Asked | None, mistake: Mistake, known: Catalogue) -> bool:

@@ -17,7 +17,10 @@ def lines(s: Speed, slug: str, words: Words = Words()) -> RenderableType:  # noq
     head.append(f"  {s.earned}/{s.points}" if s.counts else f"  {why}", "dim")
     below = [Text(line) for line in why.splitlines()] if s.counts else []
     if s.measured is not None:
-        below += [_scale(s.measured, words), *_told(s.measured, words)]
+        below += [
+            _scale(s.measured, words),
+            *(Text(line, style="dim") for line in told(s.measured, words)),
+        ]
     return Group(head, *(Padding(line, (0, 0, 0, 4)) for line in below))
 
 
@@ -37,7 +40,7 @@ def _scale(m: Measured, words: Words) -> Text:
     cells = ["─"] * _WIDTH
     cells[low : high + 1] = "░" * (high + 1 - low)
     cells[middle] = "●"
-    zero, reference, _ = (_amount(x, m.unit) for x in m.typical)
+    zero, reference, _ = (amount(x, m.unit) for x in m.typical)
     bar = ("".join(cells), "cyan")
     zero, reference = (
         words("zero {amount}", amount=zero),
@@ -46,7 +49,8 @@ def _scale(m: Measured, words: Words) -> Text:
     return Text.assemble(f"{zero} ├", bar, f"┤ {reference}")
 
 
-def _told(m: Measured, words: Words) -> list[Text]:
+def told(m: Measured, words: Words) -> list[str]:
+    """What was measured, in words, and what it ran on."""
     r, x = m.ratio, m.position
     numbers = {"ratio": r.middle, "low": r.low, "high": r.high, "x": x.middle, "x_low": x.low,
                "x_high": x.high}  # fmt: skip
@@ -54,14 +58,12 @@ def _told(m: Measured, words: Words) -> list[Text]:
         "yours {amount}: {ratio} times the reference ({low} to {high}), at {x} of the way "
         "({x_low} to {x_high}); {rounds} rounds"
     )
-    amount, rounds = _amount(m.typical[2], m.unit), len(m.rounds)
-    told = {name: f"{value:.2f}" for name, value in numbers.items()}
-    said = [words(text, amount=amount, rounds=rounds, **told)]
-    said += [f"{name}: {value}" for name, value in m.device.items()]
-    return [Text(line, style="dim") for line in said]
+    rounded = {name: f"{value:.2f}" for name, value in numbers.items()}
+    first = words(text, amount=amount(m.typical[2], m.unit), rounds=len(m.rounds), **rounded)
+    return [first, *(f"{name}: {value}" for name, value in m.device.items())]
 
 
-def _amount(value: float, unit: str) -> str:
+def amount(value: float, unit: str) -> str:
     """Seconds or bytes in a unit that fits."""
     if unit == "bytes":
         return f"{value / 2**20:.1f} MiB"

@@ -12,6 +12,7 @@ from grader import catalog, submission
 from grader.languages import Words
 from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
 from grader.reporting import places, speed
+from grader.reporting.next_step import Kind, next_step
 
 _SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -159,35 +160,30 @@ def _first_failure(e: ExerciseReport) -> CheckResult | None:
 
 def _next(report: Report, words: Words) -> Text:
     """The first thing to do."""
-    if report.faulted:
+    step = next_step(report)
+    e, check = step.exercise, step.check
+    if e is None:
+        if step.kind is Kind.NOTHING:
+            return Text(f"\n{words('Everything that was asked is right.')}", style="green")
         fault = "The grader itself failed on an exercise marked above. Please report it."
         return Text(f"\n{words(fault)}")
-    several = len(report.exercises) > 1
-    for e in report.exercises:
-        if todo := _todo(e, several, words):
-            return Text.assemble("\n", todo)
-    return Text(f"\n{words('Everything that was asked is right.')}", style="green")
-
-
-def _todo(e: ExerciseReport, several: bool, words: Words) -> Text | None:
     path, shows_all = (e.path, "bold"), words(" (make grade EX={slug} shows all)", slug=e.slug)
-    if e.state == "not_started":
-        lesson = submission.lesson_path(e.slug, words.language)
-        read, write = words("Next: read "), words(", then write ")
-        return Text.assemble(read, (lesson, "bold"), write, path)
-    if e.state != "graded":
-        return Text.assemble(words("Next: "), path, f": {words.said(e.sentence)}")
-    if failed := _first_failure(e):
-        says = words.check(e.slug, failed.id, failed.says)
-        return Text.assemble(words("Next: "), path, f": {says}{shows_all if several else ''}")
-    if e.speed is None or not e.speed.counts or e.speed.earned == e.speed.points:
-        return None
-    if e.speed.verdict == "failed":
-        return Text.assemble(
-            words("Next: "), path, f": {words.speed(e.slug, e.speed.says)}{shows_all}"
-        )
+    todo = Text.assemble("\n", words("Next: "), path, ": ")
+    several = len(report.exercises) > 1
+    match step.kind:
+        case Kind.START:
+            lesson = submission.lesson_path(e.slug, words.language)
+            read, write = words("Next: read "), words(", then write ")
+            return Text.assemble("\n", read, (lesson, "bold"), write, path)
+        case Kind.MEND_FILE:
+            return Text.assemble(todo, words.said(e.sentence))
+        case Kind.MEND_CHECK if check is not None:
+            says = words.check(e.slug, check.id, check.says)
+            return Text.assemble(todo, says, shows_all if several else "")
+        case Kind.MEND_SPEED if e.speed is not None:
+            return Text.assemble(todo, words.speed(e.slug, e.speed.says), shows_all)
     how = words(" (make grade EX={slug} shows how it was timed)", slug=e.slug)
-    return Text.assemble(words("Right, and it could be faster: "), path, how)
+    return Text.assemble("\n", words("Right, and it could be faster: "), path, how)
 
 
 def _footer(report: Report, words: Words) -> str:

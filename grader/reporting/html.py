@@ -1,0 +1,149 @@
+"""The report as one self-contained HTML page.
+
+It asks the network for nothing and runs no script, and its policy forbids both. Whatever comes from
+a submission (its path, its errors, what it printed) is escaped by the template.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from grader import catalog, submission
+from grader.languages import Words
+from grader.records import (
+    CheckResult,
+    Diagnosis,
+    ExerciseReport,
+    Measured,
+    Named,
+    Report,
+    Score,
+    Speed,
+    Verdict,
+)  # fmt: skip
+from grader.reporting import places, speed
+from grader.reporting.next_step import next_step
+
+TAGS = {"en": "en", "zh": "zh-Hans"}  # for `lang`
+_CODE = re.compile("`([^`]+)`")
+
+# A colour, a sign, and a word for those who see neither.
+Look = tuple[str, str, str]
+_LOOKS: dict[Verdict, Look] = {
+    Verdict.PASSED: ("good", "✓", "passed"),
+    Verdict.FAILED: ("bad", "✗", "failed"),
+    Verdict.BLOCKED: ("quiet", "·", "waiting"),
+    Verdict.NOT_RUN: ("quiet", "○", "not run"),
+    Verdict.GRADER_FAULT: ("fault", "!", "grader fault"),
+}
+
+
+def to_html(report: Report, words: Words) -> str:
+    """The report as an HTML page in the language of `words`."""
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(report=report, words=words, tell=_Tell(words), step=next_step(report), tags=TAGS)
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"prose": _prose, "percent": _percent}
+    environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _speed_look, "tone": _tone}
+    return environment
+
+
+def _prose(text: str) -> Markup:
+    """A sentence with its `code` marked as code; everything else in it stays text."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def _speed_look(s: Speed) -> Look:
+    if not s.counts:
+        return "quiet", "○", "not run"
+    if s.earned == s.points:
+        return "good", "✓", "passed"
+    return ("bad", "✗", "failed") if s.earned == 0 else ("partly", "◐", "partly")
+
+
+def _tone(e: ExerciseReport) -> str:
+    """The colour of an exercise as a whole."""
+    if e.score is None:
+        return "fault"
+    if e.state == "not_started":
+        return "quiet"
+    if e.state == "graded" and e.score.earned == e.score.possible:
+        return "good"
+    return "partly" if e.score.earned else "bad"
+
+
+class _Tell:
+    """The parts of a report in the language of the page."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def title(self, e: ExerciseReport) -> str:
+        return self._words.title(catalog.find(e.slug))
+
+    def lesson(self, e: ExerciseReport) -> str:
+        return submission.lesson_path(e.slug, self._words.language)
+
+    def check(self, e: ExerciseReport, c: CheckResult) -> str:
+        return self._words.check(e.slug, c.id, c.says)
+
+    def blocker(self, e: ExerciseReport, c: CheckResult) -> CheckResult | None:
+        """The check that a blocked one waits for, which is known by its sentence."""
+        return next((other for other in e.checks if other.says == c.why), None)
+
+    def places(self, d: Diagnosis) -> str:
+        return places.sentence(d.places, self._words)
+
+    def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
+        """What it is, and how to mend it."""
+        return self._words.mistake(e.slug, m.id, m.says, m.mend)
+
+    def measured(self, m: Measured) -> list[str]:
+        return speed.told(m, self._words)
+
+    def amounts(self, m: Measured) -> list[str]:
+        """What the zero, the reference and the student took."""
+        return [speed.amount(value, m.unit) for value in m.typical]
+
+    def not_run(self, score: Score) -> str:
+        """How many points were not run; nothing if there are none."""
+        if score.not_run == 1:
+            return self._words("1 point not run")
+        return self._words("{points} points not run", points=score.not_run) * bool(score.not_run)
+
+    def state(self, e: ExerciseReport) -> str:
+        """What became of an exercise, in a few words."""
+        match e.state:
+            case "graded":
+                return self._graded(e)
+            case "not_started":
+                return self._words("not started yet")
+            case "fault":
+                return self._words("grader fault: no score")
+            case "refused":
+                return self._words("not graded: it uses something that is not allowed")
+        return self._words("not graded")
+
+    def _graded(self, e: ExerciseReport) -> str:
+        asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
+        passed = sum(c.verdict is Verdict.PASSED for c in asked)
+        if passed == len(asked) and (e.speed is None or e.speed.verdict != "failed"):
+            return self._words("all right")
+        return self._words("{passed} of {asked} checks passed", passed=passed, asked=len(asked))

@@ -1,0 +1,50 @@
+"""The first thing that a student should do after a report."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from grader.records import CheckResult, ExerciseReport, Report, Verdict
+
+
+class Kind(StrEnum):
+    """What there is to do."""
+
+    REPORT_FAULT = "report_fault"  # the grader failed, not the student
+    START = "start"  # read the lesson, write the file
+    MEND_FILE = "mend_file"  # it cannot be graded as it stands
+    MEND_CHECK = "mend_check"
+    MEND_SPEED = "mend_speed"  # right until it was timed
+    FASTER = "faster"  # right, and some points for speed are left
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What to do, in which exercise, because of which check."""
+
+    kind: Kind
+    exercise: ExerciseReport | None = None
+    check: CheckResult | None = None
+
+
+def next_step(report: Report) -> Step:
+    """Values come before speed, and an earlier exercise before a later one."""
+    if report.faulted:
+        return Step(kind=Kind.REPORT_FAULT)
+    steps = [*map(_values, report.exercises), *map(_speed, report.exercises)]
+    return next((step for step in steps if step is not None), Step(kind=Kind.NOTHING))
+
+
+def _values(e: ExerciseReport) -> Step | None:
+    if e.state != "graded":
+        kind = Kind.START if e.state == "not_started" else Kind.MEND_FILE
+        return Step(kind=kind, exercise=e)
+    failed = next((c for c in e.checks if c.verdict is Verdict.FAILED), None)
+    return None if failed is None else Step(kind=Kind.MEND_CHECK, exercise=e, check=failed)
+
+
+def _speed(e: ExerciseReport) -> Step | None:
+    if e.speed is None or not e.speed.counts or e.speed.earned == e.speed.points:
+        return None
+    kind = Kind.MEND_SPEED if e.speed.verdict == "failed" else Kind.FASTER
+    return Step(kind=kind, exercise=e)
