@@ -106,11 +106,22 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The first wrong stage of an attention, with weights of a small example, row by row."""
+
+    name: str  # "scores", "mask", "weights" or "output"
+    factor: float | None = None  # of the scores, if they are right but for it
+    got: tuple[tuple[float, ...], ...] = ()
+    right: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What is known about a wrong answer: which mistake gives it, and where it is wrong."""
 
     mistakes: tuple[Named, ...] = ()  # one; or two that give the same answers
     places: tuple[Place, ...] = ()
+    stage: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,13 @@ import pytest
 from torch import Tensor
 
 from grader.catalog import ROOT
-from grader.judging import location, suite
+from grader.judging import location, stages, suite
 from grader.judging.case import Asked, Differs, StudentFault
 from grader.judging.check import Mistake
 from grader.judging.compare import as_numbers
 from grader.judging.judge import Failure, Judge
 from grader.judging.student import Student, StudentObject
-from grader.records import CheckResult, Diagnosis, Exercise, Named
+from grader.records import CheckResult, Diagnosis, Exercise, Named, Stage
 from grader.worker.in_process import in_process, load
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -61,6 +61,13 @@ class Catalogue:
         """A student who makes this mistake, and no other."""
         return Student(self._exercise, in_process(self.module(mistake)))
 
+    @property
+    def right(self) -> Student | None:
+        """A student who makes no mistake, if there is a solution."""
+        path = ROOT / "solutions" / f"{self._exercise.slug}.py"
+        module = load(path, self._exercise.slug) if path.is_file() else None
+        return None if module is None else Student(self._exercise, in_process(module))
+
     def asked(self, mistake: Mistake) -> Judge:
         """The judge that has asked this mistake everything."""
         if mistake.id not in self._asked:
@@ -88,8 +95,18 @@ def explained(
     """The checks, those that failed with what is known about why."""
     failures = {failure.check: failure for failure in judge.failures}
     known = catalogue(exercise.slug)
+    told: set[Stage] = set()
+
+    def once(found: Diagnosis | None) -> Diagnosis | None:
+        """A stage is told with the first check that shows it."""
+        if found is None or found.stage is None:
+            return found
+        again = found.stage in told
+        told.add(found.stage)
+        return replace(found, stage=None) if again else found
+
     return tuple(
-        replace(c, diagnosis=_diagnosis(exercise, failures[c.id], judge, known))
+        replace(c, diagnosis=once(_diagnosis(exercise, failures[c.id], judge, known)))
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
@@ -103,7 +120,15 @@ def _diagnosis(
     places = () if differs is None else location.places(
         differs.wrong, location.letters_of(exercise, differs.call, differs.subject)
     )  # fmt: skip
-    return Diagnosis(mistakes=mistakes, places=places) if mistakes or places else None
+    found = None if differs is None else _stage(exercise, differs.call, judge, known)
+    nothing = not (mistakes or places or found)
+    return None if nothing else Diagnosis(mistakes=mistakes, places=places, stage=found)
+
+
+def _stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Stage | None:
+    right = known.right
+    name = call.partition("(")[0]
+    return None if right is None else stages.stage(exercise, name, judge.student, right)
 
 
 def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake, ...]:

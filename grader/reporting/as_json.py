@@ -1,9 +1,19 @@
 """The report as JSON: `attention-by-hand/report/v1`, described in docs/formats.md."""
 
 import json
+import math
 from typing import Any
 
-from grader.records import CheckResult, Diagnosis, ExerciseReport, Measured, Report, Score, Speed
+from grader.records import (
+    CheckResult,
+    Diagnosis,
+    ExerciseReport,
+    Measured,
+    Report,
+    Score,
+    Speed,
+    Stage,
+)
 
 SCHEMA = "attention-by-hand/report/v1"
 _PARTIES = ("zero", "reference", "student")
@@ -66,7 +76,17 @@ def _diagnosis(d: Diagnosis) -> dict[str, Any]:
     return {
         "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
         "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
+        "stage": None if d.stage is None else _stage(d.stage),
     }
+
+
+def _stage(s: Stage) -> dict[str, Any]:
+    got, right = ([[_finite(x) for x in row] for row in rows] for rows in (s.got, s.right))
+    return {"name": s.name, "factor": s.factor, "got": got, "right": right}
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None  # JSON has no NaN
 
 
 def _speed(s: Speed) -> dict[str, Any]:

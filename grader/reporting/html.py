@@ -24,7 +24,7 @@ from grader.records import (
     Speed,
     Verdict,
 )  # fmt: skip
-from grader.reporting import places, speed
+from grader.reporting import places, speed, stages
 from grader.reporting.next_step import next_step
 
 TAGS = {"en": "en", "zh": "zh-Hans"}  # for `lang`
@@ -110,6 +110,13 @@ class _Tell:
 
     def places(self, d: Diagnosis) -> str:
         return places.sentence(d.places, self._words)
+
+    def stage(self, d: Diagnosis) -> str:
+        return stages.sentence(d.stage, self._words) if d.stage else ""
+
+    def weights(self, d: Diagnosis) -> str:
+        """The weights of a small example, as text."""
+        return "\n".join(stages.weights(d.stage, self._words)) if d.stage else ""
 
     def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
         """What it is, and how to mend it."""

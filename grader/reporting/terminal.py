@@ -11,7 +11,7 @@ from rich.text import Text
 from grader import catalog, submission
 from grader.languages import Words
 from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
-from grader.reporting import places, speed
+from grader.reporting import places, speed, stages
 from grader.reporting.next_step import Kind, next_step
 
 _SIGNS = {
@@ -148,6 +148,9 @@ def _diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
         yield Text.assemble(words("Or: ") if number else "", (says, "yellow"))
         if mend:
             yield Text(mend, style="dim")
+    if d.stage is not None:
+        yield Text(stages.sentence(d.stage, words))
+        yield from (Text(line) for line in stages.weights(d.stage, words))
 
 
 def _indented(text: Text) -> Padding:
