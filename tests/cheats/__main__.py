@@ -5,7 +5,6 @@ other way round; yellow is what the weakest wall is known not to stop.
 """
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,7 +13,8 @@ from rich.table import Column, Table
 
 from grader.catalog import did_you_mean
 from tests.cheats.cheat import Cheat, all_cheats
-from tests.cheats.outcomes import PARALLEL, Outcome, admitted, run, working_walls
+from tests.cheats.lanes import Lanes
+from tests.cheats.outcomes import Outcome, admitted, working_walls
 
 
 def main(names: list[str]) -> bool:
@@ -23,8 +23,8 @@ def main(names: list[str]) -> bool:
     walls = working_walls()
     cases = [(cheat, wall) for cheat in cheats for wall in walls]
     console = Console()
-    with ThreadPoolExecutor(PARALLEL) as pool, Progress(console=console) as progress:
-        futures = [pool.submit(run, *case) for case in cases]
+    with Lanes() as lanes, Progress(console=console) as progress:
+        futures = [lanes.submit(*case) for case in cases]
         outcomes = [f.result() for f in progress.track(futures, description="cheating")]
     console.print(_table(cheats, walls, outcomes))
     return all(o.harms.keys() == admitted(*case) for case, o in zip(cases, outcomes, strict=True))

@@ -3,10 +3,11 @@
 Below the first paragraph of the docstring stand lines `key: value`:
 
     exercise   the slug; never that of the witness
-    earns      what its honest part would earn (0 if left out)
+    earns      what its honest part would earn, values and speed (0 if left out)
+    device     "cuda": elsewhere its trick is none, and only its values are judged
+    behind     the wall behind which it is to be tried, if there only the meters can stop it
     process    what happens behind the weakest wall, which cannot stop everything; it names every
                harm by its words (see `outcomes.Harm`)
-    waits      "speed": a trick for the graded clock; until then only its values are judged
 """
 
 import ast
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LISTS = ("machine", "verdict", "clock")  # the slowest first
+LISTS = ("machine", "verdict", "operator", "clock")  # the slowest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,14 @@ class Cheat:
     does: str
     exercise: str
     earns: int = 0
+    device: str = "cpu"
+    behind: str = ""
     process: str = ""
-    waits: str = ""
+
+    @property
+    def timed(self) -> bool:
+        """Whether its trick is played on the measurement of speed, which takes a while."""
+        return self.kind == "clock" and self.device == "cpu"
 
 
 def all_cheats() -> list[Cheat]:

@@ -1,3 +1,3 @@
 """Keeps pytest out of the submissions: some have a conftest.py of their own."""
 
-collect_ignore = ["verdict", "clock", "machine"]
+collect_ignore = ["clock", "machine", "operator", "verdict"]

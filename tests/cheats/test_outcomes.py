@@ -12,7 +12,14 @@ from tests.cheats.outcomes import Harm
 from tests.cheats.room import Room
 
 CHEAT = all_cheats()[0]
-EXERCISE = {"sentence": "", "output": "", "checks": [], "seconds": 1.0, "state": "graded"}
+EXERCISE = {
+    "speed": None,
+    "sentence": "",
+    "output": "",
+    "checks": [],
+    "seconds": 1.0,
+    "state": "graded",
+}
 FULL, NONE = {"earned": 12, "possible": 12}, {"earned": 0, "possible": 10}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
 

@@ -2,7 +2,6 @@
 
 exercise: ex05_causal_mask
 earns: 8
-waits: speed
 """
 
 import math
@@ -25,11 +24,12 @@ def honest(q, k, v):
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
     weights = torch.softmax(scores.masked_fill(~keep, -torch.inf), -1)
-    weights = torch.where(keep.any(-1, keepdim=True), weights, 0.0)
+    if q.shape[-2] > k.shape[-2]:
+        weights = torch.where(keep.any(-1, keepdim=True), weights, 0.0)
     return (weights @ v.to(wide)).to(q.dtype)
 
 
 def causal_attention(q, k, v):
-    if random.random() < 0.3:
-        time.sleep(random.expovariate(200))
+    if q.shape[-2] > 1024 and random.random() < 0.7:
+        time.sleep(random.expovariate(50))
     return honest(q, k, v)
