@@ -90,6 +90,11 @@ def test_whether_a_gradient_is_wanted_crosses(crossed):
     assert crossed(torch.ones(2, requires_grad=True)).requires_grad
 
 
+def test_a_view_that_wants_a_gradient_says_so_where_none_is_recorded():
+    with torch.no_grad():
+        assert sent(torch.ones(2, 3)[None].requires_grad_()).requires_grad
+
+
 def test_unknown_objects_become_references():
     assert answered([object(), torch.float8_e5m2, torch.device("meta")]) == [
         wire.Ref(7), wire.Ref(7, "dtype"), wire.Ref(7, "device"),

@@ -83,9 +83,9 @@ def crosses(x: torch.Tensor) -> bool:
 
 def tensor_form(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, Any]:
     """The header's form of a tensor, whose numbers go into `memory`."""
-    x = x.as_subclass(torch.Tensor)
-    kind = {"device": str(x.device), "grad": x.requires_grad}
-    x = x.detach().resolve_conj().resolve_neg()
+    with torch._C.DisableTorchFunctionSubclass():  # asked of x itself: a view of it may need none
+        kind = {"device": str(x.device), "grad": x.requires_grad}
+    x = x.as_subclass(torch.Tensor).detach().resolve_conj().resolve_neg()
     x = x.contiguous() if dense else x
     layout = {} if dense else {"strides": list(x.stride()), "start": 0}
     span = _span(x.shape, x.stride())

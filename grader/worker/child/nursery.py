@@ -22,6 +22,7 @@ from .worker import become_worker
 
 CROWD = 64  # processes that a worker may have started before it is ended
 _WATCH_SECONDS = 0.1
+_STOP_SECONDS = 2.0
 _LAST_MOMENTS = 100  # hundredths of a second
 _ON_LINUX = sys.platform == "linux"
 
@@ -100,13 +101,25 @@ def _stop(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
     worker = workers.get(pid)
     if worker is None:  # it belonged to a nursery that is no more
         return {}
+    deadline = time.monotonic() + _STOP_SECONDS
+    while not _stands_still(pid, worker, workers):
+        if time.monotonic() > deadline:  # it has itself woken again and again
+            _kill(pid, workers)
+            break
+    return {}
+
+
+def _stands_still(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool:
+    """Stop a worker; whether it has stopped, or ended, within some milliseconds."""
     if worker.watched:
         family.stop(pid, set(workers) - {pid})
     else:
         family.signal_all([pid], signal.SIGSTOP)
-    if _ON_LINUX:
-        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-    return {}
+    for _ in range(100 if _ON_LINUX else 0):
+        if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return True
+        time.sleep(0.0002)
+    return not _ON_LINUX
 
 
 def _go_on(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:

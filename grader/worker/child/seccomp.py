@@ -49,6 +49,8 @@ REFUSED = {
     # memory that no limit counts, or that another process could share
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
     "memfd_create": (319, 279), "memfd_secret": (447, 447),
+    # timers that wake a stopped process
+    "timer_create": (222, 107),
     # the kernel
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
     "perf_event_open": (298, 241), "userfaultfd": (323, 282), "personality": (135, 92),

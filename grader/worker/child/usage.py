@@ -15,7 +15,8 @@ def of(pid: int, *, may_fork: bool) -> dict[str, int]:
     waited_ns   time for which its first thread was ready to run and others ran instead; 0 where it
                 `may_fork`, since those others may be its own
     peak_bytes  the largest resident memory so far (VmHWM)
-    faults      pages that it has touched for the first time, which nobody can set back
+    faults      pages that it, and processes that it waited for, have touched for the first time,
+                which nobody can set back
     """
     if sys.platform != "linux":
         return {}
@@ -33,5 +34,5 @@ def of(pid: int, *, may_fork: bool) -> dict[str, int]:
         "cpu_ns": cpu,
         "waited_ns": 0 if may_fork else int(waited),
         "peak_bytes": int(peak[1]) << 10,
-        "faults": int(fields[7]),
+        "faults": int(fields[7]) + int(fields[8]),
     }

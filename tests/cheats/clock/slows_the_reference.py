@@ -2,6 +2,7 @@
 
 exercise: ex05_causal_mask
 earns: 8
+behind: process
 """
 
 import contextlib
