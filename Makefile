@@ -8,6 +8,10 @@ SUBMISSION ?= exercises
 DEVICE ?= cpu
 SEED ?=
 ISOLATION ?= auto
+EMBEDDING ?= drawn
+TOKENS ?=
+HEAD ?=
+OUT ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -25,7 +29,7 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls bench-crossing bench-steadiness picture print-install clean
+.PHONY: help grade bench show test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls bench-crossing bench-steadiness picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +47,9 @@ lint: $(DEV) ## ruff and mypy
 
 bench: $(CORE) ## time your answers alone (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
 	@$(GRADER) bench $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="the cat sat" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
+	@$(GRADER) show $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens '$(TOKENS)') $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o '$(OUT)') $(ARGS)
 
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons

@@ -106,6 +106,40 @@ def bench(
 
 
 @app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="EX", help="One exercise.")],
+    submission: Place = Path("exercises"),
+    tokens: Annotated[str, typer.Option(help="A sentence of your own.")] = "the cat sat on the mat",
+    embedding: Annotated[str, typer.Option(help="drawn or one-hot.")] = "drawn",
+    head: Annotated[
+        int | None, typer.Option(help="One head; by default the first, all with -o.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", help="Heat maps: .png, .svg or .pdf.")
+    ] = None,
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Show every step of an example, your answer beside the reference."""
+    from grader.show import command
+    from grader.show.sentence import CannotShow
+
+    words = _words(lang)
+    [exercise] = _exercises([name], submission)
+    wall = _wall(isolation, "cpu")
+    try:
+        command.show(
+            exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
+            embedding=embedding, head=head, output=output,
+        )  # fmt: skip
+    except CannotShow as problem:
+        _stop(words.said(str(problem)))
+    except NurseryFailed as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
+
+
+@app.command()
 def skeletons() -> None:
     """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
     from grader.course.skeletons import write_all

@@ -1,0 +1,50 @@
+"""Somebody's functions as `example` asks them: behind a wall, or in this process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from grader import submission
+from grader.judging import admission, outline
+from grader.judging.admission import NotGraded
+from grader.judging.student import Student
+from grader.records import Exercise
+from grader.show.sentence import CannotShow
+from grader.worker.faults import WorkerFault
+from grader.worker.in_process import in_process
+from grader.worker.nursery import Nursery
+from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.text import harmless
+from grader.worker.walls import Wall
+
+
+@contextmanager
+def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
+    """The answer to an exercise that lies in `place`, in a worker; `CannotShow` says why not."""
+    try:
+        answer = admission.read(submission.locate(place, exercise.slug), exercise)
+        tree = admission.admit(answer, exercise)
+    except NotGraded as reason:
+        raise CannotShow(str(reason)) from None
+    with Nursery(wall) as nursery:
+        worker = Supervisor(nursery, answer, exercise.limits, refuse=exercise.refused)
+        with closing(worker):
+            try:
+                worker.load()
+            except LoadFailed as failed:
+                raise CannotShow(f"The file cannot be imported: {failed.problem}.") from None
+            except WorkerFault as fault:
+                raise CannotShow(f"While the file was loaded, {fault}.") from None
+            problems = outline.problems(tree, exercise)
+            yield Student(exercise, worker.client(), problems, harmless(answer.source))
+
+
+def in_this_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
+    """Functions of an exercise, by the names that it gives them; the others were not given."""
+    module = ModuleType(exercise.slug)
+    for name, function in given.items():
+        setattr(module, name, function)
+    missing = {n: f"{n} was not given." for n in exercise.names if n not in given}
+    return Student(exercise, in_process(module), missing)

@@ -1,0 +1,122 @@
+"""What was seen of one computation, step by step: the reference's, and somebody's beside it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+ALIKE = 1e-4  # of the largest value; single precision is far below, a mistake far above
+PADDING = "<pad>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One named step: what it should be, and what it is, or why that is not known."""
+
+    name: str
+    letters: str  # of its shape: "B H Lq Lk"
+    reference: Array
+    yours: Array | None = None
+    problem: str = ""  # why there is nothing of yours, or what is wrong with its form
+    call: str = ""  # the call that gave yours
+
+    @property
+    def difference(self) -> Array | None:
+        """Yours minus the reference; what is equal, infinities and all, differs by 0."""
+        if self.yours is None:
+            return None
+        ours, theirs = self.reference.astype(float), self.yours.astype(float)
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        with np.errstate(all="ignore"):
+            return np.where(same, 0.0, theirs - ours)
+
+    @property
+    def largest(self) -> float:
+        """The largest difference, as a number above 0; infinite where yours is no number."""
+        if self.difference is None or not self.difference.size:
+            return 0.0
+        return float(np.nan_to_num(np.abs(self.difference), nan=np.inf, posinf=np.inf).max())
+
+    @property
+    def differs(self) -> bool:
+        size = np.abs(self.reference.astype(float))
+        return self.largest > ALIKE * max(1.0, float(size[np.isfinite(size)].max(initial=0.0)))
+
+    @property
+    def tables(self) -> int:
+        """How many tables (heads) of rows and columns it holds."""
+        return int(np.prod(self.reference.shape[:-2]))
+
+    @property
+    def is_mask(self) -> bool:
+        return self.reference.dtype == bool
+
+    def table(self, values: Array | None, head: int) -> Array | None:
+        """One head's table (rows, columns) of `values`; the last one if there are fewer heads."""
+        if values is None:
+            return None
+        tables = values.reshape(-1, *values.shape[-2:])
+        return np.asarray(tables[min(head, len(tables) - 1)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """How strongly one output depends on each token of one input: norms, one per token."""
+
+    name: str
+    reference: Array  # (L,)
+    yours: Array | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """All that is shown of one exercise or function."""
+
+    title: str
+    tokens: tuple[str, ...]
+    steps: tuple[Step, ...]
+    embedding: str = ""
+    head: int | None = None  # the one that was asked for
+    row: int = 0  # the output whose gradients are shown
+    flows: tuple[Flow, ...] = ()
+    problems: tuple[str, ...] = field(default=())  # sentences about what could not be shown
+
+    @property
+    def grids(self) -> tuple[Step, ...]:
+        """The steps that are tables of tokens: masks and weights."""
+        return tuple(s for s in self.steps if s.is_mask or s.name == "weights")
+
+    @property
+    def heads(self) -> int:
+        return max((step.tables for step in self.grids), default=1)
+
+    @property
+    def first_wrong(self) -> Step | None:
+        return next((step for step in self.steps if step.differs), None)
+
+    def columns(self, step: Step) -> tuple[str, ...]:
+        """The labels of a table's keys: the tokens, and padding after them."""
+        return self._labels(step.reference.shape[-1])
+
+    def rows(self, step: Step) -> tuple[str, ...]:
+        """The labels of a table's queries: the last tokens; `*` where one mask serves them all."""
+        count, keys = step.reference.shape[-2:]
+        if step.is_mask and count == 1 < keys:
+            return ("*",)
+        return self._labels(max(count, keys))[-count:]
+
+    def _labels(self, count: int) -> tuple[str, ...]:
+        return (*self.tokens, *[PADDING] * (count - len(self.tokens)))[:count]
+
+
+def array(value: Any) -> Array:
+    """Numbers as a person reads them: float64, or bool as it is. Raises if they are none."""
+    if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bool:
+        return np.asarray(value.detach().cpu().double().numpy())
+    numbers = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+    if numbers.dtype.kind not in "biuf":
+        raise TypeError(f"{numbers.dtype} is no type of numbers that can be shown")
+    return numbers if numbers.dtype == bool else numbers.astype(np.float64)

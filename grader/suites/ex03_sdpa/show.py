@@ -1,0 +1,41 @@
+"""What `make show` shows of scaled dot-product attention: two heads, without a mask."""
+
+import math
+
+from reference.ex03_sdpa import plain_attention
+
+HEADS, WIDTH = 2, 4
+
+
+def inputs(sentence):
+    """Queries, keys and values of every token."""
+    return {name: sentence.heads(name, HEADS, WIDTH) for name in "qkv"}
+
+
+def steps(q, k, v):
+    """The formula, read from the inside."""
+    output, weights = plain_attention(q, k, v)
+    return {
+        "q": ("B H Lq D", q),
+        "k": ("B H Lk D", k),
+        "v": ("B H Lk Dv", v),
+        "q k^T": ("B H Lq Lk", q @ k.mT),
+        "scores": ("B H Lq Lk", q @ k.mT / math.sqrt(q.shape[-1])),
+        "weights": ("B H Lq Lk", weights),
+        "output": ("B H Lq Dv", output),
+    }
+
+
+def asked(student, q, k, v):
+    """Weights and output; of the NumPy version while the other is not written."""
+    arrays = [x.detach().numpy() for x in (q, k, v)]
+    return {
+        "weights": [
+            lambda: student.scaled_dot_product_attention(q, k, v)[1],
+            lambda: student.attention_numpy(*arrays)[1],
+        ],
+        "output": [
+            lambda: student.scaled_dot_product_attention(q, k, v)[0],
+            lambda: student.attention_numpy(*arrays)[0],
+        ],
+    }

@@ -1,0 +1,42 @@
+"""Examples asked in this process, and what they say."""
+
+import io
+
+from rich.console import Console
+
+from grader import catalog
+from grader.judging.diagnosis import Catalogue
+from grader.judging.student import Student
+from grader.languages import Words
+from grader.show import text
+from grader.show.example import trace
+from grader.show.sentence import sentence
+from grader.show.trace import Trace
+from grader.worker.in_process import in_process
+
+
+def shown(
+    slug: str, student: Student | None, tokens: str = "the cat sat on the mat", **how
+) -> Trace:
+    head = how.pop("head", None)
+    return trace(catalog.find(slug), sentence(tokens, **how), student, head)
+
+
+def solver(slug: str) -> Student:
+    """A student whose answer is the solution."""
+    from grader.course.mutants import solution
+
+    exercise = catalog.find(slug)
+    return Student(exercise, in_process(solution(exercise)))
+
+
+def mistaken(slug: str, mistake: str) -> Student:
+    """A student who makes one mistake of the catalogue."""
+    known = Catalogue(catalog.find(slug))
+    return known.student(next(m for m in known.mistakes if m.id == mistake))
+
+
+def written(found: Trace, lang: str = "en", width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(text.lines(found, Words(lang)))
+    return console.file.getvalue()
