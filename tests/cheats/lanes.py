@@ -1,10 +1,5 @@
-"""Runs many cheats: several at a time, and one by one those on whom the grader's clock is set.
+"""Runs many cheats: several at a time, and one by one those on whom the grader's clock is set."""
 
-The grader binds what it times to the last processor, which is left to it.
-"""
-
-import os
-import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -19,7 +14,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self._timed = ThreadPoolExecutor(1)
-        self._others = ThreadPoolExecutor(PARALLEL, initializer=_leave_the_last_processor)
+        self._others = ThreadPoolExecutor(PARALLEL)
 
     def submit(self, cheat: Cheat, wall: str) -> "Future[Outcome]":
         """Start a run when there is room for it."""
@@ -36,9 +31,3 @@ class Lanes:
     ) -> None:
         for lane in (self._timed, self._others):
             lane.shutdown(cancel_futures=True)
-
-
-def _leave_the_last_processor() -> None:
-    """Keep this thread, and the commands that it starts, off the processor of the timed."""
-    if sys.platform == "linux" and len(processors := os.sched_getaffinity(0)) > 1:
-        os.sched_setaffinity(0, processors - {max(processors)})
