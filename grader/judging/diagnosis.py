@@ -76,10 +76,6 @@ class Catalogue:
             self._asked[mistake.id] = judge
         return self._asked[mistake.id]
 
-    def failed(self, mistake: Mistake) -> frozenset[str]:
-        """The checks that this mistake fails."""
-        return frozenset(failure.check for failure in self.asked(mistake).failures)
-
 
 @cache
 def catalogue(slug: str) -> Catalogue:
@@ -149,7 +145,9 @@ def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake,
         return ()
     sure = _says_much(failure.fault.differs)
     if len(found) > 1 or not sure:
-        same = [m for m in found if mistakes.failed(m) == _failed_with(m.of, judge)]
+        same = [
+            m for m in found if _failed_with(m.of, mistakes.asked(m)) == _failed_with(m.of, judge)
+        ]
         found = same or (found if sure else [])
     return tuple(found) if len(found) <= MOST else ()
 

@@ -221,5 +221,5 @@ def test_the_example_of_the_lesson_is_true():
     fences = re.findall(r"```pycon\n(.*?)```", re.sub(r"(?m)^# ?", "", SOURCE.read_text()), re.S)
     names = vars(solution) | {"np": np, "torch": torch}
     examples = doctest.DocTestParser().get_doctest("".join(fences), names, "lesson", None, None)
-    assert len(examples.examples) == 5
+    assert len(examples.examples) == 10  # five in each language
     assert doctest.DocTestRunner().run(examples).failed == 0
