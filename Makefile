@@ -29,7 +29,7 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench show test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls bench-crossing bench-steadiness picture print-install clean
+.PHONY: help grade bench watch hint show test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ lint: $(DEV) ## ruff and mypy
 
 bench: $(CORE) ## time your answers alone (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
 	@$(GRADER) bench $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=)
+	@$(GRADER) watch $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) $(ARGS)
+
+hint: $(CORE) ## the next hint (EX=ex03_sdpa; ARGS="--level 2" or --solution)
+	@$(GRADER) hint $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) $(ARGS)
 
 show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="the cat sat" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
 	@$(GRADER) show $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens '$(TOKENS)') $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o '$(OUT)') $(ARGS)
@@ -74,6 +80,9 @@ bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
 
 bench-walls: $(DEV) ## time what each wall costs, beside a fresh `import torch`
 	@$(PY) -m tests.bench.walls
+
+bench-watch: $(DEV) ## time from a save to the verdict
+	@$(PY) -m tests.bench.watch
 
 bench-crossing: $(DEV) ## time the way to a worker and back, beside the reference (ARGS=cuda)
 	@$(PY) -m tests.bench.crossing $(ARGS)

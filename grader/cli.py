@@ -140,6 +140,50 @@ def show(
 
 
 @app.command()
+def watch(
+    name: Annotated[str | None, typer.Argument(metavar="[EX]", help="Begin with this one.")] = None,
+    submission: Place = Path("exercises"),
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Grade on every save, and show the exercise that is being worked on. Ctrl-C ends it."""
+    from grader.watching.session import watch as begin
+
+    words, named = _words(lang), _exercises([name] if name else [], submission)
+    exercises = named if submission.is_file() else list(catalog.exercises())
+    begin(
+        exercises, submission, words=words, console=Console(), start=named[0] if name else None,
+        wall=_wall(isolation, "cpu"),
+    )  # fmt: skip
+
+
+@app.command()
+def hint(
+    name: Annotated[str, typer.Argument(metavar="EX", help="One exercise.")],
+    submission: Place = Path("exercises"),
+    level: Annotated[int | None, typer.Option(help="A certain hint, not the next.")] = None,
+    solution: Annotated[bool, typer.Option(help="Show a solution of what is passed.")] = False,
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """The next hint on what fails first, from gentle to plain."""
+    from grader import hints
+
+    words, [exercise] = _words(lang), _exercises([name], submission)
+    try:
+        told = hints.hint(
+            exercise, submission, words=words, level=level, solution=solution,
+            wall=_wall(isolation, "cpu"),
+        )  # fmt: skip
+    except hints.NoHint as problem:
+        _stop(str(problem))
+    except hints.Fault as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
+    print(*told, sep="\n")
+
+
+@app.command()
 def skeletons() -> None:
     """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
     from grader.course.skeletons import write_all

@@ -14,7 +14,7 @@ from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdi
 from grader.reporting import places, speed, stages
 from grader.reporting.next_step import Kind, next_step
 
-_SIGNS = {
+SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
     Verdict.FAILED: Text("✗", style="red"),
     Verdict.BLOCKED: Text("·", style="dim"),
@@ -33,7 +33,9 @@ def show(report: Report, console: Console, words: Words = Words()) -> None:  # n
         if single or exercise.state in ("refused", "fault"):
             console.print(_details(exercise, words))
         elif exercise.state == "graded" and (failed := _first_failure(exercise)):
-            console.print(_headline(exercise, words), _line(failed, exercise, words), sep="\n")
+            console.print(
+                _headline(exercise, words), check_lines(failed, exercise, words), sep="\n"
+            )
     console.print(_next(report, words))
     console.print(_footer(report, words), style="dim", highlight=False)
 
@@ -107,7 +109,7 @@ def _details(e: ExerciseReport, words: Words) -> Group:
     if e.sentence:
         parts.append(Text(words.said(e.sentence)))
     if e.state in ("graded", "fault"):
-        parts += [_line(check, e, words) for check in e.checks]
+        parts += [check_lines(check, e, words) for check in e.checks]
         if e.speed is not None:
             parts.append(speed.lines(e.speed, e.slug, words))
     if e.output:
@@ -117,8 +119,8 @@ def _details(e: ExerciseReport, words: Words) -> Group:
     return Group(*parts)
 
 
-def _line(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
-    head = Text.assemble(_SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
+def check_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
+    head = Text.assemble(SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
     head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
     match c.verdict:
         case Verdict.FAILED | Verdict.GRADER_FAULT:
