@@ -1,19 +1,32 @@
 """The command line: `python -m grader`, or `grader` where it is installed."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from grader import catalog
-from grader.languages import LANGUAGES, Words, preferred
+from grader.arguments import (
+    BELOW,
+    FAULT,
+    FORMATS,
+    Device,
+    Isolation,
+    Lang,
+    Names,
+    Place,
+    Seed,
+    check_device,
+    exercises_named,
+    progress_bar,
+    stop,
+    wall_named,
+    words_in,
+)
+from grader.languages import Words
 from grader.records import Exercise, Report
-from grader.worker import walls
 from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
@@ -21,18 +34,6 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
     help="Grades attention written by hand.",
 )  # fmt: skip
-
-FORMATS = ("terminal", "json", "html")
-GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
-
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
-]
-Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
-Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
-Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environment by default.")]
-Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
 
 
 @app.command()
@@ -49,13 +50,13 @@ def grade(
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
 ) -> None:
     """Grade answers: what is right, what is not, and what to look at next."""
-    exercises = _exercises(names or [], submission)
+    exercises = exercises_named(names or [], submission)
     if format not in FORMATS:
         close = catalog.did_you_mean(format, FORMATS)
-        _stop(f"There is no format called {format!r}.{close}")
-    _check_device(device)
-    words = _words(lang)
-    wall = _wall(isolation, device)
+        stop(f"There is no format called {format!r}.{close}")
+    check_device(device)
+    words = words_in(lang)
+    wall = wall_named(isolation, device)
     report = _graded(exercises, submission, seed, device, wall, speed)
     _write(report, format, output, words)
     if report.faulted:
@@ -83,12 +84,12 @@ def bench(
     options = [*(n for n in names or [] if n.startswith("-")), *context.args]
     for option in options:
         if not option.startswith("--benchmark-"):
-            _stop(f"{option} is no option of bench, and none of pytest-benchmark's.")
-    exercises = _exercises([n for n in names or [] if not n.startswith("-")], submission)
-    _check_device(device)
-    words, wall = _words(lang), _wall(isolation, device)
+            stop(f"{option} is no option of bench, and none of pytest-benchmark's.")
+    exercises = exercises_named([n for n in names or [] if not n.startswith("-")], submission)
+    check_device(device)
+    words, wall = words_in(lang), wall_named(isolation, device)
     try:
-        with _progress() as progress:
+        with progress_bar() as progress:
             speeds = measure_all(
                 exercises, submission, seed=seed or None, device=device, wall=wall,
                 progress=progress,
@@ -98,7 +99,7 @@ def bench(
         raise typer.Exit(FAULT) from None
     console = Console()
     if not speeds:
-        _stop(f"There is no speed to measure in {', '.join(e.slug for e in exercises)}.")
+        stop(f"There is no speed to measure in {', '.join(e.slug for e in exercises)}.")
     for slug, verdict in speeds.items():
         console.print(f"[bold]{slug}[/]", reporting.lines(verdict, slug, words), "", sep="\n")
     if replay(speeds, options):
@@ -124,16 +125,16 @@ def show(
     from grader.show import command
     from grader.show.sentence import CannotShow
 
-    words = _words(lang)
-    [exercise] = _exercises([name], submission)
-    wall = _wall(isolation, "cpu")
+    words = words_in(lang)
+    [exercise] = exercises_named([name], submission)
+    wall = wall_named(isolation, "cpu")
     try:
         command.show(
             exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
             embedding=embedding, head=head, output=output,
         )  # fmt: skip
     except CannotShow as problem:
-        _stop(words.said(str(problem)))
+        stop(words.said(str(problem)))
     except NurseryFailed as fault:
         print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
         raise typer.Exit(FAULT) from None
@@ -149,11 +150,11 @@ def watch(
     """Grade on every save, and show the exercise that is being worked on. Ctrl-C ends it."""
     from grader.watching.session import watch as begin
 
-    words, named = _words(lang), _exercises([name] if name else [], submission)
+    words, named = words_in(lang), exercises_named([name] if name else [], submission)
     exercises = named if submission.is_file() else list(catalog.exercises())
     begin(
         exercises, submission, words=words, console=Console(), start=named[0] if name else None,
-        wall=_wall(isolation, "cpu"),
+        wall=wall_named(isolation, "cpu"),
     )  # fmt: skip
 
 
@@ -169,14 +170,14 @@ def hint(
     """The next hint on what fails first, from gentle to plain."""
     from grader import hints
 
-    words, [exercise] = _words(lang), _exercises([name], submission)
+    words, [exercise] = words_in(lang), exercises_named([name], submission)
     try:
         told = hints.hint(
             exercise, submission, words=words, level=level, solution=solution,
-            wall=_wall(isolation, "cpu"),
+            wall=wall_named(isolation, "cpu"),
         )  # fmt: skip
     except hints.NoHint as problem:
-        _stop(str(problem))
+        stop(str(problem))
     except hints.Fault as fault:
         print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
         raise typer.Exit(FAULT) from None
@@ -197,7 +198,7 @@ def mutants(names: Names = None) -> None:
     """Print which check caught which mistake, and whether right variants earn everything."""
     from grader.course.mutants_table import show
 
-    if not show(_exercises(names or [], Path("solutions")), Console()):
+    if not show(exercises_named(names or [], Path("solutions")), Console()):
         raise typer.Exit(BELOW)
 
 
@@ -238,85 +239,16 @@ def main() -> None:
     app()
 
 
-def _exercises(names: list[str], place: Path) -> list[Exercise]:
-    """The exercises that were named; all of them, or that of the file, if none was."""
-    if not _there(place):
-        _stop(f"{place} is not there. Name a folder of answers, or one file.")
-    if len(set(names)) > 1 and place.is_file():
-        _stop(f"{place} is one file, so it answers one exercise: name that one.")
-    try:
-        if names:
-            return list({e.slug: e for e in map(catalog.find, names)}.values())
-        if place.is_file():
-            return [catalog.find(place.stem)]
-        return list(catalog.exercises())
-    except catalog.UnknownExercise as error:
-        hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
-        _stop(f"{error}{hint}")
-    except catalog.BadManifest as error:
-        _stop(str(error))
-
-
-def _there(place: Path) -> bool:
-    try:
-        place.stat()
-    except OSError:  # it is missing, its name is too long, or a folder above it is closed
-        return False
-    return True
-
-
-def _wall(name: str, device: str) -> Wall:
-    names = ["auto", *walls.NAMES]
-    if name not in names:
-        close = catalog.did_you_mean(name, names)
-        _stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
-    try:
-        return walls.choose(name, on_cuda=device == "cuda")
-    except walls.NoSuchWall as problem:
-        _stop(f"{problem} `make doctor` says what this machine can do.")
-
-
 def _graded(
     exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall, speed: bool
 ) -> Report:
     from grader.grading import grade_all
 
-    with _progress() as progress:
+    with progress_bar() as progress:
         return grade_all(
             exercises, place, seed=seed or None, device=device, wall=wall, speed=speed,
             progress=progress,
         )  # fmt: skip
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar on the screen, gone when it is over; nothing where there is no screen."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda doing, share: bar.update(task, description=doing, completed=share)
-
-
-def _check_device(device: str) -> None:
-    if device == "cpu":
-        return
-    if device != "cuda":
-        _stop(f"There is no device called {device!r}: cpu or cuda.")
-    import torch
-
-    if not torch.cuda.is_available():
-        cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
-        _stop(f"This torch sees no CUDA device. {cure}")
-
-
-def _words(language: str | None) -> Words:
-    if language not in (None, *LANGUAGES):
-        close = catalog.did_you_mean(language, LANGUAGES)
-        _stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
-    return Words(language or preferred())
 
 
 def _write(report: Report, format: str, output: Path | None, words: Words) -> None:
@@ -332,9 +264,4 @@ def _write(report: Report, format: str, output: Path | None, words: Words) -> No
         else:
             terminal.show(report, Console(), words)
     except OSError as error:
-        _stop(f"{output} cannot be written: {error.strerror}.")
-
-
-def _stop(sentence: str) -> NoReturn:
-    print(sentence, file=sys.stderr)
-    raise typer.Exit(USAGE)
+        stop(f"{output} cannot be written: {error.strerror}.")

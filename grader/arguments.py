@@ -1,0 +1,103 @@
+"""What the commands of the command line have in common: options, and what they mean."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from grader import catalog
+from grader.languages import LANGUAGES, Words, preferred
+from grader.records import Exercise
+from grader.worker import walls
+from grader.worker.walls import Wall
+
+FORMATS = ("terminal", "json", "html")
+GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
+]
+Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
+Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environment by default.")]
+Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
+
+
+def exercises_named(names: list[str], place: Path) -> list[Exercise]:
+    """The exercises that were named; all of them, or that of the file, if none was."""
+    if not _there(place):
+        stop(f"{place} is not there. Name a folder of answers, or one file.")
+    if len(set(names)) > 1 and place.is_file():
+        stop(f"{place} is one file, so it answers one exercise: name that one.")
+    try:
+        if names:
+            return list({e.slug: e for e in map(catalog.find, names)}.values())
+        if place.is_file():
+            return [catalog.find(place.stem)]
+        return list(catalog.exercises())
+    except catalog.UnknownExercise as error:
+        hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
+        stop(f"{error}{hint}")
+    except catalog.BadManifest as error:
+        stop(str(error))
+
+
+def _there(place: Path) -> bool:
+    try:
+        place.stat()
+    except OSError:  # it is missing, its name is too long, or a folder above it is closed
+        return False
+    return True
+
+
+def wall_named(name: str, device: str) -> Wall:
+    names = ["auto", *walls.NAMES]
+    if name not in names:
+        close = catalog.did_you_mean(name, names)
+        stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
+    try:
+        return walls.choose(name, on_cuda=device == "cuda")
+    except walls.NoSuchWall as problem:
+        stop(f"{problem} `make doctor` says what this machine can do.")
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar on the screen, gone when it is over; nothing where there is no screen."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda doing, share: bar.update(task, description=doing, completed=share)
+
+
+def check_device(device: str) -> None:
+    if device == "cpu":
+        return
+    if device != "cuda":
+        stop(f"There is no device called {device!r}: cpu or cuda.")
+    import torch
+
+    if not torch.cuda.is_available():
+        cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
+        stop(f"This torch sees no CUDA device. {cure}")
+
+
+def words_in(language: str | None) -> Words:
+    if language not in (None, *LANGUAGES):
+        close = catalog.did_you_mean(language, LANGUAGES)
+        stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
+    return Words(language or preferred())
+
+
+def stop(sentence: str) -> NoReturn:
+    print(sentence, file=sys.stderr)
+    raise typer.Exit(USAGE)
