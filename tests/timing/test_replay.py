@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli
+from grader import arguments, cli
 from grader.catalog import ROOT
 from grader.judging.case import GraderFault
 from grader.records import Interval, Measured, Speed
@@ -135,7 +135,7 @@ def test_options_of_pytest_benchmark_may_stand_anywhere(command, tmp_path):
 def test_any_other_option_gets_a_sentence(command, option):
     for args in ((option,), ("ex03", option), (option, "ex03")):
         done = command({}, *args)
-        assert done.exit_code == cli.USAGE
+        assert done.exit_code == arguments.USAGE
         assert done.output == f"{option} is no option of bench, and none of pytest-benchmark's.\n"
 
 
@@ -197,5 +197,5 @@ def test_a_fault_of_ours_is_told_in_a_sentence(timed):
         raise GraderFault("the zero of ex03_sdpa: out[0] is 1")
 
     done = timed(measure, "ex03", "--submission", str(ROOT / "solutions"))
-    assert done.exit_code == cli.FAULT
+    assert done.exit_code == arguments.FAULT
     assert "the zero of ex03_sdpa: out[0] is 1" in done.output
