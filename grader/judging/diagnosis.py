@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
+from grader import catalog
 from grader.catalog import ROOT
 from grader.judging import location, stages, suite
 from grader.judging.case import Asked, Differs, StudentFault
@@ -50,9 +51,7 @@ class Catalogue:
     def module(self, mistake: Mistake) -> ModuleType:
         """The solution with this mistake in it."""
         if mistake.id not in self._modules:
-            path = ROOT / "solutions" / f"{self._exercise.slug}.py"
-            known = path.is_file()  # a course may be handed out without its solutions
-            module = load(path, self._exercise.slug) if known else ModuleType(self._exercise.slug)
+            module = self._solution() or ModuleType(self._exercise.slug)
             setattr(module, mistake.of, mistake.answer)
             self._modules[mistake.id] = module
         return self._modules[mistake.id]
@@ -64,9 +63,13 @@ class Catalogue:
     @property
     def right(self) -> Student | None:
         """A student who makes no mistake, if there is a solution."""
-        path = ROOT / "solutions" / f"{self._exercise.slug}.py"
-        module = load(path, self._exercise.slug) if path.is_file() else None
+        module = self._solution()
         return None if module is None else Student(self._exercise, in_process(module))
+
+    def _solution(self) -> ModuleType | None:
+        """A fresh copy; None where a course was handed out without its solutions."""
+        path = ROOT / "solutions" / f"{self._exercise.slug}.py"
+        return load(path, self._exercise.slug) if path.is_file() else None
 
     def asked(self, mistake: Mistake) -> Judge:
         """The judge that has asked this mistake everything."""
@@ -80,8 +83,6 @@ class Catalogue:
 @cache
 def catalogue(slug: str) -> Catalogue:
     """The catalogue of an exercise; it is bound once."""
-    from grader import catalog
-
     return Catalogue(catalog.find(slug))
 
 
