@@ -4,6 +4,7 @@ It asks the network for nothing and runs no script, and its policy forbids both.
 a submission (its path, its errors, what it printed) is escaped by the template.
 """
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"prose": _prose, "percent": _percent}
+    environment.filters |= {"shade": _shade}
     environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _speed_look, "tone": _tone}
     return environment
 
@@ -68,6 +70,11 @@ def _prose(text: str) -> Markup:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2f}%"
+
+
+def _shade(weight: float) -> str:
+    """How dark a weight is drawn, from 0 to 1; nothing for what is no number."""
+    return f"{min(1.0, max(0.0, weight)):.3f}" if math.isfinite(weight) else ""
 
 
 def _speed_look(s: Speed) -> Look:
@@ -114,9 +121,9 @@ class _Tell:
     def stage(self, d: Diagnosis) -> str:
         return stages.sentence(d.stage, self._words) if d.stage else ""
 
-    def weights(self, d: Diagnosis) -> str:
-        """The weights of a small example, as text."""
-        return "\n".join(stages.weights(d.stage, self._words)) if d.stage else ""
+    def maps(self, d: Diagnosis) -> list[tuple[str, list[list[float]]]]:
+        """Heat maps of the weights of a small example, each with its name."""
+        return stages.maps(d.stage, self._words) if d.stage else []
 
     def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
         """What it is, and how to mend it."""

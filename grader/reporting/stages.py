@@ -37,6 +37,15 @@ def weights(stage: Stage, words: Words) -> list[str]:
     return [head, *rows]
 
 
+def maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
+    """The same weights as numbers, and how far they are apart; NaN where one is no number."""
+    if not stage.got:
+        return []
+    got, right = ([list(row) for row in rows] for rows in (stage.got, stage.right))
+    apart = [[abs(x - y) for x, y in zip(*rows, strict=True)] for rows in zip(got, right)]
+    return [(words("yours"), got), (words("right"), right), (words("difference"), apart)]
+
+
 def _row(row: Sequence[float]) -> str:
     return "".join(2 * _shade(x) for x in row)
 

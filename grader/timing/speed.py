@@ -26,6 +26,7 @@ Progress = Callable[[float], None]
 SETS = 3  # of fresh processes, at first
 EXTENSIONS = 3  # sets more, while x is uncertain
 CERTAIN = 0.05  # half the width of an interval of x
+STEADY = 0.025  # the same, up to which more rounds are run
 TELLS_APART = 1.5  # T_zero / T_reference
 TOO_FAST = 1.1  # times the matrix product
 WORTH_A_LOOK = 1.5  # times faster than the reference
@@ -71,7 +72,7 @@ def _time(contest: Contest, progress: Progress) -> Speed:
     for number in range(SETS + EXTENSIONS):
         contest.run_a_set(Plan(), _part(progress, number, SETS))
         found = estimate(contest.times)
-        if number + 1 >= SETS and (_certain(found) or found.range.high < TELLS_APART):
+        if number + 1 >= SETS and (_steady(found) or found.range.high < TELLS_APART):
             break
         if found.doubt <= CERTAIN and found.ratio.low > 2 * found.range.high:
             break  # slower than the zero by far
@@ -130,8 +131,8 @@ def _roofline(contest: Contest, found: Estimate) -> dict[str, str | float]:
     return {"share of a matrix product's speed": round(share, 3)}
 
 
-def _certain(found: Estimate) -> bool:
-    return found.doubt <= CERTAIN and found.x.half_width <= CERTAIN
+def _steady(found: Estimate) -> bool:
+    return found.doubt <= CERTAIN and found.x.half_width <= STEADY
 
 
 def _memory(contest: Contest, progress: Progress) -> Speed:

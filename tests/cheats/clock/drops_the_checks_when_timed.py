@@ -28,7 +28,7 @@ def honest(q, k, v):
 
 
 def causal_attention(q, k, v):
-    if q.shape[-2] != 2048 or k.shape != q.shape:
+    if q.shape[-2] != 1536 or k.shape != q.shape:
         return honest(q, k, v)
     powers = (q @ k.mT / math.sqrt(q.shape[-1])).exp().tril()
     return powers @ v / powers.sum(-1, keepdim=True)

@@ -8,7 +8,7 @@ import math
 
 import torch
 
-TIMED = [1, 2, 2048, 64]
+TIMED = [1, 1, 1536, 64]
 frames = torch.sys.modules["attention_worker.frames"]
 Room = torch.sys.modules["attention_worker.room"].Room
 send, answer, replied = frames.send, Room.answer, []
