@@ -21,15 +21,17 @@ ifeq ($(origin PYTHON),undefined)
 PY := $(VENV)/bin/python
 CORE := $(VENV)/.installed-core-$(TORCH)
 DEV := $(VENV)/.installed-dev-$(TORCH)
+NOTEBOOKS := $(VENV)/.installed-notebooks-$(TORCH)
 else
 PY := $(PYTHON)
 CORE :=
 DEV :=
+NOTEBOOKS :=
 endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show test lint skeletons mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness picture print-install clean
+.PHONY: help grade bench watch hint show test lint skeletons release mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +61,9 @@ show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKEN
 
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons
+
+release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= ARGS="--lang zh --no-speed")
+	@$(GRADER) release $(EX) -o '$(or $(OUT),out)' --device $(DEVICE) $(ARGS)
 
 mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
 	@$(GRADER) mutants $(EX)
@@ -90,6 +95,9 @@ bench-crossing: $(DEV) ## time the way to a worker and back, beside the referenc
 bench-steadiness: $(DEV) ## show how steady speed grades are, quiet and busy (ARGS= for how many gradings)
 	@$(PY) -m tests.bench.steadiness $(ARGS)
 
+bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
+	@$(PY) -m tests.bench.notebooks $(ARGS)
+
 picture: $(CORE) ## draw docs/report.svg from a real run
 	@$(PY) -m docs.picture
 
@@ -118,8 +126,8 @@ $(VENV)/.installed-core-$(TORCH): pyproject.toml constraints.txt | $(VENV)/bin/p
 	@$(INSTALL) -r $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/.installed-dev-$(TORCH): $(VENV)/.installed-core-$(TORCH)
-	@echo "Installing what the project's tests need ..."
-	@$(VENV)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev'], sep='\n')" > $(VENV)/requirements-dev.txt
-	@$(INSTALL) -r $(VENV)/requirements-dev.txt
+$(VENV)/.installed-%-$(TORCH): $(VENV)/.installed-core-$(TORCH)
+	@echo "Installing what is needed beside that ($*) ..."
+	@$(VENV)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$*'], sep='\n')" > $(VENV)/requirements-$*.txt
+	@$(INSTALL) -r $(VENV)/requirements-$*.txt
 	@touch $@

@@ -25,6 +25,7 @@ from grader.arguments import (
     wall_named,
     words_in,
 )
+from grader.cli_course import commands
 from grader.languages import Words
 from grader.records import Exercise, Report
 from grader.worker.faults import NurseryFailed
@@ -184,55 +185,7 @@ def hint(
     print(*told, sep="\n")
 
 
-@app.command()
-def skeletons() -> None:
-    """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
-    from grader.course.skeletons import write_all
-
-    for path, what in write_all():
-        print(f"{what:10} {path}")
-
-
-@app.command()
-def mutants(names: Names = None) -> None:
-    """Print which check caught which mistake, and whether right variants earn everything."""
-    from grader.course.mutants_table import show
-
-    if not show(exercises_named(names or [], Path("solutions")), Console()):
-        raise typer.Exit(BELOW)
-
-
-@app.command()
-def house() -> None:
-    """Say what is not in order in this house, and the cure for each."""
-    from grader.course.house import complaints
-
-    found = complaints()
-    for line in found:
-        print(line)
-    if found:
-        raise typer.Exit(BELOW)
-    print("The house is in order.")
-
-
-@app.command("gpu-check")
-def gpu_check(
-    output: Annotated[Path, typer.Option("-o", help="For the results.")] = Path("gpu-check.json"),
-) -> None:
-    """Run the core track and the fast path on CUDA, and print what was seen."""
-    from grader.course.gpu_check import run
-
-    if not run(output, Console()):
-        raise typer.Exit(BELOW)
-
-
-@app.command()
-def doctor() -> None:
-    """Say what this machine can do, and how to get more."""
-    from grader.doctor import show
-
-    if not show(Console()):
-        raise typer.Exit(BELOW)
+app.add_typer(commands)
 
 
 def main() -> None:

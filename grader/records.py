@@ -77,6 +77,9 @@ class Exercise:
         return (*self.functions, *self.classes)
 
 
+Lines = tuple[tuple[int, int], ...]  # of a notebook's answer: the cell of each line, the line there
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """One file of a student's, read and never run."""
@@ -84,7 +87,15 @@ class Submission:
     slug: str
     path: Path
     sha256: str
-    source: str
+    source: str  # of a notebook: what was taken from its cells
+    lines: Lines = ()
+
+    def line(self, number: int) -> str:
+        """A line of the source as its writer knows it: "3", or "3 of cell 4"."""
+        if not 0 < number <= len(self.lines):
+            return str(number)
+        cell, line = self.lines[number - 1]
+        return f"{line} of cell {cell}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 import hashlib
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
-from grader.records import Submission
+from grader import cells
+from grader.records import Lines, Submission
 
 MAX_BYTES = 150_000
 
@@ -14,25 +16,55 @@ class Unreadable(Exception):
 
 
 def locate(place: Path, slug: str) -> Path:
-    """The file of one exercise in `place`, which is a folder of answers or a single answer."""
-    return place / f"{slug}.py" if place.is_dir() else place
+    """The file of one exercise in `place`, which is a folder of answers or a single answer.
+
+    In a folder a notebook counts where there is no Python file, or one that nobody has changed.
+    """
+    if not place.is_dir():
+        return place
+    answer, notebook = place / f"{slug}.py", place / f"{slug}.ipynb"
+    if notebook.is_file() and (is_untouched(answer) or not answer.exists()):
+        return notebook
+    return answer
 
 
-def read(path: Path, slug: str) -> Submission:
-    """The submission at `path`; `Unreadable` says in a sentence why there is none."""
-    if path.suffix != ".py":
+def read(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
+    """The submission at `path`; `Unreadable` says in a sentence why there is none.
+
+    names  what the exercise asks for: of a notebook, what these need is taken
+    """
+    if path.suffix not in (".py", ".ipynb"):
         raise Unreadable(f"{path.name} is not a Python file: name it {slug}.py.")
+    in_cells = path.suffix == ".ipynb"
+    content = _content(path, cells.MAX_BYTES if in_cells else MAX_BYTES)
+    source, lines = _of_notebook(content, names) if in_cells else (_of_file(content, path), ())
+    if len(source) > MAX_BYTES:
+        raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
+    return Submission(
+        slug=slug,
+        path=path,
+        sha256=hashlib.sha256(content).hexdigest(),
+        source=source,
+        lines=lines,
+    )
+
+
+def _content(path: Path, most: int) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise Unreadable(f"{path.name} is not a file.")
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(most + 1)
     except FileNotFoundError:
         raise Unreadable(f"{path.name} is not there. `make skeletons` writes it.") from None
     except OSError as error:
         raise Unreadable(f"{path.name} cannot be read: {error.strerror}.") from None
-    if len(content) > MAX_BYTES:
-        raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
+    if len(content) > most:
+        raise Unreadable(f"{path.name} is too large: an answer has at most {most:,} bytes.")
+    return content
+
+
+def _of_file(content: bytes, path: Path) -> str:
     try:
         source = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -41,12 +73,15 @@ def read(path: Path, slug: str) -> Submission:
         raise Unreadable(f"{path.name} is empty. `make skeletons` writes the task into it again.")
     if "\0" in source:
         raise Unreadable(f"{path.name} contains null bytes: save it as plain text.")
-    return Submission(
-        slug=slug,
-        path=path,
-        sha256=hashlib.sha256(content).hexdigest(),
-        source=source.replace("\r\n", "\n"),
-    )
+    return source.replace("\r\n", "\n")
+
+
+def _of_notebook(content: bytes, names: Sequence[str]) -> tuple[str, Lines]:
+    try:
+        answer = cells.answer(content, names)
+    except cells.BadNotebook as problem:
+        raise Unreadable(str(problem)) from None
+    return answer.source, answer.lines
 
 
 def skeleton_digest(body: str) -> str:

@@ -20,11 +20,11 @@ class NotGraded(Exception):
 def read(path: Path, exercise: Exercise) -> Submission:
     """The submission at `path`, if there is one and somebody has worked on it."""
     try:
-        answer = submission.read(path, exercise.slug)
+        answer = submission.read(path, exercise.slug, exercise.names)
     except submission.Unreadable as problem:
         state = "missing" if "is not there" in str(problem) else "unreadable"
         raise NotGraded(state, str(problem)) from None
-    if submission.is_untouched_skeleton(answer.source):
+    if not answer.source or submission.is_untouched_skeleton(answer.source):
         lesson = submission.lesson_path(exercise.slug)
         raise NotGraded("not_started", f"Not started yet. The lesson: {lesson}")
     return answer
@@ -37,6 +37,6 @@ def admit(answer: Submission, exercise: Exercise) -> ast.Module:
     except outline.NotPython as problem:
         raise NotGraded("unreadable", harmless(str(problem))) from None
     slugs = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
-    if refused := operators.refusals(tree, exercise, slugs):
+    if refused := operators.refusals(tree, exercise, slugs, answer.line):
         raise NotGraded("refused", refused[0])
     return tree

@@ -121,7 +121,7 @@ def _asked(
         with closing(worker):
             _load(worker, answer)
             problems = outline.problems(tree, exercise)
-            student = Student(exercise, worker.client(), problems, harmless(answer.source))
+            student = Student(exercise, worker.client(), problems, answer)
             judge = Judge(student, run.seed(answer), run.device)
             checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
             return checks, worker.output()
@@ -144,7 +144,7 @@ def _about_loading(failed: LoadFailed, answer: Submission) -> str:
     error, lines = failed.problem, harmless(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
-        at = f" (line {error.line}: {lines[error.line - 1].strip()})"
+        at = f" (line {answer.line(error.line)}: {lines[error.line - 1].strip()})"
     what = f"{error.kind}: {error.message}" if error.message else error.kind
     if error.kind in ("ModuleNotFoundError", "ImportError"):
         return f"The file cannot be imported: {error.message}{at}. numpy and torch are at hand."

@@ -7,7 +7,7 @@ module: it is refused with all that is in it, but its last part alone is not.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from grader.records import Exercise
 
@@ -30,11 +30,16 @@ _REACHES = "is not allowed: it reaches code by other ways than its name."
 Use = tuple[int, str]  # a line, and the sentence about it
 
 
-def refusals(tree: ast.Module, exercise: Exercise, slugs: frozenset[str]) -> list[str]:
-    """A sentence for each line that uses something that is not allowed, in order."""
+def refusals(
+    tree: ast.Module, exercise: Exercise, slugs: frozenset[str], name: Callable[[int], str] = str
+) -> list[str]:
+    """A sentence for each line that uses something that is not allowed, in order.
+
+    name  what the writer calls a line
+    """
     finder = _Finder(_without_demonstration(tree), exercise, slugs)
     found = dict(sorted(finder.uses(), reverse=True))
-    return [f"Line {line}: {text}" for line, text in sorted(found.items())]
+    return [f"Line {name(line)}: {text}" for line, text in sorted(found.items())]
 
 
 class _Finder:

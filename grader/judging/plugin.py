@@ -41,14 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = config.getoption("--seed") or secrets.token_hex(8)
     path = submission.locate(Path(config.getoption("--submission")), exercise.slug)
     try:
-        answer = submission.read(path, exercise.slug)
+        answer = submission.read(path, exercise.slug, exercise.names)
     except submission.Unreadable as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("--in-process"):
         client = in_process(load(answer.path, exercise.slug))
     else:
         client = _in_worker(config, exercise, answer)
-    student = Student(exercise, client, source=answer.source)
+    student = Student(exercise, client, answer=answer)
     device = config.getoption("--device")
     config.pluginmanager.register(Judge(student, (seed, exercise.slug), device), NAME)
 

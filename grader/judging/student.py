@@ -16,10 +16,11 @@ from torch import Tensor
 from grader.judging import contract, describe
 from grader.judging.case import Asked, StudentFault, current, fault
 from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
-from grader.records import Class, Exercise, Function
+from grader.records import Class, Exercise, Function, Submission
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
 from grader.worker.faults import Raised, WorkerFault
+from grader.worker.text import harmless
 
 MAX_MESSAGE = 4  # lines of an exception's message
 _ANY = Function(name="", signature="()")
@@ -33,10 +34,10 @@ class Student:
         exercise: Exercise,
         client: Client,
         problems: Mapping[str, str] | None = None,
-        source: str = "",
+        answer: Submission | None = None,
     ) -> None:
         self._exercise = exercise
-        self._door = Door(client, problems or {}, source.splitlines())
+        self._door = Door(client, problems or {}, answer)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions, classes = self._exercise.functions, self._exercise.classes
@@ -106,10 +107,12 @@ class StudentObject:
 class Door:
     """One client, with what is needed to say what went wrong behind it."""
 
-    def __init__(self, client: Client, problems: Mapping[str, str], lines: Sequence[str]) -> None:
+    def __init__(
+        self, client: Client, problems: Mapping[str, str], answer: Submission | None
+    ) -> None:
         self.client = client
         self._problems = problems
-        self._lines = lines
+        self._answer = answer
 
     def guard(
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
@@ -128,10 +131,10 @@ class Door:
             raise fault(str(error), text) from None
 
     def _raised(self, error: Raised, owner: str, text: str) -> StudentFault:
-        own = error.line is not None and 0 < error.line <= len(self._lines)
-        line = self._lines[(error.line or 0) - 1].strip() if own else ""
+        number, line = self._line(error.line)
         if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
-            return StudentFault(f"{owner} is not written yet: {error.message}", kind=error.kind)
+            task = f": {error.message}" if error.message else "."
+            return StudentFault(f"{owner} is not written yet{task}", kind=error.kind)
         if error.kind == "MemoryError" or "can't allocate memory" in error.message:
             return fault("the call ran out of memory", text)
         if error.kind == "ArenaFull":
@@ -140,9 +143,16 @@ class Door:
         problem = f"{error.kind}: {first}"
         lines = [line.strip() for line in lines]
         if line:
-            lines.append(f"line {error.line}: {line}")
+            lines.append(f"line {number}: {line}")
         sentence = fault(problem, text, *lines)
         return StudentFault(str(sentence), kind=error.kind, detail=error.message)
+
+    def _line(self, number: int | None) -> tuple[str, str]:
+        """A line of the submission, if it is one: how its writer counts it, and its text."""
+        lines = harmless(self._answer.source).splitlines() if self._answer else []
+        if self._answer is None or number is None or not 0 < number <= len(lines):
+            return "", ""
+        return self._answer.line(number), lines[number - 1].strip()
 
 
 class _Call:

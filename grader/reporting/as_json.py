@@ -37,12 +37,13 @@ def to_dict(report: Report) -> dict[str, Any]:
         "versions": dict(report.versions),
         "seconds": round(report.seconds, 3),
         "score": _score(report.score),
-        "exercises": [_exercise(e) for e in report.core],
-        "further": [_exercise(e) for e in report.further],
+        "exercises": [of_exercise(e) for e in report.core],
+        "further": [of_exercise(e) for e in report.further],
     }
 
 
-def _exercise(e: ExerciseReport) -> dict[str, Any]:
+def of_exercise(e: ExerciseReport) -> dict[str, Any]:
+    """The report on one exercise as plain values."""
     return {
         "slug": e.slug,
         "title": e.title,

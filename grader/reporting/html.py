@@ -51,6 +51,12 @@ def to_html(report: Report, words: Words) -> str:
     )
 
 
+def piece(template: str, words: Words, **values: object) -> str:
+    """Some part of a report, drawn with the same parts as the page."""
+    drawn = _environment().get_template(template)
+    return drawn.render(words=words, tell=_Tell(words), tags=TAGS, **values)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(

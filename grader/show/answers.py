@@ -16,7 +16,6 @@ from grader.worker.faults import WorkerFault
 from grader.worker.in_process import in_process
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
-from grader.worker.text import harmless
 from grader.worker.walls import Wall
 
 
@@ -38,7 +37,7 @@ def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Stude
             except WorkerFault as fault:
                 raise CannotShow(f"While the file was loaded, {fault}.") from None
             problems = outline.problems(tree, exercise)
-            yield Student(exercise, worker.client(), problems, harmless(answer.source))
+            yield Student(exercise, worker.client(), problems, answer)
 
 
 def in_this_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:

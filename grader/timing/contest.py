@@ -96,7 +96,7 @@ class Contest:
         stack.enter_context(closing(worker))
         stack.callback(self._look_for_kills, worker)
         client = worker.client(watch=False)
-        party = Party(name, Student(self.exercise, client, source=answer.source), worker, client)
+        party = Party(name, Student(self.exercise, client, answer=answer), worker, client)
         try:
             worker.load()
         except WorkerFault as fault:

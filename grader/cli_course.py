@@ -1,0 +1,104 @@
+"""The commands for those who teach, write exercises, or look after the project."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.arguments import BELOW, Device, Lang, Names, check_device, exercises_named, stop, words_in
+
+commands = typer.Typer()
+
+
+@commands.command()
+def release(
+    names: Names = None,
+    output: Annotated[Path, typer.Option("-o", help="The folder to build in.")] = Path("out"),
+    device: Device = "cpu",
+    speed: Annotated[bool, typer.Option(help="With the points for speed.")] = True,
+    lang: Lang = None,
+) -> None:
+    """Build a nbgrader course, its notebooks, and the bundle for students."""
+    from grader.course import release as course
+
+    exercises = exercises_named(names or [], Path("solutions"))
+    if device != "cuda":  # the machine that builds needs none
+        check_device(device)
+    terms = course.Terms(language=words_in(lang).language, device=device, speed=speed)
+    try:
+        for what, path in course.release(output, exercises, terms):
+            print(f"{what:14} {path}")
+    except course.CannotRelease as problem:
+        stop(str(problem))
+    except OSError as error:
+        stop(f"{error.filename or output} cannot be written: {error.strerror}.")
+
+
+@commands.command()
+def diff(
+    course: Annotated[Path, typer.Argument(help="A nbgrader course.")],
+    names: Names = None,
+    lang: Lang = None,
+) -> None:
+    """Grade what was submitted again, and say whose score would change and why. Writes nothing."""
+    from grader.course.bridge import diff as again
+
+    exercises = exercises_named(names or [], Path("solutions"))
+    try:
+        changes = list(again.changes(course, exercises))
+    except again.NoCourse as problem:
+        stop(str(problem))
+    for line in again.told(changes, words_in(lang)):
+        print(line)
+
+
+@commands.command()
+def skeletons() -> None:
+    """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
+    from grader.course.skeletons import write_all
+
+    for path, what in write_all():
+        print(f"{what:10} {path}")
+
+
+@commands.command()
+def mutants(names: Names = None) -> None:
+    """Print which check caught which mistake, and whether right variants earn everything."""
+    from grader.course.mutants_table import show
+
+    if not show(exercises_named(names or [], Path("solutions")), Console()):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
+def house() -> None:
+    """Say what is not in order in this house, and the cure for each."""
+    from grader.course.house import complaints
+
+    found = complaints()
+    for line in found:
+        print(line)
+    if found:
+        raise typer.Exit(BELOW)
+    print("The house is in order.")
+
+
+@commands.command("gpu-check")
+def gpu_check(
+    output: Annotated[Path, typer.Option("-o", help="For the results.")] = Path("gpu-check.json"),
+) -> None:
+    """Run the core track and the fast path on CUDA, and print what was seen."""
+    from grader.course.gpu_check import run
+
+    if not run(output, Console()):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
+def doctor() -> None:
+    """Say what this machine can do, and how to get more."""
+    from grader.doctor import show
+
+    if not show(Console()):
+        raise typer.Exit(BELOW)

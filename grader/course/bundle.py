@@ -1,0 +1,55 @@
+"""The zip for students: all that `make grade` needs, and no solution.
+
+The oracle in `reference/` and the suites are in it openly: grading at home needs them. Left out is
+what holds an answer in the student's own form: `solutions/`, and each suite's `variants.py`.
+"""
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from grader.catalog import ROOT
+from grader.course.skeletons import lesson_text, skeleton_text
+from grader.course.solutions import path_of
+from grader.languages import LANGUAGES
+from grader.records import Exercise
+from grader.submission import lesson_path
+
+TOP = "attention-by-hand"
+_FILES = ("Makefile", "README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constraints.txt")
+_FOLDERS = ("grader", "reference")
+_WORKFLOW = Path(__file__).with_name("grade.yml")
+_WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
+_LEFT_OUT = ("variants.py",)
+
+
+def build(exercises: Sequence[Exercise], notebooks: Mapping[str, Path]) -> bytes:
+    """The zip's bytes, the same for the same sources."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted(_contents(exercises, notebooks)):
+            entry = zipfile.ZipInfo(f"{TOP}/{name}", _WHEN)
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return file.getvalue()
+
+
+def _contents(
+    exercises: Sequence[Exercise], notebooks: Mapping[str, Path]
+) -> Iterator[tuple[str, bytes]]:
+    for name in _FILES:
+        yield name, (ROOT / name).read_bytes()
+    yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
+    for folder in _FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and path.name not in _LEFT_OUT:
+                yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+    for exercise in exercises:
+        source = path_of(exercise.slug).read_text(encoding="utf-8")
+        yield f"exercises/{exercise.slug}.py", skeleton_text(exercise, source).encode()
+        yield f"notebooks/{exercise.slug}.ipynb", notebooks[exercise.slug].read_bytes()
+        for language in LANGUAGES:
+            lesson = lesson_text(exercise, source, language)
+            yield lesson_path(exercise.slug, language), lesson.encode()

@@ -1,0 +1,143 @@
+"""For notebooks: `check("ex01_softmax", "softmax")` grades one task of the notebook it stands in.
+
+    from grader.notebook import check
+
+    check("ex01_softmax", "softmax")            # the checks of a function or a class
+    check("ex01_softmax", "softmax", lang="zh")
+    check("ex03_sdpa", "speed")                 # "speed" and "cuda" stand beside the tasks
+
+It grades the notebook's file as it was saved, in processes of its own, as `make grade` does: what the
+kernel has run or remembers has no part in it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import catalog, cells
+from grader.languages import Words, preferred
+from grader.records import Exercise
+
+_STALE = "This notebook has changed since it was saved: save it, then run this cell again."
+_FAULT = "The grader itself failed. Please report it."
+_FROM_KERNEL = (
+    "The notebook's file was not found: what was graded are the cells that this kernel has run."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a notebook shows: a piece of a page, or text where there is no page."""
+
+    text: str
+    html: str = ""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str | None:
+        return self.html or None
+
+
+def check(slug: str, task: str, *, lang: str = "") -> Shown:
+    """The verdicts on one task of an exercise.
+
+    slug  the exercise, such as "ex01_softmax"
+    task  a function or class of it, or "cuda" or "speed"
+    lang  "en" or "zh"; by default that of the environment
+    """
+    words = Words(lang or preferred())
+    try:
+        exercise = catalog.find(slug)
+    except (catalog.UnknownExercise, catalog.BadManifest) as problem:
+        return Shown(words.said(str(problem)))
+    tasks = (*exercise.names, "cuda", "speed")
+    if task not in tasks:
+        return Shown(f"{slug} has no task {task!r}.{catalog.did_you_mean(task, tasks)}")
+    run = _executed()
+    file = _file(slug)
+    if file is not None:
+        return Shown(words(_STALE)) if _stale(file, run, exercise) else _graded(
+            file, exercise, task, words
+        )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{slug}.ipynb"
+        file.write_bytes(_notebook(run))
+        shown = _graded(file, exercise, task, words)
+    return Shown(f"{words(_FROM_KERNEL)}\n{shown.text}", shown.html)
+
+
+def _file(slug: str) -> Path | None:
+    """The notebook's file: as Jupyter or VS Code names it, or by its usual name."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    of_editor = shell.user_ns.get("__vsc_ipynb_file__", "") if shell else ""
+    named = (os.environ.get("JPY_SESSION_NAME", ""), str(of_editor), f"{slug}.ipynb")
+    found = (Path(name) for name in named if name.endswith(".ipynb"))
+    return next((path.absolute() for path in found if path.is_file()), None)
+
+
+def _executed() -> list[str]:
+    """The cells that this kernel has run, in their order."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    return list(shell.history_manager.input_hist_raw) if shell else []
+
+
+def _notebook(sources: Sequence[str]) -> bytes:
+    made = [{"cell_type": "code", "source": source} for source in sources]
+    return json.dumps({"cells": made}).encode()
+
+
+def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
+    """Whether the last version of something that was run is not in the file."""
+    try:
+        saved = cells.definitions(file.read_bytes(), exercise.names)
+        last = cells.definitions(_notebook(run), exercise.names)
+    except (OSError, cells.BadNotebook):
+        return False  # grading says what is wrong with the file
+    return any(texts[-1] not in saved.get(name, ()) for name, texts in last.items())
+
+
+def _graded(file: Path, exercise: Exercise, task: str, words: Words) -> Shown:
+    command = [sys.executable, "-m", "grader.notebook", exercise.slug, task, words.language, file]
+    environment = os.environ | {"PYTHONPATH": str(catalog.ROOT)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=catalog.ROOT, check=False
+    )
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        why = done.stderr.strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+        return Shown(f"{words(_FAULT)} ({why[0]})")
+    return Shown(found["text"], found["html"])
+
+
+def _main(slug: str, task: str, language: str, file: str) -> None:
+    """Grade, in a process that knows nothing of the kernel, and print what is to be shown."""
+    from grader.grading import grade_all
+    from grader.judging.tasks import SPEED, checks_by_task
+    from grader.reporting import task as reporting
+    from grader.worker import walls
+
+    exercise, words = catalog.find(slug), Words(language)
+    wall = walls.choose("auto", on_cuda=False)
+    report = grade_all([exercise], Path(file), wall=wall, speed=task == SPEED)
+    checks = checks_by_task(exercise).get(task, ())
+    timed = task == SPEED
+    [graded] = report.exercises
+    worth = graded.speed.points if timed and graded.speed else sum(c.points for c in checks)
+    told = reporting.of_task(graded, [c.id for c in checks], worth, timed)
+    shown = {"text": reporting.to_text(told, words), "html": reporting.to_html(told, words)}
+    print(json.dumps(shown))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,148 @@
+"""What is taken from a notebook, whatever was done to it."""
+
+import json
+
+import pytest
+
+from grader import cells
+from grader.cells import BadNotebook
+
+TASK = "def softmax(x):\n    return np.exp(x)"
+STUB = 'def softmax(x):\n    """A task."""\n    raise NotImplementedError("a task")'
+
+
+def notebook(*sources) -> bytes:
+    made = [s if isinstance(s, dict) else {"cell_type": "code", "source": s} for s in sources]
+    return json.dumps({"cells": made, "nbformat": 4}).encode()
+
+
+def taken(*sources, names=("softmax",)) -> list[str]:
+    """The units of the answer, in order."""
+    return [u for u in cells.answer(notebook(*sources), names).source.split("\n\n\n") if u.strip()]
+
+
+def test_taken_are_the_task_and_what_it_needs():
+    assert taken("import numpy as np", "import json", TASK, "softmax(3)") == [
+        "import numpy as np", TASK + "\n"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        (TASK, "import numpy as np"),
+        ("print(1)", TASK + "\nimport numpy as np"),
+        ("from numpy import exp\nimport numpy as np", TASK),
+        ("import numpy as np\n" + TASK,),
+        ("import numpy as np", STUB, TASK),
+        ("import numpy as np", TASK, STUB),
+        ("import numpy as np", "%matplotlib inline\n!pip install x\n" + TASK, "?softmax"),
+        ("import numpy as np", "%%time\n" + TASK, "softmax?"),
+        ("import numpy as np", TASK, "def half_written("),
+        ("import numpy as np", TASK, "%%bash\nls -l"),
+        ("import numpy as np", TASK, "name = input()", "x = softmax(torch.ones(3))"),
+        ("import numpy as np", TASK, "import matplotlib.pyplot as plt\nplt.plot([1])"),
+        ("import numpy as np\r\n", TASK.replace("\n", "\r\n")),
+        ("import numpy as np", {"cell_type": "markdown", "source": TASK, "metadata": {"nbgrader": {"solution": True}}}),
+        ("import numpy as np", {"cell_type": "code", "source": TASK.splitlines(keepends=True)}),
+        ("import numpy as np", {"cell_type": "code", "input": TASK}),
+        ("import numpy as np", TASK, {"cell_type": "code"}, {"source": 3}, {"cell_type": "code", "source": [1, None]}),
+    ],
+)  # fmt: skip
+def test_it_does_not_matter_how_the_cells_lie(sources):
+    made = "\n\n\n".join(taken(*sources))
+    namespace = {}
+    exec(compile(made, "answer", "exec"), namespace)
+    assert namespace["softmax"](0.0) == 1.0
+
+
+def test_helpers_constants_and_patches_come_along_in_their_order():
+    source = ["LOW = -1\nHIGH = 3", "def helper():\n    return LOW", "def softmax(x):\n    return helper()"]
+    source += ["LOW = 2", "softmax.note = 1", "other = LOW"]
+    assert [u.strip() for u in taken(*source)] == [
+        "LOW = -1", "def helper():\n    return LOW", "def softmax(x):\n    return helper()",
+        "LOW = 2", "softmax.note = 1",
+    ]  # fmt: skip
+
+
+def test_a_local_name_takes_nothing_of_the_same_name_along():
+    assert taken("x = open('secret')", "def softmax(x):\n    y = x\n    return y", "y = 1 / 0") == [
+        "def softmax(x):\n    y = x\n    return y\n"
+    ]
+
+
+def test_decorators_defaults_base_classes_and_annotations_are_needed():
+    source = "@d\nclass A(B):\n    def f(self, x: C = D) -> 'C':\n        return self.E"
+    one = ("d = 1", "B = 2", "C = 3", "D = 4", "E = 5", source)
+    assert [u.strip() for u in taken(*one, names=("A",))] == ["d = 1", "B = 2", "C = 3", "D = 4", source]
+
+
+@pytest.mark.parametrize("wrap", ["if True:\n    {}\nelse:\n    pass", "try:\n    {}\nexcept ImportError:\n    np = None"])
+def test_what_a_condition_binds_is_found(wrap):
+    conditional = wrap.format("import numpy as np")
+    assert taken(conditional, TASK) == [conditional, TASK + "\n"]
+
+
+def test_the_future_comes_first():
+    future = "from __future__ import annotations"
+    assert taken("import numpy as np", f"{future}\n\n{TASK}\nannotations")[0] in (future, "import numpy as np")
+    made = "\n".join(taken("import numpy as np", f"{future}\n{TASK.replace('(x)', '(x: annotations)')}"))
+    compile(made, "answer", "exec")
+
+
+def test_nothing_written_is_an_empty_answer():
+    assert cells.answer(notebook("import numpy as np", STUB), ["softmax"]) == cells.Answer("", ())
+    assert cells.answer(notebook(), ["softmax"]).source == ""
+    methods = "class A:\n    x: int\n    def __init__(self):\n        super().__init__()\n        raise NotImplementedError('a')"
+    assert cells.answer(notebook(methods), ["A"]).source == ""
+
+
+def test_a_class_that_is_half_written_is_an_answer():
+    half = "class A:\n    def f(self):\n        raise NotImplementedError\n    def g(self):\n        return 1"
+    assert taken(half, names=("A",)) == [half + "\n"]
+
+
+def test_every_line_knows_where_it_came_from():
+    answer = cells.answer(notebook("# a note", TASK, "1 + 1\nimport numpy as np"), ["softmax"])
+    lines = answer.source.splitlines()
+    assert answer.lines[lines.index("import numpy as np")] == (3, 2)
+    assert answer.lines[lines.index("    return np.exp(x)")] == (2, 2)
+    assert len(answer.lines) >= len(lines)
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (b"", "The notebook is damaged"),
+        (b"{", "The notebook is damaged"),
+        (b"\xff\xfe\x00", "The notebook is damaged"),
+        (b"[" * 100_000, "The notebook is damaged"),
+        (b"[]", "The file is no notebook"),
+        (b"3", "The file is no notebook"),
+        (b'{"cells": 3}', "The file is no notebook"),
+        (b'{"worksheets": [3]}', "The file is no notebook"),
+    ],
+)
+def test_what_is_no_notebook_gets_a_sentence(content, says):
+    with pytest.raises(BadNotebook, match=says):
+        cells.answer(content, ["softmax"])
+
+
+def test_a_cell_that_cannot_be_read_is_named_where_a_task_is_missing():
+    with pytest.raises(BadNotebook, match=r"Cell 2 is not valid Python \(.*\): def softmax\(x:"):
+        cells.answer(notebook("import numpy as np", "def softmax(x:\n    pass"), ["softmax"])
+
+
+def test_the_old_format_is_read_too():
+    old = {"worksheets": [{"cells": [{"cell_type": "code", "input": "def softmax(x): pass"}]}]}
+    assert "def softmax" in cells.answer(json.dumps(old).encode(), ["softmax"]).source
+
+
+@pytest.mark.parametrize("text", ["x = 1\x0cy = 2", "\ud800", "x\0 = 1", "(" * 5000, "a\rb = 2"])
+def test_odd_characters_do_no_harm(text):
+    assert taken("import numpy as np", TASK, text)[0] == "import numpy as np"
+
+
+def test_definitions_are_told_by_name_and_in_order():
+    found = cells.definitions(notebook(STUB, TASK), ["softmax", "other"])
+    assert found == {"softmax": [STUB, TASK]}

@@ -1,0 +1,184 @@
+"""A class of twelve goes through release, collect, autograde, feedback and export, by nbgrader itself."""
+
+import csv
+import json
+import shutil
+
+import nbformat
+import pytest
+
+from grader.catalog import ROOT
+from tests.notebooks.course import (
+    SLUG, answered, at, code, comments, copy_of, grader, hand_in, released, run, scores,
+)  # fmt: skip
+
+FORGETS_MAX = "def softmax_numpy(x, axis=-1):\n    p = np.exp(x)\n    return p / p.sum(axis, keepdims=True)\n"
+UPDATES_GRADES = """
+import sqlite3
+with sqlite3.connect("../../../gradebook.db") as book:
+    book.execute("update grade set manual_score = 100, auto_score = 100")
+get_ipython().input_transformers_cleanup.append(lambda lines: ["pass"])
+"""
+EXCHANGE = """
+c.Exchange.root = {root!r}
+c.ExchangeCollect.check_owner = False
+c.ExportApp.log_level = "INFO"
+"""
+EXPECTED = {
+    "ada": 10,  # right
+    "bai": 7,  # one task right, the other without subtracting the maximum
+    "cem": 0,  # answers nothing, and writes into the gradebook
+    "dee": 10,  # right, and noisy
+    "eli": 10,  # has deleted all that checks
+    "fay": 10,  # has copied cells
+    "gus": 10,  # has moved, merged and split cells, and the imports to the end
+    "han": 10,  # has turned an answer into prose
+    "ida": 0,  # handed in something else
+    "jon": 0,  # has not begun
+    "kim": 10,  # is late
+    "lou": 10,  # comes through the exchange
+}
+
+
+def class_of(course):
+    """What eleven of them hand in."""
+    yield "ada", answered(course)
+    yield "bai", answered(course, softmax_numpy=FORGETS_MAX)
+    cheat = released(course)
+    cheat.cells.insert(0, code(UPDATES_GRADES))
+    yield "cem", cheat
+    noisy = answered(course)
+    noisy.cells += [code("import sys; print('x', file=sys.stderr)"), code("1 / 0"), code("%matplotlib inline")]
+    noisy.cells[-3]["outputs"] = [nbformat.v4.new_output("stream", name="stderr", text="x" * 10**7)]
+    yield "dee", noisy
+    bare = answered(course)
+    bare.cells = [c for c in bare.cells if not c.metadata.get("nbgrader", {}).get("grade")]
+    yield "eli", bare
+    doubled = answered(course)
+    doubled.cells += [copy_of(c) for c in doubled.cells]
+    doubled.cells += [copy_of(released(course).cells[at(released(course), "softmax")])]
+    yield "fay", doubled
+    yield "gus", rearranged(course)
+    prose = answered(course)
+    prose.cells[at(prose, "softmax")]["cell_type"] = "markdown"
+    yield "han", prose
+    yield "ida", b"This is my homework."
+    yield "jon", released(course)
+    yield "kim", answered(course)
+
+
+def rearranged(course):
+    made = answered(course)
+    own = {name: made.cells.pop(at(made, name)) for name in ("softmax", "softmax_numpy")}
+    given = made.cells.pop(next(n for n, c in enumerate(made.cells) if "import numpy" in c.source))
+    own["softmax"].metadata["nbgrader"]["grade_id"] = "renamed"
+    merged = code(own["softmax_numpy"].source + "\n\n\nimport math")
+    made.cells = [merged, code("y = softmax_numpy"), *reversed(made.cells), own["softmax"], given]
+    return made
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """The course after a first round of grading."""
+    folder = tmp_path_factory.mktemp("rehearsal")
+    grader("release", SLUG, "-o", folder, "--no-speed")
+    course = folder / "course"
+    exchange = folder / "exchange"
+    exchange.mkdir(mode=0o777)
+    exchange.chmod(0o777)
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write(EXCHANGE.format(root=str(exchange)))
+    for student, notebook in class_of(course):
+        late = "2026-01-02 00:00:00 UTC" if student == "kim" else "2025-12-31 00:00:00 UTC"
+        hand_in(course, student, notebook, late)
+    run("nbgrader", "db", "assignment", "add", SLUG, "--duedate", "2026-01-01 00:00:00 UTC", cwd=course)
+    run("nbgrader", "db", "student", "add", "ada", "--last-name", "Smith, Jr", cwd=course)
+    run("nbgrader", "db", "student", "add", "bai", "--last-name", "=HYPERLINK(1)", cwd=course)
+    through_the_exchange(course, folder)
+    said = run("nbgrader", "autograde", SLUG, cwd=course)
+    assert "Traceback" not in said, said
+    return course
+
+
+def through_the_exchange(course, folder):
+    run("nbgrader", "release_assignment", SLUG, cwd=course)
+    desk = folder / "desk"
+    desk.mkdir()
+    config = (course / "nbgrader_config.py").read_text()
+    (desk / "nbgrader_config.py").write_text(config)
+    who = {"USER": "lou", "LOGNAME": "lou"}
+    run("nbgrader", "fetch_assignment", SLUG, cwd=desk, **who)
+    (desk / SLUG / f"{SLUG}.ipynb").write_text(json.dumps(answered(course)))
+    run("nbgrader", "submit", SLUG, cwd=desk, **who)
+    run("nbgrader", "collect", SLUG, cwd=course)
+
+
+def test_every_score_is_the_expected_one(course):
+    assert scores(course) == EXPECTED
+
+
+def test_what_was_wrong_is_said_below_the_answer(course):
+    assert "softmax_numpy is right for scores as large as 10,000" in comments(course, "bai")
+    assert "The notebook is damaged: open it in Jupyter and save it again." in comments(course, "ida")
+    assert "Not started yet" in comments(course, "jon")
+    assert comments(course, "ada").strip() == ""
+
+
+def test_the_feedback_page_shows_our_sentences_and_no_secret(course):
+    run("nbgrader", "generate_feedback", SLUG, cwd=course)
+    page = (course / "feedback" / "bai" / SLUG / f"{SLUG}.html").read_text()
+    assert "softmax_numpy is right for scores as large as 10,000" in page
+    assert "maximum" in page
+    secret = (course / ".secret").read_text().strip()
+    for path in course.rglob("*"):
+        if path.is_file() and path.name != ".secret":
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_the_export_can_be_read_by_a_spreadsheet(course, tmp_path):
+    file = tmp_path / "grades.csv"
+    run("nbgrader", "export", "--to", file, cwd=course)
+    rows = {row["student_id"]: row for row in csv.DictReader(file.open(newline=""))}
+    assert {s: float(row["score"]) for s, row in rows.items()} == EXPECTED
+    assert rows["ada"]["last_name"] == "Smith, Jr"
+    assert rows["bai"]["last_name"] == "'=HYPERLINK(1)"
+    assert {float(row["max_score"]) for row in rows.values()} == {10.0}
+
+
+def test_grading_again_changes_nothing(course):
+    before = comments(course, "bai")
+    run("nbgrader", "autograde", SLUG, "--force", cwd=course)
+    assert scores(course) == EXPECTED
+    assert comments(course, "bai") == before
+    assert "Nobody's score changes." in grader("diff", course, SLUG)
+
+
+def test_the_python_api_takes_the_same_way(course):
+    """So does the button in formgrader, which calls it."""
+    code = (
+        "from traitlets.config.loader import PyFileConfigLoader as L;"
+        "from nbgrader.apps import NbGraderAPI;"
+        "c = L('nbgrader_config.py').load_config();"
+        f"print(NbGraderAPI(config=c).autograde({SLUG!r}, 'bai', force=True)['success'])"
+    )
+    import sys
+
+    assert "True" in run(sys.executable, "-c", code, cwd=course)
+    assert scores(course)["bai"] == EXPECTED["bai"]
+
+
+def test_a_newer_suite_tells_whose_score_changes_before_anything_is_written(course, tmp_path):
+    newer = tmp_path / "newer"
+    for folder in ("grader", "reference", "solutions", "exercises"):
+        shutil.copytree(ROOT / folder, newer / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    suite = newer / "grader" / "suites" / SLUG / "test_softmax.py"
+    old = "    agree(student.softmax_numpy(x), reference.softmax_numpy(x))\n\n\n"
+    assert suite.read_text().count(old) == 1
+    new = old.replace("\n\n\n", "\n    assert False, 'a stricter check'\n\n\n")
+    suite.write_text(suite.read_text().replace(old, new))
+    said = grader("diff", course, SLUG, root=newer)
+    assert "ada  ex01_softmax  10 -> " in said
+    assert "passed before, " in said
+    assert "jon" not in said
+    assert "Nothing was written" in said
+    assert scores(course) == EXPECTED

@@ -1,0 +1,157 @@
+"""What is handed out: the same twice, and without an answer in it."""
+
+import io
+import json
+import sys
+import zipfile
+
+import nbformat
+import pytest
+
+from grader import catalog
+from grader.course.solutions import BEGIN, END, path_of
+from tests.notebooks.course import answered, grader, id_of, released, run
+
+SLUGS = [e.slug for e in catalog.exercises()]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("out")
+    grader("release", "-o", folder)
+    return folder
+
+
+def files(out):
+    """What a release hands out, by name."""
+    found = {p.name: p.read_bytes() for p in (out / "course" / "release").rglob("*.ipynb")}
+    with zipfile.ZipFile(out / "attention-by-hand.zip") as archive:
+        return found | {name: archive.read(name) for name in archive.namelist()}
+
+
+def solution_regions():
+    """The lines of each region, without their indent."""
+    for slug in SLUGS:
+        inside: list[str] | None = None
+        for line in path_of(slug).read_text(encoding="utf-8").splitlines():
+            if line.strip() == BEGIN:
+                inside = []
+            elif line.strip() == END:
+                yield slug, [text for text in inside if text]
+                inside = None
+            elif inside is not None:
+                inside.append(line.strip())
+
+
+def text_of(name, content) -> str:
+    """Everything that can be read in a file: of a notebook its cells, their metadata and outputs."""
+    if not name.endswith(".ipynb"):
+        return content.decode("utf-8", "replace")
+    notebook = json.loads(content)
+    return "\n".join("".join(c["source"]) + json.dumps(c) for c in notebook["cells"])
+
+
+def test_no_body_of_a_solution_is_in_what_is_handed_out(out):
+    handed = {name: [line.strip() for line in text_of(name, content).splitlines()] for name, content in files(out).items()}
+    handed |= {f"{n} (joined)": ["".join(lines)] for n, lines in handed.items() if n.endswith(".ipynb")}
+    regions = [(slug, lines) for slug, lines in solution_regions() if len(lines) > 2]
+    assert len(regions) > 20
+    for slug, lines in regions:
+        for name, given in handed.items():
+            joined = "\n".join(given)
+            assert "\n".join(lines) not in joined, f"{slug} in {name}: {lines[0]}"
+
+
+def test_the_leak_test_can_fail(out):
+    slug, lines = next((s, lines) for s, lines in solution_regions() if len(lines) > 2)
+    source = path_of(slug).read_text(encoding="utf-8")
+    assert "\n".join(lines) in "\n".join(line.strip() for line in source.splitlines())
+
+
+def test_no_solution_file_is_handed_out(out):
+    for name in files(out):
+        assert "solutions/" not in name
+        assert not name.endswith(("variants.py", ".secret", "gradebook.db"))
+    assert not any(BEGIN.encode() in content for n, content in files(out).items() if n.endswith(".ipynb"))
+
+
+def test_two_builds_are_byte_identical(out, tmp_path):
+    grader("release", "-o", tmp_path)
+    assert files(tmp_path) == files(out)
+    assert (tmp_path / "attention-by-hand.zip").read_bytes() == (out / "attention-by-hand.zip").read_bytes()
+    for slug in SLUGS:
+        name = f"course/source/{slug}/{slug}.ipynb"
+        assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
+
+
+def test_building_again_keeps_the_secret_and_the_gradebook(out):
+    before = (out / "course" / ".secret").read_text()
+    grader("release", SLUGS[0], "-o", out)
+    assert (out / "course" / ".secret").read_text() == before
+    assert (out / "course" / ".secret").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_points_of_a_notebook_are_those_of_the_suite(out, slug):
+    """Of the core track, without what needs CUDA."""
+    points = [c.metadata.nbgrader.points for c in released(out / "course", slug).cells if "points" in c.metadata.get("nbgrader", {})]
+    report = json.loads(grader("grade", slug, "--submission", path_of(slug), "--no-speed", "--format", "json"))
+    speed = report["exercises"][0]["speed"]
+    timed = speed["points"] if speed and slug != "ex08_cuda_sdpa" else 0
+    assert sum(points) == report["score"]["possible"] + timed
+
+
+def test_a_release_for_cuda_or_without_speed_has_other_cells(tmp_path):
+    grader("release", "ex08_cuda_sdpa", "ex03_sdpa", "-o", tmp_path, "--device", "cuda")
+    names = [id_of(c) for c in released(tmp_path / "course", "ex08_cuda_sdpa").cells]
+    assert {"check-cuda", "check-speed"} <= set(names)
+    grader("release", "ex03_sdpa", "-o", tmp_path, "--no-speed")
+    assert "check-speed" not in [id_of(c) for c in released(tmp_path / "course", "ex03_sdpa").cells]
+
+
+def test_chinese_notebooks_are_chinese(tmp_path):
+    grader("release", "ex01_softmax", "-o", tmp_path, "--lang", "zh")
+    text = "".join(c.source for c in released(tmp_path / "course").cells)
+    assert "**问题**" in text
+    assert "**The question.**" not in text
+    assert 'lang="zh"' in text
+
+
+def test_the_bundle_can_grade(out, tmp_path):
+    """A student unpacks it and grades: nothing written yet, and then a solution."""
+    with zipfile.ZipFile(io.BytesIO((out / "attention-by-hand.zip").read_bytes())) as archive:
+        archive.extractall(tmp_path)
+    root = tmp_path / "attention-by-hand"
+    assert "not started yet" in grader("grade", "ex01_softmax", root=root)
+    notebook = root / "notebooks" / "ex01_softmax.ipynb"
+    assert "Not started yet" in grader("grade", "ex01_softmax", "--submission", notebook, root=root)
+    notebook.write_text(json.dumps(answered(out / "course")))
+    assert "10/10" in grader("grade", "ex01_softmax", "--submission", root / "notebooks", root=root)
+
+
+def test_without_nbgrader_there_is_a_sentence(tmp_path):
+    blocked = "import sys; sys.modules['nbgrader'] = None; sys.argv = ['grader', 'release', '-o', 'x']; from grader.cli import main; main()"
+    said = run(sys.executable, "-c", blocked, cwd=catalog.ROOT, fails=True)
+    assert "nbgrader is not installed" in said
+    assert "Traceback" not in said
+
+
+def test_the_released_notebook_runs_in_jupyter(out, tmp_path):
+    """By nbclient, which runs it as JupyterLab does."""
+    from nbclient import NotebookClient
+
+    course = out / "course"
+    made = answered(course, softmax="def softmax(x, dim=-1):\n    return x / x.sum(dim, keepdim=True)")
+    made.cells.insert(3, nbformat.v4.new_code_cell("import sys; print('noise', file=sys.stderr)"))
+    folder = tmp_path / "grader-course" / "work"
+    folder.mkdir(parents=True)
+    (folder / "ex01_softmax.ipynb").write_text(json.dumps(made))
+    setup = f"import sys; sys.path.append({str(catalog.ROOT)!r})"
+    made.cells.insert(0, nbformat.v4.new_code_cell(setup))
+    NotebookClient(made, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    shown = {id_of(c): c.outputs[-1] for c in made.cells if id_of(c).startswith("check")}
+    right, wrong = shown["check-softmax_numpy"]["data"], shown["check-softmax"]["data"]
+    assert right["text/plain"].startswith("4/4 points")
+    assert wrong["text/plain"].startswith("0/6 points") or wrong["text/plain"].startswith("1/6 points")
+    assert "✗" in wrong["text/html"]
+    assert "exp" in wrong["text/plain"]
