@@ -13,6 +13,7 @@ from grader.judging.check import SpeedCase
 from grader.judging.student import Student
 from grader.records import Exercise, Submission
 from grader.timing import meters
+from grader.timing.calm import Calm
 from grader.timing.meters import Meter, Party
 from grader.timing.race import STUDENT, Plan, Race
 from grader.timing.statistics import PARTIES, Times
@@ -40,6 +41,7 @@ class Contest:
     flops: float = 0.0  # that this device did in a second, at best
     work: float = 0.0  # floating point operations of one call
     notes: dict[str, str] = field(default_factory=dict)  # for the report
+    calm: Calm = field(default_factory=lambda: Calm(meters.core()))
     again: bool = False  # measured once already, when something was killed
 
     @property
@@ -60,7 +62,7 @@ class Contest:
             if self.case.measures == "memory":
                 meter = meters.peak_bytes(self._empty(stack))
             seed = (*self.seed, "speed", f"{self.sets} {self.again}")
-            race = Race(parties, plan, seed, self.device, meter, progress)
+            race = Race(parties, plan, seed, self.device, meter, progress, self.calm)
             self._bench(race)
         self.rows += race.rows
         self.flops, self.work = max(self.flops, race.flops), race.work
