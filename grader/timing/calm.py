@@ -7,15 +7,17 @@ parties while they stand still, and while it takes longer than it can the call w
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 
-CALM = 1.12  # times the least that the piece ever took
+CALM = 1.2  # times the least that the piece ever took: less may be the processor's own clock
 PATIENCE = 10.0  # seconds of waiting for one exercise
 PAUSE = 0.01  # seconds
+MOST_CORES = 8  # that are tried
 _PIECE = torch.linspace(-4, 4, 128 * 1024).reshape(128, 1024)
 _REPEATS = 6
 
@@ -23,21 +25,31 @@ least = float("inf")  # seconds that the piece took at best, in this process
 
 
 class Calm:
-    """The patience of one exercise; `core` is where its parties run, None if they are not bound."""
+    """The patience of one exercise. Its parties are bound to `core`; to none where that is None."""
 
     def __init__(
-        self, core: int | None, patience: float = PATIENCE, piece: Callable[[], float] | None = None
+        self, patience: float = PATIENCE, piece: Callable[[], float] | None = None
     ) -> None:
-        self._core = core
+        self.core: int | None = None
         self._patience = patience
         self._piece = piece or _seconds
 
+    def choose(self) -> None:
+        """Choose the core for the next set of processes: the calmest one."""
+        if sys.platform != "linux":
+            return
+        found = {}
+        for core in sorted(os.sched_getaffinity(0))[-MOST_CORES:]:
+            with _on(core):
+                found[core] = self._piece()
+        self.core = min(found, key=found.__getitem__)
+
     def wait(self) -> None:
         """Return when the core is calm, or when patience is at its end."""
-        if self._core is None or self._patience <= 0:
+        if self.core is None or self._patience <= 0:
             return
         started = time.perf_counter()
-        with _on(self._core):
+        with _on(self.core):
             while not self._is_calm():
                 if time.perf_counter() - started > self._patience:
                     break

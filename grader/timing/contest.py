@@ -41,7 +41,7 @@ class Contest:
     flops: float = 0.0  # that this device did in a second, at best
     work: float = 0.0  # floating point operations of one call
     notes: dict[str, str] = field(default_factory=dict)  # for the report
-    calm: Calm = field(default_factory=lambda: Calm(meters.core()))
+    calm: Calm = field(default_factory=Calm)
     again: bool = False  # measured once already, when something was killed
 
     @property
@@ -56,6 +56,7 @@ class Contest:
 
     def run_a_set(self, plan: Plan, progress: Callable[[float], None]) -> None:
         """The rounds of three fresh processes. A wrong answer is a `StudentFault`."""
+        self.calm.choose()
         with ExitStack() as stack:
             parties = [self._party(name, stack) for name in PARTIES]
             meter: Meter = meters.seconds if self.device == "cpu" else meters.wall_seconds
@@ -93,7 +94,7 @@ class Contest:
     ) -> Party:
         worker = Supervisor(
             self.nursery, answer, self.exercise.limits, on_cuda=self.device != "cpu",
-            refuse=refused, core=meters.core(),
+            refuse=refused, core=self.calm.core,
         )  # fmt: skip
         stack.enter_context(closing(worker))
         stack.callback(self._look_for_kills, worker)
