@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from grader.arguments import BELOW, Device, Lang, Names, check_device, exercises_named, stop, words_in
+from grader.arguments import (
+    BELOW,
+    Device,
+    Lang,
+    Names,
+    check_device,
+    exercises_named,
+    stop,
+    words_in,
+)
 
 commands = typer.Typer()
 

@@ -17,7 +17,14 @@ from grader.records import Exercise
 from grader.submission import lesson_path
 
 TOP = "attention-by-hand"
-_FILES = ("Makefile", "README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constraints.txt")
+_FILES = (
+    "Makefile",
+    "README.md",
+    "README.zh-CN.md",
+    "LICENSE",
+    "pyproject.toml",
+    "constraints.txt",
+)
 _FOLDERS = ("grader", "reference")
 _WORKFLOW = Path(__file__).with_name("grade.yml")
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name

@@ -11,7 +11,7 @@ from grader.languages import Words
 from grader.records import Exercise
 
 COURSE, BUNDLE = "course", "attention-by-hand.zip"
-_CONFIG = '''\
+_CONFIG = """\
 # Written by `make release`. nbgrader reads it; `nbgrader autograde` judges with the grader.
 import sys
 
@@ -25,7 +25,7 @@ c.Judge.language = {language!r}
 c.Judge.device = {device!r}
 c.Judge.isolation = "auto"  # or a wall that is demanded: "locked", "contained"
 configure(c)
-'''
+"""
 
 
 class CannotRelease(Exception):
@@ -66,9 +66,7 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
 
 
 def _write_config(course: Path, terms: Terms) -> None:
-    text = _CONFIG.format(
-        root=str(catalog.ROOT), language=terms.language, device=terms.device
-    )
+    text = _CONFIG.format(root=str(catalog.ROOT), language=terms.language, device=terms.device)
     (course / "nbgrader_config.py").write_text(text, encoding="utf-8")
 
 

@@ -42,7 +42,8 @@ def maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
     if not stage.got:
         return []
     got, right = ([list(row) for row in rows] for rows in (stage.got, stage.right))
-    apart = [[abs(x - y) for x, y in zip(*rows, strict=True)] for rows in zip(got, right, strict=True)]
+    rows = zip(got, right, strict=True)
+    apart = [[abs(x - y) for x, y in zip(*pair, strict=True)] for pair in rows]
     return [(words("yours"), got), (words("right"), right), (words("difference"), apart)]
 
 

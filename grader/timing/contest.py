@@ -13,6 +13,7 @@ from grader.judging.check import SpeedCase
 from grader.judging.student import Student
 from grader.records import Exercise, Submission
 from grader.timing import meters
+from grader.timing.calm import Calm
 from grader.timing.meters import Meter, Party
 from grader.timing.race import STUDENT, Plan, Race
 from grader.timing.statistics import PARTIES, Times
@@ -40,6 +41,7 @@ class Contest:
     flops: float = 0.0  # that this device did in a second, at best
     work: float = 0.0  # floating point operations of one call
     notes: dict[str, str] = field(default_factory=dict)  # for the report
+    calm: Calm = field(default_factory=Calm)
     again: bool = False  # measured once already, when something was killed
 
     @property
@@ -54,13 +56,14 @@ class Contest:
 
     def run_a_set(self, plan: Plan, progress: Callable[[float], None]) -> None:
         """The rounds of three fresh processes. A wrong answer is a `StudentFault`."""
+        self.calm.choose()
         with ExitStack() as stack:
             parties = [self._party(name, stack) for name in PARTIES]
             meter: Meter = meters.seconds if self.device == "cpu" else meters.wall_seconds
             if self.case.measures == "memory":
                 meter = meters.peak_bytes(self._empty(stack))
             seed = (*self.seed, "speed", f"{self.sets} {self.again}")
-            race = Race(parties, plan, seed, self.device, meter, progress)
+            race = Race(parties, plan, seed, self.device, meter, progress, self.calm)
             self._bench(race)
         self.rows += race.rows
         self.flops, self.work = max(self.flops, race.flops), race.work
@@ -91,7 +94,7 @@ class Contest:
     ) -> Party:
         worker = Supervisor(
             self.nursery, answer, self.exercise.limits, on_cuda=self.device != "cpu",
-            refuse=refused, core=meters.core(),
+            refuse=refused, core=self.calm.core,
         )  # fmt: skip
         stack.enter_context(closing(worker))
         stack.callback(self._look_for_kills, worker)

@@ -25,6 +25,7 @@ from torch import Tensor
 from grader.judging.case import CASE, Case
 from grader.judging.draw import Draw
 from grader.judging.student import Student
+from grader.timing.calm import Calm
 from grader.timing.meters import Meter, Party
 from grader.timing.statistics import BLOCK
 from grader.worker.child.chain import Chain
@@ -57,6 +58,7 @@ class Race:
         device: str,
         meter: Meter,
         progress: Callable[[float], None],
+        calm: Calm,
     ) -> None:
         self.device = device
         self.draw = self._draw(seed, "preparation")
@@ -71,6 +73,7 @@ class Race:
         self._order = random.Random(f"{seed} order")
         self._meter = meter
         self._progress = progress
+        self._calm = calm
         self._row: dict[str, float] = {}
         self._keeps_inputs = False
 
@@ -127,6 +130,7 @@ class Race:
             if not self._keeps_inputs:
                 party.student.begin_case()
             self._ask(party)
+            self._calm.wait()
             self._row[party.name], answer = self._meter(party, partial(call, party.student))
             yield answer
 

@@ -36,7 +36,12 @@ def main(students: int) -> None:
             path.write_text(json.dumps(plain(json.loads(path.read_text()))))
         for slug in SLUGS:
             run("nbgrader", "generate_assignment", slug, "--force", cwd=theirs)
-        table = Table("graded by", "seconds a student", "seconds in all", title=f"{students} students, {len(SLUGS)} exercises")
+        table = Table(
+            "graded by",
+            "seconds a student",
+            "seconds in all",
+            title=f"{students} students, {len(SLUGS)} exercises",
+        )
         for name, course in (("ours", ours), ("nbgrader's executor", theirs)):
             started = time.monotonic()
             for slug in SLUGS:

@@ -31,7 +31,9 @@ def run(*command: object, cwd: Path, fails: bool = False, **environment: str) ->
 
 
 def grader(*arguments: object, root: Path = ROOT, fails: bool = False) -> str:
-    return run(sys.executable, "-m", "grader", *arguments, cwd=root, fails=fails, PYTHONPATH=str(root))
+    return run(
+        sys.executable, "-m", "grader", *arguments, cwd=root, fails=fails, PYTHONPATH=str(root)
+    )
 
 
 def released(course: Path, slug: str = SLUG) -> nbformat.NotebookNode:

@@ -57,7 +57,11 @@ def test_it_does_not_matter_how_the_cells_lie(sources):
 
 
 def test_helpers_constants_and_patches_come_along_in_their_order():
-    source = ["LOW = -1\nHIGH = 3", "def helper():\n    return LOW", "def softmax(x):\n    return helper()"]
+    source = [
+        "LOW = -1\nHIGH = 3",
+        "def helper():\n    return LOW",
+        "def softmax(x):\n    return helper()",
+    ]
     source += ["LOW = 2", "softmax.note = 1", "other = LOW"]
     assert [u.strip() for u in taken(*source)] == [
         "LOW = -1", "def helper():\n    return LOW", "def softmax(x):\n    return helper()",
@@ -74,10 +78,19 @@ def test_a_local_name_takes_nothing_of_the_same_name_along():
 def test_decorators_defaults_base_classes_and_annotations_are_needed():
     source = "@d\nclass A(B):\n    def f(self, x: C = D) -> 'C':\n        return self.E"
     one = ("d = 1", "B = 2", "C = 3", "D = 4", "E = 5", source)
-    assert [u.strip() for u in taken(*one, names=("A",))] == ["d = 1", "B = 2", "C = 3", "D = 4", source]
+    assert [u.strip() for u in taken(*one, names=("A",))] == [
+        "d = 1",
+        "B = 2",
+        "C = 3",
+        "D = 4",
+        source,
+    ]
 
 
-@pytest.mark.parametrize("wrap", ["if True:\n    {}\nelse:\n    pass", "try:\n    {}\nexcept ImportError:\n    np = None"])
+@pytest.mark.parametrize(
+    "wrap",
+    ["if True:\n    {}\nelse:\n    pass", "try:\n    {}\nexcept ImportError:\n    np = None"],
+)
 def test_what_a_condition_binds_is_found(wrap):
     conditional = wrap.format("import numpy as np")
     assert taken(conditional, TASK) == [conditional, TASK + "\n"]
@@ -85,8 +98,13 @@ def test_what_a_condition_binds_is_found(wrap):
 
 def test_the_future_comes_first():
     future = "from __future__ import annotations"
-    assert taken("import numpy as np", f"{future}\n\n{TASK}\nannotations")[0] in (future, "import numpy as np")
-    made = "\n".join(taken("import numpy as np", f"{future}\n{TASK.replace('(x)', '(x: annotations)')}"))
+    assert taken("import numpy as np", f"{future}\n\n{TASK}\nannotations")[0] in (
+        future,
+        "import numpy as np",
+    )
+    made = "\n".join(
+        taken("import numpy as np", f"{future}\n{TASK.replace('(x)', '(x: annotations)')}")
+    )
     compile(made, "answer", "exec")
 
 

@@ -12,7 +12,9 @@ from tests.notebooks.course import (
     SLUG, answered, at, code, comments, copy_of, grader, hand_in, released, run, scores,
 )  # fmt: skip
 
-FORGETS_MAX = "def softmax_numpy(x, axis=-1):\n    p = np.exp(x)\n    return p / p.sum(axis, keepdims=True)\n"
+FORGETS_MAX = (
+    "def softmax_numpy(x, axis=-1):\n    p = np.exp(x)\n    return p / p.sum(axis, keepdims=True)\n"
+)
 UPDATES_GRADES = """
 import sqlite3
 with sqlite3.connect("../../../gradebook.db") as book:
@@ -48,7 +50,11 @@ def class_of(course):
     cheat.cells.insert(0, code(UPDATES_GRADES))
     yield "cem", cheat
     noisy = answered(course)
-    noisy.cells += [code("import sys; print('x', file=sys.stderr)"), code("1 / 0"), code("%matplotlib inline")]
+    noisy.cells += [
+        code("import sys; print('x', file=sys.stderr)"),
+        code("1 / 0"),
+        code("%matplotlib inline"),
+    ]
     noisy.cells[-3]["outputs"] = [nbformat.v4.new_output("stream", name="stderr", text="x" * 10**7)]
     yield "dee", noisy
     bare = answered(course)
@@ -91,7 +97,16 @@ def course(tmp_path_factory):
     for student, notebook in class_of(course):
         late = "2026-01-02 00:00:00 UTC" if student == "kim" else "2025-12-31 00:00:00 UTC"
         hand_in(course, student, notebook, late)
-    run("nbgrader", "db", "assignment", "add", SLUG, "--duedate", "2026-01-01 00:00:00 UTC", cwd=course)
+    run(
+        "nbgrader",
+        "db",
+        "assignment",
+        "add",
+        SLUG,
+        "--duedate",
+        "2026-01-01 00:00:00 UTC",
+        cwd=course,
+    )
     run("nbgrader", "db", "student", "add", "ada", "--last-name", "Smith, Jr", cwd=course)
     run("nbgrader", "db", "student", "add", "bai", "--last-name", "=HYPERLINK(1)", cwd=course)
     through_the_exchange(course, folder)
@@ -119,7 +134,9 @@ def test_every_score_is_the_expected_one(course):
 
 def test_what_was_wrong_is_said_below_the_answer(course):
     assert "softmax_numpy is right for scores as large as 10,000" in comments(course, "bai")
-    assert "The notebook is damaged: open it in Jupyter and save it again." in comments(course, "ida")
+    assert "The notebook is damaged: open it in Jupyter and save it again." in comments(
+        course, "ida"
+    )
     assert "Not started yet" in comments(course, "jon")
     assert comments(course, "ada").strip() == ""
 

@@ -52,8 +52,13 @@ def text_of(name, content) -> str:
 
 
 def test_no_body_of_a_solution_is_in_what_is_handed_out(out):
-    handed = {name: [line.strip() for line in text_of(name, content).splitlines()] for name, content in files(out).items()}
-    handed |= {f"{n} (joined)": ["".join(lines)] for n, lines in handed.items() if n.endswith(".ipynb")}
+    handed = {
+        name: [line.strip() for line in text_of(name, content).splitlines()]
+        for name, content in files(out).items()
+    }
+    handed |= {
+        f"{n} (joined)": ["".join(lines)] for n, lines in handed.items() if n.endswith(".ipynb")
+    }
     regions = [(slug, lines) for slug, lines in solution_regions() if len(lines) > 2]
     assert len(regions) > 20
     for slug, lines in regions:
@@ -72,13 +77,17 @@ def test_no_solution_file_is_handed_out(out):
     for name in files(out):
         assert "solutions/" not in name
         assert not name.endswith(("variants.py", ".secret", "gradebook.db"))
-    assert not any(BEGIN.encode() in content for n, content in files(out).items() if n.endswith(".ipynb"))
+    assert not any(
+        BEGIN.encode() in content for n, content in files(out).items() if n.endswith(".ipynb")
+    )
 
 
 def test_two_builds_are_byte_identical(out, tmp_path):
     grader("release", "-o", tmp_path)
     assert files(tmp_path) == files(out)
-    assert (tmp_path / "attention-by-hand.zip").read_bytes() == (out / "attention-by-hand.zip").read_bytes()
+    assert (tmp_path / "attention-by-hand.zip").read_bytes() == (
+        out / "attention-by-hand.zip"
+    ).read_bytes()
     for slug in SLUGS:
         name = f"course/source/{slug}/{slug}.ipynb"
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
@@ -94,8 +103,14 @@ def test_building_again_keeps_the_secret_and_the_gradebook(out):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_points_of_a_notebook_are_those_of_the_suite(out, slug):
     """Of the core track, without what needs CUDA."""
-    points = [c.metadata.nbgrader.points for c in released(out / "course", slug).cells if "points" in c.metadata.get("nbgrader", {})]
-    report = json.loads(grader("grade", slug, "--submission", path_of(slug), "--no-speed", "--format", "json"))
+    points = [
+        c.metadata.nbgrader.points
+        for c in released(out / "course", slug).cells
+        if "points" in c.metadata.get("nbgrader", {})
+    ]
+    report = json.loads(
+        grader("grade", slug, "--submission", path_of(slug), "--no-speed", "--format", "json")
+    )
     speed = report["exercises"][0]["speed"]
     timed = speed["points"] if speed and slug != "ex08_cuda_sdpa" else 0
     assert sum(points) == report["score"]["possible"] + timed
@@ -141,17 +156,23 @@ def test_the_released_notebook_runs_in_jupyter(out, tmp_path):
     from nbclient import NotebookClient
 
     course = out / "course"
-    made = answered(course, softmax="def softmax(x, dim=-1):\n    return x / x.sum(dim, keepdim=True)")
+    made = answered(
+        course, softmax="def softmax(x, dim=-1):\n    return x / x.sum(dim, keepdim=True)"
+    )
     made.cells.insert(3, nbformat.v4.new_code_cell("import sys; print('noise', file=sys.stderr)"))
     folder = tmp_path / "grader-course" / "work"
     folder.mkdir(parents=True)
     (folder / "ex01_softmax.ipynb").write_text(json.dumps(made))
     setup = f"import sys; sys.path.append({str(catalog.ROOT)!r})"
     made.cells.insert(0, nbformat.v4.new_code_cell(setup))
-    NotebookClient(made, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(
+        made, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
     shown = {id_of(c): c.outputs[-1] for c in made.cells if id_of(c).startswith("check")}
     right, wrong = shown["check-softmax_numpy"]["data"], shown["check-softmax"]["data"]
     assert right["text/plain"].startswith("4/4 points")
-    assert wrong["text/plain"].startswith("0/6 points") or wrong["text/plain"].startswith("1/6 points")
+    assert wrong["text/plain"].startswith("0/6 points") or wrong["text/plain"].startswith(
+        "1/6 points"
+    )
     assert "✗" in wrong["text/html"]
     assert "exp" in wrong["text/plain"]

@@ -44,7 +44,9 @@ def without_marks(path: Path) -> str:
     ]  # fmt: skip
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.decorator_list = [d for d in node.decorator_list if "mistake" not in ast.unparse(d)]
+            node.decorator_list = [
+                d for d in node.decorator_list if "mistake" not in ast.unparse(d)
+            ]
     return ast.unparse(tree)
 
 
@@ -106,4 +108,7 @@ def no_lines(value):
     if not isinstance(value, list):
         return value
     kept = "\n".join
-    return [replace(c, why=kept(w for w in c.why.splitlines() if not w.startswith("line "))) for c in value]
+    return [
+        replace(c, why=kept(w for w in c.why.splitlines() if not w.startswith("line ")))
+        for c in value
+    ]

@@ -37,16 +37,16 @@ def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
     official = Official(secret_of(course))
     try:
         for exercise in exercises:
-            for graded in sorted(course.glob(f"autograded/*/{exercise.slug}/{exercise.slug}.ipynb")):
+            for graded in sorted(
+                course.glob(f"autograded/*/{exercise.slug}/{exercise.slug}.ipynb")
+            ):
                 if (change := _change(course, exercise, graded, official)) is not None:
                     yield change
     finally:
         official.close()
 
 
-def _change(
-    course: Path, exercise: Exercise, graded: Path, official: Official
-) -> Change | None:
+def _change(course: Path, exercise: Exercise, graded: Path, official: Official) -> Change | None:
     notebook = json.loads(graded.read_text(encoding="utf-8"))
     before = notebook["metadata"].get(KEY)
     student = graded.parts[-3]

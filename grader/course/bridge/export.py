@@ -15,7 +15,9 @@ class SafeCsv(ExportPlugin):  # type: ignore[misc]
     """nbgrader's columns; names with commas are quoted, and formulas are text."""
 
     def export(self, gradebook: Gradebook) -> None:
-        wanted = [a for a in gradebook.assignments if not self.assignment or a.name in self.assignment]
+        wanted = [
+            a for a in gradebook.assignments if not self.assignment or a.name in self.assignment
+        ]
         students = [s for s in gradebook.students if not self.student or s.id in self.student]
         rows = [_row(gradebook, a, s) for a in wanted for s in students]
         path = self.to or "grades.csv"

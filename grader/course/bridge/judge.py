@@ -70,9 +70,7 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         return report
 
 
-def _part(
-    report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode
-) -> TaskReport:
+def _part(report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode) -> TaskReport:
     checks, worth = checks_by_task(exercise).get(name, ()), int(cell.metadata["nbgrader"]["points"])
     part = task.of_task(report, [c.id for c in checks], worth, timed=name == SPEED)
     if part.earned > worth:

@@ -60,9 +60,7 @@ class Restore(NbGraderPreprocessor):  # type: ignore[misc]
     that is missing comes at the end. A student's cells stay as they are.
     """
 
-    def preprocess(
-        self, nb: NotebookNode, resources: Resources
-    ) -> tuple[NotebookNode, Resources]:
+    def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
         known = _released(resources["nbgrader"])
         open_ids = set(known)
         cells = []
