@@ -13,6 +13,7 @@ import symtable
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
@@ -29,7 +30,7 @@ class BadNotebook(Exception):
     """A notebook without an answer that can be read; the message is the student's sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Unit:
     """One statement at the top level of a cell, or several that share a line."""
 
@@ -38,7 +39,7 @@ class _Unit:
     text: str
     nodes: tuple[ast.stmt, ...]
 
-    @property
+    @cached_property
     def binds(self) -> frozenset[str]:
         return frozenset(name for node in self.nodes for name in _bound(node))
 
@@ -47,11 +48,16 @@ class _Unit:
         return all(isinstance(node, _IMPORTS) for node in self.nodes)
 
     @property
+    def is_future(self) -> bool:
+        """Whether it changes how the code after it is read."""
+        return any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in self.nodes)
+
+    @cached_property
     def is_stub(self) -> bool:
         """Whether it only says that nothing is written yet."""
         return all(map(_only_raises, self.nodes))
 
-    @property
+    @cached_property
     def uses(self) -> frozenset[str]:
         """The global names that it needs, now or when it is called."""
         return frozenset(_globals(symtable.symtable(self.text, "cell", "exec")))
@@ -80,7 +86,7 @@ def answer(content: bytes, names: Sequence[str]) -> Answer:
         return Answer("", ())
     taken.sort(key=lambda unit: not unit.is_import)  # a stable sort: imports first
     lines, where = [], []
-    for unit in sorted(taken, key=lambda unit: "__future__" not in unit.text):
+    for unit in sorted(taken, key=lambda unit: not unit.is_future):
         text = unit.text.split("\n")
         lines += [*text, "", ""]
         where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
@@ -172,7 +178,7 @@ def _of_cell(number: int, text: str) -> Iterator[_Unit]:
 
 
 def _first_line(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])
 
 
@@ -180,7 +186,8 @@ def _taken(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
     """The units that bind `names`, and those that these use, and so on; in their order."""
     written = {name for unit in units if not unit.is_stub for name in unit.binds}
     useful = [u for u in units if not (u.is_stub and u.binds <= written)]
-    wanted, known, taken = list(names), set(names), set()
+    wanted, known = list(names), set(names)
+    taken = {number for number, unit in enumerate(useful) if unit.is_future}
     while wanted:
         name = wanted.pop()
         for number, unit in enumerate(useful):

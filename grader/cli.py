@@ -25,7 +25,7 @@ from grader.arguments import (
     wall_named,
     words_in,
 )
-from grader.cli_course import commands
+from grader.commands import commands
 from grader.languages import Words
 from grader.records import Exercise, Report
 from grader.worker.faults import NurseryFailed

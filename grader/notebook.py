@@ -6,8 +6,8 @@
     check("ex01_softmax", "softmax", lang="zh")
     check("ex03_sdpa", "speed")                 # "speed" and "cuda" stand beside the tasks
 
-It grades the notebook's file as it was saved, in processes of its own, as `make grade` does: what the
-kernel has run or remembers has no part in it.
+It grades the notebook's file as it was saved, in processes of its own, as `make grade` does: what
+the kernel has run or remembers has no part in it.
 """
 
 import json
@@ -76,7 +76,7 @@ def _file(slug: str) -> Path | None:
     """The notebook's file: as Jupyter or VS Code names it, or by its usual name."""
     from IPython.core.getipython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     of_editor = shell.user_ns.get("__vsc_ipynb_file__", "") if shell else ""
     named = (os.environ.get("JPY_SESSION_NAME", ""), str(of_editor), f"{slug}.ipynb")
     found = (Path(name) for name in named if name.endswith(".ipynb"))
@@ -87,7 +87,7 @@ def _executed() -> list[str]:
     """The cells that this kernel has run, in their order."""
     from IPython.core.getipython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     return list(shell.history_manager.input_hist_raw) if shell else []
 
 
@@ -107,7 +107,15 @@ def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
 
 
 def _graded(file: Path, exercise: Exercise, task: str, words: Words) -> Shown:
-    command = [sys.executable, "-m", "grader.notebook", exercise.slug, task, words.language, file]
+    command = [
+        sys.executable,
+        "-m",
+        "grader.notebook",
+        exercise.slug,
+        task,
+        words.language,
+        str(file),
+    ]
     environment = os.environ | {"PYTHONPATH": str(catalog.ROOT)}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=catalog.ROOT, check=False

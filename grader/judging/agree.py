@@ -34,6 +34,7 @@ def agree(
     says       what `got` is, if it is not simply what a call returned
     within     the largest error allowed, in place of the floor (for an array only)
     """
+    __tracebackhide__ = True  # in a student's debugger
     if isinstance(expected, tuple) and not isinstance(expected, Expected):
         if not isinstance(got, tuple | list) or len(got) != len(expected):
             raise GraderFault("agree was given answers and expected values of different structure")

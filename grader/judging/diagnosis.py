@@ -138,10 +138,11 @@ def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake,
     found = [m for m in found if _answers_alike(failure.asked, m, mistakes)]
     found = _like(failure.fault, found, judge, mistakes, failure.item)
     for item, again in _elsewhere(failure):
-        if len(found) < 2:
+        if not found:
             break
         fault = judge.ask(judge.student, item, *again)
-        found = _like(fault, found, judge, mistakes, item, *again) or found
+        alike = _like(fault, found, judge, mistakes, item, *again)
+        found = alike if alike or len(found) == 1 else found
     if not found or len(found) > FEW:
         return ()
     sure = _says_much(failure.fault.differs)

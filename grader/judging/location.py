@@ -49,4 +49,5 @@ def _names(rank: int, letters: Sequence[str]) -> list[str]:
     missing = rank - len(named)
     if missing < 0:
         return [""] * rank
-    return [*([""] * missing if missing > 2 else LEADING[2 - missing :]), *named]
+    leading = ("", "batch") if {"head", "kv_head"} & set(named) else LEADING
+    return [*([""] * missing if missing > 2 else leading[2 - missing :]), *named]

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grader import catalog
-from tests.notebooks.course import answered, grader, hand_in, id_of, run
+from tests.notebooks.course import answered, grader, hand_in, run
 
 SLUGS = [e.slug for e in catalog.exercises() if e.track == "core"]
 PLAIN = "c = get_config()\nc.CourseDirectory.course_id = 'attention-by-hand'\n"

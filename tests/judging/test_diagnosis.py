@@ -99,6 +99,9 @@ ATTENTIONS = {
     "tanh": attention(lambda q, k: 3 * torch.tanh(dots(q, k)), soft),
     "flipped": attention(lambda q, k: dots(q, k.flip(-2)), soft),
     "shifted": attention(lambda q, k: dots(q, k.roll(1, -2)), soft),
+    "scaled_twofold": attention(lambda q, k: 2 * (q @ k.mT) / math.sqrt(q.shape[-1]), soft),
+    "scaled_by_half": attention(lambda q, k: (q @ k.mT) / math.sqrt(q.shape[-1]) / 2, soft),
+    "scaled_by_a_quarter": attention(lambda q, k: (q @ k.mT) / 4, soft),
     "scaled_by_a_third": attention(lambda q, k: (q @ k.mT) / 3.3, soft),
     "sharpened": attention(dots, lambda s: soft(s) ** 2),
     "smoothed": attention(dots, lambda s: 0.9 * soft(s) + 0.1 / s.shape[-1]),
@@ -190,3 +193,11 @@ def test_many_scattered_rows_are_counted():
 )
 def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
     assert " ".join(location.letters_of(catalog.find(slug), call, subject)) == letters
+
+
+def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
+    wrong = np.zeros((2, 6, 5, 4), bool)
+    wrong[1] = True
+    assert location.places(wrong, ["...", "H", "Lq", "Dv"]) == (
+        Place(axis="batch", wrong=(1,), size=2),
+    )

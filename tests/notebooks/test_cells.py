@@ -97,15 +97,11 @@ def test_what_a_condition_binds_is_found(wrap):
 
 
 def test_the_future_comes_first():
-    future = "from __future__ import annotations"
-    assert taken("import numpy as np", f"{future}\n\n{TASK}\nannotations")[0] in (
-        future,
-        "import numpy as np",
-    )
-    made = "\n".join(
-        taken("import numpy as np", f"{future}\n{TASK.replace('(x)', '(x: annotations)')}")
-    )
-    compile(made, "answer", "exec")
+    """It decides how annotations are read, though nobody uses its name."""
+    task = "def softmax(x: Unknown):\n    return np.exp(x)"
+    made = taken("import numpy as np", "from __future__ import annotations", task)
+    assert made[0] == "from __future__ import annotations"
+    exec("\n".join(made), {})
 
 
 def test_nothing_written_is_an_empty_answer():

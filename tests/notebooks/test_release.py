@@ -1,6 +1,7 @@
 """What is handed out: the same twice, and without an answer in it."""
 
 import io
+import itertools
 import json
 import sys
 import zipfile
@@ -9,8 +10,11 @@ import nbformat
 import pytest
 
 from grader import catalog
+from grader.course.notebooks import source_notebook
 from grader.course.solutions import BEGIN, END, path_of
-from tests.notebooks.course import answered, grader, id_of, released, run
+from grader.judging import suite
+from grader.languages import Words
+from tests.notebooks.course import answered, grader, id_of, run
 
 SLUGS = [e.slug for e in catalog.exercises()]
 
@@ -100,33 +104,25 @@ def test_building_again_keeps_the_secret_and_the_gradebook(out):
     assert (out / "course" / ".secret").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("slug", SLUGS)
-def test_the_points_of_a_notebook_are_those_of_the_suite(out, slug):
-    """Of the core track, without what needs CUDA."""
-    points = [
-        c.metadata.nbgrader.points
-        for c in released(out / "course", slug).cells
-        if "points" in c.metadata.get("nbgrader", {})
-    ]
-    report = json.loads(
-        grader("grade", slug, "--submission", path_of(slug), "--no-speed", "--format", "json")
-    )
-    speed = report["exercises"][0]["speed"]
-    timed = speed["points"] if speed and slug != "ex08_cuda_sdpa" else 0
-    assert sum(points) == report["score"]["possible"] + timed
+@pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
+def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
+    """Without what needs CUDA, unless it is released for CUDA; with speed or without."""
+    case, checks = suite.speed_case(exercise), suite.checks(exercise)
+    for cuda, speed in itertools.product((False, True), repeat=2):
+        made = source_notebook(exercise, Words(), cuda=cuda, speed=speed)
+        graded = [
+            c.metadata.nbgrader for c in made.cells if "points" in c.metadata.get("nbgrader", {})
+        ]
+        timed = case.points if case and speed and (cuda or not case.cuda) else 0
+        assert sum(g.points for g in graded) == timed + sum(
+            c.points for c in checks if cuda or not c.cuda
+        )
+        assert ("check-speed" in [g.grade_id for g in graded]) == bool(timed)
 
 
-def test_a_release_for_cuda_or_without_speed_has_other_cells(tmp_path):
-    grader("release", "ex08_cuda_sdpa", "ex03_sdpa", "-o", tmp_path, "--device", "cuda")
-    names = [id_of(c) for c in released(tmp_path / "course", "ex08_cuda_sdpa").cells]
-    assert {"check-cuda", "check-speed"} <= set(names)
-    grader("release", "ex03_sdpa", "-o", tmp_path, "--no-speed")
-    assert "check-speed" not in [id_of(c) for c in released(tmp_path / "course", "ex03_sdpa").cells]
-
-
-def test_chinese_notebooks_are_chinese(tmp_path):
-    grader("release", "ex01_softmax", "-o", tmp_path, "--lang", "zh")
-    text = "".join(c.source for c in released(tmp_path / "course").cells)
+def test_chinese_notebooks_are_chinese():
+    made = source_notebook(catalog.find("ex01_softmax"), Words("zh"))
+    text = "".join(c.source for c in made.cells)
     assert "**问题**" in text
     assert "**The question.**" not in text
     assert 'lang="zh"' in text

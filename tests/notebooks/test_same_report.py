@@ -6,7 +6,6 @@ mistake the text is compared, and for every solution and one mistake of each exe
 
 import ast
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from grader import catalog, cells
 from grader.course.solutions import path_of
 from grader.judging import suite
 from grader.judging.grade import Run, grade
+from grader.reporting import as_json
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
@@ -26,9 +26,7 @@ def notebook_of(source: str) -> bytes:
     """A cell for each statement, the imports last, and between them what one tries out."""
     body = ast.parse(source).body
     imports = [n for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
-    texts = [ast.get_source_segment(source, n) for n in body if n not in imports]
-    decorated = [("@" in source.splitlines()[n.lineno - 2][:1]) for n in body if n not in imports]
-    assert not any(decorated)
+    texts = [ast.unparse(n) for n in body if n not in imports]
     made = [cell for text in texts for cell in (text, SCRATCH[len(text) % len(SCRATCH)])]
     made += [ast.unparse(n) for n in imports]
     return json.dumps({"cells": [{"cell_type": "code", "source": s} for s in made]}).encode()
@@ -50,13 +48,20 @@ def without_marks(path: Path) -> str:
     return ast.unparse(tree)
 
 
-def answer_with(mistake, exercise, references) -> str:
-    """The solution as a file of its own, with a mistake in the place of one of its names."""
-    wrong = f"{mistake.of} = {mistake.id}"
+def units_of(exercise, references) -> list:
+    """The statements of the solution and of the mistakes, with what these use of the reference."""
     texts = [*references, without_marks(exercise.folder / "mistakes.py")]
-    texts += [path_of(exercise.slug).read_text(encoding="utf-8"), wrong]
-    made = json.dumps({"cells": [{"cell_type": "code", "source": s} for s in texts]}).encode()
-    return ast.unparse(ast.parse(cells.answer(made, exercise.names).source))
+    texts.append(path_of(exercise.slug).read_text(encoding="utf-8"))
+    units, _ = cells._units(list(enumerate(texts, 1)))
+    names = set(exercise.names)  # the reference has them as well
+    return [u for u in units if u.cell == len(texts) or not u.binds & names]
+
+
+def answer_with(mistake, exercise, units) -> str:
+    """The solution as a file of its own, with a mistake in the place of one of its names."""
+    [wrong], _ = cells._units([(99, f"{mistake.of} = {mistake.id}")])
+    taken = cells._taken([*units, wrong], exercise.names)
+    return "\n\n".join(unit.text for unit in sorted(taken, key=lambda u: not u.is_import))
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +71,9 @@ def references():
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_the_text_of_every_mistake_is_taken_as_it_stands(exercise, references):
+    units = units_of(exercise, references)
     for mistake in suite.mistakes(exercise):
-        source = answer_with(mistake, exercise, references)
+        source = answer_with(mistake, exercise, units)
         taken = cells.answer(notebook_of(source), exercise.names).source
         assert ast.dump(ast.parse(taken)) == ast.dump(ast.parse(source)), mistake.id
 
@@ -79,36 +85,39 @@ def run():
 
 
 def verdicts(exercise, path, run):
-    """The report without what tells the two files apart."""
-    report = grade(exercise, path, run)
-    checks = [replace(c, seconds=0.0) for c in report.checks]
-    return report.state, report.sentence, report.score, checks, report.output
+    """The report without the times, and without what tells the two files and their lines apart."""
+    found = as_json.of_exercise(grade(exercise, path, run))
+    for check in found["checks"]:
+        del check["seconds"]
+        told = check["why"].splitlines()
+        check["why"] = [line for line in told if not line.startswith("line ")]
+    return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
+
+
+def wrong_answer(exercise, references, run, folder) -> str:
+    """The first mistake that uses nothing which a submission may not use."""
+    units, file = units_of(exercise, references), folder / f"{exercise.slug}.py"
+    for mistake in suite.mistakes(exercise):
+        file.write_text(answer_with(mistake, exercise, units), encoding="utf-8")
+        if grade(exercise, file, run).state == "graded":
+            return file.read_text(encoding="utf-8")
+    raise AssertionError(f"no mistake of {exercise.slug} can be handed in")
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_the_reports_are_the_same(exercise, references, run, tmp_path):
-    wrong = answer_with(suite.mistakes(exercise)[0], exercise, references)
+    wrong = wrong_answer(exercise, references, run, tmp_path)
     right = ast.unparse(ast.parse(path_of(exercise.slug).read_text(encoding="utf-8")))
-    seen = []
-    for number, source in enumerate((right, wrong)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / f"{exercise.slug}.py").write_text(source, encoding="utf-8")
-        (folder / f"{exercise.slug}.ipynb").write_bytes(notebook_of(source))
-        both = [verdicts(exercise, folder / f"{exercise.slug}{e}", run) for e in (".py", ".ipynb")]
-        assert both[0][0] == "graded"
-        seen.append(both[0][2].earned)
-        for of_file, of_notebook in zip(*both, strict=True):
-            assert no_lines(of_file) == no_lines(of_notebook)
-    assert seen[1] < seen[0]
+    earned = []
+    for source in (right, wrong):
+        (tmp_path / f"{exercise.slug}.py").write_text(source, encoding="utf-8")
+        (tmp_path / f"{exercise.slug}.ipynb").write_bytes(notebook_of(source))
+        files = [tmp_path / f"{exercise.slug}{ending}" for ending in (".py", ".ipynb")]
+        of_file, of_notebook = (verdicts(exercise, file, run) for file in files)
+        assert of_file == of_notebook
+        earned.append(of_file["score"]["earned"])
+    assert earned[1] < earned[0] == suite_points(exercise)
 
 
-def no_lines(value):
-    """Without the places in the file, which are cells in a notebook."""
-    if not isinstance(value, list):
-        return value
-    kept = "\n".join
-    return [
-        replace(c, why=kept(w for w in c.why.splitlines() if not w.startswith("line ")))
-        for c in value
-    ]
+def suite_points(exercise) -> int:
+    return sum(check.points for check in suite.checks(exercise) if not check.cuda)

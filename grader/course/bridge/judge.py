@@ -1,4 +1,4 @@
-"""Grades a submitted notebook in the place of running it, and gives nbgrader scores and sentences."""
+"""Grades a submitted notebook in the place of running it: scores and sentences for nbgrader."""
 
 import atexit
 from functools import cache

@@ -1,4 +1,4 @@
-"""Brings a submitted notebook back into the form that nbgrader can take, whatever was done to it."""
+"""Brings a submitted notebook back into a form that nbgrader can take, whatever was done to it."""
 
 import json
 from pathlib import Path

@@ -54,6 +54,29 @@ def no_maximum_subtracted_numpy(x, axis=-1):
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
+def mean_subtracted(x, dim=-1):
+    """The mean is subtracted before exp, so a score far above the others overflows.
+
+    Subtract x.amax(dim, keepdim=True): then no exponent is above 0.
+    """
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    powers = torch.exp(wide - wide.mean(dim, keepdim=True))
+    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def mean_subtracted_numpy(x, axis=-1):
+    """The mean is subtracted before exp, so a score far above the others overflows.
+
+    Subtract x.max(axis, keepdims=True): then no exponent is above 0.
+    """
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.exp(wide - wide.mean(axis, keepdims=True))
+        return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_large_scores)
 def logsumexp(x, dim=-1):
     """exp(x - logsumexp(x)) loses its small digits when the scores are large.
 

@@ -40,6 +40,8 @@ def test_numpy_large_scores(student, draw, bound, dtype):
     x = draw.logits(16, 65, bound=bound, dtype=float64).cpu().numpy().astype(dtype)
     agree(student.softmax_numpy(x), reference.softmax_numpy(x))
     agree(student.softmax_numpy(x.T, axis=0), reference.softmax_numpy(x.T, axis=0))
+    x = draw.normal(16, 65, scale=bound / 4, dtype=float64).cpu().numpy().astype(dtype)
+    agree(student.softmax_numpy(x), reference.softmax_numpy(x))
 
 
 @check(points=1, needs=[test_numpy_values])
@@ -84,6 +86,8 @@ def test_large_scores(student, draw, bound, dtype):
     agree(student.softmax(x), reference.softmax(x))
     columns = x.mT[None]
     agree(student.softmax(columns, dim=1), reference.softmax(columns, dim=1))
+    x = draw.normal(16, 65, scale=bound / 4, dtype=dtype)
+    agree(student.softmax(x), reference.softmax(x))
 
 
 @check(points=1, needs=[test_values])
