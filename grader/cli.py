@@ -12,6 +12,7 @@ from grader.arguments import (
     BELOW,
     FAULT,
     FORMATS,
+    USAGE,
     Device,
     Isolation,
     Lang,
@@ -80,13 +81,14 @@ def bench(
     from grader.judging.case import GraderFault
     from grader.reporting import speed as reporting
     from grader.timing.bench import measure_all
+    from grader.timing.options import BadOption, split
     from grader.timing.replay import replay
 
-    options = [*(n for n in names or [] if n.startswith("-")), *context.args]
-    for option in options:
-        if not option.startswith("--benchmark-"):
-            stop(f"{option} is no option of bench, and none of pytest-benchmark's.")
-    exercises = exercises_named([n for n in names or [] if not n.startswith("-")], submission)
+    try:
+        chosen, options = split([*(names or []), *context.args])
+    except BadOption as problem:
+        stop(str(problem))
+    exercises = exercises_named(chosen, submission)
     check_device(device)
     words, wall = words_in(lang), wall_named(isolation, device)
     try:
@@ -99,8 +101,11 @@ def bench(
         print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
         raise typer.Exit(FAULT) from None
     console = Console()
+    untimed = [e.slug for e in exercises if e.slug not in speeds]
+    if chosen and untimed:
+        print(f"There is no speed to measure in {', '.join(untimed)}.", file=sys.stderr)
     if not speeds:
-        stop(f"There is no speed to measure in {', '.join(e.slug for e in exercises)}.")
+        raise typer.Exit(USAGE)
     for slug, verdict in speeds.items():
         console.print(f"[bold]{slug}[/]", reporting.lines(verdict, slug, words), "", sep="\n")
     if replay(speeds, options):

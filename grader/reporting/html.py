@@ -138,9 +138,9 @@ class _Tell:
     def measured(self, m: Measured) -> list[str]:
         return speed.told(m, self._words)
 
-    def amounts(self, m: Measured) -> list[str]:
-        """What the zero, the reference and the student took."""
-        return [speed.amount(value, m.unit) for value in m.typical]
+    def ends(self, m: Measured) -> tuple[str, str]:
+        """What the two ends of the scale are."""
+        return speed.ends(m, self._words)
 
     def not_run(self, score: Score) -> str:
         """How many points were not run; nothing if there are none."""

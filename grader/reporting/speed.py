@@ -5,7 +5,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from grader.languages import Words
-from grader.records import Measured, Speed
+from grader.records import MARGIN, Measured, Speed
 
 _WIDTH = 40  # cells between the zero and the reference
 
@@ -33,20 +33,25 @@ def _sign(s: Speed) -> Text:
 
 
 def _scale(m: Measured, words: Words) -> Text:
-    """zero 40 ms ├────░●░──┤ reference 16 ms; the right end is 1.2 times the reference."""
+    """zero 40 ms ├────░●░──┤ 1.2 times the reference: 19.2 ms"""
     low, middle, high = (
         round(x * (_WIDTH - 1)) for x in (m.position.low, m.position.middle, m.position.high)
     )
     cells = ["─"] * _WIDTH
     cells[low : high + 1] = "░" * (high + 1 - low)
     cells[middle] = "●"
-    zero, reference, _ = (amount(x, m.unit) for x in m.typical)
-    bar = ("".join(cells), "cyan")
-    zero, reference = (
-        words("zero {amount}", amount=zero),
-        words("reference {amount}", amount=reference),
+    zero, full = ends(m, words)
+    return Text.assemble(f"{zero} ├", ("".join(cells), "cyan"), f"┤ {full}")
+
+
+def ends(m: Measured, words: Words) -> tuple[str, str]:
+    """What the two ends of the scale are: x = 0 and x = 1."""
+    zero, reference, _ = m.typical
+    full = "1.2 times the reference: {amount}"
+    return (
+        words("zero {amount}", amount=amount(zero, m.unit)),
+        words(full, amount=amount(MARGIN * reference, m.unit)),
     )
-    return Text.assemble(f"{zero} ├", bar, f"┤ {reference}")
 
 
 def told(m: Measured, words: Words) -> list[str]:

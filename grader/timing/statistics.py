@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.records import Interval
+from grader.records import MARGIN, Interval
 
 PARTIES = ("zero", "reference", "student")
-MARGIN = 1.2  # times the reference that still earn everything
 QUANTILE = 0.2
 BLOCK = 5  # rounds
 RESAMPLES = 1000

@@ -55,3 +55,12 @@ def test_strided_tensors_are_not_contiguous():
     x = Draw("seed").strided(2, 3, 4)
     assert x.shape == (2, 3, 4)
     assert not x.is_contiguous()
+
+
+def test_the_rows_to_be_verified_are_never_known_and_now_and_then_all_of_them():
+    drawn = [Draw("seed", str(n)).rows(1000).tolist() for n in range(200)]
+    some, whole = ([rows for rows in drawn if len(rows) == size] for size in (16, 1000))
+    assert len(some) + len(whole) == 200
+    assert 1 <= len(whole) <= 30
+    assert len({tuple(rows) for rows in some}) == len(some)
+    assert len({row for rows in some for row in rows}) > 900

@@ -110,7 +110,7 @@ def test_the_speed_is_on_the_scale_and_in_words():
     assert (interval.attributes["x1"], interval.attributes["x2"]) == ("61.00%", "72.00%")
     assert drawn.all("circle")[0].attributes["cx"] == "66.00%"
     assert drawn.texts("div", "speed") == [
-        "◐ partly: As fast as can be. 1/3 zero 40 ms reference 5.25 ms yours 12.3 ms: 2.34 times the "
+        "◐ partly: As fast as can be. 1/3 zero 40 ms 1.2 times the reference: 6.3 ms yours 12.3 ms: 2.34 times the "
         "reference (2.10 to 2.50), at 0.66 of the way (0.61 to 0.72); 2 rounds device: NVIDIA H200"
     ]
     [bar] = [e for e in drawn.all("svg") if e.attributes.get("role") == "img"]
@@ -142,7 +142,7 @@ def test_the_verdict_on_speed_has_its_sign_and_reason(changes, says):
 def test_bytes_are_told_in_their_unit():
     memory = replace(MEASURED, unit="bytes", typical=(2.0**28, 2.0**22, 2.0**24))
     assert page(report(exercise(speed=replace(SCORED, measured=memory)))).texts("p", "ends") == [
-        "zero 256.0 MiB reference 4.0 MiB"
+        "zero 256.0 MiB 1.2 times the reference: 4.8 MiB"
     ]
 
 

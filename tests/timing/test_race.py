@@ -12,6 +12,7 @@ import torch
 from grader.judging import agree
 from grader.judging.case import GraderFault, StudentFault
 from grader.timing import race as racing
+from grader.timing.calm import Calm
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.speed import measure
@@ -238,3 +239,28 @@ def test_all_three_are_bound_to_one_and_the_same_processor(nursery, tmp_path):
     it = contest(nursery, tmp_path, Seen(), asks, zero=asks, reference=asks)
     found = {tuple(found.tolist()) for asked in seen_by(run(it, 1)).rounds for *_, found in asked}
     assert found == {(max(os.sched_getaffinity(0)),)}
+
+
+def test_every_call_waits_until_the_processor_is_calm(nursery, tmp_path, monkeypatch):
+    waits = []
+    monkeypatch.setattr(Calm, "wait", lambda self: waits.append(self.core))
+    run(contest(nursery, tmp_path, Seen()), 3)
+    assert waits == [max(os.sched_getaffinity(0))] * 9
+
+
+def test_the_matrix_product_is_one(nursery, tmp_path):
+    """What is called faster than physics is measured against it."""
+    found = run(contest(nursery, tmp_path, Seen()), 10).flops
+    assert 0.2 < found / max(racing._matrix_product("cpu") for _ in range(10)) < 5
+
+
+def test_more_work_than_a_matrix_product_does_is_faster_than_physics(nursery, tmp_path):
+    def bench(race):
+        for draw in race:
+            for out in race.time("answer", draw.normal(3), work=1e15):
+                assert out.shape == (3,)
+
+    slow = "import time\ndef answer(x): time.sleep(0.003); return x\n"
+    speed = measure(contest(nursery, tmp_path, bench, zero=slow))
+    assert (speed.verdict, speed.earned) == ("failed", 0)
+    assert speed.why.startswith("faster than physics")

@@ -79,7 +79,7 @@ def test_the_verdict_comes_first_and_its_reason_below(name, head, below):
 
 def test_seconds_are_told_on_one_scale_and_in_words():
     _, scale, words = drawn(FULL)
-    assert scale == f"    zero 40 ms ├{'─' * 35}░░●░░┤ reference 5.25 ms"
+    assert scale == f"    zero 40 ms ├{'─' * 35}░░●░░┤ 1.2 times the reference: 6.3 ms"
     assert words == (
         "    yours 6.3 ms: 1.20 times the reference (1.10 to 1.30), at 0.95 of the way (0.90 to 1.00); "
         "2 rounds"
@@ -89,7 +89,7 @@ def test_seconds_are_told_on_one_scale_and_in_words():
 def test_bytes_are_told_in_mebibytes():
     _, scale, words = drawn(PART)
     assert scale.startswith("    zero 260.0 MiB ├")
-    assert scale.endswith("┤ reference 10.5 MiB")
+    assert scale.endswith("┤ 1.2 times the reference: 12.6 MiB")
     assert words.startswith("    yours 135.5 MiB: 1.20 times the reference")
 
 
