@@ -54,7 +54,8 @@ def units_of(exercise, references) -> list:
     texts.append(path_of(exercise.slug).read_text(encoding="utf-8"))
     units, _ = cells._units(list(enumerate(texts, 1)))
     names = set(exercise.names)  # the reference has them as well
-    return [u for u in units if u.cell == len(texts) or not u.binds & names]
+    units = [u for u in units if u.cell == len(texts) or not u.binds & names]
+    return cells._taken(units, [*names, *(mistake.id for mistake in suite.mistakes(exercise))])
 
 
 def answer_with(mistake, exercise, units) -> str:
