@@ -21,8 +21,6 @@ _WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them
 _MAGIC = re.compile(r"^(\s*)[%!?].*$|^(\s*)[\w.]+\?{1,2}\s*$", re.MULTILINE)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-
-
 _DAMAGED = "The notebook is damaged: open it in Jupyter and save it again."
 
 
@@ -38,6 +36,7 @@ class _Unit:
     line: int  # its first, within the cell
     text: str
     nodes: tuple[ast.stmt, ...]
+    uses: frozenset[str]  # the global names that it needs, now or when it is called
 
     @cached_property
     def binds(self) -> frozenset[str]:
@@ -56,11 +55,6 @@ class _Unit:
     def is_stub(self) -> bool:
         """Whether it only says that nothing is written yet."""
         return all(map(_only_raises, self.nodes))
-
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """The global names that it needs, now or when it is called."""
-        return frozenset(_globals(symtable.symtable(self.text, "cell", "exec")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +138,12 @@ def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[str]]:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    units += _of_cell(number, attempt)
+                    units += list(_of_cell(number, attempt))
                 break
             except SyntaxError as error:
                 line = (error.text or "").strip()
-                problem = problem or f"Cell {number} is not valid Python ({error.msg}): {line}"
+                where = f"Cell {number} is not valid Python ({error.msg})"
+                problem = problem or (f"{where}: {line}" if line else f"{where}.")
             except (RecursionError, MemoryError, ValueError):
                 problem = problem or f"Cell {number} is nested too deeply to be read."
         else:
@@ -174,7 +169,9 @@ def _of_cell(number: int, text: str) -> Iterator[_Unit]:
             groups.append([node])
     for nodes in groups:
         first, last = _first_line(nodes[0]), nodes[-1].end_lineno
-        yield _Unit(number, first, "\n".join(lines[first - 1 : last]), tuple(nodes))
+        part = "\n".join(lines[first - 1 : last])
+        uses = frozenset(_globals(symtable.symtable(part, "cell", "exec")))
+        yield _Unit(number, first, part, tuple(nodes), uses)
 
 
 def _first_line(node: ast.stmt) -> int:

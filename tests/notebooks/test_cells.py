@@ -147,6 +147,15 @@ def test_a_cell_that_cannot_be_read_is_named_where_a_task_is_missing():
         cells.answer(notebook("import numpy as np", "def softmax(x:\n    pass"), ["softmax"])
 
 
+def test_what_only_the_compiler_refuses_gets_a_sentence_too():
+    task = "def softmax(x):\n    y = 1\n    global y\n    return x"
+    with pytest.raises(
+        BadNotebook, match=r"Cell 1 is not valid Python .*assigned to before global"
+    ):
+        cells.answer(notebook(task), ["softmax"])
+    assert taken("import numpy as np", TASK, task.replace("softmax", "scratch"))[1] == TASK + "\n"
+
+
 def test_the_old_format_is_read_too():
     old = {"worksheets": [{"cells": [{"cell_type": "code", "input": "def softmax(x): pass"}]}]}
     assert "def softmax" in cells.answer(json.dumps(old).encode(), ["softmax"]).source
