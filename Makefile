@@ -31,7 +31,7 @@ endif
 GRADER := $(PY) -m grader
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show test lint skeletons release mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show test lint skeletons release mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench-crossing: $(DEV) ## time the way to a worker and back, beside the referenc
 
 bench-steadiness: $(DEV) ## show how steady speed grades are, quiet and busy (ARGS= for how many gradings)
 	@$(PY) -m tests.bench.steadiness $(ARGS)
+
+bench-spinner: $(DEV) ## time the reference beside an answer that spins (ARGS= how many sets, which wall)
+	@$(PY) -m tests.bench.spinner $(ARGS)
 
 bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
 	@$(PY) -m tests.bench.notebooks $(ARGS)

@@ -22,6 +22,7 @@ GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
 ]
+One = Annotated[str | None, typer.Argument(metavar="EX", help="One exercise.")]
 Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
@@ -46,6 +47,14 @@ def exercises_named(names: list[str], place: Path) -> list[Exercise]:
         stop(f"{error}{hint}")
     except catalog.BadManifest as error:
         stop(str(error))
+
+
+def exercise_named(command: str, name: str | None, place: Path) -> Exercise:
+    """The exercise that was named, or that of the file."""
+    if name is None and not place.is_file():
+        stop(f"Which exercise? `make {command} EX=ex03_sdpa`, for instance.")
+    [exercise] = exercises_named([name] if name else [], place)
+    return exercise
 
 
 def _there(place: Path) -> bool:

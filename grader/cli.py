@@ -17,9 +17,11 @@ from grader.arguments import (
     Isolation,
     Lang,
     Names,
+    One,
     Place,
     Seed,
     check_device,
+    exercise_named,
     exercises_named,
     progress_bar,
     stop,
@@ -114,7 +116,7 @@ def bench(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="EX", help="One exercise.")],
+    name: One = None,
     submission: Place = Path("exercises"),
     tokens: Annotated[str, typer.Option(help="A sentence of your own.")] = "the cat sat on the mat",
     embedding: Annotated[str, typer.Option(help="drawn or one-hot.")] = "drawn",
@@ -131,8 +133,7 @@ def show(
     from grader.show import command
     from grader.show.sentence import CannotShow
 
-    words = words_in(lang)
-    [exercise] = exercises_named([name], submission)
+    words, exercise = words_in(lang), exercise_named("show", name, submission)
     wall = wall_named(isolation, "cpu")
     try:
         command.show(
@@ -166,7 +167,7 @@ def watch(
 
 @app.command()
 def hint(
-    name: Annotated[str, typer.Argument(metavar="EX", help="One exercise.")],
+    name: One = None,
     submission: Place = Path("exercises"),
     level: Annotated[int | None, typer.Option(help="A certain hint, not the next.")] = None,
     solution: Annotated[bool, typer.Option(help="Show a solution of what is passed.")] = False,
@@ -176,7 +177,7 @@ def hint(
     """The next hint on what fails first, from gentle to plain."""
     from grader import hints
 
-    words, [exercise] = words_in(lang), exercises_named([name], submission)
+    words, exercise = words_in(lang), exercise_named("hint", name, submission)
     try:
         told = hints.hint(
             exercise, submission, words=words, level=level, solution=solution,

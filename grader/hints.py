@@ -157,7 +157,7 @@ def _level(level: int | None, given: int, count: int, name: str, words: Words) -
 
 
 def _about(exercise: Exercise, report: ExerciseReport, name: str, words: Words) -> tuple[str, ...]:
-    """What fails, and which mistake it is where that is known."""
+    """What fails, and which mistake it is where that is known; its cure is left to the hints."""
     failed = first_failure(report)
     if failed is None:
         lesson = submission.lesson_path(exercise.slug, words.language)
@@ -165,10 +165,9 @@ def _about(exercise: Exercise, report: ExerciseReport, name: str, words: Words) 
                       slug=exercise.slug, lesson=lesson, name=name),)  # fmt: skip
     says = words.check(exercise.slug, failed.id, failed.says)
     mistakes = failed.diagnosis.mistakes if failed.diagnosis else ()
-    told = [words.mistake(exercise.slug, m.id, m.says, m.mend) for m in mistakes]
+    told = [words.mistake(exercise.slug, m.id, m.says, m.mend)[0] for m in mistakes]
     return words("This fails in {slug}: {check}", slug=exercise.slug, check=says), *(
-        f"{words('Or: ') if number else ''}{says} {mend}".strip()
-        for number, (says, mend) in enumerate(told)
+        f"{words('Or: ') if number else ''}{mistake}" for number, mistake in enumerate(told)
     )
 
 

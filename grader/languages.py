@@ -54,6 +54,10 @@ class Words:
                 return chinese.format(**values)
         return line
 
+    def joined(self, *sentences: str) -> str:
+        """Sentences one after the other, as the language writes them."""
+        return ("" if self.language == "zh" else " ").join(s for s in sentences if s)
+
     def title(self, exercise: Exercise) -> str:
         """The title of an exercise."""
         return str(self._suite(exercise.slug).get("title", exercise.title))

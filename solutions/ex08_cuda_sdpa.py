@@ -89,7 +89,7 @@
 # **答案**是*融合 kernel*：一段 GPU 程序，分块读入键，把一块的分数放在片上的高速存储里，
 # 把这一块的贡献加进输出，随即丢弃。（这样 softmax 为什么还算得对，见 ex10。）不需要你自己写。
 # PyTorch 的 `F.scaled_dot_product_attention` 一个函数背后就有好几个 kernel，每次调用选一个。
-# 本练习要做的，是把调用写成快的 kernel 能接的样子。
+# 这道题要做的，是把调用写成快的 kernel 能接的样子。
 #
 # **公式**还是原来那个，外加一个可选的偏置：
 #
@@ -152,7 +152,7 @@
 # 梯度；模块的两条路径。在 CUDA 上：这些调用由融合 kernel 执行，另有四分看速度。没有 GPU 时，
 # 这些项目显示为*需要 CUDA*，不扣分。**不涉及：** dropout；掩码遮住的 NaN 和无穷（权重为 0
 # 也压不住它们：`0 * nan` 是 `nan`）；kernel 的工作原理（ex10、ex14、ex15）。**不允许：** 别人的
-# kernel（`flash_attn`、`xformers`）；PyTorch 自己的注意力正是本练习的主题。约 90 分钟。
+# kernel（`flash_attn`、`xformers`）；PyTorch 自己的注意力正是这道题的主题。约 90 分钟。
 
 # %%
 import math

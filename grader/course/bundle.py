@@ -5,6 +5,7 @@ what holds an answer in the student's own form: `solutions/`, and each suite's `
 """
 
 import io
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,18 +18,13 @@ from grader.records import Exercise
 from grader.submission import lesson_path
 
 TOP = "attention-by-hand"
-_FILES = (
-    "Makefile",
-    "README.md",
-    "README.zh-CN.md",
-    "LICENSE",
-    "pyproject.toml",
-    "constraints.txt",
-)
-_FOLDERS = ("grader", "reference")
+_FILES = ("README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constraints.txt")
+_FOLDERS = ("grader", "reference", "docs")
+_OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "gpu-check",
+         "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
 _WORKFLOW = Path(__file__).with_name("grade.yml")
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
-_LEFT_OUT = ("variants.py",)
+_LEFT_OUT = ("variants.py", "picture.py")
 
 
 def build(exercises: Sequence[Exercise], notebooks: Mapping[str, Path]) -> bytes:
@@ -48,10 +44,11 @@ def _contents(
 ) -> Iterator[tuple[str, bytes]]:
     for name in _FILES:
         yield name, (ROOT / name).read_bytes()
+    yield "Makefile", makefile((ROOT / "Makefile").read_text(encoding="utf-8")).encode()
     yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts and path.name not in _LEFT_OUT:
+            if path.is_file() and _goes_along(path):
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
     for exercise in exercises:
         source = path_of(exercise.slug).read_text(encoding="utf-8")
@@ -60,3 +57,15 @@ def _contents(
         for language in LANGUAGES:
             lesson = lesson_text(exercise, source, language)
             yield lesson_path(exercise.slug, language), lesson.encode()
+
+
+def _goes_along(path: Path) -> bool:
+    left_out = {*_LEFT_OUT, "__pycache__", "lessons"}  # lessons are written for what is released
+    return left_out.isdisjoint(path.relative_to(ROOT).parts)
+
+
+def makefile(text: str) -> str:
+    """The Makefile without the goals that need the project's own files."""
+    ours = re.compile(rf"({'|'.join(_OURS)}):")
+    kept = [rule for rule in text.split("\n\n") if not ours.match(rule)]
+    return "\n\n".join(kept)

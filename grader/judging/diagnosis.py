@@ -2,11 +2,12 @@
 
 The failed case is asked again, with the same inputs, of every mistake of the exercise, here, on the
 trusted side. A mistake is named if it comes out where the student did and nowhere near the right
-answer. Several that do so are told apart on other cases and on fresh inputs. Where a match says
-little (an exception, a shape, a NaN everywhere), the mistake must fail the very checks that the
-student failed. No match, no guess.
+answer, and does so on other cases and on fresh inputs. Where a match says little (a shape, a NaN
+everywhere, an exception), the mistake must fail the very checks that the student failed; that two
+sizes do not fit each other says nothing at all. No match, no guess.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -37,6 +38,10 @@ FRESH = 3  # times that the same case is asked again with other inputs
 OTHERS = 4  # further cases of the check that are asked
 FEW = 12  # mistakes for which it is worth asking all their checks
 MOST = 2  # mistakes that are named together
+_MISFIT = re.compile(  # what PyTorch and NumPy say of shapes
+    "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
+    "|cannot reshape|not aligned|do not match"
+)
 
 
 class Catalogue:
@@ -132,7 +137,7 @@ def _stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Sta
 
 def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake, ...]:
     """The mistake that the failure shows, or the two that cannot be told apart; or none."""
-    if failure.fault.kind == "NotImplementedError":
+    if failure.fault.kind == "NotImplementedError" or _MISFIT.search(failure.fault.detail):
         return ()
     found = [m for m in mistakes.mistakes if m.of in failure.calls]
     found = [m for m in found if _answers_alike(failure.asked, m, mistakes)]
@@ -142,7 +147,7 @@ def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake,
             break
         fault = judge.ask(judge.student, item, *again)
         alike = _like(fault, found, judge, mistakes, item, *again)
-        found = alike if alike or len(found) == 1 else found
+        found = alike
     if not found or len(found) > FEW:
         return ()
     sure = _says_much(failure.fault.differs)

@@ -1,8 +1,9 @@
 """At which stage an attention goes wrong: scores, mask, weights or output.
 
-It is found from outside, whatever the code looks like. With the identity for values the output is
-the weights; the logarithms of weights in one row differ as the scores do. Beside the student's
-stand those of the solution, where that is at hand.
+It is found from outside, whatever the code looks like. Weights that are returned are looked at
+themselves; where only the output comes back it is the weights, the values being the identity. The
+logarithms of weights in one row differ as the scores do. Beside the student's stand those of the
+solution, where that is at hand.
 """
 
 import math
@@ -33,38 +34,42 @@ def stage(exercise: Exercise, name: str, student: Student, right: Student) -> St
     draw = Draw("stage", exercise.slug)
     q, k = (2 * draw.normal(1, 1, LENGTH, WIDTH) for _ in range(2))
     keep = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril(1)
-    masks = [None, keep] if "keep" in parameters(function.signature) else [None]
+    identity, values = torch.eye(LENGTH)[None, None], draw.normal(1, 1, LENGTH, WIDTH)
+    tries = [(identity, None), (identity, keep), (values, None), (values, keep)]
+    if "keep" not in parameters(function.signature):
+        tries = tries[::2]
     try:
-        for mask in masks:
-            inputs = (q, k, torch.eye(LENGTH)[None, None], mask)
-            got, wanted = (_asked(one, function, *inputs) for one in (student, right))
-            if got is None or wanted is None:
+        for v, mask in tries:
+            got, wanted = (_asked(one, function, q, k, v, mask) for one in (student, right))
+            if not got or len(got) != len(wanted):
                 return None
-            if found := _in_weights(got, wanted):
+            if (v is identity or len(got) > 1) and (found := _in_weights(got[-1], wanted[-1])):
                 return found
-        v = draw.normal(1, 1, LENGTH, WIDTH)
-        got, wanted = (_asked(one, function, q, k, v, None) for one in (student, right))
+            if not _alike(got[0], wanted[0]):
+                return Stage(name="output")
     except StudentFault:
-        return None
-    if got is None or wanted is None or _alike(got, wanted):
-        return None
-    return Stage(name="output")
+        pass
+    return None
 
 
 def _asked(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor,
-           keep: Tensor | None) -> Array | None:  # fmt: skip
-    """The output for one head, (L, Dv); None if it is no such thing."""
+           keep: Tensor | None) -> list[Array]:  # fmt: skip
+    """What came back for one head: the output (L, Dv), and the weights (L, L) if they do.
+
+    Nothing if it is no such thing.
+    """
     CASE.set(Case())
     student.begin_case()
     given: list[Any] = [q, k, v] if keep is None else [q, k, v, keep]
     if any("array" in str(kind) for kind in function.returns.values()):
         given = [x.numpy() for x in given]
     answer = getattr(student, function.name)(*given)
-    output = answer[0] if isinstance(answer, tuple) else answer
-    if not isinstance(output, Tensor | np.ndarray) or output.shape != (*q.shape[:-1], v.shape[-1]):
-        return None
-    numbers: Array = as_numbers(output)[0, 0].astype(np.float64)
-    return numbers
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    shapes = ((*q.shape[:-1], v.shape[-1]), (*q.shape[:-1], k.shape[-2]))
+    for part, shape in zip(parts, shapes, strict=False):
+        if not isinstance(part, Tensor | np.ndarray) or part.shape != shape:
+            return []
+    return [as_numbers(part)[0, 0].astype(np.float64) for part in parts]
 
 
 def _in_weights(got: Array, right: Array) -> Stage | None:

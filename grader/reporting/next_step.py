@@ -28,11 +28,17 @@ class Step:
 
 
 def next_step(report: Report) -> Step:
-    """Values come before speed, and an earlier exercise before a later one."""
+    """What was begun comes before what was not, values before speed, and earlier before later."""
     if report.faulted:
         return Step(kind=Kind.REPORT_FAULT)
-    steps = [*map(_values, report.exercises), *map(_speed, report.exercises)]
-    return next((step for step in steps if step is not None), Step(kind=Kind.NOTHING))
+    values = [step for e in report.exercises if (step := _values(e)) is not None]
+    begun = [step for step in values if not _unwritten(step)]
+    speed = [step for e in report.exercises if (step := _speed(e)) is not None]
+    return next(iter([*begun, *values, *speed]), Step(kind=Kind.NOTHING))
+
+
+def _unwritten(step: Step) -> bool:
+    return step.exercise is not None and step.exercise.state in ("not_started", "missing")
 
 
 def _values(e: ExerciseReport) -> Step | None:

@@ -6,23 +6,24 @@ from grader.languages import Words
 from grader.records import Place
 
 _NOUNS = {
-    "batch": "batch entry",
-    "head": "head",
-    "kv_head": "key/value head",
-    "row": "row",
-    "key": "key",
+    "batch": ("batch entry", "batch entries"),
+    "head": ("head", "heads"),
+    "kv_head": ("key/value head", "key/value heads"),
+    "row": ("row", "rows"),
+    "key": ("key", "keys"),
 }
 _LISTED = 6  # numbers that are listed one by one
 
 
 def sentence(places: Sequence[Place], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
-    """'Wrong: head 3 only, of 8; row 0 to 10, of 12.' Nothing if all of it is wrong."""
-    told = "; ".join(_place(place, words) for place in places)
+    """'Wrong: head 3 only, of 8; rows 0 to 10, of 12.' Nothing if all of it is wrong."""
+    told = words("; ").join(_place(place, words) for place in places)
     return words("Wrong: {places}.", places=told) if told else ""
 
 
 def _place(place: Place, words: Words) -> str:
-    wrong, size, axis = place.wrong, place.size, words(_NOUNS[place.axis])
+    wrong, size = place.wrong, place.size
+    axis, several = map(words, _NOUNS[place.axis])
     right = sorted(set(range(size)) - set(wrong))
     if len(wrong) == 1:
         return words("{axis} {number} only, of {size}", axis=axis, number=wrong[0], size=size)
@@ -32,10 +33,10 @@ def _place(place: Place, words: Words) -> str:
         text = "{axis} {first} and all after it, of {size}"
         return words(text, axis=axis, first=wrong[0], size=size)
     if wrong == tuple(range(wrong[0], wrong[-1] + 1)):
-        text = "{axis} {first} to {last}, of {size}"
-        return words(text, axis=axis, first=wrong[0], last=wrong[-1], size=size)
+        text = "{axes} {first} to {last}, of {size}"
+        return words(text, axes=several, first=wrong[0], last=wrong[-1], size=size)
     if len(wrong) <= _LISTED:
-        numbers = ", ".join(map(str, wrong))
-        return words("{axis} {numbers}, of {size}", axis=axis, numbers=numbers, size=size)
-    text = "{count} of {size} along {axis}, the first {first}"
-    return words(text, count=len(wrong), size=size, axis=axis, first=wrong[0])
+        numbers = words(", ").join(map(str, wrong))
+        return words("{axes} {numbers}, of {size}", axes=several, numbers=numbers, size=size)
+    text = "{count} of {size} {axes}, the first {first}"
+    return words(text, count=len(wrong), size=size, axes=several, first=wrong[0])

@@ -88,7 +88,7 @@ def in_short(task: TaskReport, words: Words) -> str:
             named = check.diagnosis.mistakes[:1] if check.diagnosis else ()
             said = [words.mistake(slug, m.id, m.says, m.mend) for m in named]
             told = [words.check(slug, check.id, check.says), words.said(check.why)]
-            return "\n".join([*told, *(" ".join(parts).strip() for parts in said)])
+            return "\n".join([*told, *(words.joined(*parts) for parts in said)])
     return ""
 
 

@@ -48,7 +48,10 @@ def trace(
     answers = {name: _answered(_several(asked[name]), name == target) for name in asked}
     found = Trace(
         title=exercise.slug, tokens=sentence.tokens, embedding=sentence.embedding,
-        steps=tuple(_step(n, letters, x, answers.get(n)) for n, (letters, x) in steps.items()),
+        steps=tuple(
+            replace(_step(n, letters, x, answers.get(n)), given=n in inputs)
+            for n, (letters, x) in steps.items()
+        ),
         head=head, row=row,
     )  # fmt: skip
     check_head(found)

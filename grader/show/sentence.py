@@ -38,12 +38,14 @@ class Sentence:
         """Vectors (1, count, L, width) for the role `name`, which is q, k or v.
 
         One-hot vectors are as wide as the vocabulary, and the query of head h asks for the token
-        that stands h places further on in it.
+        that stands h places further on in it. Keys and values of head h are 1 + h/2 long, so that
+        heads in another order are seen.
         """
         if self.embedding == "one-hot":
-            places = torch.arange(count)[:, None] * (name == "q") + self._places()  # (count, L)
+            heads = torch.arange(count)[:, None]
+            places = heads * (name == "q") + self._places()  # (count, L)
             one_hot = torch.eye(len(self.vocabulary))[places % len(self.vocabulary)]
-            return one_hot[None] * (LOUD if name == "q" else 1.0)
+            return one_hot[None] * (LOUD if name == "q" else 1 + heads[..., None] / 2)
         rows = [Draw("show", name, token).normal(count, width) for token in self.tokens]
         return torch.stack(rows, 1)[None]
 

@@ -67,17 +67,20 @@ def _heading(trace: Trace, words: Words) -> Text:
 
 def _steps(trace: Trace, words: Words) -> Table:
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("Step", "Axes", "Shape", "Yours"):
+    beside = any(step.yours is not None or step.problem for step in trace.steps)
+    for heading in ("Step", "Axes", "Shape", *["Yours"] * beside):
         drawn.add_column(words(heading), no_wrap=heading != "Yours")
     for step in trace.steps:
-        shape = str(step.reference.shape)
-        drawn.add_row(words(step.name), Text(step.letters, "dim"), shape, _verdict(step, words))
+        cells = (words(step.name), Text(step.letters, "dim"), str(step.reference.shape))
+        drawn.add_row(*cells, *[_verdict(step, words)] * beside)
     return drawn
 
 
 def _verdict(step: Step, words: Words) -> Text:
+    if step.yours is None and step.problem:
+        return Text(words("no answer"), "red")
     if step.yours is None:
-        return Text(words("no answer") if step.problem else "", "red")
+        return Text(words("given") if step.given else words("not to be seen from outside"), "dim")
     if np.isinf(step.largest):
         finite = np.isfinite(step.yours).all()
         says = "finite where it should be infinite" if finite else "not a number (NaN), or infinite"

@@ -21,6 +21,7 @@ class Step:
     reference: Array
     yours: Array | None = None
     problem: str = ""  # why there is nothing of yours, or what is wrong with its form
+    given: bool = False  # what the example begins with
     call: str = ""  # the call that gave yours
 
     @property

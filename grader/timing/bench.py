@@ -13,7 +13,7 @@ from grader.judging.admission import NotGraded
 from grader.judging.check import SpeedCase
 from grader.records import Exercise, Speed
 from grader.timing.contest import Contest
-from grader.timing.speed import failed, measure
+from grader.timing.speed import failed, measure, not_run
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
 
@@ -51,7 +51,8 @@ def _measured(
         answer = admission.read(submission.locate(place, exercise.slug), exercise)
         admission.admit(answer, exercise)
     except NotGraded as problem:
-        return failed(case, str(problem))
+        nothing = problem.state in ("not_started", "missing")
+        return (not_run if nothing else failed)(case, str(problem))
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=nursery,
         seed=(secret, exercise.slug),

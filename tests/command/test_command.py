@@ -81,6 +81,8 @@ def test_an_exercise_named_twice_counts_once():
         (["grade", "ex01", "--format", "jsn"], "There is no format called 'jsn'. Did you mean json?"),
         (["grade", "ex01", "--device", "tpu"], "There is no device called 'tpu': cpu or cuda."),
         (["grade", "ex01", "--format", "json", "-o", "/nowhere/x"], "/nowhere/x cannot be written"),
+        (["hint"], "Which exercise? `make hint EX=ex03_sdpa`, for instance."),
+        (["show"], "Which exercise? `make show EX=ex03_sdpa`, for instance."),
         (["grad"], "grade"),
     ],
 )  # fmt: skip

@@ -141,6 +141,19 @@ def test_a_mistake_is_named_however_it_is_written():
     )
 
 
+def test_sizes_that_do_not_fit_are_given_no_name():
+    """The error of a mask with its sides exchanged reads as that of a square one does."""
+
+    def exchanged(q, k, v):
+        q_len, k_len = q.shape[-2], k.shape[-2]
+        keep = torch.ones(k_len, q_len, dtype=torch.bool).tril(q_len - k_len)
+        scores = dots(q, k).masked_fill(~keep, -torch.inf)
+        return torch.softmax(scores, -1) @ v
+
+    told = named("ex05_causal_mask", causal_attention=exchanged)
+    assert set(told.values()) == {()}
+
+
 def test_what_is_not_written_yet_is_not_diagnosed():
     def softmax(x, dim=-1):
         raise NotImplementedError("Turn the scores into weights.")
@@ -154,8 +167,8 @@ def test_what_is_not_written_yet_is_not_diagnosed():
         ([0, 0, 0, 1, 0, 0], "Wrong: row 3 only, of 6."),
         ([1, 1, 1, 1, 1, 0], "Wrong: all but row 5, of 6."),
         ([0, 0, 1, 1, 1, 1], "Wrong: row 2 and all after it, of 6."),
-        ([1, 1, 1, 0, 0, 0], "Wrong: row 0 to 2, of 6."),
-        ([1, 0, 1, 0, 1, 0], "Wrong: row 0, 2, 4, of 6."),
+        ([1, 1, 1, 0, 0, 0], "Wrong: rows 0 to 2, of 6."),
+        ([1, 0, 1, 0, 1, 0], "Wrong: rows 0, 2, 4, of 6."),
         ([1, 1, 1, 1, 1, 1], ""),
     ],
 )
@@ -174,7 +187,7 @@ def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True
     said = places.sentence(location.places(wrong, ["Lq", "D"]))
-    assert said == "Wrong: 14 of 40 along row, the first 0."
+    assert said == "Wrong: 14 of 40 rows, the first 0."
 
 
 @pytest.mark.parametrize(

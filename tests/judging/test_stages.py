@@ -52,6 +52,7 @@ def attention(scores=lambda s: s, mask=lambda s, keep: s.masked_fill(~keep, -tor
         (attention(soft=torch.sigmoid), "weights", None),
         (attention(soft=lambda s: torch.softmax(s, -2)), "weights", None),
         (attention(mix=lambda w, v: w @ v.square()), "output", None),
+        (attention(mix=lambda w, v: w @ v.flip(-2)), "output", None),
     ],
 )
 def test_the_first_wrong_stage_is_found(answer, stage, factor):
@@ -60,6 +61,16 @@ def test_the_first_wrong_stage_is_found(answer, stage, factor):
     if found is not None:
         assert found.factor == (None if factor is None else pytest.approx(factor, rel=1e-3))
         assert bool(found.got) == (stage != "output")
+
+
+def test_weights_that_are_returned_are_believed_and_the_output_is_not():
+    def unmasked_output(q, k, v, keep=None, scale=None):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        hidden = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+        return torch.softmax(scores, -1) @ v, torch.softmax(hidden, -1)
+
+    found = stages.stage(EXERCISE, NAME, student(**{NAME: unmasked_output}), student())
+    assert (found.name, found.got) == ("output", ())
 
 
 def test_a_numpy_function_is_asked_in_arrays():

@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import re
 import sys
 import zipfile
 
@@ -133,6 +134,12 @@ def test_the_bundle_can_grade(out, tmp_path):
     with zipfile.ZipFile(io.BytesIO((out / "attention-by-hand.zip").read_bytes())) as archive:
         archive.extractall(tmp_path)
     root = tmp_path / "attention-by-hand"
+    goals = run("make", cwd=root)
+    assert all(f"make {goal} " in goals for goal in ("grade", "bench", "watch", "hint", "show"))
+    assert not any(f"make {goal} " in goals for goal in ("test", "release", "bench-watch"))
+    for page in root.glob("*.md"):
+        for link in re.findall(r"\]\(([\w./-]+)\)", page.read_text(encoding="utf-8")):
+            assert (root / link).exists(), (page, link)
     assert "not started yet" in grader("grade", "ex01_softmax", root=root)
     notebook = root / "notebooks" / "ex01_softmax.ipynb"
     assert "Not started yet" in grader("grade", "ex01_softmax", "--submission", notebook, root=root)

@@ -74,7 +74,7 @@ def test_every_check_is_a_sentence_with_its_sign_and_points():
     assert told == [
         "✓ passed: What own_a asks. 4/4",
         "✗ failed: What own_b asks. 0/2 out[0] is 1, but should be 2 3 of 4 entries differ. "
-        "Divided by D. Divide by sqrt(D). Or: Not divided. Wrong: head 3 only, of 8; row 0 to 1, of 9. "
+        "Divided by D. Divide by sqrt(D). Or: Not divided. Wrong: head 3 only, of 8; rows 0 to 1, of 9. "
         "The scores may be right; the mask hides the wrong keys. " + MAPS,
         "· waiting: What own_c asks. 0/2 waits for: What own_b asks.",
         "○ not run: What own_d asks. –/2 needs CUDA",
@@ -160,7 +160,8 @@ SLOW = replace(FASTER, speed=replace(SCORED, verdict="failed", earned=0))
     "exercises, kind, says",
     [
         ([RIGHT, FAULT], "report_fault", "Next The grader itself failed on an exercise marked below. Please report it."),
-        ([RIGHT, NOT_STARTED, exercise()], "start", "Next Read the lesson, then write the answer: docs/lessons/ex06_kv_cache.en.md, exercises/ex06_kv_cache.py"),
+        ([NOT_STARTED, exercise()], "mend_check", "Next exercises/ex03_sdpa.py What own_b asks."),
+        ([RIGHT, NOT_STARTED, FASTER], "start", "Next Read the lesson, then write the answer: docs/lessons/ex06_kv_cache.en.md, exercises/ex06_kv_cache.py"),
         ([REFUSED, exercise()], "mend_file", "Next exercises/ex05_causal_mask.py Line 1: eval is not allowed."),
         ([FASTER, exercise()], "mend_check", "Next exercises/ex03_sdpa.py What own_b asks."),
         ([RIGHT, SLOW], "mend_speed", "Next exercises/ex01_softmax.py As fast as can be."),

@@ -12,7 +12,8 @@ from tests.conftest import ROOT
 
 
 def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
-    weights = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    weights = torch.softmax(scores if keep is None else scores.masked_fill(~keep, -torch.inf), -1)
     return weights @ v, weights
 
 
@@ -24,6 +25,14 @@ def test_a_function_is_found_by_its_name():
     view = show.attention(scaled_dot_product_attention, lang="en")
     assert view.trace.title == "ex03_sdpa"
     assert "differ" not in str(view)
+
+
+def test_a_mask_that_is_ignored_is_seen():
+    def unmasked(q, k, v, keep=None, scale=None):
+        return scaled_dot_product_attention(q, k, v)
+
+    view = show.attention(unmasked, like="scaled_dot_product_attention", lang="en")
+    assert view.trace.first_wrong.name == "output, one key hidden"
 
 
 def test_another_name_is_taken_for_the_one_it_is_like():

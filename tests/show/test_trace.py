@@ -83,6 +83,12 @@ def test_the_one_hot_query_of_a_head_asks_for_the_next_token_but_so_many():
     assert weights[0, 1].argmax(-1).tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize("embedding", ["drawn", "one-hot"])
+def test_heads_in_another_order_are_seen(embedding):
+    found = shown("ex07_mqa_gqa", mistaken("ex07_mqa_gqa", "heads_tiled"), embedding=embedding)
+    assert found.first_wrong.name == "k repeated"
+
+
 def test_causal_gradients_end_at_the_token_itself():
     found = shown("ex05_causal_mask", None, "a b c d")
     flows = {flow.name: flow.reference > 0 for flow in found.flows}

@@ -77,6 +77,7 @@ def test_a_mistake_is_named_to_the_student_as_itself():
     false = [(c.mistake.id, c.named) for c in everything if c.named and c.mistake.id not in c.named]
     assert false == []
     assert sum(c.mistake.id in c.named for c in everything) >= 0.95 * len(everything)
+    assert sum(c.named == (c.mistake.id,) for c in everything) >= 0.85 * len(everything)
 
 
 @each

@@ -34,7 +34,7 @@ def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
     """Every graded answer whose verdicts a new grading changes. Nothing is written."""
     if not (course / "nbgrader_config.py").is_file():
         raise NoCourse(f"{course} is no nbgrader course: `make release` builds one.")
-    official = Official(secret_of(course))
+    official = _official(course)
     try:
         for exercise in exercises:
             for graded in sorted(
@@ -44,6 +44,16 @@ def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
                     yield change
     finally:
         official.close()
+
+
+def _official(course: Path) -> Official:
+    """The grader as the course's own configuration has it."""
+    from traitlets.config import PyFileConfigLoader
+
+    judge = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config().Judge
+    return Official(
+        secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu"))
+    )
 
 
 def _change(course: Path, exercise: Exercise, graded: Path, official: Official) -> Change | None:

@@ -1,6 +1,8 @@
-"""What `make show` shows of scaled dot-product attention: two heads, without a mask."""
+"""What `make show` shows of scaled dot-product attention: two heads; at the end, with a mask."""
 
 import math
+
+import torch
 
 from reference.ex03_sdpa import plain_attention
 
@@ -23,6 +25,7 @@ def steps(q, k, v):
         "scores": ("B H Lq Lk", q @ k.mT / math.sqrt(q.shape[-1])),
         "weights": ("B H Lq Lk", weights),
         "output": ("B H Lq Dv", output),
+        "output, one key hidden": ("B H Lq Dv", plain_attention(q, k, v, _keep(k))[0]),
     }
 
 
@@ -38,4 +41,15 @@ def asked(student, q, k, v):
             lambda: student.scaled_dot_product_attention(q, k, v)[0],
             lambda: student.attention_numpy(*arrays)[0],
         ],
+        "output, one key hidden": [
+            lambda: student.scaled_dot_product_attention(q, k, v, _keep(k))[0],
+            lambda: student.attention_numpy(*arrays, _keep(k).numpy())[0],
+        ],
     }
+
+
+def _keep(k):
+    """A mask for all queries that hides the last key, as if it were padding."""
+    keep = torch.ones(k.shape[-2], dtype=torch.bool)
+    keep[-1] = False
+    return keep[None, None, None]
