@@ -118,6 +118,7 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
             *(name for g in groups for name in g[1] if not name.endswith(".*")),
         ),
         cure=entries["not_allowed"].get("cure", ""),
+        preload=tuple(entries.get("preload", ())),
     )
 
 

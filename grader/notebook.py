@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader import catalog, cells
+from grader.course.naming import CUDA, SPEED
 from grader.languages import Words, preferred
 from grader.records import Exercise
 
@@ -56,7 +57,7 @@ def check(slug: str, task: str, *, lang: str = "") -> Shown:
         exercise = catalog.find(slug)
     except (catalog.UnknownExercise, catalog.BadManifest) as problem:
         return Shown(words.said(str(problem)))
-    tasks = (*exercise.names, "cuda", "speed")
+    tasks = (*exercise.names, CUDA, SPEED)
     if task not in tasks:
         return Shown(f"{slug} has no task {task!r}.{catalog.did_you_mean(task, tasks)}")
     run = _executed()
@@ -131,7 +132,7 @@ def _graded(file: Path, exercise: Exercise, task: str, words: Words) -> Shown:
 def _main(slug: str, task: str, language: str, file: str) -> None:
     """Grade, in a process that knows nothing of the kernel, and print what is to be shown."""
     from grader.grading import grade_all
-    from grader.judging.tasks import SPEED, checks_by_task
+    from grader.judging.tasks import checks_by_task
     from grader.reporting import task as reporting
     from grader.worker import walls
 

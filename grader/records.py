@@ -70,6 +70,7 @@ class Exercise:
     not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
     refused: tuple[str, ...]  # the same in the worker: operators ("aten::...") and full names
     cure: str  # what to do instead of what is not allowed
+    preload: tuple[str, ...] = ()  # modules slow to import, which workers find imported
 
     @property
     def names(self) -> tuple[str, ...]:

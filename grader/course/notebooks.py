@@ -11,9 +11,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from grader.course.naming import CUDA, METADATA, SPEED, grade_id
 from grader.course.solutions import BEGIN, cells, path_of
 from grader.judging import suite
-from grader.judging.tasks import CUDA, SPEED, checks_by_task
+from grader.judging.tasks import checks_by_task
 from grader.languages import Words
 from grader.records import Exercise
 
@@ -24,10 +25,6 @@ from pathlib import Path
 
 sys.path += [str(p) for p in Path.cwd().parents if (p / "grader" / "notebook.py").is_file()]
 from grader.notebook import check"""
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
-}
 
 
 def points_by_task(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, int]:
@@ -87,11 +84,6 @@ def _check(
     language = "" if words.language == "en" else f', lang="{words.language}"'
     text = f'check("{exercise.slug}", "{name}"{language})  # {told}'
     yield _code(text, grade_id(name), locked=True, points=points[name])
-
-
-def grade_id(task: str) -> str:
-    """The nbgrader id of the cell that checks a task."""
-    return f"check-{task}"
 
 
 def _code(

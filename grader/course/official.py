@@ -5,7 +5,6 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.judging.grade import Run, grade
 from grader.records import Exercise, ExerciseReport
 from grader.worker import walls
 from grader.worker.nursery import Nursery
@@ -37,6 +36,8 @@ class Official:
             hide_this_process()  # it holds the secret and the expected values
             on_cuda = self.device == "cuda"
             self._nursery = Nursery(walls.choose(self.wall, on_cuda=on_cuda))
+        from grader.judging.grade import Run, grade  # imports torch while the nursery does
+
         run = Run(
             nursery=self._nursery, student=student, secret=self.secret, own=False,
             device=self.device, speed=speed,

@@ -7,6 +7,7 @@ inputs; a letter that no input binds matches any size; a number is itself.
 
 import ast
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -20,18 +21,19 @@ from grader.records import Function, Returns
 Sizes = dict[str, int]
 
 
-def parameters(signature: str) -> list[str]:
+@cache
+def parameters(signature: str) -> tuple[str, ...]:
     """The names of the parameters in a signature such as `(q, k, v, keep=None)` or `(*masks)`."""
     tree = ast.parse(f"def f{signature}: ...").body[0]
     assert isinstance(tree, ast.FunctionDef)
     last = [tree.args.vararg] if tree.args.vararg else []
-    return [a.arg for a in (*tree.args.args, *last)]
+    return tuple(a.arg for a in (*tree.args.args, *last))
 
 
 def check_answer(value: Any, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any],
                  call: str) -> None:  # fmt: skip
     """Raise a `StudentFault` unless `value` has the declared kinds and shapes."""
-    names = parameters(function.signature) or [""]
+    names = parameters(function.signature) or ("",)
     positional = (
         zip_longest(names, args[: len(names)]),
         ((names[-1], x) for x in args[len(names) :]),

@@ -115,8 +115,9 @@ def _asked(
     exercise: Exercise, answer: Submission, tree: ast.Module, run: Run, *, again: bool
 ) -> tuple[tuple[CheckResult, ...], str]:
     worker = Supervisor(
-        run.nursery, answer, exercise.limits, on_cuda=run.on_cuda, refuse=exercise.refused
-    )
+        run.nursery, answer, exercise.limits, on_cuda=run.on_cuda, refuse=exercise.refused,
+        preload=exercise.preload,
+    )  # fmt: skip
     try:
         with closing(worker):
             _load(worker, answer)

@@ -58,7 +58,9 @@ def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
     from grader.worker.supervisor import Supervisor
 
     nursery = Nursery()
-    worker = Supervisor(nursery, answer, exercise.limits, refuse=exercise.refused)
+    worker = Supervisor(
+        nursery, answer, exercise.limits, refuse=exercise.refused, preload=exercise.preload
+    )
     config.add_cleanup(nursery.close)
     config.add_cleanup(worker.close)
     return worker.client()

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 def stage(exercise: Exercise, name: str, student: Student, right: Student) -> Stage | None:
     """The first stage at which `student` differs from `right` in the function called `name`."""
     function = exercise.functions.get(name)
-    if function is None or parameters(function.signature)[:3] != ["q", "k", "v"]:
+    if function is None or parameters(function.signature)[:3] != ("q", "k", "v"):
         return None
     draw = Draw("stage", exercise.slug)
     q, k = (2 * draw.normal(1, 1, LENGTH, WIDTH) for _ in range(2))

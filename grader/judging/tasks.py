@@ -3,11 +3,10 @@
 import ast
 from collections.abc import Mapping
 
+from grader.course.naming import CUDA
 from grader.judging import suite
 from grader.judging.check import Check
 from grader.records import Exercise
-
-CUDA, SPEED = "cuda", "speed"  # what an exercise asks beside its tasks
 
 
 def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:

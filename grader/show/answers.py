@@ -28,7 +28,9 @@ def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Stude
     except NotGraded as reason:
         raise CannotShow(str(reason)) from None
     with Nursery(wall) as nursery:
-        worker = Supervisor(nursery, answer, exercise.limits, refuse=exercise.refused)
+        worker = Supervisor(
+            nursery, answer, exercise.limits, refuse=exercise.refused, preload=exercise.preload
+        )
         with closing(worker):
             try:
                 worker.load()

@@ -94,7 +94,7 @@ class Contest:
     ) -> Party:
         worker = Supervisor(
             self.nursery, answer, self.exercise.limits, on_cuda=self.device != "cpu",
-            refuse=refused, core=self.calm.core,
+            refuse=refused, preload=self.exercise.preload, core=self.calm.core,
         )  # fmt: skip
         stack.enter_context(closing(worker))
         stack.callback(self._look_for_kills, worker)

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -85,12 +86,16 @@ class Nursery:
             wipe(self._home)
 
     def start(self, *, arenas: tuple[int, int], printed: int, limits: Limits,
-              on_cuda: bool, core: int | None) -> Process:  # fmt: skip
-        """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given."""
+              on_cuda: bool, core: int | None, preload: Sequence[str] = ()) -> Process:  # fmt: skip
+        """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
+
+        The modules of `preload` are imported before, once for all workers to come.
+        """
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
         wanted = {"memory_bytes": memory, "cpu_seconds": int(2 * limits.exercise_seconds) + 1}
-        request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core}
+        request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
+                   "preload": list(preload)}  # fmt: skip
         try:
             reply = self._ask(request, [theirs.fileno(), *arenas, printed])
         finally:

@@ -38,6 +38,7 @@ class Supervisor:
         *,
         on_cuda: bool = False,
         refuse: Sequence[str] = (),
+        preload: Sequence[str] = (),
         core: int | None = None,
     ) -> None:
         self._nursery = nursery
@@ -45,6 +46,7 @@ class Supervisor:
         self._limits = limits
         self._on_cuda = on_cuda
         self._refuse = list(refuse)  # what the submission may not call
+        self._preload = list(preload)  # modules that it finds imported
         self._core = core  # the processor to which it is bound
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
@@ -121,6 +123,7 @@ class Supervisor:
             limits=self._limits,
             on_cuda=self._on_cuda,
             core=self._core,
+            preload=self._preload,
         )
         source, slug = self._submission.source, self._submission.slug
         reply = self._ask({"op": "load", "slug": slug, "source": source, "refuse": self._refuse})

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.course.bridge.judge import KEY
-from grader.course.notebooks import grade_id
+from grader.course.naming import SPEED, grade_id
 from grader.course.official import Official, secret_of
-from grader.judging.tasks import SPEED
 from grader.languages import Words
 from grader.records import Exercise
 from grader.reporting import as_json

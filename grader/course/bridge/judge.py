@@ -12,9 +12,8 @@ from nbgrader.utils import is_grade, is_solution
 from traitlets import Unicode
 
 from grader import catalog
-from grader.course.notebooks import grade_id
+from grader.course.naming import CUDA, SPEED, grade_id
 from grader.course.official import Official, secret_of
-from grader.judging.tasks import CUDA, SPEED, checks_by_task
 from grader.languages import Words
 from grader.records import Exercise, ExerciseReport
 from grader.reporting import as_json, task
@@ -71,6 +70,8 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 def _part(report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode) -> TaskReport:
+    from grader.judging.tasks import checks_by_task
+
     checks, worth = checks_by_task(exercise).get(name, ()), int(cell.metadata["nbgrader"]["points"])
     part = task.of_task(report, [c.id for c in checks], worth, timed=name == SPEED)
     if part.earned > worth:

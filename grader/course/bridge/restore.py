@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from grader.course.notebooks import METADATA
+from grader.course.naming import METADATA
 
 _UNREADABLE = "*The submitted file is no notebook that can be read; the cells below are empty.*"
 Resources = dict[str, Any]

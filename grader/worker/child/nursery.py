@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
@@ -85,6 +86,7 @@ def _watch(parent: socket.socket, workers: dict[int, _Worker]) -> None:
 
 
 def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]) -> int:
+    _import(request["preload"])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
     nursery = os.getpid()
     pid = os.fork()
@@ -94,6 +96,17 @@ def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _
         os.close(fd)
     workers[pid] = _Worker(home, watched=_ON_LINUX and request["lock"] is None)
     return pid
+
+
+def _import(names: list[str]) -> None:
+    """Import what is slow to import here, once, so that no worker waits for it."""
+    new = [name for name in names if name not in sys.modules]
+    for name in new:
+        with contextlib.suppress(ImportError):  # the submission's own import will say so
+            importlib.import_module(name)
+    if new:
+        gc.collect()
+        gc.freeze()
 
 
 def _stop(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
