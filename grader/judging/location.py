@@ -47,7 +47,7 @@ def letters_of(exercise: Exercise, call: str, subject: str) -> list[str]:
 def _names(rank: int, letters: Sequence[str]) -> list[str]:
     named = [AXES.get(letter, "") for letter in letters if letter != "..."]
     missing = rank - len(named)
-    if missing < 0:
+    if missing < 0 or not named:  # "..." alone may be anything
         return [""] * rank
     leading = ("", "batch") if {"head", "kv_head"} & set(named) else LEADING
     return [*([""] * missing if missing > 2 else leading[2 - missing :]), *named]

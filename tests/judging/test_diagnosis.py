@@ -214,3 +214,9 @@ def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
     assert location.places(wrong, ["...", "H", "Lq", "Dv"]) == (
         Place(axis="batch", wrong=(1,), size=2),
     )
+
+
+def test_where_the_manifest_names_no_axis_none_is_told():
+    wrong = np.zeros((16, 65), bool)
+    wrong[:, :34] = True
+    assert location.places(wrong, ["..."]) == location.places(wrong, []) == ()

@@ -90,6 +90,15 @@ def divided_by_d(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, 1 / q.shape[-1] if scale is None else scale)
 
 
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def divided_by_d_numpy(q, k, v, keep=None, scale=None):
+    """The scores are divided by D instead of sqrt(D).
+
+    The standard deviation of a score grows with the square root of D: take 1 / sqrt(D).
+    """
+    return attention_of_arrays(q, k, v, keep, 1 / q.shape[-1] if scale is None else scale)
+
+
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def divided_by_the_model_width(q, k, v, keep=None, scale=None):
     """The scale is that of the whole model, 1 / sqrt(H * D), instead of one head.
@@ -125,6 +134,15 @@ def scale_inverted(q, k, v, keep=None, scale=None):
     The scale makes the scores smaller: multiply by 1 / sqrt(D).
     """
     return attention(q, k, v, keep, math.sqrt(q.shape[-1]) if scale is None else scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def scale_inverted_numpy(q, k, v, keep=None, scale=None):
+    """The scores are multiplied by sqrt(D) instead of divided.
+
+    The scale makes the scores smaller: multiply by 1 / sqrt(D).
+    """
+    return attention_of_arrays(q, k, v, keep, q.shape[-1] ** 0.5 if scale is None else scale)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
@@ -224,6 +242,20 @@ def softmax_over_the_queries(q, k, v, keep=None, scale=None):
     return attention(
         q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -2).nan_to_num()
     )
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def softmax_over_the_queries_numpy(q, k, v, keep=None, scale=None):
+    """The softmax runs over the queries, so that columns sum to one instead of rows.
+
+    The scores are (..., Lq, Lk), and the weights of one query sum to one: axis=-1.
+    """
+
+    def soften(scores, keep):
+        turned = None if keep is None else np.broadcast_to(keep, scores.shape).swapaxes(-1, -2)
+        return exact_masked_softmax(scores.swapaxes(-1, -2), turned).swapaxes(-1, -2)
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
 
 
 def _hide(scores, keep):
@@ -376,6 +408,15 @@ def mask_ignored(q, k, v, keep=None, scale=None):
     return attention(q, k, v, None, scale)
 
 
+@mistake(of="attention_numpy", caught_by=test_numpy_mask)
+def mask_ignored_numpy(q, k, v, keep=None, scale=None):
+    """`keep` is ignored: every key is attended to.
+
+    Put -inf in the place of the scores where `keep` is False, before the softmax.
+    """
+    return attention_of_arrays(q, k, v, None, scale)
+
+
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def mask_after_the_softmax(q, k, v, keep=None, scale=None):
     """Weights are set to zero after the softmax, and the others no longer sum to one.
@@ -388,6 +429,20 @@ def mask_after_the_softmax(q, k, v, keep=None, scale=None):
         return weights if keep is None else weights * keep
 
     return attention(q, k, v, keep, scale, soften)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_mask)
+def mask_after_the_softmax_numpy(q, k, v, keep=None, scale=None):
+    """Weights are set to zero after the softmax, and the others no longer sum to one.
+
+    Hide the scores before the softmax, with -inf.
+    """
+
+    def soften(scores, keep):
+        weights = exact_masked_softmax(scores, None)
+        return weights if keep is None else weights * keep
+
+    return attention_of_arrays(q, k, v, keep, scale, soften)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
