@@ -903,6 +903,33 @@ def scale_of_the_model_numpy(*args, keep=None):
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def scale_without_root_numpy(*args, keep=None):
+    """The scores are divided by D instead of sqrt(D).
+
+    Take the square root of the width of a head.
+    """
+    return _numpy(ScaleWithoutRoot, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def scale_inverted_numpy(*args, keep=None):
+    """The scores are multiplied by sqrt(D) instead of divided by it.
+
+    Divide: scores = q @ k^T / sqrt(D).
+    """
+    return _numpy(ScaleInverted, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def softmax_over_queries_numpy(*args, keep=None):
+    """The softmax runs over the queries, so the columns of the weights sum to one.
+
+    Each query shares out its weight among the keys: softmax over the last dimension.
+    """
+    return _numpy(SoftmaxOverQueries, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
 def scale_almost_right_numpy(*args, keep=None):
     """The scale of the scores is about 1 % off.
 
@@ -982,6 +1009,15 @@ def mask_inverted_numpy(*args, keep=None):
     True = may attend: np.where(keep, scores, -np.inf).
     """
     return _numpy(MaskInverted, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def mask_ignored_numpy(*args, keep=None):
+    """The mask is ignored.
+
+    Put -inf in the place of the scores where keep is False, before the softmax.
+    """
+    return _numpy(MaskIgnored, args, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
