@@ -16,7 +16,7 @@ from grader.records import Exercise
 from grader.worker import walls
 from grader.worker.walls import Wall
 
-FORMATS = ("terminal", "json", "html")
+FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "classroom50")
 GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 
 Names = Annotated[

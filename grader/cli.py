@@ -1,5 +1,6 @@
 """The command line: `python -m grader`, or `grader` where it is installed."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -48,7 +49,9 @@ def grade(
     seed: Seed = "",
     isolation: Isolation = "auto",
     speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
-    format: Annotated[str, typer.Option(help="terminal, json or html.")] = "terminal",
+    format: Annotated[
+        str, typer.Option(help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    ] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
     lang: Lang = None,
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
@@ -58,6 +61,8 @@ def grade(
     if format not in FORMATS:
         close = catalog.did_you_mean(format, FORMATS)
         stop(f"There is no format called {format!r}.{close}")
+    if format == "classroom50":
+        _in_runner()
     check_device(device)
     words = words_in(lang)
     wall = wall_named(isolation, device)
@@ -198,6 +203,15 @@ def main() -> None:
     app()
 
 
+def _in_runner() -> None:
+    from grader.reporting.classroom50 import NotInRunner, context
+
+    try:
+        context(os.environ)
+    except NotInRunner as problem:
+        stop(str(problem))
+
+
 def _graded(
     exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall, speed: bool
 ) -> Report:
@@ -211,16 +225,15 @@ def _graded(
 
 
 def _write(report: Report, format: str, output: Path | None, words: Words) -> None:
-    from grader.reporting import as_json, html, terminal
+    from grader.reporting import terminal, written
 
     try:
         if format != "terminal":
-            text = as_json.to_json(report) if format == "json" else html.to_html(report, words)
-            output.write_text(text, encoding="utf-8") if output else sys.stdout.write(text)
+            written.write(report, format, output, words)
         elif output:
             with output.open("w", encoding="utf-8") as file:
                 terminal.show(report, Console(file=file, width=100), words)
         else:
             terminal.show(report, Console(), words)
     except OSError as error:
-        stop(f"{output} cannot be written: {error.strerror}.")
+        stop(f"{output or 'The report'} cannot be written: {error.strerror}.")

@@ -13,6 +13,7 @@ class StudentFault(Exception):
         self.kind = kind  # the name of the exception that the submission raised, if it did
         self.detail = detail  # and its message
         self.differs: Differs | None = None  # if it is the values that are wrong
+        self.line = 0  # of the submission where it raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -125,10 +125,19 @@ def _asked(
             student = Student(exercise, worker.client(), problems, answer)
             judge = Judge(student, run.seed(answer), run.device)
             checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
+            if not answer.lines:  # a cell of a notebook has no line in its file
+                checks = tuple(replace(c, line=_line(c, tree)) for c in checks)
             return checks, worker.output()
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _Disturbed
+
+
+def _line(check: CheckResult, tree: ast.Module) -> int:
+    """The line to which a failure points: where it raised, or what it calls."""
+    if check.verdict is not Verdict.FAILED:
+        return 0
+    return check.line or outline.line_of(tree, check.why)
 
 
 def _load(worker: Supervisor, answer: Submission) -> None:

@@ -182,6 +182,7 @@ class Judge:
         return CheckResult(
             id=check.id, says=check.says, verdict=verdict, points=check.points, why=why,
             where=tally.where, calls=frozenset(tally.calls), seconds=tally.seconds,
+            line=tally.failed.fault.line if tally.failed else 0,
         )  # fmt: skip
 
 

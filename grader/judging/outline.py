@@ -1,6 +1,7 @@
 """What a submission defines, read from its syntax tree and compared with the manifest."""
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -176,6 +177,13 @@ def _plain(arguments: ast.arguments) -> str:
         words.append(a.arg if default is None else f"{a.arg}={ast.unparse(default)}")
     words += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
     return ", ".join(words)
+
+
+def line_of(tree: ast.Module, sentence: str) -> int:
+    """The line of the first definition of the submission that a sentence names; 0 if none."""
+    found = {n: node.lineno for n, node in _definitions(tree.body).items() if node is not None}
+    named = (found[word] for word in re.findall(r"\w+", sentence) if word in found)
+    return next(named, 0)
 
 
 def _definitions(body: list[ast.stmt]) -> dict[str, Definition | None]:

@@ -144,8 +144,11 @@ class Door:
         lines = [line.strip() for line in lines]
         if line:
             lines.append(f"line {number}: {line}")
-        sentence = fault(problem, text, *lines)
-        return StudentFault(str(sentence), kind=error.kind, detail=error.message)
+        raised = StudentFault(
+            str(fault(problem, text, *lines)), kind=error.kind, detail=error.message
+        )
+        raised.line = error.line if line and error.line else 0
+        return raised
 
     def _line(self, number: int | None) -> tuple[str, str]:
         """A line of the submission, if it is one: how its writer counts it, and its text."""

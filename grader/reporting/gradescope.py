@@ -1,0 +1,74 @@
+"""The report as Gradescope's `results.json`.
+
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. What was not run has
+nothing to be earned; the rest keeps its points.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from grader.languages import Words
+from grader.records import ExerciseReport, Report, Verdict
+from grader.reporting.items import Item, items
+
+_VISIBLE = "visible"
+
+
+def to_gradescope(report: Report, words: Words) -> str:
+    """The report as JSON text."""
+    tests = [
+        _test(item, e, f"{place}.{number}")
+        for place, e in enumerate(report.exercises, 1)
+        for number, item in enumerate(items(e, words), 1)
+    ]
+    found = {
+        "score": report.score.earned,
+        "execution_time": round(report.seconds),
+        "output": "\n".join(_sentences(report, words)),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "visibility": _VISIBLE,
+        "stdout_visibility": "hidden",
+        "tests": tests,
+        "leaderboard": list(_leaderboard(report)),
+        "extra_data": {
+            "seed_id": report.seed_id,
+            "isolation": report.isolation,
+            "sha256": {e.slug: e.sha256 for e in report.exercises if e.sha256},
+        },
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _test(item: Item, e: ExerciseReport, number: str) -> dict[str, Any]:
+    verdict = {} if not item.counts else {"status": _status(item)}
+    return {
+        "name": f"{e.slug}: {item.says}",
+        "number": number,
+        "score": item.earned,
+        "max_score": item.points if item.counts else 0,
+        **verdict,
+        "output": item.told,
+        "visibility": _VISIBLE,
+    }
+
+
+def _status(item: Item) -> str:
+    return "passed" if item.verdict is Verdict.PASSED else "failed"
+
+
+def _sentences(report: Report, words: Words) -> Iterator[str]:
+    for e in report.exercises:
+        if e.score is None:
+            yield f"{e.slug}: {words('grader fault: no score')}"
+        elif e.sentence:
+            yield f"{e.slug}: {words.said(e.sentence)}"
+
+
+def _leaderboard(report: Report) -> Iterator[dict[str, Any]]:
+    """How far each answer has come between a slow one and a fast one."""
+    for e in report.exercises:
+        if e.speed is not None and e.speed.fraction is not None:
+            yield {"name": e.slug, "value": round(e.speed.fraction, 3), "order": "desc"}

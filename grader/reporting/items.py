@@ -1,0 +1,75 @@
+"""What the formats of platforms list: an item for each check, and one for speed, in plain text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grader.languages import Words
+from grader.records import CheckResult, ExerciseReport, Speed, Verdict
+from grader.reporting import places, speed, stages
+
+SPEED = "speed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line of a mark."""
+
+    id: str
+    says: str
+    verdict: Verdict
+    points: int
+    earned: int
+    told: str  # what is to be said below it, in lines
+    seconds: float = 0.0
+
+    @property
+    def counts(self) -> bool:
+        """Whether its points could be earned in this run."""
+        return self.verdict is not Verdict.NOT_RUN
+
+
+def items(e: ExerciseReport, words: Words) -> Iterator[Item]:
+    """The items of an exercise. Of one that could not be graded every check has failed."""
+    for check in e.checks:
+        lost = check.verdict is Verdict.BLOCKED and e.state != "graded"
+        yield Item(
+            id=check.id,
+            says=words.check(e.slug, check.id, check.says),
+            verdict=Verdict.FAILED if lost else check.verdict,
+            points=check.points,
+            earned=check.earned,
+            told="\n".join(_told(check, e, words)),
+            seconds=check.seconds,
+        )
+    if e.speed is not None:
+        yield _of_speed(e.speed, e.slug, words)
+
+
+def _told(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
+    if c.verdict is Verdict.BLOCKED and e.state == "graded":
+        blocker = next((words.check(e.slug, o.id, o.says) for o in e.checks if o.says == c.why), "")
+        yield words("waits for: {check}", check=blocker or c.why)
+        return
+    yield from words.said(c.why).splitlines()
+    if c.diagnosis is None:
+        return
+    if where := places.sentence(c.diagnosis.places, words):
+        yield where
+    for number, m in enumerate(c.diagnosis.mistakes):
+        told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
+        yield f"{words('Or: ') if number else ''}{told}"
+    if c.diagnosis.stage is not None:
+        yield stages.sentence(c.diagnosis.stage, words)
+
+
+def _of_speed(s: Speed, slug: str, words: Words) -> Item:
+    verdict = Verdict.PASSED if s.earned else Verdict.FAILED  # what it earned stands beside it
+    measured = [] if s.measured is None else speed.told(s.measured, words)
+    return Item(
+        id=SPEED,
+        says=words.speed(slug, s.says),
+        verdict=verdict if s.counts else Verdict.NOT_RUN,
+        points=s.points,
+        earned=s.earned,
+        told="\n".join([*words.said(s.why).splitlines(), *measured]),
+    )
