@@ -1,4 +1,4 @@
-"""The zip for students: all that `make grade` needs, and no solution.
+"""The zips: for students all that `make grade` needs, and for Gradescope the same as an autograder.
 
 The oracle in `reference/` and the suites are in it openly: grading at home needs them. Left out is
 what holds an answer in the student's own form: `solutions/`, and each suite's `variants.py`.
@@ -7,7 +7,7 @@ what holds an answer in the student's own form: `solutions/`, and each suite's `
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.catalog import ROOT
@@ -23,33 +23,50 @@ _FOLDERS = ("grader", "reference", "docs")
 _OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "gpu-check",
          "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
 _WORKFLOW = Path(__file__).with_name("grade.yml")
+_AUTOGRADER = [Path(__file__).with_name(name) for name in ("setup.sh", "run_autograder")]
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
 _LEFT_OUT = ("variants.py", "picture.py")
 
 
-def build(exercises: Sequence[Exercise], notebooks: Mapping[str, Path]) -> bytes:
-    """The zip's bytes, the same for the same sources."""
+def for_students(exercises: Sequence[Exercise], notebooks: Mapping[str, Path]) -> bytes:
+    """The bundle's bytes, the same for the same sources."""
+    return _zip((f"{TOP}/{name}", text) for name, text in _contents(exercises, notebooks))
+
+
+def for_gradescope(exercises: Sequence[Exercise]) -> bytes:
+    """Gradescope's autograder: `setup.sh`, `run_autograder` and the grader beside them."""
+    names = " ".join(exercise.slug for exercise in exercises).encode()
+    scripts = {path.name: path.read_bytes() for path in _AUTOGRADER}
+    return _zip([*_grader(), *scripts.items(), ("exercises.txt", names)])
+
+
+def _zip(contents: Iterable[tuple[str, bytes]]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in sorted(_contents(exercises, notebooks)):
-            entry = zipfile.ZipInfo(f"{TOP}/{name}", _WHEN)
-            entry.external_attr = 0o644 << 16
+        for name, content in sorted(contents):
+            entry = zipfile.ZipInfo(name, _WHEN)
+            entry.external_attr = (0o755 if content.startswith(b"#!") else 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
     return file.getvalue()
 
 
-def _contents(
-    exercises: Sequence[Exercise], notebooks: Mapping[str, Path]
-) -> Iterator[tuple[str, bytes]]:
+def _grader() -> Iterator[tuple[str, bytes]]:
+    """What grading needs, at home or elsewhere."""
     for name in _FILES:
         yield name, (ROOT / name).read_bytes()
     yield "Makefile", makefile((ROOT / "Makefile").read_text(encoding="utf-8")).encode()
-    yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and _goes_along(path):
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+
+
+def _contents(
+    exercises: Sequence[Exercise], notebooks: Mapping[str, Path]
+) -> Iterator[tuple[str, bytes]]:
+    yield from _grader()
+    yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     for exercise in exercises:
         source = path_of(exercise.slug).read_text(encoding="utf-8")
         yield f"exercises/{exercise.slug}.py", skeleton_text(exercise, source).encode()

@@ -1,4 +1,4 @@
-"""Builds what a course hands out, from `solutions/` alone: an nbgrader course and a bundle."""
+"""Builds what a course hands out, from `solutions/` alone: an nbgrader course and zips."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from grader.course.official import secret_of
 from grader.languages import Words
 from grader.records import Exercise
 
-COURSE, BUNDLE = "course", "attention-by-hand.zip"
+COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
 _CONFIG = """\
 # Written by `make release`. nbgrader reads it; `nbgrader autograde` judges with the grader.
 import sys
@@ -61,8 +61,10 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
     for exercise in exercises:
         yield "release", _generate(course, exercise)
     notebooks = {e.slug: course / "release" / e.slug / f"{e.slug}.ipynb" for e in exercises}
-    (out / BUNDLE).write_bytes(bundle.build(exercises, notebooks))
+    (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks))
     yield "for students", out / BUNDLE
+    (out / GRADESCOPE).write_bytes(bundle.for_gradescope(exercises))
+    yield "for Gradescope", out / GRADESCOPE
 
 
 def _write_config(course: Path, terms: Terms) -> None:

@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import re
+import shutil
 import sys
 import zipfile
 
@@ -17,6 +18,7 @@ from grader.judging import suite
 from grader.languages import Words
 from tests.notebooks.course import answered, grader, id_of, run
 
+ZIPS = ("attention-by-hand.zip", "gradescope.zip")
 SLUGS = [e.slug for e in catalog.exercises()]
 
 
@@ -30,8 +32,10 @@ def out(tmp_path_factory):
 def files(out):
     """What a release hands out, by name."""
     found = {p.name: p.read_bytes() for p in (out / "course" / "release").rglob("*.ipynb")}
-    with zipfile.ZipFile(out / "attention-by-hand.zip") as archive:
-        return found | {name: archive.read(name) for name in archive.namelist()}
+    for path in ZIPS:
+        with zipfile.ZipFile(out / path) as archive:
+            found |= {f"{path}/{name}": archive.read(name) for name in archive.namelist()}
+    return found
 
 
 def solution_regions():
@@ -90,9 +94,8 @@ def test_no_solution_file_is_handed_out(out):
 def test_two_builds_are_byte_identical(out, tmp_path):
     grader("release", "-o", tmp_path)
     assert files(tmp_path) == files(out)
-    assert (tmp_path / "attention-by-hand.zip").read_bytes() == (
-        out / "attention-by-hand.zip"
-    ).read_bytes()
+    for path in ZIPS:
+        assert (tmp_path / path).read_bytes() == (out / path).read_bytes()
     for slug in SLUGS:
         name = f"course/source/{slug}/{slug}.ipynb"
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
@@ -145,6 +148,24 @@ def test_the_bundle_can_grade(out, tmp_path):
     assert "Not started yet" in grader("grade", "ex01_softmax", "--submission", notebook, root=root)
     notebook.write_text(json.dumps(answered(out / "course")))
     assert "10/10" in grader("grade", "ex01_softmax", "--submission", root / "notebooks", root=root)
+
+
+def test_gradescope_can_grade_with_its_zip(out, tmp_path):
+    with zipfile.ZipFile(out / "gradescope.zip") as archive:
+        assert {"setup.sh", "run_autograder"} <= set(archive.namelist())
+        assert archive.getinfo("run_autograder").external_attr >> 16 == 0o755
+        archive.extractall(tmp_path / "source")
+    (tmp_path / "submission").mkdir()
+    (tmp_path / "results").mkdir()
+    shutil.copy(path_of("ex01_softmax"), tmp_path / "submission")
+    (tmp_path / "source" / "exercises.txt").write_text("ex01_softmax ex02_masking")
+    run(
+        "bash", tmp_path / "source" / "run_autograder", cwd=tmp_path,
+        AUTOGRADER_ROOT=str(tmp_path), PYTHON=sys.executable,
+    )  # fmt: skip
+    found = json.loads((tmp_path / "results" / "results.json").read_text())
+    assert found["score"] == 10
+    assert "ex02_masking.py is not there" in found["output"]
 
 
 def test_without_nbgrader_there_is_a_sentence(tmp_path):
