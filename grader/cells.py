@@ -2,8 +2,9 @@
 
 A notebook is a scratchpad too: it holds timings, plots, calls that failed, a cell that was copied.
 None of that is part of the answer. Taken are the functions and classes that the exercise names, and
-the imports, definitions and assignments which these use, in the order of the notebook, imports
-first. So no mark depends on the order of cells, on outputs, or on what the kernel remembers.
+whatever binds or changes the names which these use, in the order of the notebook, imports first
+where that overrides nothing. So no mark depends on outputs or on what the kernel remembers. A cell
+that is not Python costs the tasks that it defines and no other.
 """
 
 import ast
@@ -11,16 +12,21 @@ import json
 import re
 import symtable
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from grader.bindings import bound, changes
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
 _WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
 _MAGIC = re.compile(r"^(\s*)[%!?].*$|^(\s*)[\w.]+\?{1,2}\s*$", re.MULTILINE)
+_FROM_MAGIC = re.compile(r"^(\s*[\w, ]+=\s*)[%!].*$", re.MULTILINE)  # files = !ls
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+_ASSIGNED = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.With, ast.For, ast.Expr)
 _DAMAGED = "The notebook is damaged: open it in Jupyter and save it again."
 
 
@@ -30,61 +36,97 @@ class BadNotebook(Exception):
 
 @dataclass(frozen=True)
 class _Unit:
-    """One statement at the top level of a cell, or several that share a line."""
+    """One statement at the top level of a cell."""
 
     cell: int  # counted from 1, as a reader counts them
     line: int  # its first, within the cell
     text: str
-    nodes: tuple[ast.stmt, ...]
+    node: ast.stmt
     uses: frozenset[str]  # the global names that it needs, now or when it is called
 
     @cached_property
     def binds(self) -> frozenset[str]:
-        return frozenset(name for node in self.nodes for name in _bound(node))
+        return frozenset(bound(self.node))
 
     @property
     def is_import(self) -> bool:
-        return all(isinstance(node, _IMPORTS) for node in self.nodes)
+        return isinstance(self.node, _IMPORTS)
 
     @property
     def is_future(self) -> bool:
         """Whether it changes how the code after it is read."""
-        return any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in self.nodes)
+        return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it fetches our own `check`, which is no part of an answer."""
+        return isinstance(self.node, ast.ImportFrom) and self.node.module == "grader.notebook"
 
     @cached_property
     def is_stub(self) -> bool:
         """Whether it only says that nothing is written yet."""
-        return all(map(_only_raises, self.nodes))
+        return _only_raises(self.node)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The source that was taken, and for each of its lines the cell and the line there."""
+    """The source that was taken, and for each of its lines the cell and the line there.
+
+    `problems` says of names that are missing in which cell they may be, and why it is not Python.
+    """
 
     source: str
     lines: tuple[tuple[int, int], ...]
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A cell that is not Python."""
+
+    text: str
+    says: str
+
+    def may_define(self, name: str) -> bool:
+        return re.search(rf"(?m)^\s*((def|class)\s+{name}\b|{name}\s*=)", self.text) is not None
 
 
 def answer(content: bytes, names: Sequence[str]) -> Answer:
     """The answer in a notebook's file to an exercise that asks for `names`.
 
-    Raises `BadNotebook` for a file that is no notebook, and where a name is missing while a cell
-    cannot be read as Python. An untouched notebook has an empty answer.
+    Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
+    Python. An untouched notebook has an empty answer.
     """
     units, unread = _units(list(_code(_notebook(content))))
     taken = _taken(units, names)
     written = {name for unit in taken if not unit.is_stub for name in unit.binds}
-    if unread and not written.issuperset(names):
-        raise BadNotebook(unread[0])
+    problems = {
+        name: cell.says
+        for cell in reversed(unread)
+        for name in names
+        if name not in written and cell.may_define(name)
+    }
     if not written.intersection(names):
+        if problems:
+            raise BadNotebook(next(iter(problems.values())))
         return Answer("", ())
-    taken.sort(key=lambda unit: not unit.is_import)  # a stable sort: imports first
     lines, where = [], []
-    for unit in sorted(taken, key=lambda unit: not unit.is_future):
+    for unit in _in_order(taken):
         text = unit.text.split("\n")
         lines += [*text, "", ""]
         where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
-    return Answer("\n".join(lines).rstrip() + "\n", tuple(where))
+    return Answer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
+
+
+def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:
+    """Imports first, in the order of the notebook, but none before what it overrides."""
+    place: dict[_Unit, int] = {}  # 0: the future, 1: imports, 2: the rest
+    overridden: set[str] = set()
+    for unit in taken:
+        early = unit.is_import and not unit.binds & overridden
+        place[unit] = 0 if unit.is_future else 1 if early else 2
+        overridden |= set() if unit.is_import else unit.binds
+    return sorted(taken, key=place.__getitem__)  # a stable sort
 
 
 def definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
@@ -112,26 +154,34 @@ def _notebook(content: bytes) -> list[Any]:
 
 
 def _code(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
-    """The number and the text of each cell with code, and of solution cells of another type."""
+    """The number and the text of each cell with code, and of solution cells of another type.
+
+    Our own cells, which fetch and call `check`, are no part of an answer.
+    """
     for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict):
+        if not isinstance(cell, dict) or _is_ours(_nbgrader(cell)):
             continue
         source = cell.get("source", cell.get("input", ""))
         text = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        if cell.get("cell_type") == "code" or _was_code(cell):
+        if cell.get("cell_type") == "code" or _nbgrader(cell).get("solution") is True:
             yield number, text.replace("\r\n", "\n").replace("\0", "")
 
 
-def _was_code(cell: dict[str, Any]) -> bool:
+def _nbgrader(cell: dict[str, Any]) -> dict[str, Any]:
+    """What nbgrader knows of a cell; nothing where that is damaged."""
     metadata = cell.get("metadata")
-    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    return isinstance(nbgrader, dict) and nbgrader.get("solution") is True
+    found = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
-def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[str]]:
-    """The statements of all cells; and sentences about the cells that are not Python."""
+def _is_ours(nbgrader: dict[str, Any]) -> bool:
+    return nbgrader.get("grade_id") == "setup" or nbgrader.get("grade") is True
+
+
+def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:
+    """The statements of all cells; and the cells that are not Python."""
     units: list[_Unit] = []
-    unread: list[str] = []
+    unread: list[_Unread] = []
     for number, text in cells:
         problem = ""
         for attempt in (text, _without_magics(text)):
@@ -143,11 +193,11 @@ def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[str]]:
             except SyntaxError as error:
                 line = (error.text or "").strip()
                 where = f"Cell {number} is not valid Python ({error.msg})"
-                problem = problem or (f"{where}: {line}" if line else f"{where}.")
+                problem = f"{where}: {line}" if line else f"{where}."
             except (RecursionError, MemoryError, ValueError):
-                problem = problem or f"Cell {number} is nested too deeply to be read."
+                problem = f"Cell {number} is nested too deeply to be read."
         else:
-            unread.append(problem)
+            unread.append(_Unread(text, problem))
     return units, unread
 
 
@@ -156,22 +206,23 @@ def _without_magics(text: str) -> str:
     first = text.lstrip().split("\n", 1)[0]
     if first.startswith("%%") and not first.startswith(_WRAPPING):
         return ""
+    text = _FROM_MAGIC.sub(r"\1None", text)
     return _MAGIC.sub(lambda found: f"{found[1] or found[2] or ''}pass", text)
 
 
 def _of_cell(number: int, text: str) -> Iterator[_Unit]:
     lines = text.split("\n")
-    groups: list[list[ast.stmt]] = []
-    for node in ast.parse(text).body:
-        if groups and _first_line(node) <= (groups[-1][-1].end_lineno or 0):
-            groups[-1].append(node)
-        else:
-            groups.append([node])
-    for nodes in groups:
-        first, last = _first_line(nodes[0]), nodes[-1].end_lineno
+    nodes = ast.parse(text).body
+    on_line = Counter(n for node in nodes for n in {_first_line(node), node.end_lineno or 0})
+    for node in nodes:
+        first, last = _first_line(node), node.end_lineno or 0
         part = "\n".join(lines[first - 1 : last])
+        if on_line[first] > 1 or on_line[last] > 1:  # it shares a line with another
+            part = ast.get_source_segment(text, node) or part
         uses = frozenset(_globals(symtable.symtable(part, "cell", "exec")))
-        yield _Unit(number, first, part, tuple(nodes), uses)
+        unit = _Unit(number, first, part, node, uses)
+        if not unit.is_tool:
+            yield unit
 
 
 def _first_line(node: ast.stmt) -> int:
@@ -185,44 +236,18 @@ def _taken(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
     useful = [u for u in units if not (u.is_stub and u.binds <= written)]
     wanted, known = list(names), set(names)
     taken = {number for number, unit in enumerate(useful) if unit.is_future}
+    variables = {n for u in useful if isinstance(u.node, _ASSIGNED) for n in u.binds}
     while wanted:
         name = wanted.pop()
         for number, unit in enumerate(useful):
-            if number not in taken and (name in unit.binds or "*" in unit.binds):
+            if number not in taken and (
+                name in unit.binds or "*" in unit.binds or changes(unit.node, {name} & variables)
+            ):
                 taken.add(number)
                 new = (unit.uses | unit.binds) - known
                 known |= new
                 wanted += new
     return [unit for number, unit in enumerate(useful) if number in taken]
-
-
-def _bound(node: ast.stmt) -> Iterator[str]:
-    """The global names that a statement defines or changes; a mere call has none."""
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            yield node.name
-        case ast.Import() | ast.ImportFrom():
-            yield from (a.asname or a.name.split(".")[0] for a in node.names)
-        case ast.Assign():
-            yield from (name for target in node.targets for name in _roots(target))
-        case ast.AnnAssign() | ast.AugAssign():
-            yield from _roots(node.target)
-        case ast.If() | ast.Try():
-            inside = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
-            handlers = node.handlers if isinstance(node, ast.Try) else []
-            inside += [n for handler in handlers for n in handler.body]
-            yield from (name for n in inside for name in _bound(n))
-
-
-def _roots(target: ast.expr) -> Iterator[str]:
-    """`x` of the targets `x`, `x.y`, `x[0]`, and of each part of `x, y`."""
-    match target:
-        case ast.Name():
-            yield target.id
-        case ast.Attribute() | ast.Subscript() | ast.Starred():
-            yield from _roots(target.value)
-        case ast.Tuple() | ast.List():
-            yield from (name for part in target.elts for name in _roots(part))
 
 
 def _globals(table: symtable.SymbolTable) -> Iterator[str]:

@@ -90,6 +90,7 @@ class Submission:
     sha256: str
     source: str  # of a notebook: what was taken from its cells
     lines: Lines = ()
+    problems: Mapping[str, str] = field(default_factory=dict)  # why a name of it cannot be read
 
     def line(self, number: int) -> str:
         """A line of the source as its writer knows it: "3", or "3 of cell 4"."""

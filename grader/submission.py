@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader import cells
-from grader.records import Lines, Submission
+from grader.cells import Answer
+from grader.records import Submission
 
 MAX_BYTES = 150_000
 
@@ -37,15 +38,16 @@ def read(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
         raise Unreadable(f"{path.name} is not a Python file: name it {slug}.py.")
     in_cells = path.suffix == ".ipynb"
     content = _content(path, cells.MAX_BYTES if in_cells else MAX_BYTES)
-    source, lines = _of_notebook(content, names) if in_cells else (_of_file(content, path), ())
-    if len(source) > MAX_BYTES:
+    answer = _of_notebook(content, names) if in_cells else Answer(_of_file(content, path), ())
+    if len(answer.source) > MAX_BYTES:
         raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
     return Submission(
         slug=slug,
         path=path,
         sha256=hashlib.sha256(content).hexdigest(),
-        source=source,
-        lines=lines,
+        source=answer.source,
+        lines=answer.lines,
+        problems=answer.problems,
     )
 
 
@@ -76,12 +78,11 @@ def _of_file(content: bytes, path: Path) -> str:
     return source.replace("\r\n", "\n")
 
 
-def _of_notebook(content: bytes, names: Sequence[str]) -> tuple[str, Lines]:
+def _of_notebook(content: bytes, names: Sequence[str]) -> Answer:
     try:
-        answer = cells.answer(content, names)
+        return cells.answer(content, names)
     except cells.BadNotebook as problem:
         raise Unreadable(str(problem)) from None
-    return answer.source, answer.lines
 
 
 def skeleton_digest(body: str) -> str:

@@ -3,16 +3,30 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader import catalog
 from grader.course import bundle
+from grader.course.naming import grade_id
 from grader.course.official import secret_of
 from grader.languages import Words
 from grader.records import Exercise
 
+if TYPE_CHECKING:  # nbgrader brings it
+    from traitlets.config import Config
+
 COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
+CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
 _CONFIG = """\
-# Written by `make release`. nbgrader reads it; `nbgrader autograde` judges with the grader.
+# The course's own settings, yours to change: `make release` does not write over this file.
+c = get_config()
+load_subconfig("release_config.py")  # what `make release` sets: the judge, language and device
+
+# c.CourseDirectory.db_url = "postgresql://user:password@host/gradebook"  # instead of SQLite
+# c.Judge.isolation = "contained"  # demand a wall
+"""
+_GENERATED = """\
+# Written by every `make release`; settings of your own belong into nbgrader_config.py.
 import sys
 
 sys.path.insert(0, {root!r})
@@ -20,10 +34,8 @@ from grader.course.bridge import configure
 
 c = get_config()
 c.CourseDirectory.course_id = "attention-by-hand"
-# c.CourseDirectory.db_url = "postgresql://user:password@host/gradebook"  # instead of SQLite
 c.Judge.language = {language!r}
 c.Judge.device = {device!r}
-c.Judge.isolation = "auto"  # or a wall that is demanded: "locked", "contained"
 configure(c)
 """
 
@@ -55,7 +67,9 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
     course.mkdir(parents=True, exist_ok=True)
     secret_of(course)
     _write_config(course, terms)
-    yield "the course", course / "nbgrader_config.py"
+    yield "the course", course / CONFIG
+    for exercise in exercises:
+        _check_grades(course, exercise, terms)
     for exercise in exercises:
         yield "source", _write_source(course, exercise, terms)
     for exercise in exercises:
@@ -68,8 +82,41 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
 
 
 def _write_config(course: Path, terms: Terms) -> None:
-    text = _CONFIG.format(root=str(catalog.ROOT), language=terms.language, device=terms.device)
-    (course / "nbgrader_config.py").write_text(text, encoding="utf-8")
+    text = _GENERATED.format(root=str(catalog.ROOT), language=terms.language, device=terms.device)
+    (course / GENERATED).write_text(text, encoding="utf-8")
+    if not (course / CONFIG).exists():
+        (course / CONFIG).write_text(_CONFIG, encoding="utf-8")
+
+
+def _check_grades(course: Path, exercise: Exercise, terms: Terms) -> None:
+    """Raise `CannotRelease` where there are grades for points that this release would not have."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    from grader.course import notebooks
+
+    url = str(config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}"))
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        return
+    wanted = notebooks.points_by_task(exercise, cuda=terms.device == "cuda", speed=terms.speed)
+    with Gradebook(url) as gradebook:
+        try:
+            cells = gradebook.find_notebook(exercise.slug, exercise.slug).grade_cells
+        except MissingEntry:
+            return
+        before = {cell.name for cell in cells}
+        graded = bool(gradebook.assignment_submissions(exercise.slug))
+    if graded and before != {grade_id(task) for task in wanted}:
+        raise CannotRelease(
+            f"{exercise.slug} has grades already, and this release would have other points. Make "
+            "it on the same terms (--no-speed, DEVICE=), or in another folder (OUT=)."
+        )
+
+
+def config(course: Path) -> "Config":
+    """The settings of a course, as nbgrader reads them."""
+    from traitlets.config import PyFileConfigLoader
+
+    return PyFileConfigLoader(CONFIG, path=str(course.absolute())).load_config()
 
 
 def _write_source(course: Path, exercise: Exercise, terms: Terms) -> Path:
@@ -87,15 +134,10 @@ def _write_source(course: Path, exercise: Exercise, terms: Terms) -> Path:
 def _generate(course: Path, exercise: Exercise) -> Path:
     """nbgrader's own `generate_assignment`."""
     from nbgrader.apps import NbGraderAPI
-    from traitlets.config import Config
 
-    from grader.course.bridge import configure
-
-    config = Config()
-    config.CourseDirectory.root = str(course.absolute())
-    config.CourseDirectory.course_id = "attention-by-hand"
-    configure(config)
-    done = NbGraderAPI(config=config).generate_assignment(exercise.slug, force=True, create=True)
+    settings = config(course)
+    settings.CourseDirectory.root = str(course.absolute())
+    done = NbGraderAPI(config=settings).generate_assignment(exercise.slug, force=True, create=True)
     if not done["success"]:
         last = (done.get("error") or done.get("log") or "").strip().splitlines()[-1:]
         raise CannotRelease(f"nbgrader made no release of {exercise.slug}: {''.join(last)}")

@@ -63,6 +63,8 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
     speed: Speed | None = None
     run.progress(f"grading {exercise.slug}", 0.0)
     try:
+        if path.is_symlink() and not run.own:
+            raise NotGraded("unreadable", f"{path.name} is a link: hand in the file itself.")
         answer = admission.read(path, exercise)
         digest = answer.sha256
         checks, printed = _judged(exercise, answer, run)
@@ -121,7 +123,7 @@ def _asked(
     try:
         with closing(worker):
             _load(worker, answer)
-            problems = outline.problems(tree, exercise)
+            problems = outline.problems(tree, exercise) | dict(answer.problems)
             student = Student(exercise, worker.client(), problems, answer)
             judge = Judge(student, run.seed(answer), run.device)
             checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
@@ -156,6 +158,8 @@ def _about_loading(failed: LoadFailed, answer: Submission) -> str:
     if error.line is not None and 0 < error.line <= len(lines):
         at = f" (line {answer.line(error.line)}: {lines[error.line - 1].strip()})"
     what = f"{error.kind}: {error.message}" if error.message else error.kind
+    if error.kind == "EOFError":
+        return f"The file waits for somebody to type something{at}: leave that out."
     if error.kind in ("ModuleNotFoundError", "ImportError"):
         return f"The file cannot be imported: {error.message}{at}. numpy and torch are at hand."
     return f"The file cannot be imported: {what}{at}."

@@ -127,7 +127,7 @@ def check_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
             lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_LINES]]
             known = _diagnosis(c.diagnosis, e.slug, words)
             return Group(head, *(_indented(line) for line in (*lines, *known)))
-        case Verdict.BLOCKED:
+        case Verdict.BLOCKED if c.why != e.sentence:
             text = words("waits for: {check}", check=_said_of(c.why, e, words))
             return Group(head, _indented(Text(text, style="dim")))
         case Verdict.NOT_RUN:

@@ -169,3 +169,78 @@ def test_odd_characters_do_no_harm(text):
 def test_definitions_are_told_by_name_and_in_order():
     found = cells.definitions(notebook(STUB, TASK), ["softmax", "other"])
     assert found == {"softmax": [STUB, TASK]}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "W = []\nW.append(np.exp)",
+        "W = [None]\nfor i in range(1):\n    W[i] = np.exp",
+        "with np.errstate(all='ignore'):\n    W = [np.exp]",
+        "(W := [np.exp])",
+        "class K: pass\nsetattr(K, 'f', np.exp)\nW = [K.f]",
+        "W = [lambda x: 0]\ndel W[0]\nW += [np.exp]",
+        "W = [[]]\nif True:\n    W[0] = np.exp",
+        "match 1:\n    case one:\n        W = [np.exp]",
+        "while True:\n    W = [np.exp]\n    break",
+        "W = []\n[W.append(f) for f in [np.exp]]",
+    ],
+)
+def test_whatever_changes_a_name_that_is_used_comes_along(before):
+    made = "\n".join(taken("import numpy as np", before, "def softmax(x):\n    return W[0](x)"))
+    namespace = {}
+    exec(compile(made, "answer", "exec"), namespace)
+    assert namespace["softmax"](0.0) == 1.0
+
+
+def test_an_import_stays_behind_what_it_overrides():
+    source = ("np = 3", "import numpy as np", TASK)
+    assert [u.strip() for u in taken(*source)] == ["np = 3", "import numpy as np", TASK]
+
+
+OTHER = "def other(x):\n    return x"
+
+
+@pytest.mark.parametrize("broken", ["print(", "def half(:", "%%time\nx = ("])
+def test_a_cell_that_is_not_python_costs_nothing_where_it_defines_nothing(broken):
+    found = cells.answer(
+        notebook(TASK, broken, STUB.replace("softmax", "other")), ("softmax", "other")
+    )
+    assert (dict(found.problems), "np.exp" in found.source) == ({}, True)
+    assert cells.answer(notebook(STUB, broken), ("softmax",)).source == ""
+
+
+@pytest.mark.parametrize("broken", ["def other(x:\n    return x", "other = = 3", "class other(\n"])
+def test_a_cell_that_is_not_python_costs_the_task_that_it_defines(broken):
+    found = cells.answer(notebook(TASK, broken), ("softmax", "other"))
+    assert list(found.problems) == ["other"]
+    assert found.problems["other"].startswith("Cell 2 is not valid Python")
+    assert "np.exp" in found.source
+    assert dict(cells.answer(notebook(TASK, broken, OTHER), ("softmax", "other")).problems) == {}
+
+
+def test_statements_that_share_a_line_are_taken_one_by_one():
+    source = ("import sys; print(sys.path); import numpy as np; np.seterr(all='raise')", TASK)
+    assert [u.strip() for u in taken(*source)] == ["import numpy as np", TASK]
+
+
+def test_what_fetches_our_check_is_no_part_of_an_answer():
+    setup = {"cell_type": "code", "source": "import numpy as np\nfrom grader.notebook import check",
+             "metadata": {"nbgrader": {"grade_id": "setup"}}}  # fmt: skip
+    helper = "def check(x):\n    return x"
+    source = "def softmax(x):\n    return check(x)"
+    assert "grader" not in "".join(taken(setup, helper, source))
+    assert "grader" not in "".join(taken("from grader.notebook import check", helper, source))
+
+
+@pytest.mark.parametrize("magic", ["files = !ls", "t = %timeit -o 3", "a, b = %sx ls"])
+def test_what_a_magic_gives_is_nothing(magic):
+    assert taken("import numpy as np", f"%%time\n{magic}\n{TASK}") == [
+        "import numpy as np",
+        TASK + "\n",
+    ]
+
+
+def test_the_line_that_is_quoted_is_the_wrong_one():
+    with pytest.raises(BadNotebook, match=r"def softmax\(x:$"):
+        cells.answer(notebook("%matplotlib inline\ndef softmax(x:"), ("softmax",))

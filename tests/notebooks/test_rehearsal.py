@@ -34,6 +34,10 @@ with sqlite3.connect("../../../gradebook.db") as book:
     book.execute("update grade set manual_score = 100, auto_score = 100")
 get_ipython().input_transformers_cleanup.append(lambda lines: ["pass"])
 """
+RAISES_MARKUP = """
+def softmax(x, dim=-1):
+    raise ValueError("<script>document.title = 1</script>\\n```\\n<b>bold</b> **bold**")
+"""
 EXCHANGE = """
 c.Exchange.root = {root!r}
 c.ExchangeCollect.check_owner = False
@@ -62,14 +66,17 @@ def class_of(course):
     yield "bai", answered(course, softmax_numpy=FORGETS_MAX)
     cheat = released(course)
     cheat.cells.insert(0, code(UPDATES_GRADES))
+    cheat.cells[at(cheat, "softmax")].source = RAISES_MARKUP
     yield "cem", cheat
     noisy = answered(course)
     noisy.cells += [
         code("import sys; print('x', file=sys.stderr)"),
         code("1 / 0"),
         code("%matplotlib inline"),
+        code("print("),
+        code("x = '\\ud800'"),
     ]
-    noisy.cells[-3]["outputs"] = [nbformat.v4.new_output("stream", name="stderr", text="x" * 10**7)]
+    noisy.cells[-5]["outputs"] = [nbformat.v4.new_output("stream", name="stderr", text="x" * 10**7)]
     yield "dee", noisy
     bare = answered(course)
     bare.cells = [c for c in bare.cells if not c.metadata.get("nbgrader", {}).get("grade")]
@@ -135,6 +142,7 @@ def through_the_exchange(course, folder):
     desk.mkdir()
     config = (course / "nbgrader_config.py").read_text()
     (desk / "nbgrader_config.py").write_text(config)
+    shutil.copy(course / "release_config.py", desk)
     run("nbgrader", "fetch_assignment", SLUG, cwd=desk)
     (desk / SLUG / f"{SLUG}.ipynb").write_text(json.dumps(answered(course)))
     run("nbgrader", "submit", SLUG, cwd=desk)
@@ -159,6 +167,9 @@ def test_the_feedback_page_shows_our_sentences_and_no_secret(course):
     page = (course / "feedback" / "bai" / SLUG / f"{SLUG}.html").read_text()
     assert "softmax_numpy is right for scores as large as 10,000" in page
     assert "maximum" in page
+    page = (course / "feedback" / "cem" / SLUG / f"{SLUG}.html").read_text()
+    assert "document.title = 1" in page
+    assert "<script>document.title" not in page and "<b>bold</b>" not in page
     secret = (course / ".secret").read_text().strip()
     for path in course.rglob("*"):
         if path.is_file() and path.name != ".secret":

@@ -16,7 +16,7 @@ from grader.course.notebooks import source_notebook
 from grader.course.solutions import BEGIN, END, path_of
 from grader.judging import suite
 from grader.languages import Words
-from tests.notebooks.course import answered, grader, id_of, run
+from tests.notebooks.course import answered, grader, hand_in, id_of, released, run
 
 ZIPS = ("attention-by-hand.zip", "gradescope.zip")
 SLUGS = [e.slug for e in catalog.exercises()]
@@ -68,18 +68,32 @@ def test_no_body_of_a_solution_is_in_what_is_handed_out(out):
     handed |= {
         f"{n} (joined)": ["".join(lines)] for n, lines in handed.items() if n.endswith(".ipynb")
     }
-    regions = [(slug, lines) for slug, lines in solution_regions() if len(lines) > 2]
-    assert len(regions) > 20
-    for slug, lines in regions:
-        for name, given in handed.items():
-            joined = "\n".join(given)
-            assert "\n".join(lines) not in joined, f"{slug} in {name}: {lines[0]}"
+    assert leaks(handed) == []
 
 
-def test_the_leak_test_can_fail(out):
-    slug, lines = next((s, lines) for s, lines in solution_regions() if len(lines) > 2)
-    source = path_of(slug).read_text(encoding="utf-8")
-    assert "\n".join(lines) in "\n".join(line.strip() for line in source.splitlines())
+def leaks(handed: dict[str, list[str]]) -> list[str]:
+    """The files in which the body of a solution stands.
+
+    One of a line or two may also be the plain formula, and stand in the oracle and the suites, which
+    are handed out openly; in what a student starts from it may not.
+    """
+    regions = list(solution_regions())
+    assert len(regions) > 30
+    joined = {name: "\n".join(lines) for name, lines in handed.items()}
+    return [
+        f"{slug} in {name}: {lines[0]}"
+        for slug, lines in regions
+        for name, text in joined.items()
+        if (len(lines) > 2 or "exercises/" in name or ".ipynb" in name)
+        and f"\n{chr(10).join(lines)}\n" in f"\n{text}\n"
+    ]
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_leak_is_found(short):
+    slug, lines = next((s, x) for s, x in solution_regions() if (len(x) <= 2) is short)
+    planted = {f"exercises/{slug}.py": ["import torch", *lines, "x = 1"]}
+    assert len(leaks(planted)) == 1
 
 
 def test_no_solution_file_is_handed_out(out):
@@ -101,11 +115,32 @@ def test_two_builds_are_byte_identical(out, tmp_path):
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
 
 
-def test_building_again_keeps_the_secret_and_the_gradebook(out):
+def test_building_again_keeps_the_secret_the_settings_and_the_gradebook(out):
     before = (out / "course" / ".secret").read_text()
+    own = 'c.Judge.isolation = "locked"'
+    with (out / "course" / "nbgrader_config.py").open("a") as file:
+        file.write(f"{own}\n")
     grader("release", SLUGS[0], "-o", out)
     assert (out / "course" / ".secret").read_text() == before
     assert (out / "course" / ".secret").stat().st_mode & 0o077 == 0
+    assert own in (out / "course" / "nbgrader_config.py").read_text()
+
+
+def test_other_points_are_refused_where_there_are_grades(tmp_path):
+    """And the gradebook is the one that the course's own settings name."""
+    slug = "ex03_sdpa"
+    grader("release", slug, "-o", tmp_path)
+    course = tmp_path / "course"
+    with (course / "nbgrader_config.py").open("a") as file:
+        file.write(f"c.CourseDirectory.db_url = 'sqlite:///{tmp_path}/other.db'\n")
+    grader("release", slug, "-o", tmp_path)
+    hand_in(course, "ada", released(course, slug), slug=slug)
+    run("nbgrader", "autograde", slug, cwd=course)
+    before = {p: p.read_bytes() for p in course.rglob("*.ipynb")}
+    said = grader("release", slug, "-o", tmp_path, "--no-speed", fails=True)
+    assert "ex03_sdpa has grades already, and this release would have other points." in said
+    assert {p: p.read_bytes() for p in course.rglob("*.ipynb")} == before
+    assert "for students" in grader("release", slug, "-o", tmp_path)
 
 
 @pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
@@ -173,6 +208,20 @@ def test_without_nbgrader_there_is_a_sentence(tmp_path):
     said = run(sys.executable, "-c", blocked, cwd=catalog.ROOT, fails=True)
     assert "nbgrader is not installed" in said
     assert "Traceback" not in said
+
+
+def test_without_the_grader_a_notebook_says_what_to_do(out, tmp_path):
+    from nbclient import NotebookClient
+
+    made = released(out / "course")
+    for cell in made.cells:
+        if cell.cell_type == "code" and id_of(cell) == "setup":
+            cell.source = "import sys\nsys.modules['grader'] = None\n" + cell.source
+    NotebookClient(
+        made, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}},
+    ).execute()  # fmt: skip
+    shown = [c.outputs[0]["text"] for c in made.cells if id_of(c).startswith("check")]
+    assert shown and all(text.startswith("The grader was not found") for text in shown)
 
 
 def test_the_released_notebook_runs_in_jupyter(out, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 from grader.course.bridge.judge import KEY
 from grader.course.naming import SPEED, grade_id
 from grader.course.official import Official, secret_of
+from grader.course.release import CONFIG, config
 from grader.languages import Words
 from grader.records import Exercise
 from grader.reporting import as_json
@@ -31,7 +32,7 @@ class Change:
 
 def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
     """Every graded answer whose verdicts a new grading changes. Nothing is written."""
-    if not (course / "nbgrader_config.py").is_file():
+    if not (course / CONFIG).is_file():
         raise NoCourse(f"{course} is no nbgrader course: `make release` builds one.")
     official = _official(course)
     try:
@@ -47,9 +48,7 @@ def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
 
 def _official(course: Path) -> Official:
     """The grader as the course's own configuration has it."""
-    from traitlets.config import PyFileConfigLoader
-
-    judge = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config().Judge
+    judge = config(course).Judge
     return Official(
         secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu"))
     )

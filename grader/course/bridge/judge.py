@@ -1,6 +1,8 @@
 """Grades a submitted notebook in the place of running it: scores and sentences for nbgrader."""
 
 import atexit
+import re
+import textwrap
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from grader.records import Exercise, ExerciseReport
 from grader.reporting import as_json, task
 from grader.reporting.task import TaskReport
 
+_WIDTH = 90  # columns of a comment
 KEY = "attention_by_hand"  # of a graded notebook's metadata: what was found
 Resources = dict[str, Any]
 
@@ -94,7 +97,17 @@ def _comment(cell: NotebookNode, found: dict[str, TaskReport], words: Words) -> 
     """What is to be said below an answer: of each of its tasks that failed, the first failure."""
     names = [name for name in found if name in cell.metadata["nbgrader"]["grade_id"].split("-")]
     wrong = [found[name] for name in names if found[name].earned < found[name].worth]
-    return "\n".join(task.in_short(part, words) for part in wrong)
+    return _as_it_stands("\n".join(task.in_short(part, words) for part in wrong))
+
+
+def _as_it_stands(text: str) -> str:
+    """Text as a block of Markdown in which nothing is markup, whatever a student put into it."""
+    if not text:
+        return ""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    lines = (part for line in text.splitlines() for part in textwrap.wrap(line, _WIDTH) or [""])
+    return "\n".join([fence, *lines, fence])
 
 
 class SaveJudged(SaveAutoGrades):  # type: ignore[misc]

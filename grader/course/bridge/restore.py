@@ -45,12 +45,19 @@ def read(path: Path) -> NotebookNode:
 
 def _cell(given: dict[str, Any]) -> NotebookNode:
     source = given.get("source", "")
-    text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    text = _whole("".join(map(str, source)) if isinstance(source, list) else str(source))
     metadata = given.get("metadata")
     nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    if isinstance(nbgrader, dict):
+        nbgrader = {_whole(k): _whole(v) if isinstance(v, str) else v for k, v in nbgrader.items()}
     kept = {"nbgrader": from_dict(nbgrader)} if isinstance(nbgrader, dict) else {}
     make = new_code_cell if given.get("cell_type") == "code" else new_markdown_cell
     return make(text, metadata=from_dict(kept))
+
+
+def _whole(text: str) -> str:
+    """Text without halves of characters, which no file can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class Restore(NbGraderPreprocessor):  # type: ignore[misc]
