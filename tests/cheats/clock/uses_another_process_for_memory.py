@@ -3,7 +3,6 @@
 exercise: ex07_mqa_gqa
 earns: 10
 behind: process
-process: it earns all points for memory: what another process uses is not counted
 """
 
 import math
