@@ -175,7 +175,8 @@ def _nbgrader(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_ours(nbgrader: dict[str, Any]) -> bool:
-    return nbgrader.get("grade_id") == "setup" or nbgrader.get("grade") is True
+    ours = nbgrader.get("grade_id") == "setup" or nbgrader.get("grade") is True
+    return ours and nbgrader.get("solution") is not True
 
 
 def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:

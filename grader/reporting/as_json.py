@@ -16,7 +16,7 @@ from grader.records import (
 )
 
 SCHEMA = "attention-by-hand/report/v1"
-_PARTIES = ("zero", "reference", "student")
+PARTIES = ("zero", "reference", "student")
 
 
 def to_json(report: Report) -> str:
@@ -108,10 +108,10 @@ def _speed(s: Speed) -> dict[str, Any]:
 def _measured(m: Measured) -> dict[str, Any]:
     return {
         "unit": m.unit,
-        "typical": dict(zip(_PARTIES, m.typical, strict=True)),
+        "typical": dict(zip(PARTIES, m.typical, strict=True)),
         "position": [m.position.low, m.position.middle, m.position.high],
         "device": dict(m.device),
-        "rounds": {p: list(r) for p, r in zip(_PARTIES, zip(*m.rounds, strict=True), strict=True)},
+        "rounds": {p: list(r) for p, r in zip(PARTIES, zip(*m.rounds, strict=True), strict=True)},
     }
 
 

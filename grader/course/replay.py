@@ -1,0 +1,73 @@
+"""Grades what a report is about again, with the same draws: one mark, reproduced for an appeal."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader import catalog, submission
+from grader.records import ExerciseReport, Report
+from grader.worker.nursery import Nursery
+from grader.worker.walls import Wall, hide_this_process
+
+
+class CannotReplay(Exception):
+    """A report that cannot be reproduced here; the message is a sentence with the cure."""
+
+
+def secret_for(report: Report, secret: Path | None) -> str:
+    """What the draws of a report came from: its own seed, or the secret of a course."""
+    if report.seed is not None:
+        return report.seed
+    if secret is None:
+        raise CannotReplay("This report holds no seed: name the file of the secret (--secret).")
+    try:
+        found = secret.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise CannotReplay(f"{secret} cannot be read.") from None
+    if hashlib.sha256(found.encode()).hexdigest()[:16] != report.seed_id:
+        raise CannotReplay(f"{secret} is not the secret that this report was drawn from.")
+    return found
+
+
+def replay(
+    report: Report, secret: str, place: Path | None, wall: Wall
+) -> Iterator[tuple[str, bool]]:
+    """A sentence on each exercise, and whether its verdicts are those of the report.
+
+    place   where the answers lie; where the report found them if it is None
+    """
+    hide_this_process()
+    with Nursery(wall) as nursery:
+        from grader.judging.grade import Run, grade
+
+        run = Run(
+            nursery=nursery, student=report.student, secret=secret, own=report.seed is not None,
+            device=report.device, speed=False,
+        )  # fmt: skip
+        for before in report.exercises:
+            if not before.sha256:
+                yield f"{before.slug}: {before.sentence}", True
+                continue
+            file = Path(before.path) if place is None else submission.locate(place, before.slug)
+            after = grade(catalog.find(before.slug), file, run)
+            if after.sha256 != before.sha256:
+                problem = f"{file} is not the file that was graded (sha256 {before.sha256[:16]})"
+                yield f"{before.slug}: {problem}.", False
+                continue
+            differing = list(_differing(before, after))
+            same = f"the same {len(before.checks)} verdicts"
+            yield f"{before.slug}: {'; '.join(differing) or same}.", not differing
+
+
+def _differing(before: ExerciseReport, after: ExerciseReport) -> Iterator[str]:
+    """What is not as it was: verdicts, points, and what they say."""
+    now = {check.id: check for check in after.checks}
+    for was in before.checks:
+        check = now.pop(was.id, None)
+        if check is None:
+            yield f"{was.id} is no check any more"
+        elif (check.verdict, check.points) != (was.verdict, was.points):
+            yield f"{was.id} was {was.verdict.value} and is {check.verdict.value}"
+        elif check.why != was.why:
+            yield f"{was.id} says something else"
+    yield from (f"{name} is new" for name in now)

@@ -1,0 +1,77 @@
+"""`grader replay`: one mark, reproduced."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import cli
+from grader.catalog import ROOT
+
+SOURCE = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
+WRONG = SOURCE.replace("dim=dim", "dim=-1")
+
+
+def grader(*args):
+    return CliRunner().invoke(cli.app, [*map(str, args), "--isolation", "process"])
+
+
+@pytest.fixture
+def graded(tmp_path):
+    """A report on a wrong answer, and the answer."""
+    (tmp_path / "ex01_softmax.py").write_text(WRONG)
+    path = tmp_path / "report.json"
+    done = grader("grade", "ex01", "ex02", "--submission", tmp_path, "--format", "json", "-o", path)
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def test_the_same_file_gets_the_same_verdicts(graded, tmp_path):
+    verdicts = [c["verdict"] for c in json.loads(graded.read_text())["exercises"][0]["checks"]]
+    assert "failed" in verdicts and "passed" in verdicts
+    for more in ((), ("--submission", tmp_path)):
+        done = grader("replay", graded, *more)
+        assert done.exit_code == 0
+        assert f"ex01_softmax: the same {len(verdicts)} verdicts." in done.output
+        assert "ex02_masking: ex02_masking.py is not there." in done.output
+
+
+def test_another_file_is_seen(graded, tmp_path):
+    (tmp_path / "ex01_softmax.py").write_text(SOURCE)
+    done = grader("replay", graded)
+    assert done.exit_code == 1
+    assert "is not the file that was graded" in done.output
+
+
+def test_a_verdict_that_differs_is_told(graded):
+    found = json.loads(graded.read_text())
+    passed = next(c for c in found["exercises"][0]["checks"] if c["verdict"] == "passed")
+    passed["verdict"] = "failed"
+    graded.write_text(json.dumps(found))
+    done = grader("replay", graded)
+    assert done.exit_code == 1
+    assert f"{passed['id']} was failed and is passed" in done.output
+
+
+@pytest.mark.parametrize("secret", [None, "other"])
+def test_an_official_report_needs_its_secret(graded, tmp_path, secret):
+    found = json.loads(graded.read_text())
+    del found["seed"]
+    graded.write_text(json.dumps(found))
+    if secret is None:
+        done = grader("replay", graded)
+        assert "This report holds no seed: name the file of the secret (--secret)." in done.output
+    else:
+        (tmp_path / "secret").write_text(secret)
+        done = grader("replay", graded, "--secret", tmp_path / "secret")
+        assert "is not the secret that this report was drawn from." in done.output
+    assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("content, says", [("", "This is no JSON."), ("{}", "This is no report")])
+def test_what_is_no_report_gets_a_sentence(tmp_path, content, says):
+    (tmp_path / "x.json").write_text(content)
+    done = grader("replay", tmp_path / "x.json")
+    assert (done.exit_code, says in done.output) == (2, True)
+    done = grader("replay", tmp_path / "nowhere.json")
+    assert (done.exit_code, "cannot be read" in done.output) == (2, True)

@@ -1,0 +1,46 @@
+"""A report comes back from its JSON as it was."""
+
+import json
+
+import pytest
+
+from grader.reporting import as_json, from_json
+from grader.reporting.from_json import NoReport
+from tests.reporting.samples import EVERYTHING, FAULT, HOSTILE, everywhere, report
+
+
+@pytest.mark.parametrize("run", [EVERYTHING, report(FAULT), everywhere(HOSTILE), report(seed=None)])
+def test_a_report_comes_back_as_it_was(run):
+    text = as_json.to_json(run)
+    assert as_json.to_json(from_json.from_json(text)) == text
+
+
+def test_what_comes_back_is_the_record():
+    [e] = [e for e in EVERYTHING.exercises if e.slug == "ex03_sdpa"]
+    found = from_json.exercise(as_json.of_exercise(e), track="core")
+    assert found.speed == e.speed
+    assert found.score == e.score
+    assert found.checks[1].diagnosis.mistakes == e.checks[1].diagnosis.mistakes
+    assert found.checks[1].diagnosis.places == e.checks[1].diagnosis.places
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda d: d.pop("exercises"), "damaged"),
+        (lambda d: d.update(schema="x/v1"), "its schema is not attention-by-hand/report/v1"),
+        (lambda d: d["exercises"][0].update(checks=3), "damaged"),
+        (lambda d: d["exercises"][0]["checks"][0].update(verdict="perhaps"), "damaged"),
+    ],
+)
+def test_what_is_no_report_gets_a_sentence(change, says):
+    found = as_json.to_dict(EVERYTHING)
+    change(found)
+    with pytest.raises(NoReport, match=says):
+        from_json.from_json(json.dumps(found))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "[" * 100_000])
+def test_any_other_text_gets_one_too(text):
+    with pytest.raises(NoReport):
+        from_json.from_json(text)
