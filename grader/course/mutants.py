@@ -3,10 +3,13 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from types import ModuleType
 
+from grader import catalog
 from grader.catalog import ROOT
 from grader.judging import diagnosis, suite
 from grader.judging.check import Mistake, Variant
@@ -65,6 +68,26 @@ def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
         yield Caught(
             slug=exercise.slug, mistake=mistake, results=judge.results(), named=tuple(named)
         )
+
+
+def on_all_processors(exercises: Sequence[Exercise]) -> dict[str, list[Caught]]:
+    """The same of several exercises, by slug, each in a process of its own."""
+    found = {}
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        for exercise, told in zip(
+            exercises, pool.map(_told, [e.slug for e in exercises]), strict=True
+        ):
+            mistakes = {m.id: m for m in suite.mistakes(exercise)}
+            found[exercise.slug] = [
+                Caught(slug=exercise.slug, mistake=mistakes[id], results=results, named=named)
+                for id, results, named in told
+            ]
+    return found
+
+
+def _told(slug: str) -> list[tuple[str, tuple[CheckResult, ...], tuple[str, ...]]]:
+    """What can go from one process to another."""
+    return [(c.mistake.id, c.results, c.named) for c in against_mistakes(catalog.find(slug))]
 
 
 def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,10 @@ class Catalogue:
         self._asked: dict[str, Judge] = {}
 
     def module(self, mistake: Mistake) -> ModuleType:
-        """The solution with this mistake in it."""
+        """The solution with this mistake in it, which remembers nothing of earlier uses."""
         if mistake.id not in self._modules:
-            module = self._solution() or ModuleType(self._exercise.slug)
-            setattr(module, mistake.of, mistake.answer)
-            self._modules[mistake.id] = module
+            self._modules[mistake.id] = self._solution() or ModuleType(self._exercise.slug)
+        setattr(self._modules[mistake.id], mistake.of, _anew(mistake.answer))
         return self._modules[mistake.id]
 
     def student(self, mistake: Mistake) -> Student:
@@ -83,6 +82,18 @@ class Catalogue:
             suite.ask(self._exercise, judge)
             self._asked[mistake.id] = judge
         return self._asked[mistake.id]
+
+
+def _anew(answer: Any) -> Any:
+    """A function with defaults of its own: to keep something in them may be the mistake."""
+    if not isinstance(answer, FunctionType):
+        return answer
+    defaults = deepcopy(answer.__defaults__)
+    made = FunctionType(
+        answer.__code__, answer.__globals__, answer.__name__, defaults, answer.__closure__
+    )
+    made.__kwdefaults__ = deepcopy(answer.__kwdefaults__)
+    return made
 
 
 @cache

@@ -154,6 +154,15 @@ def test_sizes_that_do_not_fit_are_given_no_name():
     assert set(told.values()) == {()}
 
 
+def test_what_a_mistake_keeps_does_not_outlive_its_use():
+    known = CATALOGUES["ex05_causal_mask"]
+    keeps = next(m for m in known.mistakes if m.id == "mask_kept_for_each_number_of_queries")
+    for length in (3, 5):
+        q, k = torch.ones(1, 2, 4), torch.ones(1, length, 4)
+        known.module(keeps).causal_attention(q, k, k)
+        assert known.module(keeps).causal_attention.__defaults__ == ({},)
+
+
 def test_what_is_not_written_yet_is_not_diagnosed():
     def softmax(x, dim=-1):
         raise NotImplementedError("Turn the scores into weights.")
