@@ -108,15 +108,8 @@ def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
 
 
 def _graded(file: Path, exercise: Exercise, task: str, words: Words) -> Shown:
-    command = [
-        sys.executable,
-        "-m",
-        "grader.notebook",
-        exercise.slug,
-        task,
-        words.language,
-        str(file),
-    ]
+    arguments = [exercise.slug, task, words.language, str(file)]
+    command = [sys.executable, "-m", "grader.notebook", *arguments]
     environment = os.environ | {"PYTHONPATH": str(catalog.ROOT)}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=catalog.ROOT, check=False

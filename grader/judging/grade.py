@@ -127,17 +127,19 @@ def _asked(
             student = Student(exercise, worker.client(), problems, answer)
             judge = Judge(student, run.seed(answer), run.device)
             checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
-            if not answer.lines:  # a cell of a notebook has no line in its file
-                checks = tuple(replace(c, line=_line(c, tree)) for c in checks)
-            return checks, worker.output()
+            found = tuple(replace(c, line=_line(c, answer, tree)) for c in checks)
+            return found, worker.output()
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _Disturbed
 
 
-def _line(check: CheckResult, tree: ast.Module) -> int:
-    """The line to which a failure points: where it raised, or what it calls."""
-    if check.verdict is not Verdict.FAILED:
+def _line(check: CheckResult, answer: Submission, tree: ast.Module) -> int:
+    """The line to which a failure points: where it raised, or what it calls.
+
+    A cell of a notebook has no line in its file.
+    """
+    if check.verdict is not Verdict.FAILED or answer.lines:
         return 0
     return check.line or outline.line_of(tree, check.why)
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from grader.course.naming import SPEED
 from grader.languages import Words
 from grader.records import CheckResult, ExerciseReport, Speed, Verdict
 from grader.reporting import places, speed, stages
-
-SPEED = "speed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,6 +160,20 @@ def test_a_failure_knows_the_line_it_points_to(tmp_path):
     assert f"::error file={tmp_path}/ex01_softmax.py,line={number}," in done.output
 
 
+def test_a_failure_in_a_notebook_points_at_no_line(tmp_path):
+    cells = [
+        {
+            "cell_type": "code",
+            "source": "import torch\ndef softmax(x, dim=-1):\n    return x.no_such",
+        }
+    ]
+    path = tmp_path / "ex01_softmax.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    done = grade(path, "--format", "github")
+    assert "no_such" in done.output
+    assert "::error file=" in done.output and ",line=" not in done.output
+
+
 def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "_graded", lambda *_: pytest.fail("it was graded"))
     (tmp_path / "ex01_softmax.py").write_text("x = 1\n")
