@@ -12,11 +12,17 @@ from grader.worker.supervisor import Supervisor
 
 @contextmanager
 def worker(
-    nursery: Nursery, source: str, *, refuse: Sequence[str] = (), **limits: float
+    nursery: Nursery,
+    source: str,
+    *,
+    refuse: Sequence[str] = (),
+    preload: Sequence[str] = (),
+    **limits: float,
 ) -> Iterator[tuple[Client, Supervisor]]:
     """A worker whose submission is `source`, within these limits."""
     submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
-    with closing(Supervisor(nursery, submission, Limits(**limits), refuse=refuse)) as it:
+    limited = Limits(**limits)
+    with closing(Supervisor(nursery, submission, limited, refuse=refuse, preload=preload)) as it:
         yield it.client(), it
 
 
