@@ -74,7 +74,7 @@ def class_of(course):
         code("1 / 0"),
         code("%matplotlib inline"),
         code("print("),
-        code("x = '\\ud800'"),
+        code("x = '\ud800'"),
     ]
     noisy.cells[-5]["outputs"] = [nbformat.v4.new_output("stream", name="stderr", text="x" * 10**7)]
     yield "dee", noisy
