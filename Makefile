@@ -12,6 +12,8 @@ EMBEDDING ?= drawn
 TOKENS ?=
 HEAD ?=
 OUT ?=
+JOBS ?=
+CLUSTER ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -22,16 +24,21 @@ PY := $(VENV)/bin/python
 CORE := $(VENV)/.installed-core-$(TORCH)
 DEV := $(VENV)/.installed-dev-$(TORCH)
 NOTEBOOKS := $(VENV)/.installed-notebooks-$(TORCH)
+SIMILAR := $(VENV)/.installed-similar-$(TORCH)
+WITH_CLUSTER := $(VENV)/.installed-cluster-$(TORCH)
 else
 PY := $(PYTHON)
 CORE :=
 DEV :=
 NOTEBOOKS :=
+SIMILAR :=
+WITH_CLUSTER :=
 endif
 GRADER := $(PY) -m grader
+CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show test lint skeletons release mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show test lint skeletons release class similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +72,12 @@ skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (change
 release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= ARGS="--lang zh --no-speed")
 	@$(GRADER) release $(EX) -o '$(or $(OUT),out)' --device $(DEVICE) $(ARGS)
 
+class: $(CORE) $(if $(CLUSTER),$(WITH_CLUSTER)) ## grade a class (SUBMISSION=submissions OUT=results EX= JOBS= CLUSTER=address ARGS="--resume --no-speed")
+	@$(GRADER) class '$(CLASS)' $(EX) -o '$(or $(OUT),results)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster '$(CLUSTER)') $(ARGS)
+
+similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
+	@$(GRADER) similar '$(CLASS)' $(EX) $(if $(OUT),-o '$(OUT)') $(ARGS)
+
 mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
 	@$(GRADER) mutants $(EX)
 
@@ -97,6 +110,12 @@ bench-steadiness: $(DEV) ## show how steady speed grades are, quiet and busy (AR
 
 bench-spinner: $(DEV) ## time the reference beside an answer that spins (ARGS= how many sets, which wall)
 	@$(PY) -m tests.bench.spinner $(ARGS)
+
+bench-class: $(DEV) ## answers a minute for a class, how that grows, and what a second process brings (ARGS=1000)
+	@$(PY) -m tests.bench.classes $(ARGS)
+
+bench-similar: $(DEV) ## time the search for similar answers (ARGS= for how many students)
+	@$(PY) -m tests.bench.similar $(ARGS)
 
 bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
 	@$(PY) -m tests.bench.notebooks $(ARGS)

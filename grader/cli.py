@@ -29,6 +29,7 @@ from grader.arguments import (
     wall_named,
     words_in,
 )
+from grader.class_commands import commands as class_commands
 from grader.commands import commands
 from grader.languages import Words
 from grader.records import Exercise, Report
@@ -196,6 +197,7 @@ def hint(
     print(*told, sep="\n")
 
 
+app.add_typer(class_commands)
 app.add_typer(commands)
 
 

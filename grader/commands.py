@@ -9,13 +9,11 @@ from rich.console import Console
 from grader.arguments import (
     BELOW,
     Device,
-    Isolation,
     Lang,
     Names,
     check_device,
     exercises_named,
     stop,
-    wall_named,
     words_in,
 )
 
@@ -44,56 +42,6 @@ def release(
         stop(str(problem))
     except OSError as error:
         stop(f"{error.filename or output} cannot be written: {error.strerror}.")
-
-
-@commands.command()
-def diff(
-    course: Annotated[Path, typer.Argument(help="A nbgrader course.")],
-    names: Names = None,
-    lang: Lang = None,
-) -> None:
-    """Grade what was submitted again, and say whose score would change and why. Writes nothing."""
-    from grader.course.bridge import diff as again
-
-    exercises = exercises_named(names or [], Path("solutions"))
-    try:
-        changes = list(again.changes(course, exercises))
-    except again.NoCourse as problem:
-        stop(str(problem))
-    for line in again.told(changes, words_in(lang)):
-        print(line)
-
-
-@commands.command()
-def replay(
-    report: Annotated[Path, typer.Argument(help="A report as JSON.")],
-    submission: Annotated[
-        Path | None, typer.Option(help="Where the answers lie, if not where they were graded.")
-    ] = None,
-    secret: Annotated[
-        Path | None, typer.Option(help="The file with a course's secret, for an official report.")
-    ] = None,
-    isolation: Isolation = "auto",
-) -> None:
-    """Grade again what a report is about, with the same inputs: does it come out alike?"""
-    from grader.course import replay as again
-    from grader.reporting.from_json import NoReport, from_json
-
-    try:
-        read = from_json(report.read_text(encoding="utf-8"))
-        seed = again.secret_for(read, secret)
-    except (OSError, UnicodeDecodeError):
-        stop(f"{report} cannot be read.")
-    except (NoReport, again.CannotReplay) as problem:
-        stop(str(problem))
-    check_device(read.device)
-    wall = wall_named(isolation, read.device)
-    alike = True
-    for sentence, same in again.replay(read, seed, submission, wall):
-        print(sentence)
-        alike &= same
-    if not alike:
-        raise typer.Exit(BELOW)
 
 
 @commands.command()

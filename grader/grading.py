@@ -43,22 +43,32 @@ def grade_all(
             reports.append(grade(exercise, place, run))
     return Report(
         student=student,
-        seed_id=hashlib.sha256(secret.encode()).hexdigest()[:16],
+        seed_id=seed_id(secret),
         seed=secret,
         device=device,
         isolation=wall.name,
-        versions=_versions(),
+        versions=versions(tf32()),
         exercises=tuple(reports),
         seconds=time.monotonic() - started,
     )
 
 
-def _versions() -> dict[str, str]:
-    import torch
+def seed_id(secret: str) -> str:
+    """A digest that tells two secrets apart and says nothing else of them."""
+    return hashlib.sha256(secret.encode()).hexdigest()[:16]
 
+
+def versions(with_tf32: str) -> dict[str, str]:
+    """The versions that a verdict may depend on, as they are installed."""
     from grader import __version__
 
-    tf32 = "on" if torch.backends.cuda.matmul.allow_tf32 else "off"
     names = ("numpy", "torch", "pytest")
     found = {name: importlib.metadata.version(name) for name in names}
-    return {"grader": __version__, "python": platform.python_version(), **found, "tf32": tf32}
+    return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
+
+
+def tf32() -> str:
+    """Whether matrix products on CUDA may round to TF32."""
+    import torch
+
+    return "on" if torch.backends.cuda.matmul.allow_tf32 else "off"

@@ -2,23 +2,42 @@
 
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.records import Exercise, ExerciseReport
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from grader.worker.walls import hide_this_process
 
+if TYPE_CHECKING:
+    from grader.judging.admission import NotGraded
+    from grader.judging.grade import Run
+
+SECRET = ".secret"
+
+
+class BadSecret(Exception):
+    """A secret that cannot be used; the message is a sentence with the cure."""
+
 
 def secret_of(folder: Path) -> str:
     """The secret of a course, from which all its draws come; made when it is first asked for."""
-    path = folder / ".secret"
+    path = folder / SECRET
     if not path.exists():
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        made = folder / f"{SECRET}.{secrets.token_hex(4)}"
+        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(16))
-    return path.read_text().strip()
+        with suppress(FileExistsError):
+            os.link(made, path)  # whole or not at all, and never over another
+        made.unlink()
+    found = path.read_text(encoding="utf-8", errors="replace").strip()
+    if not found:
+        raise BadSecret(f"{path} is empty: put the secret back, or delete it and grade all again.")
+    return found
 
 
 @dataclass(slots=True)
@@ -30,19 +49,40 @@ class Official:
     device: str = "cpu"
     _nursery: Nursery | None = field(default=None, init=False)
 
-    def grade(self, exercise: Exercise, file: Path, student: str, *, speed: bool) -> ExerciseReport:
-        """The report on the answer of `student` in `file`, with the draws of this course."""
+    def grade(
+        self, exercise: Exercise, file: Path, student: str, *, speed: bool, later: bool = False,
+        problem: "NotGraded | None" = None,
+    ) -> ExerciseReport:  # fmt: skip
+        """The report on the answer of `student` in `file`, with the draws of this course.
+
+        later    the speed is measured afterwards, by `time`
+        problem  why there is nothing to read, where that is known beforehand
+        """
+        run = self._run(student, speed=speed, later=later)
+        from grader.judging.grade import grade
+
+        return grade(exercise, file, run, problem)
+
+    def time(
+        self, exercise: Exercise, file: Path, student: str, report: ExerciseReport
+    ) -> ExerciseReport:
+        """A report that was made with `later`, with its speed."""
+        run = self._run(student, speed=True, later=False)
+        from grader.judging.grade import timed
+
+        return timed(exercise, file, run, report)
+
+    def _run(self, student: str, *, speed: bool, later: bool) -> "Run":
         if self._nursery is None:
             hide_this_process()  # it holds the secret and the expected values
             on_cuda = self.device == "cuda"
             self._nursery = Nursery(walls.choose(self.wall, on_cuda=on_cuda))
-        from grader.judging.grade import Run, grade  # imports torch while the nursery does
+        from grader.judging.grade import Run  # imports torch while the nursery does
 
-        run = Run(
+        return Run(
             nursery=self._nursery, student=student, secret=self.secret, own=False,
-            device=self.device, speed=speed,
+            device=self.device, speed=speed, later=later,
         )  # fmt: skip
-        return grade(exercise, file, run)
 
     def close(self) -> None:
         if self._nursery is not None:

@@ -1,10 +1,10 @@
 """Grades what a report is about again, with the same draws: one mark, reproduced for an appeal."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from grader import catalog, submission
+from grader.grading import seed_id
 from grader.records import ExerciseReport, Report
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
@@ -24,7 +24,7 @@ def secret_for(report: Report, secret: Path | None) -> str:
         found = secret.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         raise CannotReplay(f"{secret} cannot be read.") from None
-    if hashlib.sha256(found.encode()).hexdigest()[:16] != report.seed_id:
+    if seed_id(found) != report.seed_id:
         raise CannotReplay(f"{secret} is not the secret that this report was drawn from.")
     return found
 

@@ -15,7 +15,8 @@ from grader.judging.admission import NotGraded
 from grader.judging.case import GraderFault
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
-from grader.records import CheckResult, Exercise, ExerciseReport, Score, Speed, Submission, Verdict
+from grader.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
+from grader.scoring import LEFT_OUT, TO_COME, score
 from grader.timing.contest import Contest
 from grader.timing.speed import failed, measure, not_run
 from grader.worker.faults import NurseryFailed, WorkerFault
@@ -36,6 +37,7 @@ class Run:
     own: bool = True  # a student's own run, whose seed is printed
     device: str = "cpu"
     speed: bool = True  # measure the speed of what is right
+    later: bool = False  # not at once: `timed` does it
     progress: Callable[[str, float], None] = lambda doing, share: None
 
     @property
@@ -54,8 +56,13 @@ class Run:
         return self.secret, self.student, answer.sha256, answer.slug
 
 
-def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
-    """The report on one exercise; whatever the file is, this returns."""
+def grade(
+    exercise: Exercise, place: Path, run: Run, problem: NotGraded | None = None
+) -> ExerciseReport:
+    """The report on one exercise; whatever the file is, this returns.
+
+    problem  why there is nothing to read, where that is known beforehand
+    """
     started = time.monotonic()
     path = submission.locate(place, exercise.slug)
     state, sentence, digest, printed = "graded", "", "", ""
@@ -63,23 +70,20 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
     speed: Speed | None = None
     run.progress(f"grading {exercise.slug}", 0.0)
     try:
+        if problem is not None:
+            raise problem
         if path.is_symlink() and not run.own:
             raise NotGraded("unreadable", f"{path.name} is a link: hand in the file itself.")
         answer = admission.read(path, exercise)
         digest = answer.sha256
         checks, printed = _judged(exercise, answer, run)
         speed = _speed(exercise, answer, checks, run)
-    except NotGraded as problem:
-        state, sentence = problem.state, str(problem)
+    except NotGraded as why:
+        state, sentence = why.state, str(why)
         checks = _unasked(exercise, sentence, run)
         speed = _untimed(exercise, sentence, run)
-    except (GraderFault, NurseryFailed) as problem:
-        state, sentence, checks = "fault", f"{problem}", ()
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(frame.filename).name}:{frame.lineno}"
-        state, checks = "fault", ()
-        sentence = harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_SENTENCE])
+        state, sentence, checks = "fault", _about_fault(error), ()
     if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
         state = "fault"
     return ExerciseReport(
@@ -90,12 +94,33 @@ def grade(exercise: Exercise, place: Path, run: Run) -> ExerciseReport:
         sha256=digest,
         state=state,
         sentence=sentence,
-        score=None if state == "fault" else _score(checks, speed),
+        score=None if state == "fault" else score(checks, speed),
         checks=tuple(checks),
         speed=speed,
         output=printed,
         seconds=time.monotonic() - started,
     )
+
+
+def timed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport) -> ExerciseReport:
+    """A report whose values were judged with `later`, with the speed that was to come."""
+    started = time.monotonic()
+    try:
+        answer = admission.read(submission.locate(place, exercise.slug), exercise)
+        speed = _speed(exercise, answer, report.checks, replace(run, later=False))
+    except Exception as error:  # as in `grade`
+        return replace(report, state="fault", sentence=_about_fault(error), score=None)
+    seconds = report.seconds + time.monotonic() - started
+    return replace(report, speed=speed, score=score(report.checks, speed), seconds=seconds)
+
+
+def _about_fault(error: Exception) -> str:
+    """What is told of a fault of ours."""
+    if isinstance(error, (GraderFault, NurseryFailed)):
+        return str(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_SENTENCE])
 
 
 def _judged(
@@ -189,6 +214,8 @@ def _speed(
     wrong = [c for c in checks if c.verdict not in (Verdict.PASSED, Verdict.NOT_RUN)]
     if case is None or wrong or not run.speed:
         return _untimed(exercise, "speed is measured when every check passes", run)
+    if run.later:
+        return not_run(case, TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery, seed=run.seed(answer),
         device=run.device if case.cuda else "cpu",
@@ -203,15 +230,4 @@ def _untimed(exercise: Exercise, why: str, run: Run) -> Speed | None:
         return None
     if case.cuda and not run.on_cuda:
         return not_run(case, NEEDS_CUDA)
-    return failed(case, why) if run.speed else not_run(case, "left out with --no-speed")
-
-
-def _score(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
-    ran = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
-    left_out = [c.points for c in checks if c.verdict is Verdict.NOT_RUN]
-    earned, possible = sum(c.earned for c in ran), sum(c.points for c in ran)
-    if speed is not None and speed.counts:
-        earned, possible = earned + speed.earned, possible + speed.points
-    elif speed is not None:
-        left_out.append(speed.points)
-    return Score(earned=earned, possible=possible, not_run=sum(left_out))
+    return failed(case, why) if run.speed else not_run(case, LEFT_OUT)

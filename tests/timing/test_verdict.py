@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from grader.judging.case import GraderFault, StudentFault
-from grader.judging.grade import _score
+from grader.scoring import score
 from grader.timing.contest import Disturbed
 from grader.timing.speed import CERTAIN, EXTENSIONS, SETS, STEADY, measure
 from grader.timing.statistics import points
@@ -77,8 +77,8 @@ def test_a_machine_that_is_too_busy_costs_nothing(noise):
     assert speed.why == "the machine was too busy to time the grader's own two: try again"
     assert (speed.earned, speed.fraction, speed.counts) == (0, None, False)
     assert speed.measured is not None
-    score = _score((), speed)
-    assert (score.earned, score.possible, score.not_run) == (0, 0, 100)
+    total = score((), speed)
+    assert (total.earned, total.possible, total.not_run) == (0, 0, 100)
     assert contest.sets == SETS + EXTENSIONS
 
 
@@ -89,7 +89,7 @@ def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
     assert speed.why == (
         "this machine cannot tell them apart: the zero takes 1.15 times as long as the reference"
     )
-    assert _score((), speed).possible == 0
+    assert score((), speed).possible == 0
     assert contest.sets == SETS  # more of it would not help
 
 

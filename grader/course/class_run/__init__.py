@@ -1,0 +1,1 @@
+"""Grades a class: collects, grades in lanes, keeps, and writes what is found."""

@@ -1,0 +1,120 @@
+"""Grades on other machines through Dask distributed (extra `cluster`; docs/scale.md).
+
+Its scheduler and its workers do what anybody who reaches them asks, and their messages are pickles:
+they are spoken to over TLS, or on this machine alone. Lanes are Dask's resources: every worker that
+judges offers CPU=1, one of each machine TIMING=1, those with a GPU of their own GPU=1.
+"""
+
+import time
+from concurrent.futures import Future
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from distributed import Client, KilledWorker
+
+from grader.course.class_run.lanes import Result, Stopped
+from grader.course.class_run.task import SPEED, VALUES, Task, Terms
+from grader.course.class_run.work import here, perform
+
+RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
+_CONNECT = 10  # seconds
+_NEWS = 2.0  # seconds for which is known who is there
+_AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for the next
+
+
+class Cluster:
+    """The workers of a Dask scheduler."""
+
+    losses: tuple[type[Exception], ...] = (
+        KilledWorker,
+    )  # what killed a worker so often that Dask gave up on it
+
+    def __init__(self, address: str, secret: str, device: str) -> None:
+        _check_address(address, "The scheduler")
+        try:
+            self._client = Client(address, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+            raise Stopped(f"No Dask scheduler answers at {address}: {error}") from None
+        self._secret = secret
+        self._gpu = {"GPU": 1} if device == "cuda" else {}
+        self._asked = float("-inf")
+        self._offers: list[dict[str, float]] = []
+
+    def width(self, lane: str) -> int:
+        if time.monotonic() - self._asked > _NEWS:
+            self._offers = [offer for _, _, offer in self._workers()]
+            self._asked = time.monotonic()
+        each = [offer.get(RESOURCES[lane], 0) for offer in self._offers]
+        return max(1, int(sum(each))) * _AHEAD
+
+    def submit(self, task: Task) -> "Future[Result]":
+        wanted = {RESOURCES[task.lane]: 1} | self._gpu
+        executor = self._client.get_executor(resources=wanted, pure=False)
+        future: Future[Result] = executor.submit(perform, task, self._secret)
+        return future
+
+    def close(self, *, at_once: bool) -> None:
+        self._client.close()  # Dask forgets what nobody waits for
+
+    def check(self, terms: Terms, codes: dict[str, str], speed: bool) -> None:
+        """Raise `Stopped` unless every worker there is now can be reached safely and fits."""
+        workers = self._workers()
+        if not workers:
+            raise Stopped("The scheduler has no worker: start some (docs/scale.md).")
+        for address, _, _ in workers:
+            _check_address(address, "A worker")
+        for lane in (VALUES, SPEED) if speed else (VALUES,):
+            _check_lane(lane, workers)
+        found = self._client.run(
+            here, tuple(codes), terms.wall, terms.device, on_error="return", nanny=False
+        )
+        for address, answer in found.items():
+            if isinstance(answer, BaseException):
+                raise Stopped(f"The worker at {address} cannot grade: {answer}")
+            for what, is_so, wanted in answer.unlike(terms, codes):
+                raise Stopped(
+                    f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
+                    f"there and {wanted} here. Give both the same."
+                )
+
+    def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
+        """The address, the machine and the resources of every worker."""
+        return list(self._client.run_on_scheduler(_workers))
+
+
+def _workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
+    return [(w.address, w.host, dict(w.resources)) for w in dask_scheduler.workers.values()]
+
+
+def _check_address(address: str, who: str) -> None:
+    """Raise `Stopped` for what others could listen to, or give orders to."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme == "tls" or (parts.scheme == "tcp" and _is_loopback(parts.hostname or "")):
+        return
+    raise Stopped(
+        f"{who} listens at {address} without TLS, where anybody in the network can give it orders. "
+        "Start it with `--host 127.0.0.1`, or with certificates (docs/scale.md)."
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
+    """Raise `Stopped` if nobody serves a lane, or if two would time on one machine."""
+    name = RESOURCES[lane]
+    hosts = [host for _, host, offer in workers for _ in range(int(offer.get(name, 0)))]
+    if not hosts:
+        without = " Or leave speed out: `--no-speed`." if lane == SPEED else ""
+        raise Stopped(f"No worker offers {name}: start some with `--resources {name}=1`.{without}")
+    if lane == SPEED and len(set(hosts)) < len(hosts):
+        twice = next(host for host in hosts if hosts.count(host) > 1)
+        raise Stopped(
+            f"More than one worker on {twice} offers {name}: they would disturb each other. "
+            "Let one of each machine offer it."
+        )

@@ -1,0 +1,133 @@
+"""Grades a class from its folder of submissions to its folder of results."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course.class_run import adjust, collect, folder, sources
+from grader.course.class_run.folder import PARTS, LastRun
+from grader.course.class_run.lanes import Lanes, Local, Stopped
+from grader.course.class_run.progress import Progress
+from grader.course.class_run.run import ClassRun
+from grader.course.class_run.store import Store
+from grader.course.class_run.task import Terms
+from grader.course.class_run.work import Unlike
+from grader.course.class_run.writing import STUDENTS, Written
+from grader.course.official import BadSecret, secret_of
+from grader.grading import seed_id, versions
+from grader.languages import Words
+from grader.records import Exercise
+from grader.reporting.class_summary import ClassSummary
+from grader.worker.walls import NoSuchWall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a class run is asked for."""
+
+    submissions: Path
+    results: Path
+    exercises: Sequence[Exercise]
+    device: str
+    wall: str  # "locked" or "contained"
+    speed: bool
+    jobs: int
+    cluster: str | None  # the address of a Dask scheduler
+    words: Words
+
+    @property
+    def as_run(self) -> LastRun:
+        slugs = tuple(exercise.slug for exercise in self.exercises)
+        return LastRun(
+            submissions=os.fspath(self.submissions.resolve()), exercises=slugs, device=self.device,
+            wall=self.wall, speed=self.speed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of a class run."""
+
+    summary: ClassSummary
+    graded: int  # answers that were judged or timed by this run
+    remarks: tuple[str, ...]  # sentences about what belongs to no student
+
+    @property
+    def faults(self) -> int:
+        """Answers on which the grader itself failed."""
+        return sum(figures.faults for figures in (*self.summary.core, *self.summary.further))
+
+
+def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
+    """Grade a class, and write what was found. Raises `Stopped` with a sentence."""
+    with folder.opened(asked.results), sentences():
+        entries, remarks = collect.entries(asked.submissions)
+        folder.begin(asked.results, asked.as_run, resume=resume)
+        with class_run(asked, entries) as run:
+            run.judge(progress)
+            if asked.speed:
+                run.time(progress)
+        adjustments = adjust.read(asked.results, {row.student for row in run.rows})
+        written = Written(
+            folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments
+        )
+        summary = written.write(run, title=asked.submissions.resolve().name)
+        folder.finish(asked.results, asked.as_run)
+    left = _left_behind(asked.results, {row.folder for row in run.rows})
+    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *left))
+
+
+def class_run(asked: Asked, entries: Sequence[Path]) -> ClassRun:
+    """A run over the students of `entries`, with the secret and the store of its results."""
+    secret = secret_of(asked.results)
+    terms = Terms(
+        seed_id=seed_id(secret), device=asked.device, wall=asked.wall, versions=versions("off")
+    )
+    return ClassRun(
+        entries=entries, exercises=asked.exercises, terms=terms,
+        store=Store(asked.results / PARTS), start=lambda: _lanes(asked, terms, secret),
+    )  # fmt: skip
+
+
+def _lanes(asked: Asked, terms: Terms, secret: str) -> Lanes:
+    if asked.cluster is None:
+        return Local(asked.jobs, secret)
+    try:
+        from grader.course.class_run.cluster import Cluster
+    except ModuleNotFoundError as error:
+        raise Stopped(
+            f"{error.name} is not installed: `pip install 'attention-by-hand[cluster]'`."
+        ) from None
+    cluster = Cluster(asked.cluster, secret, asked.device)
+    cluster.check(terms, {e.slug: sources.digest(e.slug) for e in asked.exercises}, asked.speed)
+    return cluster
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """What ends a run, as a sentence that says that nothing is lost."""
+    try:
+        yield
+    except (collect.NoClass, BadSecret, folder.NoResults) as problem:
+        raise Stopped(str(problem)) from None
+    except CancelledError:
+        raise Stopped("The cluster went away. What was graded is kept: `--resume`.") from None
+    except (Unlike, NoSuchWall) as problem:
+        raise Stopped(
+            f"A process does not grade as this one would: {problem}. What was graded is kept: "
+            "`--resume`."
+        ) from None
+    except OSError as error:
+        raise Stopped(
+            f"{error.filename or 'A file'}: {error.strerror}. What was graded is kept: `--resume`."
+        ) from None
+
+
+def _left_behind(results: Path, folders: set[str]) -> Iterator[str]:
+    """A sentence on the reports of those who are not in the class any more."""
+    for path in sorted((results / STUDENTS).iterdir()):
+        if path.name not in folders:
+            yield f"{path} is of an earlier run: nobody of that name is in the class now."

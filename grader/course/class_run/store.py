@@ -1,0 +1,54 @@
+"""Keeps results by their keys. A result is there whole or not at all, however a run ends."""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A folder of results, each in a file named by its key."""
+
+    folder: Path
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The result of a key; None if there is none, or if its file was damaged."""
+        with suppress(OSError, ValueError, KeyError):
+            found = json.loads(self._path(key).read_text(encoding="utf-8"))
+            if isinstance(found, dict) and found.get("key") == key:
+                return dict(found["result"])
+        return None
+
+    def put(self, key: str, result: dict[str, Any]) -> None:
+        """Keep a result."""
+        text = json.dumps({"key": key, "result": result}, ensure_ascii=False)
+        write(self._path(key), text)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"
+
+
+def write(path: Path, text: str) -> bool:
+    """Write a file so that it is the old one or the new one at any moment; whether it changed."""
+    data = text.encode("utf-8", "replace")
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(made, 0o644)
+        os.replace(made, path)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(made)
+        raise
+    return True

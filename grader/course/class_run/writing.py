@@ -1,0 +1,123 @@
+"""Writes what a class run found: a report for each student, the grades, and the class page."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.catalog import ROOT
+from grader.course.class_run.adjust import Adjustments
+from grader.course.class_run.lanes import Result
+from grader.course.class_run.run import LOST, ClassRun, Row
+from grader.course.class_run.store import write
+from grader.course.class_run.task import Terms
+from grader.languages import Words
+from grader.records import Exercise, ExerciseReport, Report
+from grader.reporting import as_json, class_page, from_json, grades, html
+from grader.reporting.class_summary import ClassSummary, Graded, summarise
+from grader.scoring import LEFT_OUT, TO_COME, score
+
+STUDENTS = "students"
+PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
+_LOOK = ".look"  # of the pages: language, templates, sentences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Where results are written, and how."""
+
+    folder: Path
+    words: Words
+    speed: bool
+    adjustments: Adjustments
+
+    def write(self, run: ClassRun, title: str) -> ClassSummary:
+        """Write everything; files that would not change are left as they are."""
+        look = _look(self.words)
+        kept = self.folder / _LOOK
+        same_look = kept.exists() and kept.read_text() == look
+        summary = summarise(self._graded(run, same_look), run.exercises)
+        facts = _facts(run.terms, self.words)
+        page = class_page.to_html(summary, self.words, title=title, facts=facts)
+        write(self.folder / PAGE, page)
+        write(self.folder / GRADES, grades.to_grades(summary))
+        write(self.folder / CANVAS, grades.to_canvas(summary))
+        write(kept, look)
+        return summary
+
+    def reports(self, run: ClassRun) -> Iterator[tuple[Row, Report]]:
+        """The report on each student, one after the other."""
+        for row in run.rows:
+            found = [self._report(run, row, number) for number in range(len(row.tasks))]
+            yield row, _of_student(row, found, run.terms)
+
+    def _graded(self, run: ClassRun, same_look: bool) -> Iterator[Graded]:
+        for row, report in self.reports(run):
+            place = self.folder / STUDENTS / row.folder
+            changed = write(place / "report.json", as_json.to_json(report))
+            if changed or not same_look or not (place / "report.html").exists():
+                write(place / "report.html", html.to_html(report, self.words))
+            yield Graded(
+                report=report,
+                notes=(*row.notes, *run.remarks.get(row.folder, ())),
+                adjustments=self.adjustments.get(row.student, {}),
+                page=f"{STUDENTS}/{row.folder}/report.html",
+            )
+
+    def _report(self, run: ClassRun, row: Row, number: int) -> ExerciseReport:
+        task, exercise = row.tasks[number], run.exercises[number]
+        found = run.result(task)
+        report = _lost(exercise) if found is None else _read(found, exercise)
+        report = replace(report, path=row.paths[number])
+        return report if self.speed else _without_speed(report)
+
+
+def _read(found: Result, exercise: Exercise) -> ExerciseReport:
+    return from_json.exercise(found, exercise.track)
+
+
+def _lost(exercise: Exercise) -> ExerciseReport:
+    return ExerciseReport(
+        slug=exercise.slug, title=exercise.title, track=exercise.track, path="", sha256="",
+        state="fault", sentence=LOST, score=None, checks=(), speed=None,
+    )  # fmt: skip
+
+
+def _without_speed(report: ExerciseReport) -> ExerciseReport:
+    """The report as it is where speed is left out of the grading."""
+    speed = report.speed
+    if speed is None or report.score is None:
+        return report
+    if speed.verdict != "not_run" or speed.why == TO_COME:
+        speed = replace(
+            speed, verdict="not_run", why=LEFT_OUT, earned=0, fraction=None, measured=None
+        )
+    return replace(report, speed=speed, score=score(report.checks, speed))
+
+
+def _of_student(row: Row, found: Sequence[ExerciseReport], terms: Terms) -> Report:
+    return Report(
+        student=row.student, seed_id=terms.seed_id, seed=None, device=terms.device,
+        isolation=terms.wall, versions=terms.versions, exercises=tuple(found),
+        seconds=sum(e.seconds for e in found),
+    )  # fmt: skip
+
+
+def _facts(terms: Terms, words: Words) -> Mapping[str, str]:
+    versions = ", ".join(f"{name} {version}" for name, version in terms.versions.items())
+    return {
+        words("Versions"): versions,
+        words("Wall"): terms.wall,
+        words("Device"): terms.device,
+        words("Seed id"): terms.seed_id,
+    }
+
+
+def _look(words: Words) -> str:
+    """The digest of what a page looks like, whatever it is about."""
+    found = hashlib.sha256(words.language.encode())
+    folder = ROOT / "grader"
+    sources = [*folder.glob("reporting/*.*"), *folder.glob("*.toml"), folder / "languages.py"]
+    for path in sorted([*sources, *folder.glob("suites/*/*.toml")]):
+        found.update(path.read_bytes())
+    return found.hexdigest()

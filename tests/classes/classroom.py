@@ -1,0 +1,59 @@
+"""A small class on the disk, and `grader class` over it as an instructor would start it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from grader.catalog import ROOT
+
+RIGHT = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
+WRONG = RIGHT.replace("dim=dim", "dim=-1")
+TIMES = re.compile(r'"seconds": [0-9.]+|<dd>[0-9.]+ s</dd>')
+
+
+def fill(submissions: Path) -> Path:
+    """Five students: right, wrong, in a zip, a broken file, nothing; and a stray file."""
+    for student, text in (("ada", RIGHT), ("ben", WRONG), ("cy", "def softmax(:\n"), ("dee", None)):
+        (submissions / student).mkdir(parents=True)
+        if text:
+            (submissions / student / "ex01_softmax.py").write_text(text)
+    with zipfile.ZipFile(submissions / "eve.zip", "w") as archive:
+        archive.writestr("homework/ex01_softmax.py", RIGHT)
+    (submissions / "roster.csv").write_text("ada\n")
+    return submissions
+
+
+def command(submissions: Path, results: Path, *more: str) -> list[str]:
+    options = ["ex01", "-o", str(results), "--no-speed", "--jobs", "2", "--lang", "en"]
+    return [sys.executable, "-m", "grader", "class", str(submissions), *options, *more]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def grade(submissions: Path, results: Path, *more: str) -> subprocess.CompletedProcess:
+    return grader(*command(submissions, results, *more)[3:])
+
+
+def grader(*arguments: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "grader", *map(str, arguments)], env=environment(),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def written(results: Path) -> dict[str, str]:
+    """All that a run wrote for people, without the times."""
+    kept = [p for p in results.rglob("*") if p.is_file() and ".parts" not in p.parts]
+    names = {str(p.relative_to(results)): p for p in kept if p.name not in (".lock", ".run.json")}
+    return {name: TIMES.sub("", path.read_text()) for name, path in sorted(names.items())}
+
+
+def verdicts(results: Path, student: str) -> dict[str, str]:
+    report = json.loads((results / "students" / student / "report.json").read_text())
+    return {c["id"]: c["verdict"] for c in report["exercises"][0]["checks"]}

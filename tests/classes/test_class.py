@@ -1,0 +1,196 @@
+"""`grader class`, from a folder of submissions to a folder of results."""
+
+import csv
+import fcntl
+import json
+import shutil
+
+import pytest
+
+from tests.classes.classroom import RIGHT, fill, grade, grader, verdicts, written
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A class that was graded once: its submissions, its results, what was printed."""
+    folder = tmp_path_factory.mktemp("class")
+    submissions = fill(folder / "submissions")
+    done = grade(submissions, folder / "results")
+    assert done.returncode == 0, done.stderr
+    return submissions, folder / "results", done
+
+
+@pytest.fixture
+def again(graded, tmp_path):
+    """The same class and its results, to be changed."""
+    submissions, results, _ = graded
+    shutil.copytree(submissions, tmp_path / "submissions")
+    shutil.copytree(results, tmp_path / "results")
+    return tmp_path / "submissions", tmp_path / "results"
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def test_everybody_gets_a_report_and_a_row(graded):
+    _, results, done = graded
+    found = rows(results / "grades.csv")
+    totals = {name: int(row["total"]) for name, row in found.items()}
+    assert totals["ada"] == totals["eve"] == 10
+    assert 0 < totals["ben"] < 10
+    assert totals["cy"] == totals["dee"] == 0
+    for name in found:
+        assert (results / "students" / name / "report.html").is_file()
+    assert "5 students; 5 answers graded now" in done.stdout
+    assert "roster.csv is neither a student's folder nor a zip" in done.stdout
+
+
+def test_a_report_is_official(graded):
+    _, results, _ = graded
+    report = json.loads((results / "students/eve/report.json").read_text())
+    assert "seed" not in report
+    assert report["isolation"] in ("locked", "contained")
+    assert report["exercises"][0]["path"] == "submissions/eve.zip/homework/ex01_softmax.py"
+
+
+def test_the_secret_is_nobody_elses_to_read(graded):
+    _, results, _ = graded
+    assert (results / ".secret").stat().st_mode & 0o077 == 0
+    secret = (results / ".secret").read_text().strip()
+    assert not [name for name, text in written(results).items()
+                if secret in text and name != ".secret"]  # fmt: skip
+
+
+def test_an_unchanged_class_is_no_work(again):
+    submissions, results = again
+    before = {p: p.stat().st_mtime_ns for p in results.rglob("*") if p.is_file()}
+    done = grade(submissions, results)
+    assert "0 answers graded now" in done.stdout
+    after = {p: p.stat().st_mtime_ns for p in results.rglob("*") if p.is_file()}
+    assert {p.name for p in after if after[p] != before.get(p)} <= {".run.json", ".lock"}
+
+
+def test_a_new_file_is_graded_and_nobody_elses(again):
+    submissions, results = again
+    (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
+    assert "1 answers graded now" in grade(submissions, results).stdout
+    assert set(verdicts(results, "ben").values()) == {"passed"}
+
+
+def test_a_run_that_was_not_finished_is_gone_on_with_only_when_asked(again):
+    submissions, results = again
+    last = json.loads((results / ".run.json").read_text())
+    (results / ".run.json").write_text(json.dumps({**last, "finished": False}))
+    refused = grade(submissions, results)
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"The last run into {results} was not finished: `--resume` goes on with it.\n"
+    )
+    assert grade(submissions, results, "--resume").returncode == 0
+
+
+def test_two_runs_do_not_write_to_one_folder(again):
+    submissions, results = again
+    with (results / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = grade(submissions, results)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == f"Another run writes to {results}: wait until it is done.\n"
+
+
+def test_a_class_is_not_graded_behind_the_weakest_wall(again):
+    refused = grade(*again, "--isolation", "process")
+    assert refused.returncode == 2
+    assert "a class is graded behind locked or contained" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("nothing", "There is no student in {}: it should hold {}/<student>/<exercise>.py."),
+        ("missing", "{} is not there: name the folder of the submissions."),
+    ],
+)
+def test_what_is_no_class_gets_a_sentence(tmp_path, name, says):
+    folder = tmp_path / name
+    if name == "nothing":
+        folder.mkdir()
+    refused = grade(folder, tmp_path / "results")
+    assert refused.returncode == 2
+    assert refused.stderr.strip() == says.format(folder, folder)
+
+
+def test_a_report_is_replayed_from_the_zip_that_was_handed_in(graded):
+    _, results, _ = graded
+    done = grader("replay", results / "students/eve/report.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ex01_softmax: the same" in done.stdout
+
+
+def test_a_replay_of_a_changed_answer_says_so(again):
+    submissions, results = again
+    last = json.loads((results / ".run.json").read_text())
+    moved = {**last, "submissions": str(submissions)}
+    (results / ".run.json").write_text(json.dumps(moved))
+    (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
+    done = grader("replay", results / "students/ben/report.json")
+    assert done.returncode == 1
+    assert "is not the file that was graded" in done.stdout
+
+
+def test_points_by_hand_are_kept_and_shown(again):
+    submissions, results = again
+    table = "student,exercise,points,why\nben,ex01,2,appeal granted\ncy,ex01,-1,late\n"
+    (results / "adjustments.csv").write_text(table)
+    assert grade(submissions, results).returncode == 0
+    found = rows(results / "grades.csv")
+    assert int(found["ben"]["total"]) == int(found["ben"]["ex01_softmax"]) + 2
+    assert "appeal granted" in found["ben"]["why"]
+    assert (results / "adjustments.csv").read_text() == table
+
+
+@pytest.mark.parametrize(
+    "line, says",
+    [
+        ("bne,ex01,2,why", "line 2: there is no student 'bne'. Did you mean ben?"),
+        ("ben,ex77,2,why", "line 2: There is no exercise called 'ex77'"),
+        ("ben,ex01,two,why", "line 2: 'two' is no whole number of points."),
+        ("ben,ex01", "line 2: '' is no whole number of points."),
+    ],
+)
+def test_points_that_cannot_be_given_get_a_sentence(again, line, says):
+    submissions, results = again
+    (results / "adjustments.csv").write_text(f"student,exercise,points,why\n{line}\n")
+    refused = grade(submissions, results)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+
+
+def test_whose_score_changes_is_told_and_nothing_is_written(again):
+    submissions, results = again
+    last = json.loads((results / ".run.json").read_text())
+    (results / ".run.json").write_text(json.dumps({**last, "submissions": str(submissions)}))
+    (results / "adjustments.csv").write_text("student,exercise,points,why\nben,ex01,2,appeal\n")
+    (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
+    before = written(results)
+    done = grader("diff", results)
+    assert done.returncode == 0, done.stderr
+    assert "ben  ex01_softmax" in done.stdout and "-> 10" in done.stdout
+    assert "another file was handed in" in done.stdout
+    assert "+2 points by hand stay" in done.stdout
+    assert "ada" not in done.stdout
+    assert written(results) == before
+    assert "0 answers graded now" in grade(submissions, results).stdout
+
+
+def test_nobody_of_an_unchanged_class_changes(graded):
+    _, results, _ = graded
+    assert grader("diff", results).stdout == "Nobody's score changes.\n"
+
+
+def test_reports_of_those_who_left_are_named(again):
+    submissions, results = again
+    shutil.rmtree(submissions / "ada")
+    assert "students/ada is of an earlier run" in grade(submissions, results).stdout

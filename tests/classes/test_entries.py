@@ -1,0 +1,107 @@
+"""Who is in a class: its folders and zips, and a sentence on all else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from grader.course.class_run.collect import NoClass, entries, handed_in
+from tests.classes.handing import (
+    ANSWER,
+    EXERCISES,
+    PY,
+    a_link,
+    as_an_ordinary_user,
+    folder_for_everybody,
+    in_chinese,
+    laid,
+    zipped,
+)
+
+
+def test_a_zip_is_a_student_as_a_folder_is(tmp_path):
+    laid(tmp_path, {"zoe/a": b"", "bob.zip": zipped((PY, ANSWER)), "Al.ZIP": zipped()})
+    found, notes = entries(tmp_path)
+    assert [entry.name for entry in found] == ["Al.ZIP", "bob.zip", "zoe"]
+    assert notes == []
+    bob = handed_in(found[1], EXERCISES)
+    assert (bob.student, bob.folder, bob.answers[0].content) == ("bob", "bob", ANSWER)
+    assert bob.answers[0].path == f"{tmp_path.name}/bob.zip/{PY}"
+
+
+def test_a_folder_with_the_name_of_a_zip_is_a_folder(tmp_path):
+    laid(tmp_path, {f"bob.zip/{PY}": ANSWER, f"bob/{PY}": ANSWER})
+    found, notes = entries(tmp_path)
+    students = [handed_in(entry, EXERCISES) for entry in found]
+    assert [student.folder for student in students] == ["bob", "bob.zip"]
+    assert [student.answers[0].content for student in students] == [ANSWER, ANSWER]
+    assert notes == []
+
+
+NO_STUDENT = [
+    ({"bob/a": b"", "bob.zip": b""}, None, "bob.zip was left out: bob counts."),
+    ({"a/a": b"", "bob.ZIP": b"", "bob.zip": b""}, None, "bob.zip was left out: bob.ZIP counts."),
+    ({"bob/a": b"", "grades.csv": b""}, None,
+     "grades.csv is neither a student's folder nor a zip: it was passed over."),
+    ({"bob/a": b""}, ("x.zip", os.mkfifo),
+     "x.zip is neither a student's folder nor a zip: it was passed over."),
+    ({"bob/a": b""}, ("eve", lambda path: path.symlink_to("bob")),
+     "eve is a link and was not followed: put what it leads to in its place."),
+    ({"bob/a": b""}, ("eve.zip", a_link),
+     "eve.zip is a link and was not followed: put what it leads to in its place."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("contents, made, says", NO_STUDENT)
+def test_what_is_no_students_has_a_sentence(tmp_path, contents, made, says):
+    laid(tmp_path, contents)
+    if made:
+        made[1](tmp_path / made[0])
+    found, notes = entries(tmp_path)
+    assert notes == [says]
+    assert not any(entry.name == says.split()[0] for entry in found)
+    assert in_chinese(says)
+
+
+def test_hidden_entries_are_passed_over(tmp_path):
+    laid(tmp_path, {"bob/a": b"", ".git/config": b"", "__MACOSX/x": b"", ".DS_Store": b""})
+    assert entries(tmp_path) == ([tmp_path / "bob"], [])
+
+
+LAYOUT = "There is no student in {0}: it should hold {0}/<student>/<exercise>.py."
+NO_CLASS = [
+    (lambda place: None, "{0} is not there: name the folder of the submissions."),
+    (lambda place: place.write_bytes(b""), "{0} is no folder: name the folder of the submissions."),
+    (Path.mkdir, LAYOUT),
+    (lambda place: laid(place, {"notes.txt": b""}),
+     f"{LAYOUT}\nnotes.txt is neither a student's folder nor a zip: it was passed over."),
+    (lambda place: laid(place, {PY: ANSWER, "other/a": b""}),
+     "{0} holds " + PY + " itself, but should hold a folder or a zip for each student: {0}/<student>/" + f"{PY}."),
+    (lambda place: a_link(laid(place, {}) / "eve"),
+     f"{LAYOUT}\neve is a link and was not followed: put what it leads to in its place."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make, says", NO_CLASS)
+def test_a_folder_without_a_class_is_told_what_a_class_looks_like(tmp_path, make, says):
+    place = tmp_path / "submissions"
+    make(place)
+    with pytest.raises(NoClass) as told:
+        entries(place)
+    assert str(told.value) == says.format(place)
+    assert in_chinese(str(told.value))
+
+
+def test_a_class_that_may_not_be_read_is_no_class():
+    with folder_for_everybody() as folder:
+        laid(folder, {"bob/a": b""})
+        folder.chmod(0)
+        with as_an_ordinary_user(), pytest.raises(NoClass) as told:
+            entries(folder)
+    assert str(told.value) == f"{folder} cannot be read: Permission denied."
+
+
+def test_the_folder_of_a_class_may_be_a_link(tmp_path):
+    laid(tmp_path / "real", {"bob/a": b""})
+    (tmp_path / "submissions").symlink_to("real")
+    assert entries(tmp_path / "submissions") == ([tmp_path / "submissions" / "bob"], [])
