@@ -47,5 +47,8 @@ class Pretended:
             future.set_result(result(0, "failed"))
         return future
 
+    def look(self, lane: str) -> None:
+        raise AssertionError("nothing is under way")
+
     def close(self, *, at_once: bool) -> None:
         self.closed.append(at_once)

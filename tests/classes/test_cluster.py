@@ -1,63 +1,31 @@
 """`grader class --cluster`: the same results through a real Dask scheduler and its workers."""
 
+import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from distributed import Security
 
+from grader.catalog import ROOT
+from grader.course.class_run import cluster
 from grader.course.class_run.cluster import _check_address, _check_lane
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.task import SPEED, VALUES
-from tests.classes.classroom import command, environment, fill, grade, written
-
-
-class Dask:
-    """A scheduler on this machine, and workers that are started one by one."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._processes: list[subprocess.Popen] = []
-        log = self._start("scheduler", "scheduler", "--host", "127.0.0.1", "--port", "0",
-                          "--no-dashboard")  # fmt: skip
-        self.address = self._wait_for(log, r"Scheduler at:\s+(tcp://\S+)")
-
-    def worker(self, resources: str = "CPU=1", **environ: str) -> subprocess.Popen:
-        name = f"worker{len(self._processes)}"
-        log = self._start(name, "worker", self.address, "--host", "127.0.0.1", "--nthreads", "1",
-                          "--no-dashboard", "--resources", resources, "--no-nanny",
-                          "--local-directory", str(self._folder), **environ)  # fmt: skip
-        self._wait_for(log, r"(Registered to)")
-        return self._processes[-1]
-
-    def _start(self, name: str, what: str, *arguments: str, **environ: str) -> Path:
-        log = self._folder / f"{name}.log"
-        with log.open("w") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dask", what, *arguments], stdout=file, stderr=file,
-                env=environment() | environ, cwd=self._folder,
-            )  # fmt: skip
-        self._processes.append(process)
-        return log
-
-    def _wait_for(self, log: Path, pattern: str) -> str:
-        until = time.monotonic() + 60
-        while not (found := re.search(pattern, log.read_text())):
-            assert time.monotonic() < until, log.read_text()
-            assert self._processes[-1].poll() is None, log.read_text()
-            time.sleep(0.1)
-        return found[1]
-
-    def close(self) -> None:
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            process.wait(timeout=30)
+from tests.classes.classroom import (
+    RIGHT,
+    command,
+    environment,
+    fill,
+    grade,
+    grader,
+    written,
+)
+from tests.classes.dask import Dask
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +75,6 @@ def test_a_worker_that_is_killed_costs_a_retry_and_no_result(dask, expected, tmp
 def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
     """A worker with other code would give other marks."""
     other = tmp_path / "other"
-    from grader.catalog import ROOT
-
     for name in ("grader", "reference"):
         shutil.copytree(ROOT / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
     with (other / "grader/suites/ex01_softmax/test_softmax.py").open("a") as file:
@@ -129,6 +95,86 @@ def test_a_worker_without_the_grader_is_refused(dask, expected, tmp_path):
     assert refused.returncode == 2
     assert "No module named 'grader'" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_an_answer_does_not_reach_the_scheduler(dask, tmp_path):
+    host, port = dask.address.removeprefix("tcp://").split(":")
+    (tmp_path / "submissions/mal").mkdir(parents=True)
+    reach = f"import socket\nsocket.create_connection(({host!r}, {port}), 5)\n"
+    (tmp_path / "submissions/mal/ex01_softmax.py").write_text(reach + RIGHT)
+    results = tmp_path / "results"
+    assert grade(tmp_path / "submissions", results, "--cluster", dask.address).returncode == 0
+    [exercise] = json.loads((results / "students/mal/report.json").read_text())["exercises"]
+    assert exercise["state"] == "unreadable"
+    assert "create_connection" in exercise["sentence"]
+
+
+def test_speed_is_timed_by_the_worker_that_offers_it(dask, tmp_path):
+    slug = "ex06_kv_cache"
+    (tmp_path / "submissions/ada").mkdir(parents=True)
+    shutil.copy2(ROOT / f"solutions/{slug}.py", tmp_path / "submissions/ada")
+    ask = ("class", tmp_path / "submissions", slug, "-o", tmp_path / "results", "--lang", "en",
+           "--cluster", dask.address)  # fmt: skip
+    refused = grader(*ask)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("No worker offers TIMING")
+    timer = dask.worker("CPU=1 TIMING=1")
+    done = grader(*ask, "--resume")
+    timer.terminate()
+    timer.wait(timeout=30)
+    assert (done.returncode, done.stderr) == (0, "Judging 1/1 \nTiming 1/1 \n")
+    report = json.loads((tmp_path / "results/students/ada/report.json").read_text())
+    assert report["exercises"][0]["speed"]["verdict"] == "scored"
+
+
+def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
+    dask, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cluster, "PATIENCE", -1.0)
+    lanes = cluster.Cluster(dask.address, "secret", "cpu")
+    try:
+        with pytest.raises(Stopped, match="No worker has offered TIMING.*--resume"):
+            lanes.look(SPEED)
+        lanes.look(VALUES)
+    finally:
+        lanes.close(at_once=True)
+
+
+def test_a_nanny_is_told_to_stay_away(dask, expected, tmp_path):
+    stranger = dask.worker(nanny=True)
+    refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
+    stranger.terminate()
+    stranger.wait(timeout=30)
+    assert refused.returncode == 2
+    assert "start it with `--no-nanny`" in refused.stderr
+
+
+def test_tls_from_the_command_line_to_the_workers(expected, tmp_path):
+    """The certificates come from Dask's own settings; without them nobody gets in."""
+    submissions, local = expected
+    made = Security.temporary()
+    files = {"CA_FILE": made.tls_ca_file}
+    for who in ("client", "scheduler", "worker"):
+        files[f"{who.upper()}__CERT"] = getattr(made, f"tls_{who}_cert")
+        files[f"{who.upper()}__KEY"] = getattr(made, f"tls_{who}_key")
+    settings = {}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        settings[f"DASK_DISTRIBUTED__COMM__TLS__{name}"] = str(tmp_path / name)
+    dask = Dask(tmp_path, protocol="tls", **settings)
+    try:
+        dask.worker(**settings)
+        ask = command(submissions, with_secret_of(tmp_path / "results", local),
+                      "--cluster", dask.address)  # fmt: skip
+        done = subprocess.run(ask, env=environment() | settings, capture_output=True, text=True,
+                              timeout=200, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert written(tmp_path / "results") == written(local)
+        stranger = grade(submissions, tmp_path / "other", "--cluster", dask.address)
+        assert stranger.returncode == 2
+        assert stranger.stderr.startswith(f"No Dask scheduler answers at {dask.address}")
+    finally:
+        dask.close()
 
 
 @pytest.mark.parametrize(

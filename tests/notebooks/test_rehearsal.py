@@ -194,6 +194,24 @@ def test_grading_again_changes_nothing(course):
     assert "Nobody's score changes." in grader("diff", course, SLUG)
 
 
+def test_points_by_hand_stay_when_everybody_is_graded_again(course):
+    set_by_hand = (
+        "from nbgrader.api import Gradebook;"
+        "book = Gradebook('sqlite:///gradebook.db');"
+        f"grades = book.find_submission({SLUG!r}, 'bai').notebooks[0].grades;"
+        "grades[0].manual_score = {points}; grades[0].needs_manual_grade = False;"
+        "book.db.commit(); book.close()"
+    )
+    before = scores(course)["bai"]
+    run(sys.executable, "-c", set_by_hand.format(points=0.5), cwd=course)
+    changed = scores(course)["bai"]
+    assert changed != before
+    run("nbgrader", "autograde", SLUG, "--force", cwd=course)
+    assert scores(course)["bai"] == changed
+    run(sys.executable, "-c", set_by_hand.format(points=None), cwd=course)
+    assert scores(course)["bai"] == before
+
+
 def test_the_python_api_takes_the_same_way(course):
     """So does the button in formgrader, which calls it."""
     code = (

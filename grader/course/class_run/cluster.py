@@ -3,22 +3,26 @@
 Its scheduler and its workers do what anybody who reaches them asks, and their messages are pickles:
 they are spoken to over TLS, or on this machine alone. Lanes are Dask's resources: every worker that
 judges offers CPU=1, one of each machine TIMING=1, those with a GPU of their own GPU=1.
+
+A worker grades in a process of its own: beside Dask's threads, a wait for a few bytes is a wait for
+the interpreter's lock.
 """
 
 import time
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from distributed import Client, KilledWorker
 
-from grader.course.class_run.lanes import Result, Stopped
+from grader.course.class_run.lanes import Result, Stopped, apart
 from grader.course.class_run.task import SPEED, VALUES, Task, Terms
 from grader.course.class_run.work import here, perform
 
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
 _CONNECT = 10  # seconds
+PATIENCE = 600.0  # seconds without a worker: one that was taken away may come back
 _NEWS = 2.0  # seconds for which is known who is there
 _AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for the next
 
@@ -26,9 +30,7 @@ _AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for 
 class Cluster:
     """The workers of a Dask scheduler."""
 
-    losses: tuple[type[Exception], ...] = (
-        KilledWorker,
-    )  # what killed a worker so often that Dask gave up on it
+    losses: tuple[type[Exception], ...] = (KilledWorker, BrokenExecutor)
 
     def __init__(self, address: str, secret: str, device: str) -> None:
         _check_address(address, "The scheduler")
@@ -40,18 +42,33 @@ class Cluster:
         self._gpu = {"GPU": 1} if device == "cuda" else {}
         self._asked = float("-inf")
         self._offers: list[dict[str, float]] = []
+        self._alone_since: float | None = None
 
     def width(self, lane: str) -> int:
         if time.monotonic() - self._asked > _NEWS:
             self._offers = [offer for _, _, offer in self._workers()]
             self._asked = time.monotonic()
-        each = [offer.get(RESOURCES[lane], 0) for offer in self._offers]
-        return max(1, int(sum(each))) * _AHEAD
+        return max(1, self._offered(lane)) * _AHEAD
+
+    def look(self, lane: str) -> None:
+        self._offers = [offer for _, _, offer in self._workers()]
+        if self._offered(lane):
+            self._alone_since = None
+            return
+        self._alone_since = self._alone_since or time.monotonic()
+        if time.monotonic() - self._alone_since > PATIENCE:
+            raise Stopped(
+                f"No worker has offered {RESOURCES[lane]} for {PATIENCE / 60:.0f} minutes. What was "
+                "graded is kept: `--resume`."
+            )
+
+    def _offered(self, lane: str) -> int:
+        return int(sum(offer.get(RESOURCES[lane], 0) for offer in self._offers))
 
     def submit(self, task: Task) -> "Future[Result]":
         wanted = {RESOURCES[task.lane]: 1} | self._gpu
         executor = self._client.get_executor(resources=wanted, pure=False)
-        future: Future[Result] = executor.submit(perform, task, self._secret)
+        future: Future[Result] = executor.submit(apart, perform, task, self._secret)
         return future
 
     def close(self, *, at_once: bool) -> None:
@@ -66,13 +83,16 @@ class Cluster:
             _check_address(address, "A worker")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
             _check_lane(lane, workers)
-        found = self._client.run(
-            here, tuple(codes), terms.wall, terms.device, on_error="return", nanny=False
-        )
-        for address, answer in found.items():
-            if isinstance(answer, BaseException):
-                raise Stopped(f"The worker at {address} cannot grade: {answer}")
-            for what, is_so, wanted in answer.unlike(terms, codes):
+        asked = {
+            address: self._client.submit(
+                apart, here, tuple(codes), terms.wall, terms.device, workers=[address], pure=False
+            )
+            for address, _, _ in workers
+        }
+        for address, future in asked.items():
+            if problem := future.exception():
+                raise Stopped(f"The worker at {address} cannot grade: {_said(problem)}")
+            for what, is_so, wanted in future.result().unlike(terms, codes):
                 raise Stopped(
                     f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
                     f"there and {wanted} here. Give both the same."
@@ -96,6 +116,14 @@ def _check_address(address: str, who: str) -> None:
         f"{who} listens at {address} without TLS, where anybody in the network can give it orders. "
         "Start it with `--host 127.0.0.1`, or with certificates (docs/scale.md)."
     )
+
+
+def _said(problem: BaseException) -> str:
+    if "daemonic" in str(problem):
+        return (
+            "it grades in a process of its own, which a nanny forbids: start it with `--no-nanny`."
+        )
+    return str(problem)
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -18,13 +18,16 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing import connection
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from grader.course.class_run.task import SPEED, Task
 from grader.course.class_run.work import leave, perform
 
+T = TypeVar("T")
 Result = dict[str, Any]
+LOOK = 10.0  # seconds without a result, after which is asked whether there is anybody
 LAST_WORDS = 15.0  # seconds that a process has to clean up after the run was killed
 
 
@@ -42,6 +45,9 @@ class Lanes(Protocol):
 
     def submit(self, task: Task) -> "Future[Result]":
         """Have a task graded."""
+
+    def look(self, lane: str) -> None:
+        """Raise `Stopped` if nothing will come of what is under way."""
 
     def close(self, *, at_once: bool) -> None:
         """End it all; `at_once` gives up what is under way."""
@@ -71,7 +77,9 @@ def _finished(
     lanes: Lanes, pending: dict["Future[Result]", Task], lost: list[Task]
 ) -> Iterator[tuple[Task, Result]]:
     """What has finished by now, at least one; those that lost their process go to `lost`."""
-    for future in wait(pending, return_when=FIRST_COMPLETED).done:
+    while not (done := wait(pending, LOOK, return_when=FIRST_COMPLETED).done):
+        lanes.look(next(iter(pending.values())).lane)
+    for future in done:
         task = pending.pop(future)
         try:
             result = future.result()
@@ -99,19 +107,36 @@ class Local:
         return 1 if lane == SPEED else self._jobs
 
     def submit(self, task: Task) -> "Future[Result]":
+        return self.call(perform, task, self._secret)
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
+        """Have one of the processes call a function."""
         with _without_interrupts():
             try:
-                return self._pool.submit(perform, task, self._secret)
+                return self._pool.submit(function, *arguments)
             except BrokenExecutor:
                 self._pool.shutdown(wait=False)
                 self._pool = self._start()
-                return self._pool.submit(perform, task, self._secret)
+                return self._pool.submit(function, *arguments)
+
+    def look(self, lane: str) -> None:
+        """A process that ended is seen without it."""
 
     def close(self, *, at_once: bool) -> None:
         if at_once:
             for process in multiprocessing.active_children():
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
+
+
+@cache
+def _own() -> Local:
+    return Local(1, "")
+
+
+def apart(function: Callable[..., T], *arguments: Any) -> T:
+    """What a function gives in a process of its own, one and the same for all calls."""
+    return _own().call(function, *arguments).result()
 
 
 @contextmanager

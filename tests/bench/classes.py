@@ -1,0 +1,141 @@
+"""What grading a class costs, how that grows, and what more processes bring.
+
+`make bench-class` prints all three tables; ARGS="throughput", "growth 10 100 1000" or "scaling" one
+of them. Every answer is a right one of the core track, graded without speed, and no two files are
+alike. Seconds are of a whole `grader class`, its start and its pages among them.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from grader import catalog
+from grader.catalog import ROOT
+from grader.class_commands import processors
+from tests.bench.notebooks import PLAIN, plain, seconds
+from tests.classes.classroom import environment
+from tests.classes.dask import Dask
+from tests.notebooks.course import answered, grader, hand_in, run
+
+SLUGS = [e.slug for e in catalog.exercises() if e.track == "core"]
+STUDENTS = 6
+
+
+def main(arguments: list[str]) -> None:
+    parts = {"throughput": throughput, "growth": growth, "scaling": scaling}
+    for name in [a for a in arguments if a in parts] or parts:
+        with tempfile.TemporaryDirectory() as folder:
+            parts[name](Path(folder), [int(a) for a in arguments if a.isdigit()])
+
+
+def throughput(folder: Path, _: list[int]) -> None:
+    """The same notebooks through `grader class` and through nbgrader's executor."""
+    import json
+
+    grader("release", "-o", folder, "--no-speed")
+    course = folder / "course"
+    for student in range(STUDENTS):
+        for slug in SLUGS:
+            notebook = answered(course, slug)
+            notebook.metadata["student"] = student
+            file = hand_in(course, f"student{student}", notebook, slug=slug)
+            place = folder / "submissions" / f"student{student}" / file.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.read_bytes())
+    took, _ = graded(folder / "submissions", folder / "results", "--jobs", str(processors()))
+    (course / "nbgrader_config.py").write_text(PLAIN)
+    for path in course.rglob("*.ipynb"):
+        path.write_text(json.dumps(plain(json.loads(path.read_text()))))
+    for slug in SLUGS:
+        run("nbgrader", "generate_assignment", slug, "--force", cwd=course)
+    theirs = seconds(course, students := 2)
+    table = Table("graded by", "answers", "processes", "seconds", "answers a minute and core")
+    for name, count, processes, spent in (
+        ("grader class", STUDENTS * len(SLUGS), processors(), took),
+        ("nbgrader's executor, a bare assertion for each check", students * len(SLUGS), 1, theirs),
+    ):
+        each = f"{60 * count / spent / processes:.1f}"
+        table.add_row(name, str(count), str(processes), f"{spent:.1f}", each)
+    Console().print(table)
+
+
+def growth(folder: Path, sizes: list[int]) -> None:
+    """More and more answers: the time, and the most memory that the parent ever had."""
+    table = Table("answers", "seconds", "seconds an answer", "MiB of the parent", "again, seconds")
+    for size in sizes or [10, 100, 1000]:
+        submissions = filled(folder / f"{size}", size)
+        took, memory = graded(submissions, folder / f"results{size}")
+        again, _ = graded(submissions, folder / f"results{size}")
+        table.add_row(f"{size}", f"{took:.1f}", f"{took / size:.2f}", f"{memory:.0f}",
+                      f"{again:.1f}")  # fmt: skip
+    Console().print(table)
+
+
+def scaling(folder: Path, _: list[int]) -> None:
+    """One process and two, on this machine and as workers of a Dask scheduler."""
+    submissions = filled(folder / "submissions", STUDENTS * len(SLUGS))
+    table = Table("processes", "on this machine, seconds", "through Dask, seconds")
+    spent: list[list[float]] = []
+    for count in (1, 2):
+        local, _ = graded(submissions, folder / f"local{count}", "--jobs", f"{count}")
+        with scheduler(folder / f"dask{count}", count) as address:
+            far, _ = graded(submissions, folder / f"far{count}", "--cluster", address)
+        spent.append([local, far])
+        table.add_row(f"{count}", f"{local:.1f}", f"{far:.1f}")
+    faster = [f"{one / two:.2f} times" for one, two in zip(*spent, strict=True)]
+    table.add_row("1 to 2", *faster)
+    Console().print(table)
+
+
+@contextmanager
+def scheduler(folder: Path, workers: int):
+    folder.mkdir()
+    made = Dask(folder)
+    try:
+        for _ in range(workers):
+            made.worker()
+        yield made.address
+    finally:
+        made.close()
+
+
+def filled(submissions: Path, answers: int) -> Path:
+    """A class that hands in so many answers, each student the whole track."""
+    for number in range(answers):
+        student, slug = divmod(number, len(SLUGS))
+        file = submissions / f"student{student:04}" / f"{SLUGS[slug]}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / "solutions" / file.name).read_text(encoding="utf-8")
+        file.write_text(f"{text}\n# by student {student}\n", encoding="utf-8")
+    return submissions
+
+
+def graded(submissions: Path, results: Path, *more: str) -> tuple[float, float]:
+    """Grade a class: seconds, and the most MiB that the parent itself had."""
+    started = time.monotonic()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "grader", "class", submissions, "-o", results, "--no-speed", *more],
+        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    most = 0.0
+    while run.poll() is None:
+        most = max(most, _peak(run.pid))
+        time.sleep(0.05)
+    if run.returncode:
+        sys.exit(f"`grader class {submissions}` ended with {run.returncode}.")
+    return time.monotonic() - started, most
+
+
+def _peak(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
