@@ -133,7 +133,7 @@ def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
     monkeypatch.setattr(cluster, "PATIENCE", -1.0)
     lanes = cluster.Cluster(dask.address, "secret", "cpu")
     try:
-        with pytest.raises(Stopped, match="No worker has offered TIMING.*--resume"):
+        with pytest.raises(Stopped, match=r"No worker has offered TIMING.*--resume"):
             lanes.look(SPEED)
         lanes.look(VALUES)
     finally:

@@ -58,8 +58,8 @@ class Cluster:
         self._alone_since = self._alone_since or time.monotonic()
         if time.monotonic() - self._alone_since > PATIENCE:
             raise Stopped(
-                f"No worker has offered {RESOURCES[lane]} for {PATIENCE / 60:.0f} minutes. What was "
-                "graded is kept: `--resume`."
+                f"No worker has offered {RESOURCES[lane]} for {PATIENCE / 60:.0f} minutes. "
+                "What was graded is kept: `--resume`."
             )
 
     def _offered(self, lane: str) -> int:
