@@ -168,6 +168,15 @@ def test_points_that_cannot_be_given_get_a_sentence(again, line, says):
     assert says in refused.stderr
 
 
+def test_points_for_a_name_that_two_folders_have_are_not_guessed(again):
+    submissions, results = again
+    shutil.copytree(submissions / "ben", submissions / "ben\x01")
+    (results / "adjustments.csv").write_text("student,exercise,points,why\nben,ex01,2,why\n")
+    refused = grade(submissions, results)
+    assert refused.returncode == 2
+    assert "line 2: more than one folder's name reads 'ben': rename them." in refused.stderr
+
+
 def test_whose_score_changes_is_told_and_nothing_is_written(again):
     submissions, results = again
     last = json.loads((results / ".run.json").read_text())

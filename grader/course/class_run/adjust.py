@@ -1,7 +1,7 @@
 """Points that a person gives or takes: a file beside the results that the grader only reads."""
 
 import csv
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grader import catalog
@@ -14,7 +14,7 @@ _COLUMNS = ("student", "exercise", "points", "why")
 Adjustments = Mapping[str, Mapping[str, Adjustment]]  # by student and slug
 
 
-def read(folder: Path, students: Collection[str]) -> Adjustments:
+def read(folder: Path, students: Sequence[str]) -> Adjustments:
     """The adjustments in a folder of results, none if it has no such file.
 
     Raises `Stopped`, with the line, for one that cannot be followed.
@@ -36,6 +36,8 @@ def read(folder: Path, students: Collection[str]) -> Adjustments:
         if student not in students:
             close = catalog.did_you_mean(student, students)
             raise Stopped(f"{at}: there is no student {student!r}.{close}")
+        if students.count(student) > 1:
+            raise Stopped(f"{at}: more than one folder's name reads {student!r}: rename them.")
         mine = found.setdefault(student, {})
         mine[slug] = _sum(mine[slug], made) if slug in mine else made
     return found

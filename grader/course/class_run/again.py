@@ -73,7 +73,7 @@ def changes(asked: Asked, progress: Progress) -> Iterator[Change]:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
-        adjusted = adjust.read(asked.results, {row.student for row in run.rows})
+        adjusted = adjust.read(asked.results, [row.student for row in run.rows])
         written = Written(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjusted
         )

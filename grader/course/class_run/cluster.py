@@ -23,6 +23,7 @@ from grader.course.class_run.work import here, perform
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
 _CONNECT = 10  # seconds
 PATIENCE = 600.0  # seconds without a worker: one that was taken away may come back
+_FIRST_IMPORT = 300  # seconds: of torch, from a slow disk
 _NEWS = 2.0  # seconds for which is known who is there
 _AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for the next
 
@@ -39,7 +40,7 @@ class Cluster:
         except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
             raise Stopped(f"No Dask scheduler answers at {address}: {error}") from None
         self._secret = secret
-        self._gpu = {"GPU": 1} if device == "cuda" else {}
+        self._device = device
         self._asked = float("-inf")
         self._offers: list[dict[str, float]] = []
         self._alone_since: float | None = None
@@ -66,7 +67,7 @@ class Cluster:
         return int(sum(offer.get(RESOURCES[lane], 0) for offer in self._offers))
 
     def submit(self, task: Task) -> "Future[Result]":
-        wanted = {RESOURCES[task.lane]: 1} | self._gpu
+        wanted = resources(task.lane, self._device)
         executor = self._client.get_executor(resources=wanted, pure=False)
         future: Future[Result] = executor.submit(apart, perform, task, self._secret)
         return future
@@ -90,7 +91,11 @@ class Cluster:
             for address, _, _ in workers
         }
         for address, future in asked.items():
-            if problem := future.exception():
+            try:
+                problem = future.exception(timeout=_FIRST_IMPORT)
+            except TimeoutError:
+                raise Stopped(f"The worker at {address} does not answer: start it anew.") from None
+            if problem:
                 raise Stopped(f"The worker at {address} cannot grade: {_said(problem)}")
             for what, is_so, wanted in future.result().unlike(terms, codes):
                 raise Stopped(
@@ -101,6 +106,12 @@ class Cluster:
     def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
         """The address, the machine and the resources of every worker."""
         return list(self._client.run_on_scheduler(_workers))
+
+
+def resources(lane: str, device: str) -> dict[str, int]:
+    """What a worker has to offer for a task of a lane."""
+    gpu = {"GPU": 1} if device == "cuda" else {}
+    return {RESOURCES[lane]: 1} | gpu
 
 
 def _workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:

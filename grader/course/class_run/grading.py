@@ -70,7 +70,7 @@ def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
-        adjustments = adjust.read(asked.results, {row.student for row in run.rows})
+        adjustments = adjust.read(asked.results, [row.student for row in run.rows])
         written = Written(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments
         )

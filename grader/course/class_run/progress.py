@@ -52,7 +52,7 @@ class Progress:
             return
         self._told = time.monotonic()
         line = f"{self._doing()} {self._done}/{self._total} {self._left()}"
-        self._console.print(line, highlight=False)
+        self._console.print(line.rstrip(), highlight=False)
 
     def _doing(self) -> str:
         return self._words("Judging") if self._phase == "judging" else self._words("Timing")
