@@ -48,7 +48,6 @@ class Dask:
         return found[1]
 
     def close(self) -> None:
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            process.wait(timeout=30)
+        for process in self._processes:  # a worker says goodbye for half a minute
+            process.kill()
+            process.wait()

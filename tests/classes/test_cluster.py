@@ -81,7 +81,7 @@ def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
         file.write("\n# newer\n")
     stranger = dask.worker(PYTHONPATH=str(other))
     refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
-    stranger.terminate()
+    stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
     assert "cannot grade with this machine: the grader's code for ex01_softmax is" in refused.stderr
@@ -90,7 +90,7 @@ def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
 def test_a_worker_without_the_grader_is_refused(dask, expected, tmp_path):
     stranger = dask.worker(PYTHONPATH="")
     refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
-    stranger.terminate()
+    stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
     assert "No module named 'grader'" in refused.stderr
@@ -120,7 +120,7 @@ def test_speed_is_timed_by_the_worker_that_offers_it(dask, tmp_path):
     assert refused.stderr.startswith("No worker offers TIMING")
     timer = dask.worker("CPU=1 TIMING=1")
     done = grader(*ask, "--resume")
-    timer.terminate()
+    timer.kill()
     timer.wait(timeout=30)
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "results/students/ada/report.json").read_text())
@@ -143,7 +143,7 @@ def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
 def test_a_nanny_is_told_to_stay_away(dask, expected, tmp_path):
     stranger = dask.worker(nanny=True)
     refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
-    stranger.terminate()
+    stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
     assert "start it with `--no-nanny`" in refused.stderr

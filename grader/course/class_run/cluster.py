@@ -9,6 +9,7 @@ the interpreter's lock.
 """
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
 from ipaddress import ip_address
 from typing import Any
@@ -18,7 +19,7 @@ from distributed import Client, KilledWorker
 
 from grader.course.class_run.lanes import Result, Stopped, apart
 from grader.course.class_run.task import SPEED, VALUES, Task, Terms
-from grader.course.class_run.work import here, perform
+from grader.course.class_run.work import Here, here, perform
 
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
 _CONNECT = 10  # seconds
@@ -84,12 +85,28 @@ class Cluster:
             _check_address(address, "A worker")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
             _check_lane(lane, workers)
-        asked = {
-            address: self._client.submit(
-                apart, here, tuple(codes), terms.wall, terms.device, workers=[address], pure=False
-            )
-            for address, _, _ in workers
-        }
+        addresses = [address for address, _, _ in workers]
+        self._ask_whether_known(addresses)
+        for address, found in self._answers(addresses, tuple(codes), terms):
+            for what, is_so, wanted in found.unlike(terms, codes):
+                raise Stopped(
+                    f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
+                    f"there and {wanted} here. Give both the same."
+                )
+
+    def _ask_whether_known(self, addresses: list[str]) -> None:
+        """Raise `Stopped` if a worker cannot import the grader: a task would end it."""
+        answers = self._client.run(_known, on_error="return", workers=addresses)
+        for address, answer in answers.items():
+            if isinstance(answer, BaseException):
+                raise Stopped(f"The worker at {address} cannot grade: {_said(answer)}")
+
+    def _answers(
+        self, addresses: list[str], slugs: tuple[str, ...], terms: Terms
+    ) -> Iterator[tuple[str, Here]]:
+        """What each worker would grade with; all are asked at once, since they import torch."""
+        ask = (apart, here, slugs, terms.wall, terms.device)
+        asked = {a: self._client.submit(*ask, workers=[a], pure=False) for a in addresses}
         for address, future in asked.items():
             try:
                 problem = future.exception(timeout=_FIRST_IMPORT)
@@ -97,15 +114,15 @@ class Cluster:
                 raise Stopped(f"The worker at {address} does not answer: start it anew.") from None
             if problem:
                 raise Stopped(f"The worker at {address} cannot grade: {_said(problem)}")
-            for what, is_so, wanted in future.result().unlike(terms, codes):
-                raise Stopped(
-                    f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
-                    f"there and {wanted} here. Give both the same."
-                )
+            yield address, future.result()
 
     def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
         """The address, the machine and the resources of every worker."""
         return list(self._client.run_on_scheduler(_workers))
+
+
+def _known() -> None:
+    """Nothing; but whoever cannot import this module cannot call it."""
 
 
 def resources(lane: str, device: str) -> dict[str, int]:
