@@ -35,6 +35,8 @@ SIMILAR :=
 WITH_CLUSTER :=
 endif
 GRADER := $(PY) -m grader
+# A path as the shell takes it, whatever is in it.
+quoted = '$(subst ','\'',$(1))'
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
@@ -44,10 +46,17 @@ help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... ARGS=--no-speed)
-	@$(GRADER) grade $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+# Most tests run on all processors at once, file by file; those that time something run alone.
+ALONE := tests/cheats tests/timing
 test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
+ifeq ($(strip $(ARGS)),)
+	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile $(addprefix --ignore=,$(ALONE))
+	@$(PY) -m pytest $(ALONE)
+else
 	@$(PY) -m pytest $(ARGS)
+endif
 
 lint: $(DEV) ## ruff and mypy
 	@$(PY) -m ruff check .
@@ -55,28 +64,28 @@ lint: $(DEV) ## ruff and mypy
 	@$(PY) -m mypy
 
 bench: $(CORE) ## time your answers alone (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
-	@$(GRADER) bench $(EX) --submission '$(SUBMISSION)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(GRADER) bench $(EX) --submission $(call quoted,$(SUBMISSION)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=)
-	@$(GRADER) watch $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) $(ARGS)
+	@$(GRADER) watch $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
 
 hint: $(CORE) ## the next hint (EX=ex03_sdpa; ARGS="--level 2" or --solution)
-	@$(GRADER) hint $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) $(ARGS)
+	@$(GRADER) hint $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
 
 show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="the cat sat" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
-	@$(GRADER) show $(EX) --submission '$(SUBMISSION)' --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens '$(TOKENS)') $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o '$(OUT)') $(ARGS)
+	@$(GRADER) show $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens $(call quoted,$(TOKENS))) $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons
 
 release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= ARGS="--lang zh --no-speed")
-	@$(GRADER) release $(EX) -o '$(or $(OUT),out)' --device $(DEVICE) $(ARGS)
+	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) --device $(DEVICE) $(ARGS)
 
 class: $(CORE) $(if $(CLUSTER),$(WITH_CLUSTER)) ## grade a class (SUBMISSION=submissions OUT=results EX= JOBS= CLUSTER=address ARGS="--resume --no-speed")
-	@$(GRADER) class '$(CLASS)' $(EX) -o '$(or $(OUT),results)' --device $(DEVICE) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster '$(CLUSTER)') $(ARGS)
+	@$(GRADER) class $(call quoted,$(CLASS)) $(EX) -o $(call quoted,$(or $(OUT),results)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster $(call quoted,$(CLUSTER))) $(ARGS)
 
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
-	@$(GRADER) similar '$(CLASS)' $(EX) $(if $(OUT),-o '$(OUT)') $(ARGS)
+	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
 mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
 	@$(GRADER) mutants $(EX)

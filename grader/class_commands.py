@@ -1,6 +1,7 @@
 """The commands for whole classes."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,8 +143,8 @@ def replay(
     wall = wall_named(isolation, read.device)
     alike = True
     try:
-        with answers_to(report) as found:
-            for sentence, same in again.replay(read, seed, submission or found, wall):
+        with nullcontext(submission) if submission else answers_to(report) as found:
+            for sentence, same in again.replay(read, seed, found, wall):
                 print(sentence)
                 alike &= same
     except Stopped as problem:
@@ -186,7 +187,7 @@ def _tell(done: "Done", output: Path, words: Words) -> None:
     files = {"grades": output / GRADES, "canvas": output / CANVAS, "students": output / STUDENTS}
     print(
         words(
-            "{students} students; {graded} answers graded now, the others kept from before.",
+            "Students: {students}. Graded by this run: {graded}. What it knew before was kept.",
             students=len(rows), graded=done.graded,
         )
     )  # fmt: skip

@@ -33,6 +33,7 @@ from grader.class_commands import commands as class_commands
 from grader.commands import commands
 from grader.languages import Words
 from grader.records import Exercise, Report
+from grader.similar_command import commands as similar_commands
 from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
@@ -198,6 +199,7 @@ def hint(
 
 
 app.add_typer(class_commands)
+app.add_typer(similar_commands)
 app.add_typer(commands)
 
 

@@ -41,7 +41,9 @@ def _reasons(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
         was = old.pop(check["id"], None)
         if was is None:
             yield f"new check: {check['says']} {check['verdict']}, {check['earned']} points"
-        elif (was["verdict"], was["earned"]) != (check["verdict"], check["earned"]):
+        elif was["verdict"] == check["verdict"] and was["points"] != check["points"]:
+            yield f"{check['says']} worth {was['points']} before, {check['points']} now"
+        elif was["verdict"] != check["verdict"]:
             why = f": {check['why'].splitlines()[0]}" if check["why"] else ""
             yield f"{check['says']} {was['verdict']} before, {check['verdict']} now{why}"
     yield from (f"no such check any more: {check['says']}" for check in old.values())

@@ -27,7 +27,7 @@ def secret_of(folder: Path) -> str:
     """The secret of a course, from which all its draws come; made when it is first asked for."""
     path = folder / SECRET
     if not path.exists():
-        made = folder / f"{SECRET}.{secrets.token_hex(4)}"
+        made = folder / f".writing-{secrets.token_hex(4)}"
         handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(16))
@@ -36,7 +36,7 @@ def secret_of(folder: Path) -> str:
         made.unlink()
     found = path.read_text(encoding="utf-8", errors="replace").strip()
     if not found:
-        raise BadSecret(f"{path} is empty: put the secret back, or delete it and grade all again.")
+        raise BadSecret(f"{path} is empty: put the secret of the course into it.")
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from grader import catalog, submission
 from grader.grading import seed_id
 from grader.records import ExerciseReport, Report
+from grader.scoring import score
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
 
@@ -45,29 +46,45 @@ def replay(
             device=report.device, speed=False,
         )  # fmt: skip
         for before in report.exercises:
-            if not before.sha256:
+            if not before.sha256 and before.state == "unreadable":  # there was no file to keep
                 yield f"{before.slug}: {before.sentence}", True
                 continue
             file = Path(before.path) if place is None else submission.locate(place, before.slug)
             after = grade(catalog.find(before.slug), file, run)
-            if after.sha256 != before.sha256:
-                problem = f"{file} is not the file that was graded (sha256 {before.sha256[:16]})"
-                yield f"{before.slug}: {problem}.", False
-                continue
-            differing = list(_differing(before, after))
-            same = f"the same {len(before.checks)} verdicts"
-            yield f"{before.slug}: {'; '.join(differing) or same}.", not differing
+            differing = list(_differing(before, after, file))
+            yield f"{before.slug}: {'; '.join(differing) or _same(before)}.", not differing
 
 
-def _differing(before: ExerciseReport, after: ExerciseReport) -> Iterator[str]:
-    """What is not as it was: verdicts, points, and what they say."""
+def _same(before: ExerciseReport) -> str:
+    if before.state in ("missing", "not_started"):
+        return before.sentence.rstrip(".")
+    earned = sum(check.earned for check in before.checks)
+    possible = sum(check.points for check in before.checks)
+    return f"the same {len(before.checks)} verdicts, {earned} of {possible} points without speed"
+
+
+def _differing(before: ExerciseReport, after: ExerciseReport, file: Path) -> Iterator[str]:
+    """What is not as it was: the file, verdicts, points, and what they say."""
+    if (after.sha256, after.sha256 or after.state) != (
+        before.sha256,
+        before.sha256 or before.state,
+    ):
+        known = f"sha256 {before.sha256[:16]}" if before.sha256 else before.state
+        yield f"{file} is not the file that was graded ({known})"
+        return
+    if not before.sha256:  # nothing was asked
+        return
+    if before.score is not None and before.score != score(before.checks, before.speed):
+        yield "the report's score is not what its checks add up to"
     now = {check.id: check for check in after.checks}
     for was in before.checks:
         check = now.pop(was.id, None)
         if check is None:
             yield f"{was.id} is no check any more"
-        elif (check.verdict, check.points) != (was.verdict, was.points):
+        elif check.verdict != was.verdict:
             yield f"{was.id} was {was.verdict.value} and is {check.verdict.value}"
+        elif check.points != was.points:
+            yield f"{was.id} was worth {was.points} and is worth {check.points}: another suite"
         elif check.why != was.why:
             yield f"{was.id} says something else"
     yield from (f"{name} is new" for name in now)

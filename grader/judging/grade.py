@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from grader import submission
 from grader.judging import admission, diagnosis, outline, suite
 from grader.judging.admission import NotGraded
@@ -146,7 +148,7 @@ def _asked(
         preload=exercise.preload,
     )  # fmt: skip
     try:
-        with closing(worker):
+        with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
             _load(worker, answer)
             problems = outline.problems(tree, exercise) | dict(answer.problems)
             student = Student(exercise, worker.client(), problems, answer)

@@ -67,11 +67,14 @@ def exercise(found: dict[str, Any], track: str) -> ExerciseReport:
 
 def _check(found: dict[str, Any]) -> CheckResult:
     same = ("id", "says", "points", "why", "where", "seconds")
-    return CheckResult(
+    result = CheckResult(
         **{name: found[name] for name in same},
         verdict=Verdict(found["verdict"]),
         diagnosis=None if found["diagnosis"] is None else _diagnosis(found["diagnosis"]),
     )
+    if found["earned"] != result.earned:
+        raise ValueError(f"{result.id} did not earn {found['earned']}")
+    return result
 
 
 def _diagnosis(found: dict[str, Any]) -> Diagnosis:

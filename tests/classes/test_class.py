@@ -43,7 +43,7 @@ def test_everybody_gets_a_report_and_a_row(graded):
     assert totals["cy"] == totals["dee"] == 0
     for name in found:
         assert (results / "students" / name / "report.html").is_file()
-    assert "5 students; 5 answers graded now" in done.stdout
+    assert "Students: 5. Graded by this run: 5." in done.stdout
     assert "roster.csv is neither a student's folder nor a zip" in done.stdout
 
 
@@ -67,7 +67,7 @@ def test_an_unchanged_class_is_no_work(again):
     submissions, results = again
     before = {p: p.stat().st_mtime_ns for p in results.rglob("*") if p.is_file()}
     done = grade(submissions, results)
-    assert "0 answers graded now" in done.stdout
+    assert "Graded by this run: 0." in done.stdout
     after = {p: p.stat().st_mtime_ns for p in results.rglob("*") if p.is_file()}
     assert {p.name for p in after if after[p] != before.get(p)} <= {".run.json", ".lock"}
 
@@ -75,7 +75,7 @@ def test_an_unchanged_class_is_no_work(again):
 def test_a_new_file_is_graded_and_nobody_elses(again):
     submissions, results = again
     (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
-    assert "1 answers graded now" in grade(submissions, results).stdout
+    assert "Graded by this run: 1." in grade(submissions, results).stdout
     assert set(verdicts(results, "ben").values()) == {"passed"}
 
 
@@ -129,6 +129,45 @@ def test_a_report_is_replayed_from_the_zip_that_was_handed_in(graded):
     assert "ex01_softmax: the same" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "doctored, says",
+    [
+        (('"earned": 1,', '"earned": 7,'), "did not earn 7"),
+        (('"score": {\n        "earned": ', '"score": {\n        "earned": 1'), "add up"),
+    ],
+)
+def test_a_doctored_report_is_not_alike(again, doctored, says):
+    _, results = again
+    path = results / "students/ben/report.json"
+    text = path.read_text()
+    assert doctored[0] in text
+    path.write_text(text.replace(*doctored))
+    done = grader("replay", path)
+    assert done.returncode != 0
+    assert says in done.stdout + done.stderr
+
+
+def test_a_replay_takes_the_answers_from_where_it_is_told(again):
+    submissions, results = again
+    last = json.loads((results / ".run.json").read_text())
+    (results / ".run.json").write_text(json.dumps({**last, "submissions": "/nowhere"}))
+    report = results / "students/ben/report.json"
+    done = grader("replay", report, "--submission", submissions / "ben")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert grader("replay", report).returncode == 2
+
+
+def test_a_replay_sees_that_something_was_handed_in_since(again):
+    submissions, results = again
+    last = json.loads((results / ".run.json").read_text())
+    (results / ".run.json").write_text(json.dumps({**last, "submissions": str(submissions)}))
+    assert grader("replay", results / "students/dee/report.json").returncode == 0
+    (submissions / "dee/ex01_softmax.py").write_text(RIGHT)
+    done = grader("replay", results / "students/dee/report.json")
+    assert done.returncode == 1
+    assert "is not the file that was graded (missing)" in done.stdout
+
+
 def test_a_replay_of_a_changed_answer_says_so(again):
     submissions, results = again
     last = json.loads((results / ".run.json").read_text())
@@ -154,7 +193,6 @@ def test_points_by_hand_are_kept_and_shown(again):
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("bne,ex01,2,why", "line 2: there is no student 'bne'. Did you mean ben?"),
         ("ben,ex77,2,why", "line 2: There is no exercise called 'ex77'"),
         ("ben,ex01,two,why", "line 2: 'two' is no whole number of points."),
         ("ben,ex01", "line 2: '' is no whole number of points."),
@@ -168,13 +206,86 @@ def test_points_that_cannot_be_given_get_a_sentence(again, line, says):
     assert says in refused.stderr
 
 
-def test_points_for_a_name_that_two_folders_have_are_not_guessed(again):
+@pytest.mark.parametrize(
+    "line, says",
+    [
+        ("bne,ex01,2,left the course", "line 2: there is no student 'bne'. Did you mean ben?"),
+        ("ben,ex02,2,why", "line 2: ex02_masking is no part of this run."),
+    ],
+)
+def test_points_for_nobody_here_are_told_and_end_nothing(again, line, says):
     submissions, results = again
-    shutil.copytree(submissions / "ben", submissions / "ben\x01")
-    (results / "adjustments.csv").write_text("student,exercise,points,why\nben,ex01,2,why\n")
+    (results / "adjustments.csv").write_text(f"student,exercise,points,why\n{line}\n")
+    done = grade(submissions, results)
+    assert done.returncode == 0
+    assert says in done.stdout
+
+
+def test_a_page_is_of_its_report_even_if_the_run_was_killed_between_the_two(again):
+    submissions, results = again
+    (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
+    killed = grade(submissions, results, kill_before="report.json")
+    assert killed.returncode == -9
+    assert grade(submissions, results, "--resume").returncode == 0
+    assert "10/10" in (results / "students/ben/report.html").read_text()
+    assert not list(results.rglob(".writing-*"))
+
+
+def test_a_page_has_the_language_that_was_asked_for_even_if_a_run_was_killed(again):
+    submissions, results = again
+    grade(submissions, results, "--lang", "zh", kill_before="grades.csv")
+    assert grade(submissions, results, "--resume").returncode == 0
+    pages = [page.read_text() for page in results.rglob("*.html")]
+    assert len(pages) == 6
+    assert all('<html lang="en">' in page for page in pages)
+
+
+def test_results_are_not_written_among_the_submissions(again):
+    submissions, _ = again
+    refused = grade(submissions, submissions / "results")
+    assert refused.returncode == 2
+    assert "name another folder of results" in refused.stderr
+    assert not (submissions / "results").exists()
+
+
+def test_a_secret_that_is_gone_is_not_replaced(again):
+    submissions, results = again
+    (results / ".secret").unlink()
     refused = grade(submissions, results)
     assert refused.returncode == 2
-    assert "line 2: more than one folder's name reads 'ben': rename them." in refused.stderr
+    assert refused.stderr.startswith(f"{results}/.secret is gone")
+    assert not (results / ".secret").exists()
+
+
+def test_names_that_read_alike_are_remarked_on(again):
+    submissions, results = again
+    shutil.copytree(submissions / "ben", submissions / "Ben ")
+    assert grade(submissions, results).returncode == 0
+    found = rows(results / "grades.csv")
+    assert "2 names in the class read like 'ben'." in found["ben"]["remarks"]
+
+
+def test_a_name_is_no_command_to_a_runner(again):
+    submissions, results = again
+    for name in ("x\n::error::owned", "##[add-mask]ada"):
+        shutil.copytree(submissions / "ben", submissions / name)
+    said = grade(submissions, results).stdout
+    for name in ("x\n::error::owned", "##[add-mask]ada"):
+        shutil.rmtree(submissions / name)
+    said += grade(submissions, results).stdout
+    assert "is of an earlier run" in said
+    assert not [line for line in said.splitlines() if line.lstrip().startswith("::")]
+    assert "##[" not in said
+
+
+def test_points_for_a_name_that_two_folders_have_are_not_guessed(again):
+    submissions, results = again
+    shutil.copytree(submissions / "ben", submissions / "b\x01n")
+    shutil.copytree(submissions / "ben", submissions / "b\x02n")
+    (results / "adjustments.csv").write_text("student,exercise,points,why\nb�n,ex01,2,why\n")
+    refused = grade(submissions, results)
+    assert refused.returncode == 2
+    assert "line 2: more than one folder's name reads 'b�n': rename them." in refused.stderr
 
 
 def test_whose_score_changes_is_told_and_nothing_is_written(again):
@@ -191,7 +302,7 @@ def test_whose_score_changes_is_told_and_nothing_is_written(again):
     assert "+2 points by hand stay" in done.stdout
     assert "ada" not in done.stdout
     assert written(results) == before
-    assert "0 answers graded now" in grade(submissions, results).stdout
+    assert "Graded by this run: 0." in grade(submissions, results).stdout
 
 
 def test_nobody_of_an_unchanged_class_changes(graded):

@@ -148,13 +148,14 @@ def test_what_is_left_out_comes_first_among_the_ten(tmp_path):
 
 
 HOSTILE = [
-    (b"\xff\xfe", "??"),
-    (b"new\nline", "new line"),
-    (b"\x1b[31mred\x07", "[31mred"),
+    (b"\xff\xfe", "��"),
+    (b"new\nline", "new�line"),
+    (b"\x1b[31mred\x07", "�[31mred�"),
     (b"::error::x", ": :error::x"),
     (MARKUP.encode(), MARKUP),
-    ("a\u2028b".encode(), "a b"),
-    (b"\x01", "?"),
+    ("a\u2028b".encode(), "a�b"),
+    ("a\u202eb".encode(), "a�b"),
+    (b"\x01", "�"),
     (b"=cmd()", "=cmd()"),
     (b"a" * 255, "a" * 255),
     ("\U0001f600 Zoë 王".encode(), "\U0001f600 Zoë 王"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from grader import catalog
 from grader.course.class_run.lanes import Stopped
+from grader.records import Exercise
 from grader.reporting.class_summary import Adjustment
 
 NAME = "adjustments.csv"
@@ -14,14 +15,18 @@ _COLUMNS = ("student", "exercise", "points", "why")
 Adjustments = Mapping[str, Mapping[str, Adjustment]]  # by student and slug
 
 
-def read(folder: Path, students: Sequence[str]) -> Adjustments:
-    """The adjustments in a folder of results, none if it has no such file.
+def read(
+    folder: Path, students: Sequence[str], exercises: Sequence[Exercise]
+) -> tuple[Adjustments, list[str]]:
+    """The adjustments in a folder of results, and a sentence on each that is for nobody here.
 
     Raises `Stopped`, with the line, for one that cannot be followed.
     """
     path = folder / NAME
+    slugs = {exercise.slug for exercise in exercises}
     if not path.exists():
-        return {}
+        return {}, []
+    unused: list[str] = []
     found: dict[str, dict[str, Adjustment]] = {}
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -35,12 +40,16 @@ def read(folder: Path, students: Sequence[str]) -> Adjustments:
         student, slug, made = _read(row, at)
         if student not in students:
             close = catalog.did_you_mean(student, students)
-            raise Stopped(f"{at}: there is no student {student!r}.{close}")
+            unused.append(f"{at}: there is no student {student!r}.{close}")
+            continue
+        if slug not in slugs:
+            unused.append(f"{at}: {slug} is no part of this run.")
+            continue
         if students.count(student) > 1:
             raise Stopped(f"{at}: more than one folder's name reads {student!r}: rename them.")
         mine = found.setdefault(student, {})
         mine[slug] = _sum(mine[slug], made) if slug in mine else made
-    return found
+    return found, unused
 
 
 def _read(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:

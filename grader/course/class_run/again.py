@@ -10,6 +10,7 @@ from grader import catalog
 from grader.course import differences
 from grader.course.class_run import adjust, collect
 from grader.course.class_run.adjust import Adjustments
+from grader.course.class_run.files import printable
 from grader.course.class_run.folder import RUN, last_run, opened
 from grader.course.class_run.grading import Asked, class_run, sentences
 from grader.course.class_run.lanes import Stopped
@@ -73,13 +74,23 @@ def changes(asked: Asked, progress: Progress) -> Iterator[Change]:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
-        adjusted = adjust.read(asked.results, [row.student for row in run.rows])
+        names = [row.student for row in run.rows]
+        adjusted, _ = adjust.read(asked.results, names, asked.exercises)
         written = Written(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjusted
         )
+        yield from _gone(asked.results / STUDENTS, {row.folder for row in run.rows})
         for row, report in written.reports(run):
             before = _before(asked.results / STUDENTS / row.folder / "report.json")
             yield from _of_student(before, report, adjusted)
+
+
+def _gone(students: Path, folders: set[str]) -> Iterator[Change]:
+    """Those who were graded and are not in the class any more."""
+    for path in sorted(students.iterdir()):
+        if path.is_dir() and path.name not in folders:
+            why = ("nobody of that name is in the class now",)
+            yield Change(student=printable(path.name), slug="", before=None, after=None, why=why)
 
 
 def as_before(results: Path, jobs: int, words: Words) -> Asked:

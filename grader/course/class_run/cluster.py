@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
 from ipaddress import ip_address
+from socket import create_connection
 from typing import Any
 from urllib.parse import urlsplit
 
-from distributed import Client, KilledWorker
+from distributed import Client, KilledWorker, Security
 
 from grader.course.class_run.lanes import Result, Stopped, apart
 from grader.course.class_run.task import SPEED, VALUES, Task, Terms
@@ -35,10 +36,10 @@ class Cluster:
     losses: tuple[type[Exception], ...] = (KilledWorker, BrokenExecutor)
 
     def __init__(self, address: str, secret: str, device: str) -> None:
-        _check_address(address, "The scheduler")
+        address = _checked(address)
         try:
             self._client = Client(address, timeout=_CONNECT, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+        except (OSError, ValueError) as error:
             raise Stopped(f"No Dask scheduler answers at {address}: {error}") from None
         self._secret = secret
         self._device = device
@@ -78,11 +79,11 @@ class Cluster:
 
     def check(self, terms: Terms, codes: dict[str, str], speed: bool) -> None:
         """Raise `Stopped` unless every worker there is now can be reached safely and fits."""
+        for listening in self._client.run_on_scheduler(_scheduler_listens):
+            _check_address(listening, "The scheduler")
         workers = self._workers()
         if not workers:
             raise Stopped("The scheduler has no worker: start some (docs/scale.md).")
-        for address, _, _ in workers:
-            _check_address(address, "A worker")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
             _check_lane(lane, workers)
         addresses = [address for address, _, _ in workers]
@@ -96,10 +97,12 @@ class Cluster:
 
     def _ask_whether_known(self, addresses: list[str]) -> None:
         """Raise `Stopped` if a worker cannot import the grader: a task would end it."""
-        answers = self._client.run(_known, on_error="return", workers=addresses)
+        answers = self._client.run(_worker_listens, on_error="return", workers=addresses)
         for address, answer in answers.items():
             if isinstance(answer, BaseException):
                 raise Stopped(f"The worker at {address} cannot grade: {_said(answer)}")
+            for listening in answer:
+                _check_address(listening, "A worker")
 
     def _answers(
         self, addresses: list[str], slugs: tuple[str, ...], terms: Terms
@@ -117,12 +120,14 @@ class Cluster:
             yield address, future.result()
 
     def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
-        """The address, the machine and the resources of every worker."""
-        return list(self._client.run_on_scheduler(_workers))
+        """The address, the machine and the resources of every worker.
 
-
-def _known() -> None:
-    """Nothing; but whoever cannot import this module cannot call it."""
+        Raises `Stopped` for one that came later and can be reached by others.
+        """
+        found = list(self._client.run_on_scheduler(_workers))
+        for address, _, _ in found:
+            _check_address(address, "A worker")
+        return found
 
 
 def resources(lane: str, device: str) -> dict[str, int]:
@@ -133,6 +138,42 @@ def resources(lane: str, device: str) -> dict[str, int]:
 
 def _workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
     return [(w.address, w.host, dict(w.resources)) for w in dask_scheduler.workers.values()]
+
+
+def _scheduler_listens(dask_scheduler: Any) -> list[str]:
+    return [listener.listen_address for listener in dask_scheduler.listeners]
+
+
+def _worker_listens(dask_worker: Any) -> list[str]:
+    """Where a worker listens; one that cannot import this module cannot say so."""
+    return [listener.listen_address for listener in dask_worker.listeners]
+
+
+def _checked(address: str) -> str:
+    """The whole address of a scheduler to which something can connect; `Stopped` says why not."""
+    whole = address if "://" in address else f"tcp://{address}"
+    try:
+        parts = urlsplit(whole)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port or parts.scheme not in ("tcp", "tls"):
+        raise Stopped(
+            f"{address!r} is no address of a Dask scheduler: those look like "
+            "tcp://127.0.0.1:8786 or tls://host:8786."
+        )
+    _check_address(whole, "The scheduler")
+    if parts.scheme == "tls" and not Security().get_connection_args("client").get("ssl_context"):
+        raise Stopped(
+            f"There are no certificates for {address}: docs/scale.md says how to make some."
+        )
+    try:
+        create_connection((host, port), _CONNECT).close()
+    except OSError as error:
+        raise Stopped(
+            f"No Dask scheduler answers at {address}: {error.strerror or error}"
+        ) from None
+    return whole
 
 
 def _check_address(address: str, who: str) -> None:

@@ -119,6 +119,11 @@ def handed_in(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
     return HandedIn(student=printable(folder), folder=folder, answers=tuple(answers), notes=notes)
 
 
+def student_of(entry: Path) -> str:
+    """The printable name of whoever handed in an entry."""
+    return printable(_student(entry))
+
+
 def _student(entry: Path) -> str:
     """The name of a student's entry, without the .zip of a zip."""
     name = entry.name

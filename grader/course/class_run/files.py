@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,8 +51,11 @@ class File:
 
 
 def printable(name: str) -> str:
-    """A name in one line that can be printed anywhere, the end of it if it is long."""
-    line = harmless(re.sub(r"\s", " ", name))
+    """A name in one line that can be printed anywhere, the end of it if it is long.
+
+    A mark stands for every letter that is not seen, so that no name looks like another one.
+    """
+    line = harmless("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name))
     return f"…{line[-_MAX_PRINTED:]}" if len(line) > _MAX_PRINTED else line or "?"
 
 

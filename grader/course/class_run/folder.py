@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from grader.course.class_run.lanes import Stopped
-from grader.course.class_run.store import write
+from grader.course.class_run.store import sweep, write
+from grader.course.official import SECRET
 
 RUN = ".run.json"
 PARTS = ".parts"
@@ -44,6 +45,7 @@ def opened(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Stopped(f"Another run writes to {folder}: wait until it is done.") from None
+        sweep(folder)
         yield
 
 
@@ -65,6 +67,11 @@ def begin(folder: Path, run: LastRun, *, resume: bool) -> None:
     """Write down what this run is asked for. A run that was not finished is not begun again."""
     if not resume and (folder / RUN).exists() and not last_run(folder).finished:
         raise Stopped(f"The last run into {folder} was not finished: `--resume` goes on with it.")
+    if (folder / PARTS).exists() and not (folder / SECRET).exists():
+        raise Stopped(
+            f"{folder / SECRET} is gone, from which all inputs were drawn: put it back, or name "
+            "another folder to grade everything anew."
+        )
     _write(folder, run)
 
 

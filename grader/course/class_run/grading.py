@@ -1,6 +1,8 @@
 """Grades a class from its folder of submissions to its folder of results."""
 
 import os
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course.class_run import adjust, collect, folder, sources
+from grader.course.class_run.files import printable
 from grader.course.class_run.folder import PARTS, LastRun
 from grader.course.class_run.lanes import Lanes, Local, Stopped
 from grader.course.class_run.progress import Progress
@@ -63,21 +66,45 @@ class Done:
 
 def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
     """Grade a class, and write what was found. Raises `Stopped` with a sentence."""
+    _check_places(asked)
     with folder.opened(asked.results), sentences():
         entries, remarks = collect.entries(asked.submissions)
+        names = [collect.student_of(entry) for entry in entries]
+        adjustments, unused = adjust.read(asked.results, names, asked.exercises)
         folder.begin(asked.results, asked.as_run, resume=resume)
         with class_run(asked, entries) as run:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
-        adjustments = adjust.read(asked.results, [row.student for row in run.rows])
+        _tell_alike(run)
         written = Written(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments
         )
         summary = written.write(run, title=asked.submissions.resolve().name)
         folder.finish(asked.results, asked.as_run)
     left = _left_behind(asked.results, {row.folder for row in run.rows})
-    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *left))
+    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *left))
+
+
+def _check_places(asked: Asked) -> None:
+    """Raise `Stopped` if results would lie among what was handed in."""
+    submissions, results = asked.submissions.resolve(), asked.results.resolve()
+    if results.is_relative_to(submissions):
+        raise Stopped(
+            f"{asked.results} lies in {asked.submissions}: name another folder of results."
+        )
+
+
+def _tell_alike(run: ClassRun) -> None:
+    """Remark on students whose names a reader would take for one another."""
+    read = defaultdict(list)
+    for row in run.rows:
+        name = unicodedata.normalize("NFKC", row.student).casefold()
+        read["".join(name.split())].append(row)
+    for rows in read.values():
+        for row in rows if len(rows) > 1 else ():
+            remark = f"{len(rows)} names in the class read like {row.student!r}."
+            run.remarks.setdefault(row.folder, []).append(remark)
 
 
 def class_run(asked: Asked, entries: Sequence[Path]) -> ClassRun:
@@ -129,5 +156,6 @@ def sentences() -> Iterator[None]:
 def _left_behind(results: Path, folders: set[str]) -> Iterator[str]:
     """A sentence on the reports of those who are not in the class any more."""
     for path in sorted((results / STUDENTS).iterdir()):
-        if path.name not in folders:
-            yield f"{path} is of an earlier run: nobody of that name is in the class now."
+        if path.is_dir() and path.name not in folders:
+            shown = printable(os.fspath(path))
+            yield f"{shown} is of an earlier run: nobody of that name is in the class now."

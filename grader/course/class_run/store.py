@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+WRITING = ".writing-"  # begins the name of a file that is not whole yet
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -32,23 +34,41 @@ class Store:
         return self.folder / key[:2] / f"{key}.json"
 
 
-def write(path: Path, text: str) -> bool:
-    """Write a file so that it is the old one or the new one at any moment; whether it changed."""
-    data = text.encode("utf-8", "replace")
+def is_written(path: Path, text: str) -> bool:
+    """Whether a file holds just this text."""
     with suppress(FileNotFoundError):
-        if path.read_bytes() == data:
-            return False
+        return path.read_bytes() == _bytes(text)
+    return False
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file so that it is the old one or the new one at any moment.
+
+    One that would not change is not touched.
+    """
+    if is_written(path, text):
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.write(_bytes(text))
             file.flush()
             os.fsync(file.fileno())
         os.chmod(made, 0o644)
         os.replace(made, path)
-    except OSError:
+    except OSError as error:
         with suppress(FileNotFoundError):
             os.unlink(made)
+        error.filename = os.fspath(path)  # a full disk does not name it
         raise
-    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed run was writing."""
+    for path in folder.rglob(f"{WRITING}*"):
+        path.unlink(missing_ok=True)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

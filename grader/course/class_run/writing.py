@@ -9,7 +9,7 @@ from grader.catalog import ROOT
 from grader.course.class_run.adjust import Adjustments
 from grader.course.class_run.lanes import Result
 from grader.course.class_run.run import LOST, ClassRun, Row
-from grader.course.class_run.store import write
+from grader.course.class_run.store import is_written, write
 from grader.course.class_run.task import Terms
 from grader.languages import Words
 from grader.records import Exercise, ExerciseReport, Report
@@ -36,6 +36,8 @@ class Written:
         look = _look(self.words)
         kept = self.folder / _LOOK
         same_look = kept.exists() and kept.read_text() == look
+        if not same_look:
+            kept.unlink(missing_ok=True)  # until all pages are written anew
         summary = summarise(self._graded(run, same_look), run.exercises)
         facts = _facts(run.terms, self.words)
         page = class_page.to_html(summary, self.words, title=title, facts=facts)
@@ -54,9 +56,10 @@ class Written:
     def _graded(self, run: ClassRun, same_look: bool) -> Iterator[Graded]:
         for row, report in self.reports(run):
             place = self.folder / STUDENTS / row.folder
-            changed = write(place / "report.json", as_json.to_json(report))
-            if changed or not same_look or not (place / "report.html").exists():
-                write(place / "report.html", html.to_html(report, self.words))
+            text, page = as_json.to_json(report), place / "report.html"
+            if not (same_look and page.exists() and is_written(place / "report.json", text)):
+                write(page, html.to_html(report, self.words))
+                write(place / "report.json", text)  # last: it says that the page is of it
             yield Graded(
                 report=report,
                 notes=(*row.notes, *run.remarks.get(row.folder, ())),

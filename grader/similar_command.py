@@ -1,0 +1,51 @@
+"""The command that lists similar answers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.arguments import Lang, Names, exercises_named, progress_bar, stop, words_in
+
+commands = typer.Typer()
+
+
+@commands.command()
+def similar(
+    submissions: Annotated[Path, typer.Argument(help="submissions/<student>/<slug>.py")],
+    names: Names = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Compare with these as well: an earlier class, or a folder of answers."),
+    ] = None,
+    least: Annotated[int, typer.Option(min=1, help="Tokens that two must have in common.")] = 40,
+    most: Annotated[int, typer.Option(min=1, help="How many pairs and groups are listed.")] = 50,
+    output: Annotated[
+        Path | None, typer.Option("-o", help="Write a page with the pairs side by side.")
+    ] = None,
+    lang: Lang = None,
+) -> None:
+    """List pairs of similar answers, for a person to look at: never a score."""
+    from grader.course.class_run.collect import NoClass
+    from grader.course.similar import page, table
+    from grader.course.similar.search import NoCopydetect, Terms, search
+
+    words = words_in(lang)
+    exercises = exercises_named(names or [], Path("."))
+    try:
+        with progress_bar() as progress:
+            found = search(
+                submissions, also or [], exercises, Terms(least=least, most=most), progress
+            )
+    except NoClass as problem:
+        stop(words.said(str(problem)))
+    except NoCopydetect:
+        stop(words("Comparing needs copydetect: `pip install 'attention-by-hand[similar]'`, or "
+                   "`make similar`."))  # fmt: skip
+    table.show(found, Console(), words)
+    if output is not None:
+        try:
+            output.write_text(page.to_html(found, words), encoding="utf-8")
+        except OSError as error:
+            stop(words("{path} cannot be written: {why}.", path=output, why=error.strerror))
