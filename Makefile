@@ -48,12 +48,11 @@ help: ## list what can be made
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... ARGS=--no-speed)
 	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-# Most tests run on all processors at once, file by file; those that time something run alone.
-ALONE := tests/cheats tests/timing
 test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
-	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile $(addprefix --ignore=,$(ALONE))
-	@$(PY) -m pytest $(ALONE)
+	@# On all processors at once, file by file; but what times something runs alone.
+	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile --ignore=tests/cheats --ignore=tests/timing
+	@$(PY) -m pytest tests/cheats tests/timing
 else
 	@$(PY) -m pytest $(ARGS)
 endif

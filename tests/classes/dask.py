@@ -12,10 +12,12 @@ from tests.classes.classroom import environment
 class Dask:
     """A scheduler on this machine, and workers that are started one by one."""
 
-    def __init__(self, folder: Path, protocol: str = "tcp", **environ: str) -> None:
+    def __init__(
+        self, folder: Path, protocol: str = "tcp", host: str = "127.0.0.1", **environ: str
+    ) -> None:
         self._folder = folder
         self._processes: list[subprocess.Popen] = []
-        log = self._start("scheduler", "scheduler", "--host", "127.0.0.1", "--port", "0",
+        log = self._start("scheduler", "scheduler", "--host", host, "--port", "0",
                           "--no-dashboard", "--protocol", protocol, **environ)  # fmt: skip
         self.address = self._wait_for(log, r"Scheduler at:\s+(t\w+://\S+)")
 

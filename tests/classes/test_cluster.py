@@ -149,6 +149,32 @@ def test_a_nanny_is_told_to_stay_away(dask, expected, tmp_path):
     assert "start it with `--no-nanny`" in refused.stderr
 
 
+def test_a_scheduler_that_listens_to_everybody_is_refused(expected, tmp_path):
+    """It is reached through this machine's own address, and through every other as well."""
+    made = Dask(tmp_path, host="0.0.0.0")
+    try:
+        port = made.address.rpartition(":")[2]
+        refused = grade(expected[0], tmp_path / "results", "--cluster", f"127.0.0.1:{port}")
+        assert refused.returncode == 2
+        assert refused.stderr.startswith("The scheduler listens at tcp://")
+        assert "without TLS" in refused.stderr
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "foo", "tcp://", "tcp://[bad", "127.0.0.1", "tcp://127.0.0.1:abc", "http://a:1"]
+)
+def test_what_is_no_address_gets_a_sentence(address):
+    with pytest.raises(Stopped, match="is no address of a Dask scheduler"):
+        cluster.Cluster(address, "secret", "cpu")
+
+
+def test_tls_without_certificates_gets_a_sentence():
+    with pytest.raises(Stopped, match=r"There are no certificates for tls://127\.0\.0\.1:1"):
+        cluster.Cluster("tls://127.0.0.1:1", "secret", "cpu")
+
+
 def test_tls_from_the_command_line_to_the_workers(expected, tmp_path):
     """The certificates come from Dask's own settings; without them nobody gets in."""
     submissions, local = expected
@@ -172,7 +198,7 @@ def test_tls_from_the_command_line_to_the_workers(expected, tmp_path):
         assert written(tmp_path / "results") == written(local)
         stranger = grade(submissions, tmp_path / "other", "--cluster", dask.address)
         assert stranger.returncode == 2
-        assert stranger.stderr.startswith(f"No Dask scheduler answers at {dask.address}")
+        assert stranger.stderr.startswith(f"There are no certificates for {dask.address}")
     finally:
         dask.close()
 

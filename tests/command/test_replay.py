@@ -40,7 +40,10 @@ def test_the_same_file_gets_the_same_verdicts(graded):
     assert "failed" in verdicts and "passed" in verdicts
     done = grader("replay", graded)
     assert done.exit_code == 0
-    assert f"ex01_softmax: the same {len(verdicts)} verdicts, 6 of 10 points without speed." in done.output
+    assert (
+        f"ex01_softmax: the same {len(verdicts)} verdicts, 6 of 10 points without speed."
+        in done.output
+    )
     assert "ex02_masking: ex02_masking.py is not there." in done.output
 
 
