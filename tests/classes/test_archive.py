@@ -155,7 +155,7 @@ NOTED = [
     ("hw/notes.txt", "hw/notes.txt is no answer to an exercise."),
     (f"hw/{PY.upper()}", f"hw/{PY.upper()} is no answer to an exercise. Did you mean {PY}?"),
     ("hw/", None),
-    ("a\x1b]0;title\x07b\nc", "a]0;titleb c is no answer to an exercise."),
+    ("a\x1b]0;title\x07b\nc", "a�]0;title�b�c is no answer to an exercise."),
     ("x" * 65_000, "…" + "x" * 300 + " is no answer to an exercise."),
 ]
 
