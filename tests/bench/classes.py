@@ -5,10 +5,12 @@ of them. Every answer is a right one of the core track, graded without speed, an
 alike. Seconds are of a whole `grader class`, its start and its pages among them.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,8 +38,6 @@ def main(arguments: list[str]) -> None:
 
 def throughput(folder: Path, _: list[int]) -> None:
     """The same notebooks through `grader class` and through nbgrader's executor."""
-    import json
-
     grader("release", "-o", folder, "--no-speed")
     course = folder / "course"
     for student in range(STUDENTS):
@@ -129,7 +129,15 @@ def graded(submissions: Path, results: Path, *more: str) -> tuple[float, float]:
         time.sleep(0.05)
     if run.returncode:
         sys.exit(f"`grader class {submissions}` ended with {run.returncode}.")
+    if wrong := [e for e in _graded(results) if e["score"]["earned"] < e["score"]["possible"]]:
+        sys.exit(f"A right answer to {wrong[0]['slug']} did not earn all its points.")
     return time.monotonic() - started, most
+
+
+def _graded(results: Path) -> Iterator[dict]:
+    for path in results.glob("students/*/report.json"):
+        found = json.loads(path.read_text())["exercises"]
+        yield from (exercise for exercise in found if exercise["state"] != "missing")
 
 
 def _peak(pid: int) -> float:
