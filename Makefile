@@ -51,7 +51,7 @@ grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cu
 test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@# On all processors at once, file by file; but what times something runs alone.
-	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile --ignore=tests/cheats --ignore=tests/timing
+	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/timing
 	@$(PY) -m pytest tests/cheats tests/timing
 else
 	@$(PY) -m pytest $(ARGS)
