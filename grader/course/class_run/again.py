@@ -12,7 +12,7 @@ from grader.course.class_run import adjust, collect
 from grader.course.class_run.adjust import Adjustments
 from grader.course.class_run.files import printable
 from grader.course.class_run.folder import RUN, last_run, opened
-from grader.course.class_run.grading import Asked, class_run, sentences
+from grader.course.class_run.grading import Asked, class_run, left_behind, sentences
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.progress import Progress
 from grader.course.class_run.writing import STUDENTS, Written
@@ -56,8 +56,9 @@ def answers_to(report: Path) -> Iterator[Path | None]:
     name = report.resolve().parent.name
     with TemporaryDirectory(prefix="grader-") as folder:
         for entry in entries:
-            found = collect.handed_in(entry, exercises)
-            for answer in found.answers if found.folder == name else ():
+            if collect.folder_of(entry) != name:
+                continue
+            for answer in collect.handed_in(entry, exercises).answers:
                 if answer.state == "graded":
                     (Path(folder) / answer.name).write_bytes(answer.content)
         yield Path(folder)
@@ -79,18 +80,12 @@ def changes(asked: Asked, progress: Progress) -> Iterator[Change]:
         written = Written(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjusted
         )
-        yield from _gone(asked.results / STUDENTS, {row.folder for row in run.rows})
+        for path in left_behind(asked.results, run):
+            why = ("nobody of that name is in the class now",)
+            yield Change(student=printable(path.name), slug="", before=None, after=None, why=why)
         for row, report in written.reports(run):
             before = _before(asked.results / STUDENTS / row.folder / "report.json")
             yield from _of_student(before, report, adjusted)
-
-
-def _gone(students: Path, folders: set[str]) -> Iterator[Change]:
-    """Those who were graded and are not in the class any more."""
-    for path in sorted(students.iterdir()):
-        if path.is_dir() and path.name not in folders:
-            why = ("nobody of that name is in the class now",)
-            yield Change(student=printable(path.name), slug="", before=None, after=None, why=why)
 
 
 def as_before(results: Path, jobs: int, words: Words) -> Asked:

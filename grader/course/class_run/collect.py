@@ -54,7 +54,7 @@ def entries(folder: Path) -> tuple[list[Path], list[str]]:
     students: dict[str, str] = {}  # the entry that counts for a folder of results
     notes = []
     for name, problem in _listed(folder, shown):
-        student = _student(folder / name)
+        student = folder_of(folder / name)
         if problem:
             notes.append(problem)
         elif student in students:
@@ -115,16 +115,16 @@ def handed_in(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
             )
             for e in exercises
         ]  # fmt: skip
-    folder = _student(entry)
+    folder = folder_of(entry)
     return HandedIn(student=printable(folder), folder=folder, answers=tuple(answers), notes=notes)
 
 
 def student_of(entry: Path) -> str:
     """The printable name of whoever handed in an entry."""
-    return printable(_student(entry))
+    return printable(folder_of(entry))
 
 
-def _student(entry: Path) -> str:
+def folder_of(entry: Path) -> str:
     """The name of a student's entry, without the .zip of a zip."""
     name = entry.name
     return name[: -len(".zip")] if is_zip(name) and not is_folder(entry) else name

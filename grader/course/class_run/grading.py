@@ -82,7 +82,10 @@ def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
         )
         summary = written.write(run, title=asked.submissions.resolve().name)
         folder.finish(asked.results, asked.as_run)
-    left = _left_behind(asked.results, {row.folder for row in run.rows})
+    left = [
+        f"{printable(os.fspath(p))} is of an earlier run: nobody of that name is in the class now."
+        for p in left_behind(asked.results, run)
+    ]
     return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *left))
 
 
@@ -153,9 +156,8 @@ def sentences() -> Iterator[None]:
         ) from None
 
 
-def _left_behind(results: Path, folders: set[str]) -> Iterator[str]:
-    """A sentence on the reports of those who are not in the class any more."""
-    for path in sorted((results / STUDENTS).iterdir()):
-        if path.is_dir() and path.name not in folders:
-            shown = printable(os.fspath(path))
-            yield f"{shown} is of an earlier run: nobody of that name is in the class now."
+def left_behind(results: Path, run: ClassRun) -> list[Path]:
+    """The folders of those who were graded once and are not in the class any more."""
+    students, now = results / STUDENTS, {row.folder for row in run.rows}
+    found = students.iterdir() if students.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and path.name not in now)
