@@ -221,10 +221,11 @@ def test_points_for_nobody_here_are_told_and_end_nothing(again, line, says):
     assert says in done.stdout
 
 
-def test_a_page_is_of_its_report_even_if_the_run_was_killed_between_the_two(again):
+@pytest.mark.parametrize("file", ["report.html", "report.json"])
+def test_a_page_is_of_its_report_even_if_the_run_was_killed_between_the_two(again, file):
     submissions, results = again
     (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
-    killed = grade(submissions, results, kill_before="report.json")
+    killed = grade(submissions, results, kill_before=file)
     assert killed.returncode == -9
     assert grade(submissions, results, "--resume").returncode == 0
     assert "10/10" in (results / "students/ben/report.html").read_text()

@@ -23,7 +23,7 @@ def test_no_line_is_a_command_to_githubs_runner(text):
     assert not [line for line in lines if line.strip().startswith("::") or "##[" in line]
 
 
-@pytest.mark.parametrize("before", range(0, 200, 7))
+@pytest.mark.parametrize("before", range(170))
 @pytest.mark.parametrize("letter", ["x", "x ", "wörter"])
 def test_neither_is_one_that_is_wrapped(before, letter):
     said = (letter * before)[:before] + COMMAND
