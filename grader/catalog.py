@@ -119,6 +119,7 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
         ),
         cure=entries["not_allowed"].get("cure", ""),
         preload=tuple(entries.get("preload", ())),
+        about=_text(entries),
     )
 
 
@@ -129,6 +130,7 @@ def _function(entry: Mapping[str, Any]) -> Function:
         signature=entry["signature"],
         shapes=entry.get("shapes", {}),
         returns=returns,
+        about=_text(entry),
         hints=tuple(entry.get("hints", ())),
     )
 
@@ -140,5 +142,11 @@ def _class(entry: Mapping[str, Any]) -> Class:
         signature=entry["signature"],
         methods={m.name: m for m in methods},
         attributes=entry.get("attributes", {}),
+        parameters=entry.get("parameters", {}),
+        about=_text(entry),
         hints=tuple(entry.get("hints", ())),
     )
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    return " ".join(entry.get("about", "").split())

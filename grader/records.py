@@ -38,6 +38,7 @@ class Function:
     signature: str
     shapes: Mapping[str, str] = field(default_factory=dict)
     returns: Returns = field(default_factory=dict)
+    about: str = ""  # what docs/exercises.md says of it
     hints: tuple[str, ...] = ()
 
 
@@ -49,6 +50,8 @@ class Class:
     signature: str
     methods: Mapping[str, Function]
     attributes: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)  # their names, and what they are
+    about: str = ""
     hints: tuple[str, ...] = ()
 
 
@@ -71,6 +74,7 @@ class Exercise:
     refused: tuple[str, ...]  # the same in the worker: operators ("aten::...") and full names
     cure: str  # what to do instead of what is not allowed
     preload: tuple[str, ...] = ()  # modules slow to import, which workers find imported
+    about: str = ""  # what holds for all of it
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader import catalog, submission
 from grader.catalog import ROOT, SUITES
-from grader.course import chinese, skeletons, solutions
+from grader.course import chinese, interfaces, skeletons, solutions
 from grader.judging import outline, suite
 from grader.judging.check import Mistake, Variant
 from grader.languages import LANGUAGES
@@ -35,6 +35,9 @@ def complaints() -> list[str]:
         f"{slug}: the core track has no such exercise. Write it, or mend POINTS in house.py."
         for slug in POINTS.keys() - {e.slug for e in catalog.exercises()}
     ]
+    page = ROOT / interfaces.PATH
+    if not page.is_file() or page.read_text(encoding="utf-8") != interfaces.page():
+        found.append(f"{interfaces.PATH} is not what the manifests say. Run `make skeletons`.")
     return found + imports(ROOT)
 
 

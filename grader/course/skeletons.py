@@ -1,4 +1,4 @@
-"""Writes what a student starts from: `exercises/<slug>.py` and the lesson beside it."""
+"""Writes what a student starts from: `exercises/<slug>.py`, the lesson, docs/exercises.md."""
 
 import re
 import textwrap
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from grader import catalog, submission
 from grader.catalog import ROOT
+from grader.course import interfaces
 from grader.course.solutions import cells, path_of, stubbed
 from grader.languages import LANGUAGES
 from grader.records import Exercise
@@ -28,6 +29,7 @@ def write_all() -> Iterator[tuple[str, str]]:
             yield str(answer.relative_to(ROOT)), "yours"
         else:
             yield _put(answer, skeleton_text(exercise, source))
+    yield _put(ROOT / interfaces.PATH, interfaces.page())
 
 
 def skeleton_text(exercise: Exercise, source: str) -> str:

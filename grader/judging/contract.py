@@ -2,7 +2,8 @@
 
 `shapes = { q = "... Lq D" }` binds letters to the sizes of the inputs; `returns = { output =
 "tensor ... Lq Dv" }` says what comes back. `...` is any leading dimensions, broadcast over the
-inputs; a letter that no input binds matches any size; a number is itself.
+inputs; a letter that no input binds matches any size; a number is itself. `rows n m` is a list of
+lists of numbers.
 """
 
 import ast
@@ -88,6 +89,10 @@ def _is_kind(value: Any, kind: str) -> bool:
             return type(value) is int
         case "float":
             return type(value) is float
+        case "flag":
+            return type(value) is bool
+        case "rows":
+            return _are_rows(value)
         case "str":
             return isinstance(value, str)
         case "object":
@@ -97,8 +102,24 @@ def _is_kind(value: Any, kind: str) -> bool:
     return False
 
 
+def _are_rows(value: Any) -> bool:
+    """Whether this is a list of lists of numbers, all of the same length."""
+    if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
+        return False
+    numbers = all(type(x) in (int, float) for row in value for x in row)
+    return numbers and len({len(row) for row in value}) < 2
+
+
+def _size(value: Any) -> tuple[int, ...]:
+    """The shape of a tensor, an array, or rows (of which none have no width)."""
+    if isinstance(value, list):
+        return (len(value), *([len(value[0])] if value and isinstance(value[0], list) else []))
+    return tuple(value.shape)
+
+
 def _article(kind: str) -> str:
-    words = {"bool": "a bool tensor", "str": "a string", "none": "None", "object": "an object"}
+    words = {"bool": "a bool tensor", "str": "a string", "none": "None", "object": "an object",
+             "flag": "True or False", "rows": "a list of rows of numbers, all as long"}  # fmt: skip
     return words.get(kind) or ("an " if kind[0] in "ai" else "a ") + kind
 
 
@@ -108,12 +129,14 @@ def _check_shape(
     words = [w for w in wanted.split()[1:] if w not in ("tensor", "array")]
     if value is None or not words:
         return
-    shape = tuple(value.shape)
+    shape = _size(value)
     letters = words[1:] if words[0] == "..." else words
     front = leading if words[0] == "..." else ()
     if front is None:  # leading dimensions of unknown number
         front = shape[: max(0, len(shape) - len(letters))]
     should = [*front, *(sizes.get(w, int(w) if w.isdigit() else w) for w in letters)]
+    if isinstance(value, list):
+        should = should[: max(1, len(shape))]  # no rows have no width
     fits = len(should) == len(shape) and all(
         isinstance(s, str) or s == n for s, n in zip(should, shape, strict=True)
     )
@@ -130,7 +153,9 @@ def _bind(
     leading: list[tuple[int, ...]] = []
     for name, value in given:
         # Nothing is asked of an object of the student's: it answers with a fault, not with None.
-        shape = getattr(value, "shape", None) if name in shapes else None
+        if name not in shapes:
+            continue
+        shape = _size(value) if isinstance(value, list) else getattr(value, "shape", None)
         if shape is None:
             continue
         words = shapes[name].split()

@@ -115,3 +115,50 @@ def test_every_one_of_many_arguments_binds():
     masks = (torch.ones(3, 1, dtype=torch.bool), None, torch.ones(2, 1, 4, dtype=torch.bool))
     check(torch.ones(2, 3, 4, dtype=torch.bool), combine, masks)
     assert "keep.shape" in message(torch.ones(3, 4, dtype=torch.bool), combine, masks)
+
+
+ROWS = Function(
+    name="matmul", signature="(a, b)", shapes={"a": "n m", "b": "m p"}, returns={"c": "rows n p"}
+)
+A, B = [[1, 2, 3], [4, 5, 6]], [[1.0], [2.0], [3.0]]
+
+
+@pytest.mark.parametrize("value", [[[1], [2]], [[1.0], [float("nan")]]])
+def test_rows_are_lists_of_lists_of_numbers(value):
+    contract.check_answer(value, ROWS, (A, B), {}, "f()")
+
+
+@pytest.mark.parametrize("a, b", [([], [[1.0]]), ([[], []], [])])
+def test_no_rows_have_no_width(a, b):
+    contract.check_answer([[]] * len(a), ROWS, (a, b), {}, "f()")
+
+
+RAGGED = "c is a list of 2, but should be a list of rows of numbers, all as long  [f()]"
+
+
+@pytest.mark.parametrize(
+    "value, says",
+    [
+        ([[1, 2], [3]], RAGGED),
+        ([[1], [True]], RAGGED),
+        ([[1], [[2]]], RAGGED),
+        ([1, 2], RAGGED),
+        (torch.zeros(2, 1), "c is a tensor, but should be a list of rows of numbers, all as long  [f()]"),
+        ([[1.0]], "c.shape is (1, 1), but should be (2, 1)  [f()]"),
+        ([[1.0, 2.0], [3.0, 4.0]], "c.shape is (2, 2), but should be (2, 1)  [f()]"),
+        ([], "c.shape is (0,), but should be (2,)  [f()]"),
+    ],
+)  # fmt: skip
+def test_what_is_not_rows_of_the_right_size(value, says):
+    with pytest.raises(StudentFault) as caught:
+        contract.check_answer(value, ROWS, (A, B), {}, "f()")
+    assert str(caught.value) == says
+
+
+@pytest.mark.parametrize("value, fine", [(True, True), (False, True), (1, False), (None, False)])
+def test_a_flag_is_true_or_false(value, fine):
+    if fine:
+        contract.check_kind(value, "flag", "fused", "f()")
+    else:
+        with pytest.raises(StudentFault, match="should be True or False"):
+            contract.check_kind(value, "flag", "fused", "f()")

@@ -1,0 +1,89 @@
+"""Writes docs/exercises.md: what every exercise asks for, from the manifests."""
+
+from collections.abc import Iterator, Mapping
+
+from grader import catalog
+from grader.records import Class, Exercise, Function, Shape
+
+PATH = "docs/exercises.md"
+_OPENING = """\
+<!-- Generated from the manifests (grader/suites/*/exercise.toml) by `make skeletons`. -->
+
+# The exercises, exactly
+
+Names, signatures, shapes and parameters of all that is asked for. Letters: `B` batch, `H` query
+heads, `Hk` key/value heads, `L` length (`Lq`, `Lk`), `D` head width, `Dv` value width, `E` model
+width; `...` is any leading dimensions. What it is all for is said in the lessons (docs/lessons/).
+
+| exercise | title | track |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    exercises = catalog.exercises()
+    table = "".join(f"| [{e.slug}](#{e.slug}) | {e.title} | {e.track} |\n" for e in exercises)
+    return _OPENING + table + "".join(f"\n{section(e)}" for e in exercises)
+
+
+def section(exercise: Exercise) -> str:
+    """What the page says of one exercise."""
+    parts = [
+        f"## {exercise.slug}",
+        f"**{exercise.title}.** {exercise.about}".strip(),
+        f"Not allowed: {', '.join(exercise.not_allowed_text)}.",
+        *(part for f in exercise.functions.values() for part in _function(f, "###")),
+        *(part for c in exercise.classes.values() for part in _class(c)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _function(function: Function, heading: str, of: str = "") -> Iterator[str]:
+    yield f"{heading} `{of}{function.name}{function.signature}`"
+    takes = [f"`{name}` {_shape(letters)}" for name, letters in function.shapes.items()]
+    gives = ", ".join(_returned(name, what) for name, what in function.returns.items())
+    yield f"{', '.join(takes)} → {gives}" if takes else f"→ {gives}"
+    if function.about:
+        yield function.about
+
+
+def _class(declared: Class) -> Iterator[str]:
+    yield f"### `{declared.name}{declared.signature}`"
+    if declared.about:
+        yield declared.about
+    if declared.attributes:
+        yield f"Attributes: {_listed(declared.attributes)}."
+    if declared.parameters:
+        lines = [f"- `{name}`: {what}" for name, what in declared.parameters.items()]
+        yield "\n".join(["Parameters:", "", *lines])
+    for method in declared.methods.values():
+        yield from _function(method, "####", f"{declared.name}.")
+
+
+def _listed(entries: Mapping[str, str]) -> str:
+    words = {"flag": "True or False"}
+    return ", ".join(f"`{name}` ({words.get(kind, kind)})" for name, kind in entries.items())
+
+
+def _returned(name: str, what: Shape | tuple[Shape, ...]) -> str:
+    if isinstance(what, tuple):
+        parts = ", ".join(_kind(part) for part in what)
+        return f"`{name}` = ({parts})"
+    return "None" if what == "none" else f"`{name}`: {_kind(what)}"
+
+
+def _kind(what: Shape) -> str:
+    """ "tensor ... Lq D" as a person writes it."""
+    words = what.split()
+    kind = [w.rstrip("?") for w in words if w.rstrip("?") in _KINDS]
+    letters = [w for w in words if w.rstrip("?") not in _KINDS]
+    text = " ".join([*kind, _shape(" ".join(letters))] if letters else kind)
+    return f"{text} or None" if "?" in words[0] else text
+
+
+_KINDS = ("tensor", "array", "bool", "rows", "int", "float", "str", "object", "flag", "none", "any")
+
+
+def _shape(letters: str) -> str:
+    return f"({', '.join(letters.split())})"

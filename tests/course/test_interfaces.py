@@ -1,0 +1,34 @@
+"""docs/exercises.md says what the manifests say, and the solutions do what they say."""
+
+import pytest
+
+from grader import catalog
+from grader.course import interfaces
+from tests.conftest import ROOT, solution
+
+EXERCISES = catalog.exercises()
+CLASSES = [(e, c) for e in EXERCISES for c in e.classes.values() if c.parameters]
+
+
+def test_the_page_is_in_step_with_the_manifests():
+    assert (ROOT / interfaces.PATH).read_text(encoding="utf-8") == interfaces.page()
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+def test_every_function_class_and_method_has_its_place(exercise):
+    said = interfaces.section(exercise)
+    wanted = [f"### `{f.name}{f.signature}`" for f in exercise.functions.values()]
+    wanted += [f"### `{c.name}{c.signature}`" for c in exercise.classes.values()]
+    wanted += [
+        f"#### `{c.name}.{m.name}{m.signature}`"
+        for c in exercise.classes.values()
+        for m in c.methods.values()
+    ]
+    assert [heading for heading in wanted if heading not in said] == []
+
+
+@pytest.mark.parametrize("exercise, declared", CLASSES, ids=lambda x: getattr(x, "name", None))
+def test_the_solution_has_the_parameters_that_the_page_names(exercise, declared):
+    names = [name for names in declared.parameters for name in names.split(", ")]
+    source = solution(exercise.slug)
+    assert [name for name in names if f"self.{name}" not in source] == []
