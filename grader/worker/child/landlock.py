@@ -17,11 +17,12 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 
 # Rights, as in <linux/landlock.h>: the first thirteen in ABI 1, one more in each of 2, 3 and 5.
-_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 _MAKE_SYM, _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 12, 1 << 13, 1 << 14, 1 << 15
 _READ = _READ_FILE | _READ_DIR
-_OF_FILES = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV  # what a rule on a file may name
+# What a rule on a file may name.
+_OF_FILES = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 _OWN_FOLDER = (
     _READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SYM
     | _REFER | _TRUNCATE
@@ -37,11 +38,13 @@ def abi() -> int:
 
 
 def restrict(
-    *, read: Iterable[str], list_only: Iterable[str], write: Iterable[str], devices: Iterable[str]
-) -> None:
+    *, read: Iterable[str], list_only: Iterable[str], write: Iterable[str],
+    devices: Iterable[str], execute: Iterable[str] = (),
+) -> None:  # fmt: skip
     """Leave this process these files and folders, and nothing else. There is no way back.
 
-    Paths that are not there are left out. Needs "no new privileges" to be set.
+    Paths that are not there are left out. What may be executed may be read. Needs "no new
+    privileges" to be set.
     """
     version = abi()
     handled = _handled(version)
@@ -55,6 +58,7 @@ def restrict(
         (list_only, _READ_DIR),
         (write, _OWN_FOLDER),
         (devices, _READ | _WRITE_FILE | _IOCTL_DEV),
+        (execute, _READ | _EXECUTE),
     ):
         for path in paths:
             _allow(ruleset, path, rights & handled)

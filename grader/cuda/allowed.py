@@ -1,0 +1,143 @@
+"""What a CUDA file may not use, found in its text before any compiler sees it.
+
+Two kinds of things: what reaches beyond the file (other files, assembly, sections of the object
+file), and what the CPU cannot run. The second kind is real CUDA that a student may well know, so
+each sentence says what to write instead.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from grader.cuda.source import bare, joined, line_at
+
+HEADERS = (
+    *("cuda_runtime.h", "cuda.h", "device_launch_parameters.h", "math_constants.h"),
+    *("math.h", "cmath", "float.h", "cfloat", "limits.h", "climits", "limits", "stdint.h"),
+    *("cstdint", "stddef.h", "cstddef", "stdio.h", "cstdio", "stdlib.h", "cstdlib", "string.h"),
+    *("cstring", "assert.h", "cassert", "algorithm", "utility", "type_traits"),
+)
+_DIRECTIVES = ("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error")
+_PRAGMAS = ("unroll", "once", "nounroll")
+
+_ASSEMBLY = "assembly (PTX) cannot run on the CPU: write it in C++"
+_CORES = "tensor cores cannot be had on the CPU: multiply with ordinary float arithmetic"
+_ASYNC = "asynchronous copies cannot run on the CPU: load, store, then __syncthreads()"
+_GROUPS = (
+    "cooperative groups cannot run on the CPU: __syncthreads(), __syncwarp() and the shuffles do"
+)
+_HALF = "numbers of half precision cannot be had on the CPU: this exercise is in float"
+_TEXTURE = "textures and surfaces cannot be had on the CPU: read through the pointer"
+_OBJECT = "it reaches into the object file, which nothing here needs"
+_MACHINE = "this name belongs to the machine that runs kernels: call yours otherwise"
+_WORLD = "it reaches out of the program, and an answer needs nothing there"
+
+# Whole words, and what is to be said of them; a star stands for anything that follows.
+WORDS = {
+    **dict.fromkeys(("asm", "__asm", "__asm__", "__asm*"), _ASSEMBLY),
+    **dict.fromkeys(("wmma", "nvcuda", "mma_sync", "__mma*", "wgmma*", "mma"), _CORES),
+    **dict.fromkeys(
+        ("__pipeline*", "memcpy_async", "cuda_pipeline*", "cp_async*", "pipeline", "barrier",
+         "__cp_async*", "cudaMemcpyAsync"), _ASYNC,
+    ),
+    **dict.fromkeys(("cooperative_groups", "cg"), _GROUPS),
+    **dict.fromkeys(("half", "half2", "__half", "__half2", "__nv_bfloat16*", "__nv_fp8*"), _HALF),
+    **dict.fromkeys(("tex1D*", "tex2D*", "tex3D*", "surf2D*", "cudaTextureObject_t"), _TEXTURE),
+    **dict.fromkeys(("__attribute__", "__attribute", "__declspec", "_Pragma"), _OBJECT),
+    **dict.fromkeys(("cuda_on_cpu*", "CUDA_ON_CPU*", "__asan*", "__ubsan*", "__sanitizer*"),
+                    _MACHINE),
+    **dict.fromkeys(
+        ("dlopen", "dlsym", "syscall", "system", "popen", "fork", "vfork", "execv*", "execl*",
+         "__has_include", "__has_embed", "__has_include_next", "__builtin_*jmp", "setjmp",
+         "longjmp", "module", "import"), _WORLD,
+    ),
+}  # fmt: skip
+_ORDINARY = ("barrier", "pipeline", "module", "import", "mma", "cg")  # people call theirs so
+_WORD = re.compile(
+    r"(?<!\w)(?:" + "|".join(re.escape(w).replace(r"\*", r"\w*") for w in WORDS) + r")(?!\w)"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
+
+
+def refusals(text: str, name: Callable[[int], str] = str) -> list[str]:
+    """A sentence for each line that uses something that is not allowed, in order.
+
+    name  what the writer calls a line
+    """
+    found = dict(sorted(_uses(text), reverse=True))
+    return [f"Line {name(line)}: {why}" for line, why in sorted(found.items())]
+
+
+def _uses(text: str) -> Iterator[tuple[int, str]]:
+    plain = joined(text)
+    code = bare(plain)
+    for found in _CONTROL.finditer(text):
+        yield line_at(text, found.start()), "a control character: type the line anew."
+    yield from _marks(plain, code)
+    for found in re.finditer(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", code, re.MULTILINE):
+        line = line_at(code, found.start())
+        yield from ((line, why) for why in _directive(found[1], plain.split("\n")[line - 1]))
+    for found in _WORD.finditer(code):
+        if found.group() not in _ORDINARY or _in_library(code, found):
+            yield line_at(code, found.start()), f"{found.group()} is not allowed: {_why(found)}."
+
+
+def _why(found: re.Match[str]) -> str:
+    word = found.group()
+    pattern = next(
+        w for w in WORDS if re.fullmatch(re.escape(w).replace(r"\*", r"\w*"), word) is not None
+    )
+    return WORDS[pattern]
+
+
+def _in_library(code: str, found: re.Match[str]) -> bool:
+    """Whether an ordinary word is used as the name of a library's part."""
+    before, after = code[: found.start()].rstrip(), code[found.end() :].lstrip()
+    if found.group() in ("module", "import"):
+        line = before.rpartition("\n")[2].strip()
+        return line in ("", "export") and re.match(r"[<\w\"]", after) is not None
+    return after.startswith("::") or before.endswith(("cuda::", "namespace"))
+
+
+def _marks(plain: str, code: str) -> Iterator[tuple[int, str]]:
+    """Spellings under which something else could be hidden from whoever reads the text."""
+    for pattern, text, why in (
+        (r"%:", code, "`%:` is not allowed: write #."),
+        (r"##", code, "`##` is not allowed: write the name out."),
+        (r"\?\?[=/'()!<>-]", plain, "`??` before a sign is not allowed: it once meant another."),
+        (r"\b(?:u8|[uUL])?R\"", code, "a raw string is not allowed: use an ordinary one."),
+        (r"\[\[(?!\s*(?:maybe_unused|nodiscard|likely|unlikely|fallthrough|noreturn)\s*\]\])",
+         code, f"this attribute is not allowed: {_OBJECT}."),
+        (r"\\[uU][0-9a-fA-F]", code, "a letter written as a number is not allowed."),
+    ):  # fmt: skip
+        for found in re.finditer(pattern, text):
+            yield line_at(text, found.start()), why
+
+
+def _directive(word: str, line: str) -> Iterator[str]:
+    """What is wrong with a line that begins with #."""
+    if word == "include":
+        named = re.fullmatch(
+            r'\s*#\s*include\s*(?:<([^>"]*)>|"([^"]*)")\s*(?://.*|/\*.*\*/\s*)?', line
+        )
+        header = (named[1] or named[2] or "").strip() if named else ""
+        if header in HEADERS:
+            return
+        if header.startswith(("mma", "cuda/", "cooperative_groups", "cuda_fp", "cuda_bf", "cub/")):
+            yield f"<{header}> is not allowed: {_of_header(header)}."
+        elif header:
+            yield f"<{header}> is not allowed: an answer needs <cuda_runtime.h> and <math.h>."
+        else:
+            yield "this #include is not allowed: write the name of a header, in < >."
+    elif word == "pragma":
+        if not re.match(rf"\s*#\s*pragma\s+(?:{'|'.join(_PRAGMAS)})\b", line):
+            yield "this #pragma is not allowed: `#pragma unroll` is."
+    elif word not in _DIRECTIVES and word:
+        yield f"#{word} is not allowed."
+
+
+def _of_header(header: str) -> str:
+    if header.startswith("mma"):
+        return _CORES
+    if header.startswith(("cuda_fp", "cuda_bf")):
+        return _HALF
+    return _GROUPS if header.startswith("cooperative") else _ASYNC

@@ -1,0 +1,188 @@
+"""Compiles translated answers with g++, and the files themselves with nvcc where there is one.
+
+A compiler that is fed a hostile text is as good as the text's author. So it runs in a child with
+limits, a clean environment and a folder of its own, and where the wall has Landlock it can open
+nothing else; what comes out is bytes, which only a worker ever loads.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from grader.worker.visible import site_folders
+from grader.worker.walls import PROCESS, Wall
+
+RUNTIME = Path(__file__).resolve().parent / "runtime"
+SECONDS = 40.0  # of the clock
+LIMITS = {"cpu_seconds": 20, "memory_bytes": 6 << 30}
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store",
+           "/etc/ld.so.conf", "/etc/ld.so.conf.d")  # fmt: skip
+_PLAIN = ["-std=gnu++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-U_FORTIFY_SOURCE",
+          "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"]  # fmt: skip
+# Calls before every access to memory, and at what has no meaning in C++: see runtime/hooks.h.
+_WATCHED = ["-fsanitize=kernel-address", "--param", "asan-globals=1",
+            "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",
+            "-fno-strict-aliasing", "-ffp-contract=off"]  # fmt: skip
+_ANSWER = ["-g1", "-w", "-fmax-errors=5", "-ftemplate-depth=200", *_PLAIN, *_WATCHED]
+_ROW = re.compile(r"^(\S+)\s+(\d+)\s+0x([0-9a-f]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """Compiled answers, and to which line each place of their code belongs."""
+
+    content: bytes
+    places: tuple[int, ...]  # ascending
+    lines: tuple[int, ...]  # 0 where it is no line of a student's
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What a compiler said instead."""
+
+    says: str
+
+
+class NoCompiler(Exception):
+    """There is no g++; the message says how to get one."""
+
+
+def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Library | Failed:
+    """A library made of translated answers.
+
+    quick  to compile, not to run
+    """
+    if sys.platform != "linux" or not (shutil.which("g++") and shutil.which("objdump")):
+        cure = "apt-get install g++" if sys.platform == "linux" else "use Linux; on Windows, WSL"
+        raise NoCompiler(f"needs g++, with which kernels run on the CPU: {cure}")
+    files = {"answer.cpp": source.encode(), "runtime.o": _runtime()}
+    files |= {path.name: path.read_bytes() for path in RUNTIME.glob("*.h")}
+    stages = [
+        [["g++", *_ANSWER, "-Og" if quick else "-O1", "-c", "answer.cpp", "-o", "answer.o"]],
+        [["g++", "-shared", "answer.o", "runtime.o", "-o", "library.so"]],
+        [["objdump", "--dwarf=decodedline", "library.so"]],
+        [["strip", "-s", "-o", "stripped.so", "library.so"]],
+    ]
+    done = run(files, stages, ["stripped.so", "said-2"], wall)
+    if isinstance(done, Failed):
+        return done
+    table = _table(done["said-2"].decode("utf-8", "replace"))
+    return Library(content=done["stripped.so"], places=tuple(table), lines=tuple(table.values()))
+
+
+@cache
+def _runtime() -> bytes:
+    """The machine, compiled once in a process; it is ours, and the same for all."""
+    files = {path.name: path.read_bytes() for path in RUNTIME.iterdir()}
+    stages = [[["g++", "-O2", *_PLAIN, "-c", "runtime.cpp", "-o", "runtime.o"]]]
+    done = run(files, stages, ["runtime.o"], PROCESS)
+    if isinstance(done, Failed):
+        raise RuntimeError(f"the machine for kernels cannot be compiled: {done.says}")
+    return done["runtime.o"]
+
+
+def _table(said: str) -> dict[int, int]:
+    """The line at each place where one begins, from what objdump says, in ascending order.
+
+    A header's code is that of the line which calls it. Of several rows for a place the last holds.
+    """
+    found: dict[int, int] = {}
+    line = 0
+    rows = ((int(row[3], 16), row[1], int(row[2])) for row in _ROW.finditer(said))
+    for place, file, number in sorted(rows, key=lambda row: row[0]):
+        if not file.endswith(".h"):
+            line = number if file.startswith("answer_") else 0
+        found[place] = line
+    return found
+
+
+def nvcc() -> str | None:
+    """NVIDIA's compiler: on the path, where the toolkit is usually put, or as a Python package."""
+    found = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    packages = (Path(folder) / "nvidia" for folder in site_folders())
+    places = (p for folder in packages for p in sorted(folder.glob("*/bin/nvcc")))
+    return found or next((str(path) for path in places), None)
+
+
+def checked(text: str, wall: Wall = PROCESS) -> Failed | None:
+    """What nvcc has to say against a file, if it is here; nothing is kept of what it makes."""
+    program = nvcc()
+    if program is None:
+        return None
+    command = [program, "-std=c++17", "-cubin", "-o", "answer.cubin", "answer_0.cu"]
+    done = run({"answer_0.cu": text.encode()}, [[command]], [], wall, program)
+    return done if isinstance(done, Failed) else None
+
+
+def for_gpu(text: str, wall: Wall = PROCESS) -> bytes | Failed:
+    """The file as a library for the GPU of this machine."""
+    program = nvcc()
+    if program is None:
+        raise NoCompiler(
+            "needs nvcc, with which kernels run on the GPU: pip install nvidia-cuda-nvcc"
+        )
+    command = [program, "-std=c++17", "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC",
+               "-o", "library.so", "answer_0.cu"]  # fmt: skip
+    done = run({"answer_0.cu": text.encode()}, [[command]], ["library.so"], wall, program)
+    return done if isinstance(done, Failed) else done["library.so"]
+
+
+def run(
+    files: Mapping[str, bytes], stages: Sequence[Sequence[Sequence[str]]], wanted: Sequence[str],
+    wall: Wall, program: str = "",
+) -> dict[str, bytes] | Failed:  # fmt: skip
+    """Run commands on files in a folder of their own; the files that were wanted of it."""
+    with tempfile.TemporaryDirectory(prefix="grader-") as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        locked = wall.files is not None and bool(wall.files["landlock"])
+        request = {
+            "stages": stages,
+            "limits": LIMITS,
+            "files": [*_SYSTEM, *_home_of(program)] if locked else None,
+        }
+        code, said = _child(json.dumps(request), folder)
+        if code is None:
+            return Failed(f"It takes longer than {SECONDS:g} seconds to compile.")
+        try:
+            told = json.loads(said)
+        except ValueError:
+            return Failed("The compiler used too much memory or processor time.")
+        if told["failed"] is not None:
+            return Failed(told["output"])
+        return {name: (Path(folder) / name).read_bytes() for name in wanted}
+
+
+def _home_of(program: str) -> list[str]:
+    """The folder of a toolkit that lies outside of the system's."""
+    return [str(Path(os.path.realpath(program)).parent.parent)] if program else []
+
+
+def _child(request: str, folder: str) -> tuple[int | None, str]:
+    """How the child ended (None: it took too long) and what it printed."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": folder,
+                   "TMPDIR": folder}  # fmt: skip
+    child = subprocess.Popen(
+        PROCESS.command("compile", request), cwd=folder, env=environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, _ = child.communicate(timeout=SECONDS)
+        return child.returncode, said
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # whatever is left of it
+        child.wait()

@@ -1,0 +1,75 @@
+"""What a CUDA file defines, compared with the manifest: what is missing, what is not written."""
+
+import re
+from collections.abc import Mapping
+
+from grader.catalog import did_you_mean
+from grader.cuda.source import Function, bare, functions, joined
+from grader.cuda.translate import parsed
+from grader.records import Exercise
+
+KERNEL = "_kernel"
+
+
+def problems(text: str, exercise: Exercise) -> dict[str, str]:
+    """For every declared function that is missing or not as declared, the sentence about it."""
+    plain = joined(text)
+    defined = {f.name: f for f in functions(bare(plain))}
+    found = {}
+    for name, function in exercise.functions.items():
+        if name not in defined:
+            hint = did_you_mean(name, defined)
+            found[name] = f"There is no {name} in the file.{hint}"
+        elif unwritten := _unwritten(name, defined):
+            task = _task(plain, unwritten)
+            found[name] = f"{unwritten.name} is not written yet{f': {task}' if task else '.'}"
+        elif not _fits(defined[name].parameters, parsed(function.declaration)[1]):
+            given = ", ".join(defined[name].parameters)
+            wanted = ", ".join(parsed(function.declaration)[1])
+            found[name] = f"{name} takes ({given}), but should take ({wanted})."
+    return found
+
+
+def _unwritten(name: str, defined: Mapping[str, Function]) -> Function | None:
+    """The kernel or the function itself, if there is nothing between its braces."""
+    parts = (defined.get(name + KERNEL), defined[name])
+    return next((part for part in parts if part and not part.body.strip()), None)
+
+
+def _task(text: str, function: Function) -> str:
+    """The first sentence of the comment above a function."""
+    lines = text.split("\n")[: function.line - 1]
+    while lines and not lines[-1].lstrip().startswith("//"):
+        if not lines[-1].strip() or lines[-1].strip()[-1] in ";}":
+            return ""
+        lines.pop()  # the beginning of a declaration in several lines
+    while lines[-2:-1] and lines[-2].lstrip().startswith("//"):
+        lines.pop()
+    return lines[-1].strip().lstrip("/ ") if lines else ""
+
+
+def _fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return len(given) == len(wanted) and all(map(_alike, given, wanted))
+
+
+def _alike(given: str, wanted: str) -> bool:
+    one, other = _type(given), _type(wanted)
+    return one == other or (other == "int" and one in ("bool", "long long", "int64_t", "size_t"))
+
+
+def _type(parameter: str) -> str:
+    """The type of a parameter: without its name, and without what changes no call."""
+    words = re.findall(r"\w+|\*|&|\[|\]", parameter)
+    words = [w for w in words if not w.startswith("__restrict")]
+    stars = "*" * sum(w in ("*", "[") for w in words)
+    names = [w for w in words if w not in ("*", "[", "]")]
+    constant = "const " if "const" in names and stars else ""
+    names = [w for w in names if w != "const"]
+    return constant + " ".join(names[:-1] if len(names) > 1 else names) + stars
+
+
+def line_of(text: str, sentence: str) -> int:
+    """The line of the first function of the file that a sentence names; 0 if none."""
+    found = {f.name: f.line for f in functions(bare(joined(text)))}
+    named = (found[word] for word in re.findall(r"\w+", sentence) if word in found)
+    return next(named, 0)

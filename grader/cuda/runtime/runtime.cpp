@@ -1,0 +1,282 @@
+// The machine itself: launches, barriers, the calls that g++ puts before accesses, and the doors
+// through which Python comes in.
+#include "hooks.h"
+#include "watch.h"
+
+namespace cuda_on_cpu {
+
+unsigned char* const dynamic_memory = dynamic_bytes + MARGIN;
+
+uint3 thread_index() { return current->index; }
+uint3 block_index() { return block_now; }
+uint3 block_size() {
+  dim3 d = launch_now.shape.block;
+  return {d.x, d.y, d.z};
+}
+uint3 grid_size() {
+  dim3 d = launch_now.shape.grid;
+  return {d.x, d.y, d.z};
+}
+unsigned lane() { return current->number % WARP; }
+
+static void in_kernel(int line, const char* what) {
+  if (!current)
+    report("HostAccess", line, "the host calls what only kernels can call", "%s", what);
+}
+
+static void wait(int line) {
+  in_kernel(line, "__syncthreads()");
+  current->waits_at = line;
+  current->state = State::at_barrier;
+  yield();
+  if (unsettled.array) settle();
+}
+void wait_for_block(int line) { wait(line); }
+int wait_and_count(int line, int predicate) {
+  ballots[1] += predicate != 0;
+  wait(line);
+  return static_cast<int>(ballots[0]);
+}
+
+Told exchange(int line, unsigned mask, uint64_t value, unsigned source) {
+  in_kernel(line, "a shuffle, a vote or __syncwarp()");
+  current->waits_at = line;
+  current->mask = mask;
+  current->value = value;
+  current->source = source;
+  current->state = State::at_exchange;
+  yield();
+  return current->told;
+}
+
+void touch_atomic(const void* at, size_t size, const void* code) {
+  access(at, size, Act::atomic, code);
+}
+const void* reading(const void* at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 4)
+    access(static_cast<const char*>(at) + i, bytes - i < 4 ? bytes - i : 4, Act::read,
+           __builtin_return_address(0));
+  return at;
+}
+void* writing(void* at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 4)
+    access(static_cast<char*>(at) + i, bytes - i < 4 ? bytes - i : 4, Act::write,
+           __builtin_return_address(0));
+  return at;
+}
+
+void* shared(void* at, size_t size, const char* name, int line) {
+  Array* a = static_at(reinterpret_cast<uintptr_t>(at));
+  if (!a || a->kind == Kind::shared) return at;
+  if (size > STATIC)  // nvcc would not compile it
+    report("LaunchError", line, "a kernel has more shared memory than a block can have",
+           "%s takes %zu bytes; static shared memory has %zu: use extern __shared__", name, size,
+           STATIC);
+  snprintf(a->name, sizeof a->name, "%s", name);
+  a->end = a->begin + size;
+  a->kind = Kind::shared;
+  a->words = words_for(size);
+  return at;
+}
+
+// Launches.
+static size_t allowed_shared = STATIC;
+static bool corners_only;  // of a grid too large to run
+static uint64_t blocks_in_grid;
+constexpr uint64_t FEW_BLOCKS = 100;  // each of which would have too much to do
+constexpr uint64_t MOST_ACCESSES = 50'000'000;  // about a second
+
+int allow_shared(const void*, size_t bytes) {
+  if (bytes > DYNAMIC) return 1;
+  if (bytes > allowed_shared) allowed_shared = bytes;
+  return 0;
+}
+
+static void check(const Launch& l) {
+  auto [grid, block, shared] = l.shape;
+  const char* says = "the launch fails: its grid or its block is not one that CUDA can run";
+  if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
+    report("LaunchError", l.line, says, "%s: a size of its grid or of its block is 0", l.kernel);
+  if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
+    report("LaunchError", l.line, says,
+           "%s: a grid of (%u, %u, %u) blocks; y and z are at most 65535", l.kernel, grid.x,
+           grid.y, grid.z);
+  uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads > MOST_THREADS || block.z > 64)
+    report("LaunchError", l.line, says,
+           "%s: (%u, %u, %u) are %zu threads in a block; at most 1024, and 64 in z", l.kernel,
+           block.x, block.y, block.z, static_cast<size_t>(threads));
+  if (shared > allowed_shared)
+    report("LaunchError", l.line, "the launch fails: it asks for too much shared memory",
+           "%s: %zu bytes for each block; %zu are allowed%s", l.kernel, shared, allowed_shared,
+           shared <= DYNAMIC ? " without cudaFuncSetAttribute" : "");
+}
+
+// Whether the last number of the last array, which is the output, is there.
+static bool last_is_written() {
+  uintptr_t at = arrays[array_count - 1].end - sizeof(float);
+  for (int p = 0; p < page_count; ++p)
+    if (pages[p] == at / PAGE * PAGE) return *reinterpret_cast<float*>(at) == *reinterpret_cast<float*>(at);
+  return false;
+}
+
+void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* closure,
+         size_t size) {
+  if (current) report("LaunchError", line, "a kernel launches a kernel", "%s", kernel);
+  launch_now = {line, kernel, shape, body, closure, size};
+  check(launch_now);
+  ++launch_serial;
+  dynamic.begin = reinterpret_cast<uintptr_t>(dynamic_memory);
+  dynamic.end = dynamic.begin + shape.shared;
+  dim3 n = shape.grid;
+  blocks_in_grid = uint64_t{n.x} * n.y * n.z;
+  if (corners_only) {
+    if (blocks_in_grid < FEW_BLOCKS) return;
+    for (unsigned c = 0; c < 8 && !last_is_written(); ++c) {  // from the last block on
+      bool twice = (c & 1 && n.x == 1) || (c & 2 && n.y == 1) || (c & 4 && n.z == 1);
+      if (!twice) run_block({c & 1 ? 0 : n.x - 1, c & 2 ? 0 : n.y - 1, c & 4 ? 0 : n.z - 1});
+    }
+    return;
+  }
+  uint64_t first = order == Order::shuffled ? random_below(static_cast<unsigned>(n.x)) : 0;
+  for (uint64_t i = 0; i < blocks_in_grid; ++i) {
+    uint64_t b = order == Order::backwards ? blocks_in_grid - 1 - i : (i + first) % blocks_in_grid;
+    run_block({static_cast<unsigned>(b % n.x), static_cast<unsigned>(b / n.x % n.y),
+               static_cast<unsigned>(b / (uint64_t{n.x} * n.y))});
+  }
+  if (unsettled.array) settle();
+}
+
+int last_error() { return 0; }
+
+void* allocate(size_t bytes) {
+  Array* made = make_array("an array of cudaMalloc", bytes, Kind::scratch);
+  return made ? reinterpret_cast<void*>(made->begin) : nullptr;
+}
+
+int release(void* at) {
+  if (!at) return 0;
+  for (int i = 0; i < array_count; ++i)
+    if (arrays[i].kind == Kind::scratch && reinterpret_cast<void*>(arrays[i].begin) == at) {
+      forget(arrays[i]);
+      arrays[i] = arrays[--array_count];
+      return 0;
+    }
+  return 1;
+}
+
+static void now_written(void* to, size_t bytes) {
+  Array* a = array_at(reinterpret_cast<uintptr_t>(to));
+  if (!a || !a->words) return;
+  auto first = (reinterpret_cast<uintptr_t>(to) - a->begin) / 4;
+  for (size_t i = 0; i < bytes / 4 && first + i < (a->end - a->begin) / 4; ++i)
+    a->words[first + i].written_in = 1;
+}
+
+static bool within(const void* at, size_t bytes) {
+  Array* a = array_at(reinterpret_cast<uintptr_t>(at));
+  return !a || reinterpret_cast<uintptr_t>(at) + bytes <= a->end;
+}
+
+int copy(void* to, const void* from, size_t bytes) {
+  if (!within(to, bytes) || !within(from, bytes)) return 1;
+  memmove(to, from, bytes);
+  now_written(to, bytes);
+  return 0;
+}
+
+int fill(void* to, int byte, size_t bytes) {
+  if (!within(to, bytes)) return 1;
+  memset(to, byte, bytes);
+  now_written(to, bytes);
+  return 0;
+}
+
+int print(const char* format, ...) {
+  static int left = 20000;  // characters, then silence
+  char text[1024];
+  va_list values;
+  va_start(values, format);
+  int size = vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  if (left > 0) fputs(text, stdout);
+  left -= size;
+  return size;
+}
+
+int guarded(void (*body)(void*), void* closure) {
+  reported = false;
+  unsettled.array = nullptr;
+  allowed_shared = STATIC;
+  gave_up = false;
+  dynamic.kind = Kind::shared;
+  if (!dynamic.words) dynamic.words = words_for(DYNAMIC);
+  if (_setjmp(beginning) == 0) {
+    if (static_count < 0) look_at_statics();
+    body(closure);
+  } else {
+    current = nullptr;
+    for (Fiber& f : fibers) f.begun = false;  // each was left somewhere inside
+  }
+  fflush(stdout);
+  budget = 0;
+  return reported ? 1 : gave_up ? 2 : 0;
+}
+
+}  // namespace cuda_on_cpu
+
+// What Python calls.
+extern "C" {
+using namespace cuda_on_cpu;
+
+const Report* cuda_on_cpu_report() { return &found; }
+uint64_t cuda_on_cpu_loads(int array) { return arrays[array].loads; }
+int cuda_on_cpu_few_blocks() { return blocks_in_grid < FEW_BLOCKS; }
+
+void cuda_on_cpu_lines(const uint32_t* places, const uint32_t* lines, size_t count) {
+  code_places = places;
+  code_lines = lines;
+  code_count = count;
+}
+
+// Begin a call: how threads are ordered, and whether only the corners of the grid are run.
+void cuda_on_cpu_begin(int which, uint64_t seed, int corners) {
+  forget_arrays();
+  order = static_cast<Order>(which);
+  random_state = seed | 1;
+  corners_only = corners != 0;
+  budget = corners_only ? MOST_ACCESSES : 0;
+}
+
+// An array on the device: with these values, or to be written to; nullptr if there is no memory.
+void* cuda_on_cpu_array(const char* name, const void* values, size_t bytes) {
+  Array* made = make_array(name, bytes, values ? Kind::input : Kind::output);
+  if (!made) return nullptr;
+  auto begin = reinterpret_cast<void*>(made->begin);
+  if (values) memcpy(begin, values, bytes);
+  return begin;
+}
+
+// An array that exists only where it is touched: a pattern again and again, or NaN to write to.
+void* cuda_on_cpu_far_array(const char* name, size_t floats, const float* pattern, size_t period) {
+  auto begin = FAR_AWAY + static_cast<uintptr_t>(array_count) * FAR_APART;
+  Array& a = add_array(name, reinterpret_cast<void*>(begin), floats * sizeof(float),
+                       pattern ? Kind::input : Kind::output);
+  a.far = true;
+  a.pattern = pattern;
+  a.period = period;
+  return reinterpret_cast<void*>(begin);
+}
+
+// The values of a far array; NaN where nothing was written.
+void cuda_on_cpu_look(const void* from, float* to, size_t floats) {
+  auto at = reinterpret_cast<uintptr_t>(from);
+  for (size_t i = 0; i < floats; ++i, at += sizeof(float)) {
+    bool there = false;
+    for (int p = 0; p < page_count; ++p) there |= pages[p] == at / PAGE * PAGE;
+    to[i] = there ? *reinterpret_cast<const float*>(at) : __builtin_nanf("");
+  }
+}
+
+void cuda_on_cpu_end() { forget_arrays(); }
+}

@@ -1,0 +1,159 @@
+// The words of CUDA C++ outside its kernels and around them: qualifiers, types, mathematics, host.
+#pragma once
+#include <algorithm>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "machine.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __noinline__ __attribute__((noinline))
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+#define __align__(n) alignas(n)
+#define __grid_constant__
+#define CUDART_INF_F INFINITY
+
+#define threadIdx (cuda_on_cpu::thread_index())
+#define blockIdx (cuda_on_cpu::block_index())
+#define blockDim (cuda_on_cpu::block_size())
+#define gridDim (cuda_on_cpu::grid_size())
+constexpr int warpSize = 32;
+
+using std::abs;
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+
+// By value: what is compared is read where the student's line reads it.
+template <class T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+T max(T a, T b) {
+  return a < b ? b : a;
+}
+inline unsigned min(int a, unsigned b) { return min(static_cast<unsigned>(a), b); }
+inline unsigned min(unsigned a, int b) { return min(a, static_cast<unsigned>(b)); }
+inline unsigned max(int a, unsigned b) { return max(static_cast<unsigned>(a), b); }
+inline unsigned max(unsigned a, int b) { return max(a, static_cast<unsigned>(b)); }
+inline float max(float a, double b) { return std::fmax(a, static_cast<float>(b)); }
+inline float min(float a, double b) { return std::fmin(a, static_cast<float>(b)); }
+
+#define CUDA_ON_CPU_VECTORS(T, name)                                                        \
+  struct alignas(2 * sizeof(T)) name##2 {                                                   \
+    T x, y;                                                                                 \
+  };                                                                                        \
+  struct name##3 {                                                                          \
+    T x, y, z;                                                                              \
+  };                                                                                        \
+  struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) name##4 {                         \
+    T x, y, z, w;                                                                           \
+  };                                                                                        \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                \
+  inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                        \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+CUDA_ON_CPU_VECTORS(float, float)
+CUDA_ON_CPU_VECTORS(double, double)
+CUDA_ON_CPU_VECTORS(int, int)
+#undef CUDA_ON_CPU_VECTORS
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+// Mathematics. The fast forms are as exact here as the others.
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __exp10f(float x) { return std::pow(10.0f, x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __log2f(float x) { return std::log2(x); }
+inline float __powf(float x, float y) { return std::pow(x, y); }
+inline float __sinf(float x) { return std::sin(x); }
+inline float __cosf(float x) { return std::cos(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float fdividef(float a, float b) { return a / b; }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline float __frsqrt_rn(float x) { return 1.0f / std::sqrt(x); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline float __saturatef(float x) { return std::fmin(std::fmax(x, 0.0f), 1.0f); }
+inline int __mul24(int a, int b) { return a * b; }
+inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
+inline float __int2float_rn(int x) { return static_cast<float>(x); }
+inline int __float_as_int(float x) {
+  int bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline float __int_as_float(int bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+inline unsigned __float_as_uint(float x) { return static_cast<unsigned>(__float_as_int(x)); }
+inline float __uint_as_float(unsigned bits) { return __int_as_float(static_cast<int>(bits)); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+
+// The host's side.
+using cudaStream_t = void*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+using cudaError = cudaError_t;
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout
+};
+
+inline const char* cudaGetErrorString(cudaError_t e) { return e ? "an error" : "no error"; }
+inline const char* cudaGetErrorName(cudaError_t e) { return e ? "cudaError" : "cudaSuccess"; }
+inline cudaError_t cudaGetLastError() { return cudaError_t(cuda_on_cpu::last_error()); }
+inline cudaError_t cudaPeekAtLastError() { return cudaError_t(cuda_on_cpu::last_error()); }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+template <class T>
+cudaError_t cudaMalloc(T** at, size_t bytes) {
+  *at = static_cast<T*>(cuda_on_cpu::allocate(bytes));
+  return *at ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaFree(void* at) { return cudaError_t(cuda_on_cpu::release(at)); }
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  return cudaError_t(cuda_on_cpu::copy(to, from, bytes));
+}
+inline cudaError_t cudaMemset(void* to, int byte, size_t bytes) {
+  return cudaError_t(cuda_on_cpu::fill(to, byte, bytes));
+}
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute which, int value) {
+  if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  return cudaError_t(
+      cuda_on_cpu::allow_shared(reinterpret_cast<const void*>(kernel), static_cast<size_t>(value)));
+}

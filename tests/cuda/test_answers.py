@@ -1,0 +1,157 @@
+"""CUDA files as they are graded: from the file, or a notebook, to the report."""
+
+import json
+import shutil
+
+import pytest
+
+from grader.course import notebooks
+from grader.cuda import compiler
+from grader.judging.grade import Run, grade
+from grader.languages import Words
+from grader.records import Verdict
+from grader.reporting import as_json
+from grader.worker import walls
+from grader.worker.nursery import Nursery
+from tests.conftest import solution
+from tests.cuda.kernels import EXERCISE, PARAMETERS
+
+SLUG = EXERCISE.slug
+BARRIER = "    __syncthreads();  // everybody"
+
+
+def notebook_of(source: str) -> bytes:
+    """Each part of a file between empty lines as a cell, and cells that are none of it between."""
+    cells = [f"%%cuda\n{part}" for part in source.split("\n\n// %%\n")]
+    cells = [c for cell in cells for c in ("print('scratch')", cell, "# words\n!nvcc --version")]
+    return json.dumps({"cells": [{"cell_type": "code", "source": c} for c in cells]}).encode()
+
+
+def verdicts(path, run):
+    found = as_json.of_exercise(grade(EXERCISE, path, run))
+    for check in found["checks"]:
+        del check["seconds"], check["diagnosis"]
+        check["why"] = [x for x in check["why"].splitlines() if "line " not in x]
+    return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_notebook_gets_the_verdicts_of_the_file(broken, nursery, tmp_path):
+    source = solution(SLUG)
+    if broken:
+        source = source.replace(BARRIER, "    // everybody")
+    file, notebook = tmp_path / EXERCISE.file, tmp_path / f"{SLUG}.ipynb"
+    file.write_text(source, encoding="utf-8")
+    notebook.write_bytes(notebook_of(source))
+    run = Run(nursery=nursery, student="s", secret="same", speed=False)
+    of_file, of_notebook = verdicts(file, run), verdicts(notebook, run)
+    assert of_file == of_notebook
+    assert (of_file["score"]["earned"] == 10) is not broken
+
+
+def test_a_report_from_a_notebook_names_the_cell(nursery, tmp_path):
+    notebook = tmp_path / f"{SLUG}.ipynb"
+    notebook.write_bytes(notebook_of(solution(SLUG).replace(BARRIER, "    // everybody")))
+    run = Run(nursery=nursery, student="s", secret="same", speed=False)
+    why = next(c.why for c in grade(EXERCISE, notebook, run).checks if c.id == "test_tiled_values")
+    assert "line 20 of cell 11:" in why.splitlines()[-1]
+
+
+def test_the_released_notebook_is_not_started_yet(nursery, tmp_path):
+    from grader.course.solutions import has_region, stubbed
+
+    built = notebooks.source_notebook(EXERCISE, Words("en"))
+    for cell in built.cells:
+        if has_region(cell.source):
+            cell.source = stubbed(cell.source).strip()
+    path = tmp_path / f"{SLUG}.ipynb"
+    path.write_text(notebooks.to_text(built), encoding="utf-8")
+    run = Run(nursery=nursery, student="s", secret="s", speed=False)
+    assert grade(EXERCISE, path, run).state == "not_started"
+
+
+def test_what_does_not_compile_is_told_with_its_line(graded):
+    text = f'\nextern "C" void naive_attention({PARAMETERS}) {{\n  int x = nothing;\n}}\n'
+    report = graded(SLUG, text)
+    assert report.state == "unreadable"
+    assert report.sentence.startswith("Line 4 does not compile (")
+    assert "nothing" in report.sentence
+    assert report.sentence.endswith("int x = nothing;")
+
+
+def test_what_is_not_allowed_is_told_with_its_line(graded):
+    report = graded(SLUG, f'{solution(SLUG)}\nvoid f() {{ asm("nop"); }}\n')
+    assert report.state == "refused"
+    assert "assembly (PTX) cannot run on the CPU" in report.sentence
+    assert report.score.earned == 0
+
+
+def test_one_kernel_can_be_graded_without_the_other(graded):
+    source = solution(SLUG)
+    cut = source[: source.index('extern "C" void tiled_attention')]
+    report = graded(SLUG, cut)
+    by_id = {c.id: c for c in report.checks}
+    assert by_id["test_naive_causal"].verdict is Verdict.PASSED
+    assert by_id["test_tiled_values"].why.startswith("There is no tiled_attention in the file.")
+
+
+def test_without_a_compiler_nothing_is_asked_and_nothing_lost(graded, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    report = graded(SLUG, solution(SLUG))
+    assert {c.verdict for c in report.checks} == {Verdict.NOT_RUN}
+    assert (
+        "needs g++, with which kernels run on the CPU: apt-get install g++" in report.checks[0].why
+    )
+    assert (report.score.possible, report.score.earned, report.score.not_run) == (0, 0, 14)
+
+
+HOSTILE = {
+    "templates without end": "template <int N> struct A { static constexpr int x = A<N + 1>::x; };"
+    " int y = A<0>::x;",
+    "a million errors": "x;" * 50_000,
+    "braces without end": "{" * 50_000,
+    "parentheses without end": "int x = " + "(" * 40_000 + ";",
+    "a loop at compile time": "constexpr int f() { int x = 0; while (true) ++x; return x; }"
+    " constexpr int y = f();",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_costs_its_own_points_only(name, graded):
+    report = graded(SLUG, f"{HOSTILE[name]}\n{solution(SLUG)}")
+    assert report.state == "unreadable"
+    assert report.score.earned == 0
+    assert len(report.sentence) < 1000
+
+
+def test_an_endless_kernel_is_stopped(graded):
+    endless = solution(SLUG).replace(
+        "  for (int d = 0; d < D; ++d) out[d] = 0.0f;", "  while (true) {}"
+    )
+    report = graded(SLUG, endless, call_seconds=2.0)
+    assert report.checks[0].why.startswith("no answer within 2 s")
+
+
+@pytest.mark.parametrize("name", ["locked", "contained"])
+def test_behind_a_wall_compilers_and_kernels_work(name, tmp_path):
+    tried = walls.probe(name)
+    if tried.wall is None:
+        pytest.skip(tried.why)
+    path = tmp_path / EXERCISE.file
+    path.write_text(solution(SLUG), encoding="utf-8")
+    with Nursery(tried.wall) as nursery:
+        report = grade(EXERCISE, path, Run(nursery=nursery, student="s", secret="s", speed=False))
+    assert report.sentence == ""
+    assert report.score.earned == report.score.possible == 10
+
+
+def test_behind_a_wall_a_compiler_reads_no_other_file(tmp_path):
+    tried = walls.probe("locked")
+    if tried.wall is None:
+        pytest.skip(tried.why)
+    secret = tmp_path / "secret.h"
+    secret.write_text("int x;")
+    said = compiler.for_cpu(f'#include "{secret}"\n', tried.wall)
+    assert isinstance(said, compiler.Failed)
+    assert "Permission denied" in said.says
+    assert not isinstance(compiler.for_cpu(f'#include "{secret}"\n'), compiler.Failed)
