@@ -17,12 +17,14 @@ def worker(
     *,
     refuse: Sequence[str] = (),
     preload: Sequence[str] = (),
+    prelude: str = "",
     **limits: float,
 ) -> Iterator[tuple[Client, Supervisor]]:
     """A worker whose submission is `source`, within these limits."""
     submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
     limited = Limits(**limits)
-    with closing(Supervisor(nursery, submission, limited, refuse=refuse, preload=preload)) as it:
+    more = {"refuse": refuse, "preload": preload, "prelude": prelude}
+    with closing(Supervisor(nursery, submission, limited, **more)) as it:
         yield it.client(), it
 
 

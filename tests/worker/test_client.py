@@ -156,6 +156,13 @@ def test_whatever_a_worker_writes_to_its_inputs_is_seen():
     assert torch.equal(x, torch.zeros(3))
 
 
+@pytest.mark.parametrize("lists", [None, [[1]], {"list": []}, {"list": [1, 2]}, {"value": 1}])
+def test_a_call_without_its_lists_is_no_answer(lists):
+    fake = replies({"value": None, "lists": lists})
+    with pytest.raises(NoAnswer, match="a call without its lists"):
+        fake.call([[1]])
+
+
 def test_what_was_given_is_not_read_from_where_the_worker_writes():
     class Raced(wire.Arena):
         def put(self, data):

@@ -1,5 +1,6 @@
 """A worker: calls, handles, gradients, faults and limits, behind a real process."""
 
+import math
 import os
 
 import numpy as np
@@ -31,6 +32,10 @@ def count():
 def overwrite(x, y):
     y += 1
     return x
+
+def reverse(rows, other):
+    rows.reverse()
+    return other
 
 def fail():
     raise ValueError("width 7, heads 3")
@@ -129,6 +134,13 @@ def test_arguments_that_were_changed_are_named(client):
     assert answer.modified == ("1",)
     assert client.call(None, "overwrite", [x], {"y": x}, graph=False).modified == ("y",)
     assert torch.equal(x, torch.zeros(2))
+
+
+def test_lists_that_were_changed_are_named(client):
+    rows = [[1, 2.5], [math.nan, True]]
+    answer = client.call(None, "reverse", [rows], {"other": rows}, graph=False)
+    assert answer.modified == ("0",)
+    assert answer.value[0] == rows[0] == [1, 2.5]
 
 
 def test_objects_stay_and_are_reached_by_handle(client):

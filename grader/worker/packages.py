@@ -1,0 +1,39 @@
+"""Packages beyond the core that an exercise requires: whether a worker finds them."""
+
+import importlib.machinery
+import importlib.metadata
+from collections.abc import Iterable
+
+from packaging.requirements import Requirement
+
+from grader.worker.visible import site_folders
+
+
+def lacking(requirements: Iterable[str]) -> str:
+    """What is needed and not here, with the cure; "" if everything is there.
+
+    requirements  as pip reads them ("triton>=3.7.1"); a package is imported by its own name
+    """
+    for text in requirements:
+        wanted = Requirement(text)
+        found = version(wanted.name)
+        cure = f"pip install {text}" if text == wanted.name else f"pip install '{text}'"
+        if not found:
+            return f"needs {wanted.name}, which is not installed here: {cure}"
+        if wanted.specifier and not wanted.specifier.contains(found, prereleases=True):
+            return f"needs {text}, and {found} is installed here: {cure}"
+    return ""
+
+
+def names(requirements: Iterable[str]) -> list[str]:
+    """The packages that are required, each once."""
+    return sorted({Requirement(text).name for text in requirements})
+
+
+def version(name: str) -> str:
+    """The version of a package as a worker would import it; "" if there is none."""
+    folders = site_folders()
+    if importlib.machinery.PathFinder.find_spec(name, folders) is None:
+        return ""
+    found = importlib.metadata.distributions(name=name, path=folders)
+    return next((distribution.version for distribution in found), "")
