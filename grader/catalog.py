@@ -1,6 +1,7 @@
 """Finds the exercises and reads their manifests."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -48,6 +49,17 @@ GROUPS = {
             *("_sparse_softmax", "_sparse_log_softmax"),
         ),
     ),
+    "arithmetic": (
+        "PyTorch's arithmetic on tensors and on their single numbers",
+        (
+            *("torch.Tensor.tolist", "torch.Tensor.item", "torch.Tensor.__repr__"),
+            *("torch.matmul.*", "torch.mm.*", "torch.bmm.*", "torch.einsum.*", "torch.exp.*"),
+            *("torch.sum.*", "torch.softmax.*", "torch.nn.*", "torch.linalg.*", "torch.special.*"),
+            *("torch.autograd.*", "torch.compile.*", "torch.distributed.*", "torch.func.*"),
+            *("torch.jit.*", "torch.multiprocessing.*", "torch.overrides.*", "torch.utils.*"),
+        ),
+        ("*",),  # whatever else computes
+    ),
 }
 
 
@@ -72,8 +84,22 @@ def find(name: str) -> Exercise:
         if name in (exercise.slug, exercise.slug.split("_")[0]):
             return exercise
     slugs = [e.slug for e in exercises()]
-    hint = did_you_mean(name, [*slugs, *(slug.split("_")[0] for slug in slugs)])
+    padded = re.sub(r"^ex(?=\d$)", "ex0", name)  # of all that look like ex5, it is ex05
+    hint = did_you_mean(padded, [*slugs, *(slug.split("_")[0] for slug in slugs)])
     raise UnknownExercise(f"There is no exercise called {name!r}.{hint}")
+
+
+def suffix(slug: str) -> str:
+    """Of the files of answers to an exercise; that of Python for what is none."""
+    return next((e.suffix for e in exercises() if e.slug == slug), ".py")
+
+
+def names_read(exercise: Exercise) -> tuple[str, ...]:
+    """The names that are taken of a notebook; of a bug hunt, what any exercise asks for."""
+    if not exercise.hunts:
+        return exercise.names
+    others = (name for e in exercises() if e.language == "python" for name in e.names)
+    return tuple(dict.fromkeys((*exercise.names, *others)))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -93,6 +119,8 @@ def read_manifest(path: Path) -> Exercise:
         raise BadManifest(f"{path} has no entry {error}: add it.") from None
     except TypeError as error:
         raise BadManifest(f"{path} has an entry that nothing reads: {error}.") from None
+    except OSError as error:
+        raise BadManifest(f"{path} names a file that cannot be read: {error.filename}.") from None
 
 
 def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
@@ -100,6 +128,7 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
     classes = [_class(c) for c in entries.get("classes", [])]
     groups = [GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
     names = entries["not_allowed"].get("names", [])
+    only = entries["not_allowed"].get("all_modules_but", [])
     return Exercise(
         slug=folder.name,
         folder=folder,
@@ -112,14 +141,23 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
         functions={f.name: f for f in functions},
         classes={c.name: c for c in classes},
         not_allowed=(*(name for g in groups for name in g[1]), *names),
-        not_allowed_text=(*(g[0] for g in groups), *(n.removesuffix(".*") for n in names)),
+        not_allowed_text=(
+            *([f"every module but {' and '.join(only)}"] if only else []),
+            *(g[0] for g in groups),
+            *(n.removesuffix(".*") for n in names),
+        ),
         refused=(
             *(f"aten::{operator}" for g in groups for operator in g[2]),
             *(name for g in groups for name in g[1] if not name.endswith(".*")),
         ),
         cure=entries["not_allowed"].get("cure", ""),
+        only=tuple(only),
         preload=tuple(entries.get("preload", ())),
+        prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
         about=_text(entries),
+        hunts=entries.get("hunts", False),
+        language=entries.get("language", "python"),
+        given={f["name"]: _function(f) for f in entries.get("given", [])},
     )
 
 
@@ -132,6 +170,7 @@ def _function(entry: Mapping[str, Any]) -> Function:
         returns=returns,
         about=_text(entry),
         hints=tuple(entry.get("hints", ())),
+        declaration=" ".join(entry.get("declaration", "").split()),
     )
 
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from grader.bindings import bound, changes
+from grader.cuda.source import bare, functions, joined
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
 _WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
@@ -116,6 +117,32 @@ def answer(content: bytes, names: Sequence[str]) -> Answer:
         lines += [*text, "", ""]
         where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
     return Answer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
+
+
+CUDA = ("%%cuda", "%%cu", "// cuda", "//cuda")  # how a cell with CUDA C++ begins
+
+
+def cuda(content: bytes) -> Answer:
+    """The CUDA file in a notebook's file: its cells that begin with `%%cuda`, in their order.
+
+    Of cells that define the same function the last counts, so a cell may be run again. A notebook
+    in which no function has a body has an empty answer.
+    """
+    lines: list[str] = []
+    where: list[tuple[int, int]] = []
+    cells = _code(_notebook(content))
+    taken = [(n, text) for n, text in cells if text.lstrip().lower().startswith(CUDA)]
+    defined = [{f.name for f in functions(bare(joined(text)))} for _, text in taken]
+    for i, (number, text) in enumerate(taken):
+        if defined[i] and any(defined[i] <= later for later in defined[i + 1 :]):
+            continue
+        _, *rest = text.lstrip("\n").split("\n")
+        before = text.count("\n") - len(rest)  # empty lines above the first
+        lines += ["", *rest, ""]
+        where += [(number, before + n) for n in range(1, len(rest) + 3)]
+    source = "\n".join(lines).rstrip("\n") + "\n"
+    written = any(f.body.strip() for f in functions(bare(joined(source))))
+    return Answer(source, tuple(where)) if written else Answer("", ())
 
 
 def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:

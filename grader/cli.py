@@ -31,6 +31,7 @@ from grader.arguments import (
 )
 from grader.class_commands import commands as class_commands
 from grader.commands import commands
+from grader.drill_command import commands as drill_commands
 from grader.languages import Words
 from grader.records import Exercise, Report
 from grader.similar_command import commands as similar_commands
@@ -200,6 +201,7 @@ def hint(
 
 app.add_typer(class_commands)
 app.add_typer(similar_commands)
+app.add_typer(drill_commands)
 app.add_typer(commands)
 
 

@@ -79,7 +79,7 @@ def house() -> None:
 def gpu_check(
     output: Annotated[Path, typer.Option("-o", help="For the results.")] = Path("gpu-check.json"),
 ) -> None:
-    """Run the core track and the fast path on CUDA, and print what was seen."""
+    """Run every suite and the fast path on CUDA, and print what was seen."""
     from grader.course.gpu_check import run
 
     if not run(output, Console()):

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from grader import catalog
 from grader.records import Exercise, ExerciseReport, Report
+from grader.worker import packages
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall, hide_this_process
 
@@ -64,6 +66,8 @@ def versions(with_tf32: str) -> dict[str, str]:
 
     names = ("numpy", "torch", "pytest")
     found = {name: importlib.metadata.version(name) for name in names}
+    for name in packages.names(r for e in catalog.exercises() for r in e.requires):
+        found[name] = packages.version(name) or "not installed"
     return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
 
 

@@ -197,5 +197,4 @@ def _code(exercise: Exercise, words: Words) -> str:
         raise NoHint(words("The solution of {slug} is not at hand here.", slug=exercise.slug))
     parts = [c.text for c in solutions.cells(path.read_text("utf-8")) if c.kind == "code"]
     lines = "\n\n\n".join(parts).splitlines()
-    marks = (solutions.BEGIN, solutions.END)
-    return harmless("\n".join(line for line in lines if line.strip() not in marks))
+    return harmless("\n".join(line for line in lines if line.strip() not in solutions.MARKS))

@@ -40,6 +40,7 @@ class Function:
     returns: Returns = field(default_factory=dict)
     about: str = ""  # what docs/exercises.md says of it
     hints: tuple[str, ...] = ()
+    declaration: str = ""  # in the language of the exercise, where that is not Python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,9 @@ class Class:
     hints: tuple[str, ...] = ()
 
 
+SUFFIXES = {"python": ".py", "cuda": ".cu"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercise:
     """One exercise: its manifest and the folder of its suite."""
@@ -65,7 +69,7 @@ class Exercise:
     order: int
     track: str  # "core" or "further"
     minutes: int
-    requires: tuple[str, ...]
+    requires: tuple[str, ...]  # packages beyond the core that a worker must find
     limits: Limits
     functions: Mapping[str, Function]
     classes: Mapping[str, Class]
@@ -73,16 +77,28 @@ class Exercise:
     not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
     refused: tuple[str, ...]  # the same in the worker: operators ("aten::...") and full names
     cure: str  # what to do instead of what is not allowed
+    only: tuple[str, ...] = ()  # the modules that may be imported, if not all but the refused ones
     preload: tuple[str, ...] = ()  # modules slow to import, which workers find imported
+    prelude: str = ""  # Python that a worker runs before the submission
     about: str = ""  # what holds for all of it
+    language: str = "python"  # of the answers; or "cuda"
+    given: Mapping[str, Function] = field(default_factory=dict)  # besides: about a name
+    hunts: bool = False  # an answer to it has an answer to another exercise in it
+
+    @property
+    def suffix(self) -> str:
+        """Of the files of answers that are no notebooks."""
+        return SUFFIXES[self.language]
+
+    @property
+    def file(self) -> str:
+        """What the file of an answer is called."""
+        return f"{self.slug}{self.suffix}"
 
     @property
     def names(self) -> tuple[str, ...]:
         """Everything that the student writes, functions first."""
         return (*self.functions, *self.classes)
-
-
-Lines = tuple[tuple[int, int], ...]  # of a notebook's answer: the cell of each line, the line there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +109,7 @@ class Submission:
     path: Path
     sha256: str
     source: str  # of a notebook: what was taken from its cells
-    lines: Lines = ()
+    lines: tuple[tuple[int, int], ...] = ()  # of a notebook: of each line its cell, and there
     problems: Mapping[str, str] = field(default_factory=dict)  # why a name of it cannot be read
 
     def line(self, number: int) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader import cells
+from grader.catalog import suffix
 from grader.cells import Answer
 from grader.records import Submission
 
 MAX_BYTES = 150_000
+_LANGUAGES = {".py": "Python", ".cu": "CUDA"}
 
 
 class Unreadable(Exception):
@@ -19,11 +21,11 @@ class Unreadable(Exception):
 def locate(place: Path, slug: str) -> Path:
     """The file of one exercise in `place`, which is a folder of answers or a single answer.
 
-    In a folder a notebook counts where there is no Python file, or one that nobody has changed.
+    In a folder a notebook counts where there is no plain file, or one that nobody has changed.
     """
     if not place.is_dir():
         return place
-    answer, notebook = place / f"{slug}.py", place / f"{slug}.ipynb"
+    answer, notebook = place / f"{slug}{suffix(slug)}", place / f"{slug}.ipynb"
     if notebook.is_file() and (is_untouched(answer) or not answer.exists()):
         return notebook
     return answer
@@ -34,11 +36,15 @@ def read(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
 
     names  what the exercise asks for: of a notebook, what these need is taken
     """
-    if path.suffix not in (".py", ".ipynb"):
-        raise Unreadable(f"{path.name} is not a Python file: name it {slug}.py.")
+    plain = suffix(slug)
+    if path.suffix not in (plain, ".ipynb"):
+        raise Unreadable(f"{path.name} is not a {_LANGUAGES[plain]} file: name it {slug}{plain}.")
     in_cells = path.suffix == ".ipynb"
     content = _content(path, cells.MAX_BYTES if in_cells else MAX_BYTES)
-    answer = _of_notebook(content, names) if in_cells else Answer(_of_file(content, path), ())
+    if in_cells:
+        answer = _of_notebook(content, names, plain)
+    else:
+        answer = Answer(_of_file(content, path), ())
     if len(answer.source) > MAX_BYTES:
         raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
     return Submission(
@@ -78,9 +84,9 @@ def _of_file(content: bytes, path: Path) -> str:
     return source.replace("\r\n", "\n")
 
 
-def _of_notebook(content: bytes, names: Sequence[str]) -> Answer:
+def _of_notebook(content: bytes, names: Sequence[str], plain: str) -> Answer:
     try:
-        return cells.answer(content, names)
+        return cells.cuda(content) if plain == ".cu" else cells.answer(content, names)
     except cells.BadNotebook as problem:
         raise Unreadable(str(problem)) from None
 
@@ -101,7 +107,7 @@ def is_untouched(path: Path) -> bool:
 def is_untouched_skeleton(source: str) -> bool:
     """Whether this is a generated skeleton that nobody has changed."""
     first, _, body = source.partition("\n")
-    return first.startswith("# Skeleton") and skeleton_digest(body) in first
+    return first.startswith(("# Skeleton", "// Skeleton")) and skeleton_digest(body) in first
 
 
 def lesson_path(slug: str, language: str = "en") -> str:

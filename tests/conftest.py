@@ -8,6 +8,7 @@ import pytest
 
 from grader import catalog
 from grader.records import Exercise, ExerciseReport
+from grader.worker import packages
 from grader.worker.nursery import Nursery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +28,7 @@ def graded(nursery, tmp_path):
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:
         exercise: Exercise = catalog.find(slug)
-        path = tmp_path / f"{slug}.py"
+        path = tmp_path / exercise.file
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
         if changes:
@@ -41,6 +42,14 @@ def graded(nursery, tmp_path):
     return run
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """An exercise is not tested where the packages that it requires are missing."""
+    params = getattr(item, "callspec", None)
+    exercise = params.params.get("exercise") if params else None
+    if isinstance(exercise, Exercise) and (lacking := packages.lacking(exercise.requires)):
+        pytest.skip(f"{exercise.slug} {lacking}")
+
+
 def solution(slug: str) -> str:
     """The text of a solution."""
-    return (ROOT / "solutions" / f"{slug}.py").read_text(encoding="utf-8")
+    return (ROOT / "solutions" / catalog.find(slug).file).read_text(encoding="utf-8")

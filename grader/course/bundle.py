@@ -69,7 +69,7 @@ def _contents(
     yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     for exercise in exercises:
         source = path_of(exercise.slug).read_text(encoding="utf-8")
-        yield f"exercises/{exercise.slug}.py", skeleton_text(exercise, source).encode()
+        yield f"exercises/{exercise.file}", skeleton_text(exercise, source).encode()
         yield f"notebooks/{exercise.slug}.ipynb", notebooks[exercise.slug].read_bytes()
         for language in LANGUAGES:
             lesson = lesson_text(exercise, source, language)

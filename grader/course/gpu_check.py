@@ -1,4 +1,4 @@
-"""`make gpu-check`: the core track and the fast path on CUDA, with whatever torch is here.
+"""`make gpu-check`: every suite and the fast path on CUDA, with whatever torch is here.
 
 It prints a short table and writes a JSON file. The fast path is asked in a process of its own
 (`python -m reference.on_device cuda`), so that the grader needs no reference by name.
@@ -29,8 +29,7 @@ def run(output: Path, console: Console) -> bool:
         console.print("This torch sees no CUDA device, so there is nothing to check.")
         return False
     fast = _fast_path()
-    exercises = [e for e in catalog.exercises() if e.track == "core"]
-    report = grade_all(exercises, ROOT / "solutions", student="gpu-check", device="cuda")
+    report = grade_all(catalog.exercises(), ROOT / "solutions", student="gpu-check", device="cuda")
     console.print(f"{fast['device']}\n")
     console.print(_suites(report), _backends(fast))
     wrong = [case for case in fast["cases"] if not case["agrees"]]
@@ -39,10 +38,10 @@ def run(output: Path, console: Console) -> bool:
     for e in report.exercises:
         for check in (c for c in e.checks if c.verdict is not Verdict.PASSED):
             console.print(f"{e.slug} {check.id}: {check.verdict}. {check.why}", markup=False)
-    found = {"fast_path": fast, "core": as_json.to_dict(report)}
+    found = {"fast_path": fast, "suites": as_json.to_dict(report)}
     output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     console.print(f"written to {output}")
-    scores = [e.score for e in report.core]
+    scores = [e.score for e in report.exercises]
     return not wrong and all(s is not None and s.earned == s.possible for s in scores)
 
 

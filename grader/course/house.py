@@ -8,6 +8,7 @@ from pathlib import Path
 from grader import catalog, submission
 from grader.catalog import ROOT, SUITES
 from grader.course import chinese, interfaces, skeletons, solutions
+from grader.cuda import outline as cuda_outline
 from grader.judging import outline, suite
 from grader.judging.check import Mistake, Variant
 from grader.languages import LANGUAGES
@@ -46,20 +47,30 @@ def about(exercise: Exercise) -> Iterator[str]:
     slug = exercise.slug
     source = solutions.path_of(slug)
     if not source.is_file():
-        yield f"{slug}: solutions/{slug}.py is missing. Write it; it is the one source."
+        yield f"{slug}: solutions/{exercise.file} is missing. Write it; it is the one source."
         return
-    if not (ROOT / "reference" / f"{slug}.py").is_file():
+    if _asks_reference(exercise) and not (ROOT / "reference" / f"{slug}.py").is_file():
         yield f"{slug}: reference/{slug}.py is missing. Write the oracle and the yardstick."
     for pattern in ("test_*.py", "mistakes.py", "variants.py"):
         if len(list(exercise.folder.glob(pattern))) != 1:
             yield f"{slug}: its suite needs one {pattern}. Write it, or make it one file."
             return
-    problems = outline.problems(outline.parse(source.read_text(encoding="utf-8")), exercise)
+    text = source.read_text(encoding="utf-8")
+    if exercise.language == "cuda":
+        problems = cuda_outline.problems(text, exercise)
+    else:
+        problems = outline.problems(outline.parse(text), exercise)
     yield from (f"{slug}: the solution does not fit the manifest. {p}" for p in problems.values())
-    yield from _skeleton(exercise, source.read_text(encoding="utf-8"))
+    yield from _skeleton(exercise, text)
     yield from _points(exercise)
     yield from _catalogue(exercise)
     yield from chinese.complaints(exercise)
+
+
+def _asks_reference(exercise: Exercise) -> bool:
+    """Whether its checks compare with values; a bug hunt asks another suite instead."""
+    texts = (path.read_text(encoding="utf-8") for path in exercise.folder.glob("test_*.py"))
+    return any("reference" in text for text in texts)
 
 
 def imports(root: Path) -> list[str]:
@@ -121,7 +132,7 @@ def _law(parts: tuple[str, ...], module: str) -> str | None:
 
 
 def _skeleton(exercise: Exercise, source: str) -> Iterator[str]:
-    answer = ROOT / "exercises" / f"{exercise.slug}.py"
+    answer = ROOT / "exercises" / exercise.file
     wanted: Mapping[Path, str] = {answer: skeletons.skeleton_text(exercise, source)} | {
         ROOT / submission.lesson_path(exercise.slug, lang): skeletons.lesson_text(
             exercise, source, lang

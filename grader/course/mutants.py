@@ -3,21 +3,27 @@
 import ast
 import inspect
 import textwrap
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from types import ModuleType
 
 from grader import catalog
 from grader.catalog import ROOT
-from grader.judging import diagnosis, suite
-from grader.judging.check import Mistake, Variant
+from grader.judging import diagnosis, ours, suite
+from grader.judging.check import Mistake, Variant, edited
 from grader.judging.diagnosis import Catalogue
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.records import CheckResult, Exercise, Verdict
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process
+
+# What a variant may use of its file; what it does not use may not be allowed in its exercise.
+IMPORTS = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
+Named = tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +33,8 @@ class Caught:
     slug: str
     mistake: Mistake
     results: tuple[CheckResult, ...]
-    named: tuple[str, ...]  # the mistakes that the diagnosis of the named check's failure gives
+    # The mistakes that the diagnosis of the named check's failure gives; None if it was not asked.
+    named: Named
 
     @property
     def verdict(self) -> Verdict:
@@ -54,28 +61,42 @@ class Caught:
 
 def solution(exercise: Exercise) -> ModuleType:
     """A fresh copy of the solution's module."""
-    return load(ROOT / "solutions" / f"{exercise.slug}.py", exercise.slug)
+    found = ours.solution(exercise)
+    assert found is not None
+    return found
 
 
-def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
-    """The suite's verdicts on each mistake, bound in the place of the solution's own name."""
+def against_mistakes(exercise: Exercise, every: int = 1) -> Iterator[Caught]:
+    """The suite's verdicts on each mistake, bound in the place of the solution's own name.
+
+    every  the diagnosis, which takes far longer, is asked of one mistake in so many
+    """
     known = Catalogue(exercise)
     asked = {m.id: known.asked(m) for m in known.mistakes}
     for mistake in known.mistakes:
         judge = asked[mistake.id]
-        failed = [f for f in judge.failures if f.check == mistake.caught_by]
-        named = [m.id for failure in failed for m in diagnosis.named(failure, judge, known)]
         yield Caught(
-            slug=exercise.slug, mistake=mistake, results=judge.results(), named=tuple(named)
-        )
+            slug=exercise.slug, mistake=mistake, results=judge.results(),
+            named=_named(mistake, judge, known) if _chosen(mistake, every) else None,
+        )  # fmt: skip
 
 
-def on_all_processors(exercises: Sequence[Exercise]) -> dict[str, list[Caught]]:
+def _chosen(mistake: Mistake, every: int) -> bool:
+    return zlib.crc32(f"{mistake.of} {mistake.id}".encode()) % every == 0
+
+
+def _named(mistake: Mistake, judge: Judge, known: Catalogue) -> tuple[str, ...]:
+    failed = [f for f in judge.failures if f.check == mistake.caught_by]
+    return tuple(m.id for failure in failed for m in diagnosis.named(failure, judge, known))
+
+
+def on_all_processors(exercises: Sequence[Exercise], every: int = 1) -> dict[str, list[Caught]]:
     """The same of several exercises, by slug, each in a process of its own."""
+    told_of = partial(_told, every=every)
     found = {}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for exercise, told in zip(
-            exercises, pool.map(_told, [e.slug for e in exercises]), strict=True
+            exercises, pool.map(told_of, [e.slug for e in exercises]), strict=True
         ):
             mistakes = {m.id: m for m in suite.mistakes(exercise)}
             found[exercise.slug] = [
@@ -85,24 +106,31 @@ def on_all_processors(exercises: Sequence[Exercise]) -> dict[str, list[Caught]]:
     return found
 
 
-def _told(slug: str) -> list[tuple[str, tuple[CheckResult, ...], tuple[str, ...]]]:
+def _told(slug: str, every: int) -> list[tuple[str, tuple[CheckResult, ...], Named]]:
     """What can go from one process to another."""
-    return [(c.mistake.id, c.results, c.named) for c in against_mistakes(catalog.find(slug))]
+    caught = against_mistakes(catalog.find(slug), every)
+    return [(c.mistake.id, c.results, c.named) for c in caught]
 
 
 def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
     """The suite's verdicts on a module of ours."""
-    student = Student(exercise, in_process(module))
+    student = Student(exercise, in_process(module, exercise.prelude))
     return suite.ask(exercise, Judge(student, ("mutants", exercise.slug)))
 
 
 def variant_source(exercise: Exercise, variant: Variant) -> str:
-    """A submission: the solution, and after it the variant under the name that it replaces."""
+    """A submission: the solution, and after it the variant under the name that it replaces.
+
+    Or the solution with the variant's edits.
+    """
+    path = ROOT / "solutions" / exercise.file
+    if variant.edits:
+        return edited(path.read_text(encoding="utf-8"), variant.edits)
     tree = ast.parse(textwrap.dedent(inspect.getsource(variant.answer)))
     [node] = tree.body
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
     node.name = variant.of
     node.decorator_list = [d for d in node.decorator_list if "variant" not in ast.unparse(d)]
-    path = ROOT / "solutions" / f"{exercise.slug}.py"
-    imports = "import math\nimport numpy as np\nimport torch\n"
-    return f"{path.read_text(encoding='utf-8')}\n\n{imports}\n\n{ast.unparse(tree)}\n"
+    used = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name)}
+    imports = "\n".join(line for name, line in IMPORTS.items() if name in used)
+    return f"{path.read_text(encoding='utf-8')}\n\n{imports}\n\n\n{ast.unparse(tree)}\n"

@@ -11,6 +11,7 @@ from grader.judging import suite
 from grader.judging.check import Variant
 from grader.judging.grade import Run, grade
 from grader.records import Exercise, ExerciseReport
+from grader.worker import packages
 from grader.worker.nursery import Nursery
 
 
@@ -22,6 +23,9 @@ def show(exercises: Sequence[Exercise], console: Console) -> bool:
         run = Run(nursery=nursery, student="variants", secret="mutants", speed=False)
         for exercise in exercises:
             console.print(f"\n[bold]{exercise.slug}[/bold]")
+            if lacking := packages.lacking(exercise.requires):
+                console.print(lacking, highlight=False, soft_wrap=True)
+                continue
             for one in against_mistakes(exercise):
                 caught.append(one)
                 console.print(_caught(one), highlight=False, soft_wrap=True)
@@ -30,9 +34,9 @@ def show(exercises: Sequence[Exercise], console: Console) -> bool:
                 whole.append(earns_all(report))
                 console.print(_variant(variant, report), highlight=False, soft_wrap=True)
     right = sum(c.right for c in caught)
-    told = sum(c.mistake.id in c.named for c in caught)
+    told = sum(c.mistake.id in (c.named or ()) for c in caught)
     alone = sum(c.named == (c.mistake.id,) for c in caught)
-    falsely = sum(bool(c.named) and c.mistake.id not in c.named for c in caught)
+    falsely = sum(bool(c.named) and c.mistake.id not in (c.named or ()) for c in caught)
     console.print(
         f"\n{told} of {len(caught)} mistakes are named to the student, {alone} of them alone and "
         f"{told - alone} with one that answers alike; {falsely} are given a false name."
@@ -47,7 +51,7 @@ def show(exercises: Sequence[Exercise], console: Console) -> bool:
 def graded(exercise: Exercise, variant: Variant, run: Run) -> ExerciseReport:
     """The report on a variant, graded as a student's file is."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{exercise.slug}.py"
+        path = Path(folder) / exercise.file
         path.write_text(variant_source(exercise, variant), encoding="utf-8")
         return grade(exercise, path, run)
 
@@ -64,7 +68,11 @@ def _caught(one: Caught) -> str:
         note = f"  [red](a null answer that passes {', '.join(one.earned)})[/red]"
     others = [name for name in one.failed if name != mistake.caught_by]
     also = f"  [dim]also {', '.join(others)}[/dim]" if others else ""
-    told = "" if one.named == (mistake.id,) else f"  named: {', '.join(one.named) or 'not at all'}"
+    told = (
+        ""
+        if one.named == (mistake.id,)
+        else f"  named: {', '.join(one.named or ()) or 'not at all'}"
+    )
     return f"  {sign} {mistake.of}: {mistake.id} -> {mistake.caught_by}{note}{also}{told}"
 
 

@@ -12,7 +12,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from grader.course.naming import CUDA, METADATA, SPEED, grade_id
-from grader.course.solutions import BEGIN, cells, path_of
+from grader.course.solutions import cells, has_region, path_of
+from grader.cuda import source
 from grader.judging import suite
 from grader.judging.tasks import checks_by_task
 from grader.languages import Words
@@ -74,11 +75,14 @@ def _cells(exercise: Exercise, words: Words, points: dict[str, int]) -> Iterator
             if cell.language == words.language:
                 yield new_markdown_cell(cell.text)
             continue
-        names = [name for name in exercise.names if name in _defined(cell.text)]
-        if BEGIN in cell.text:
-            yield _code(cell.text, "-".join(names) or f"code-{number}", solution=True)
+        in_cuda = exercise.language == "cuda"
+        defined = _defined_in_cuda(cell.text) if in_cuda else _defined(cell.text)
+        names = [name for name in exercise.names if name in defined]
+        text = f"%%cuda\n{cell.text}" if in_cuda else cell.text
+        if has_region(cell.text):
+            yield _code(text, "-".join(names) or f"code-{number}", solution=True)
         else:
-            yield _code(cell.text, f"given-{number}", locked=True)
+            yield _code(text, f"given-{number}", locked=True)
         for name in names:
             yield from _check(exercise, words, name, points)
     for name in (CUDA, SPEED):
@@ -111,3 +115,7 @@ def _code(
 def _defined(code: str) -> set[str]:
     definitions = (ast.FunctionDef, ast.ClassDef)
     return {node.name for node in ast.parse(code).body if isinstance(node, definitions)}
+
+
+def _defined_in_cuda(code: str) -> set[str]:
+    return {function.name for function in source.functions(source.bare(source.joined(code)))}

@@ -23,7 +23,7 @@ def write_all() -> Iterator[tuple[str, str]]:
             lesson = ROOT / submission.lesson_path(exercise.slug, language)
             lesson.parent.mkdir(parents=True, exist_ok=True)
             yield _put(lesson, lesson_text(exercise, source, language))
-        answer = ROOT / "exercises" / f"{exercise.slug}.py"
+        answer = ROOT / "exercises" / exercise.file
         answer.parent.mkdir(exist_ok=True)
         if answer.exists() and not submission.is_untouched(answer):
             yield str(answer.relative_to(ROOT)), "yours"
@@ -35,19 +35,22 @@ def write_all() -> Iterator[tuple[str, str]]:
 def skeleton_text(exercise: Exercise, source: str) -> str:
     """The skeleton: the code without its solution regions, its digest and lesson in line one."""
     code = [stubbed(cell.text) for cell in cells(source) if cell.kind == "code"]
-    parts = "\n\n\n".join(part.strip() for part in code if part.strip())
+    blank = "\n\n\n" if exercise.language == "python" else "\n\n"
+    parts = blank.join(part.strip() for part in code if part.strip())
     body = f"{_opening(exercise)}\n\n{re.sub(EMPTIED, SPACE, parts)}\n"
     digest = submission.skeleton_digest(body)
     lesson = submission.lesson_path(exercise.slug)
-    return f"# Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
+    return f"{_comment(exercise)} Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
 
 
 def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
     """The lesson: the prose in one language, and the code without the answers."""
-    parts = [f"<!-- Generated from solutions/{exercise.slug}.py by `make skeletons`. -->"]
+    parts = [f"<!-- Generated from solutions/{exercise.file} by `make skeletons`. -->"]
+    language_of_code = "python" if exercise.language == "python" else "cpp"
     for cell in cells(source):
         if cell.kind == "code":
-            parts.append(f"```python\n{stubbed(cell.text).strip()}\n```")
+            if code := re.sub(EMPTIED, SPACE, stubbed(cell.text)).strip():
+                parts.append(f"```{language_of_code}\n{code}\n```")
         elif cell.language == language:
             parts.append(cell.text)
     return "\n\n".join(parts) + "\n"
@@ -55,10 +58,19 @@ def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
 
 def _opening(exercise: Exercise) -> str:
     """The module's docstring: how to be graded, and what may not be used."""
-    refused = f"Not allowed: {', '.join(exercise.not_allowed_text)}. {exercise.cure}"
-    lines = textwrap.wrap(refused, 98, break_long_words=False, break_on_hyphens=False)
-    first = f'"""{exercise.title}: write the bodies, then run `make grade EX={exercise.slug}`.'
-    return "\n".join([first, "", *lines, '"""'])
+    names = ", ".join(exercise.not_allowed_text)
+    refused = f"Not allowed: {names}. {exercise.cure}" if names else exercise.cure
+    lines = textwrap.wrap(refused, 96, break_long_words=False, break_on_hyphens=False)
+    first = f"{exercise.title}: write the bodies, then run `make grade EX={exercise.slug}`."
+    if exercise.language == "python":
+        lines = textwrap.wrap(refused, 98, break_long_words=False, break_on_hyphens=False)
+        return "\n".join([f'"""{first}', "", *lines, '"""'])
+    return "\n".join(f"// {line}".rstrip() for line in [first, "", *lines])
+
+
+def _comment(exercise: Exercise) -> str:
+    """The sign with which a comment begins."""
+    return "#" if exercise.language == "python" else "//"
 
 
 def _put(path: Path, text: str) -> tuple[str, str]:

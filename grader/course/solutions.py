@@ -1,14 +1,20 @@
-"""Reads the one source of an exercise, `solutions/<slug>.py`: prose cells, code cells, regions."""
+"""Reads the one source of an exercise, `solutions/<slug>.py`: prose cells, code cells, regions.
+
+In CUDA C++ (`<slug>.cu`) the comment signs are `//`, and a region begins with `/// BEGIN SOLUTION`.
+"""
 
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader import catalog
 from grader.catalog import ROOT
 
 SOLUTIONS = ROOT / "solutions"
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+CUDA_BEGIN, CUDA_END = "/// BEGIN SOLUTION", "/// END SOLUTION"
+MARKS = (BEGIN, END, CUDA_BEGIN, CUDA_END)
 
 
 class BadSource(Exception):
@@ -25,17 +31,20 @@ class Cell:
 
 
 def path_of(slug: str) -> Path:
-    return SOLUTIONS / f"{slug}.py"
+    return SOLUTIONS / f"{slug}{catalog.suffix(slug)}"
 
 
 def cells(source: str) -> list[Cell]:
     """The cells of a percent-format file, in order; prose without its comment signs."""
     found: list[Cell] = []
-    for chunk in ("\n" + source).split("\n# %%")[1:]:
+    sign = "//" if source.startswith("// %%") else "#"
+    for chunk in ("\n" + source).split(f"\n{sign} %%")[1:]:
         head, _, body = chunk.partition("\n")
         if "[markdown]" in head:
             language = "zh" if '"zh"' in head else "en"
-            lines = [line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines()]
+            lines = [
+                line.removeprefix(sign).removeprefix(" ") for line in body.strip().splitlines()
+            ]
             found.append(Cell(kind="markdown", language=language, text="\n".join(lines)))
         else:
             found.append(Cell(kind="code", language="", text=body.strip()))
@@ -46,20 +55,21 @@ def stubbed(code: str) -> str:
     """The code with every solution region taken out.
 
     A region inside a function becomes `raise NotImplementedError("the task's sentence")`, which is
-    the first line of the function's docstring; a region at the top level becomes nothing.
+    the first line of the function's docstring; a region at the top level becomes nothing. In CUDA
+    C++ nothing is left of either: the task stands above the function.
     """
-    tasks = _tasks(code)
+    tasks = None if CUDA_BEGIN in code else _tasks(code)
     kept: list[str] = []
     begun: int | None = None
     for number, line in enumerate(code.splitlines(), 1):
-        if line.strip() == BEGIN:
+        if line.strip() in (BEGIN, CUDA_BEGIN):
             if begun is not None:
                 raise BadSource(f"line {number}: a region begins inside another: end that first.")
             begun = number
             indent = line[: len(line) - len(line.lstrip())]
-            if indent:
+            if indent and tasks is not None:
                 kept.append(_stub(indent, tasks(number)))
-        elif line.strip() == END:
+        elif line.strip() in (END, CUDA_END):
             if begun is None:
                 raise BadSource(f"line {number}: a region ends that never began.")
             begun = None
@@ -68,6 +78,11 @@ def stubbed(code: str) -> str:
     if begun is not None:
         raise BadSource(f"line {begun}: the region that begins here never ends: add {END}.")
     return "\n".join(kept)
+
+
+def has_region(code: str) -> bool:
+    """Whether something of this code is for the student to write."""
+    return BEGIN in code or CUDA_BEGIN in code
 
 
 def _stub(indent: str, task: str) -> str:

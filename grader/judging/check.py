@@ -28,6 +28,7 @@ class SpeedCase:
     points: int
     measures: str  # "time" or "memory"
     cuda: bool
+    elsewhere: bool  # a case for CUDA that can be timed on the CPU, for information
     bench: Callable[..., None]  # of a `timing.race.Race`
 
 
@@ -42,6 +43,7 @@ class Mistake:
     mend: str
     null: bool
     answer: Any
+    edits: "Edits" = ()  # of the solution's text, in the place of an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,23 @@ class Variant:
     of: str
     says: str
     answer: Any
+    edits: "Edits" = ()  # of the solution's text, in the place of an answer
+
+
+Edits = Sequence[tuple[str, str]]  # what is found exactly once, and what comes in its place
+
+
+class CannotEdit(Exception):
+    """An edit whose text is not there exactly once; the message shows it."""
+
+
+def edited(text: str, edits: Edits) -> str:
+    """A text with edits made, one after another."""
+    for old, new in edits:
+        if text.count(old) != 1:
+            raise CannotEdit(f"{text.count(old)} times in the solution, but should be once: {old}")
+        text = text.replace(old, new)
+    return text
 
 
 def check(
@@ -74,12 +93,15 @@ def check(
     return mark
 
 
-def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callable[[F], F]:
+def speed(
+    *, points: int, measures: str = "time", cuda: bool = False, elsewhere: bool = True
+) -> Callable[[F], F]:
     """Mark the speed case of an exercise. Its docstring is the sentence that the student reads.
 
     points    for being as good as the reference
     measures  "time", or "memory": the peak of a fresh process
     cuda      its points are earned on a CUDA device only
+    elsewhere such a case is timed on the CPU as well, for information
     """
 
     def mark(function: F) -> F:
@@ -87,7 +109,7 @@ def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callabl
             function,
             SpeedCase(
                 says=sentence(function), points=points, measures=measures, cuda=cuda,
-                bench=function,
+                elsewhere=elsewhere, bench=function,
             ),
         )  # fmt: skip
         return function
@@ -95,12 +117,15 @@ def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callabl
     return mark
 
 
-def mistake(*, of: str, caught_by: Callable[..., Any], null: bool = False) -> Callable[[T], T]:
+def mistake(
+    *, of: str, caught_by: Callable[..., Any], null: bool = False, edits: Edits = ()
+) -> Callable[[T], T]:
     """Mark a wrong answer. The docstring says what was done; its second paragraph, how to mend it.
 
     of         the student's name that it stands in for
     caught_by  the check that must fail on it
     null       it is no attention at all: no check that calls it may pass
+    edits      of the solution's text, where the answer is no Python; then this has only a docstring
     """
 
     def mark(answer: T) -> T:
@@ -110,7 +135,7 @@ def mistake(*, of: str, caught_by: Callable[..., Any], null: bool = False) -> Ca
             answer,
             Mistake(
                 id=name, of=of, caught_by=caught_by.__name__, says=_joined(says),
-                mend=_joined(mend), null=null, answer=answer,
+                mend=_joined(mend), null=null, answer=answer, edits=edits,
             ),
         )  # fmt: skip
         return answer
@@ -118,16 +143,17 @@ def mistake(*, of: str, caught_by: Callable[..., Any], null: bool = False) -> Ca
     return mark
 
 
-def variant(*, of: str) -> Callable[[T], T]:
+def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
     """Mark a right answer that is written otherwise: it must earn everything.
 
     It is graded as a submission, its text in the place of the solution's, so it may use numpy as
-    np, torch and math, and nothing else of its file.
+    np, torch and math, and nothing else of its file. Where the answer is no Python, it is `edits`
+    of the solution's text.
     """
 
     def mark(answer: T) -> T:
         name = getattr(answer, "__name__", "")
-        _put(answer, Variant(id=name, of=of, says=sentence(answer), answer=answer))
+        _put(answer, Variant(id=name, of=of, says=sentence(answer), answer=answer, edits=edits))
         return answer
 
     return mark

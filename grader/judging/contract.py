@@ -71,6 +71,9 @@ def check_kind(value: Any, wanted: str, name: str, call: str) -> None:
     optional, kind = kind.endswith("?"), kind.removesuffix("?")
     if value is None and (optional or kind == "none"):
         return
+    if kind == "rows":
+        _check_rows(value, name, call)
+        return
     if kind == "any" or _is_kind(value, kind):
         if kind == "bool" and value.dtype != torch.bool:
             problem = f"{name}.dtype is {describe.dtype(value)}, but should be bool"
@@ -91,8 +94,6 @@ def _is_kind(value: Any, kind: str) -> bool:
             return type(value) is float
         case "flag":
             return type(value) is bool
-        case "rows":
-            return _are_rows(value)
         case "str":
             return isinstance(value, str)
         case "object":
@@ -102,12 +103,21 @@ def _is_kind(value: Any, kind: str) -> bool:
     return False
 
 
-def _are_rows(value: Any) -> bool:
-    """Whether this is a list of lists of numbers, all of the same length."""
-    if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
-        return False
-    numbers = all(type(x) in (int, float) for row in value for x in row)
-    return numbers and len({len(row) for row in value}) < 2
+def _check_rows(value: Any, name: str, call: str) -> None:
+    """Raise a `StudentFault` unless this is a list of lists of numbers, all of the same length."""
+    if not isinstance(value, list):
+        raise fault(f"{name} is {describe.kind(value)}, but should be a list of rows", call)
+    for i, row in enumerate(value):
+        if not isinstance(row, list):
+            what = describe.kind(row)
+            raise fault(f"{name}[{i}] is {what}, but should be a list of numbers", call)
+        if len(row) != len(value[0]):
+            lengths = f"{len(row)}, but should be {len(value[0])}"
+            raise fault(f"len({name}[{i}]) is {lengths}", call)
+        for j, x in enumerate(row):
+            if type(x) not in (int, float):
+                what = describe.kind(x)
+                raise fault(f"{name}[{i}, {j}] is {what}, but should be a number", call)
 
 
 def _size(value: Any) -> tuple[int, ...]:
@@ -119,7 +129,7 @@ def _size(value: Any) -> tuple[int, ...]:
 
 def _article(kind: str) -> str:
     words = {"bool": "a bool tensor", "str": "a string", "none": "None", "object": "an object",
-             "flag": "True or False", "rows": "a list of rows of numbers, all as long"}  # fmt: skip
+             "flag": "True or False"}  # fmt: skip
     return words.get(kind) or ("an " if kind[0] in "ai" else "a ") + kind
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 MAX_CALL = 300  # characters
+FEW = 4  # numbers of a matrix that are still written out
 
 
 def call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -25,6 +26,8 @@ def value(x: Any) -> str:
             return f"{dtype(x)} {x.shape}"
         case torch.dtype():
             return dtype_name(x)
+        case list() if _has_rows(x):
+            return f"rows ({len(x)}, {len(x[0])})"
         case list():
             return f"[{', '.join(value(item) for item in x)}]"
         case tuple():
@@ -36,6 +39,13 @@ def value(x: Any) -> str:
         case None | bool() | int() | float() | str():
             return repr(x)
     return str(x)
+
+
+def _has_rows(x: list[Any]) -> bool:
+    """Whether this is a matrix of numbers too large to be written out."""
+    rows = bool(x) and all(isinstance(row, list) and len(row) == len(x[0]) for row in x)
+    numbers = rows and all(isinstance(entry, bool | int | float) for row in x for entry in row)
+    return numbers and len(x) * len(x[0]) > FEW
 
 
 def kind(x: Any) -> str:

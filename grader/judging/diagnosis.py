@@ -20,15 +20,14 @@ import pytest
 from torch import Tensor
 
 from grader import catalog
-from grader.catalog import ROOT
-from grader.judging import location, stages, suite
+from grader.judging import location, ours, stages, suite
 from grader.judging.case import Asked, Differs, StudentFault
 from grader.judging.check import Mistake
 from grader.judging.compare import as_numbers
 from grader.judging.judge import Failure, Judge
 from grader.judging.student import Student, StudentObject
 from grader.records import CheckResult, Diagnosis, Exercise, Named, Stage
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,24 +55,24 @@ class Catalogue:
     def module(self, mistake: Mistake) -> ModuleType:
         """The solution with this mistake in it, which remembers nothing of earlier uses."""
         if mistake.id not in self._modules:
-            self._modules[mistake.id] = self._solution() or ModuleType(self._exercise.slug)
-        setattr(self._modules[mistake.id], mistake.of, _anew(mistake.answer))
+            made = ours.with_edits if mistake.edits else lambda e, _: ours.solution(e)
+            found = made(self._exercise, mistake) or ModuleType(self._exercise.slug)
+            self._modules[mistake.id] = found
+        if not mistake.edits:
+            setattr(self._modules[mistake.id], mistake.of, _anew(mistake.answer))
         return self._modules[mistake.id]
 
     def student(self, mistake: Mistake) -> Student:
         """A student who makes this mistake, and no other."""
-        return Student(self._exercise, in_process(self.module(mistake)))
+        return Student(self._exercise, in_process(self.module(mistake), self._exercise.prelude))
 
     @property
     def right(self) -> Student | None:
         """A student who makes no mistake, if there is a solution."""
-        module = self._solution()
-        return None if module is None else Student(self._exercise, in_process(module))
-
-    def _solution(self) -> ModuleType | None:
-        """A fresh copy; None where a course was handed out without its solutions."""
-        path = ROOT / "solutions" / f"{self._exercise.slug}.py"
-        return load(path, self._exercise.slug) if path.is_file() else None
+        module = ours.solution(self._exercise)
+        if module is None:
+            return None
+        return Student(self._exercise, in_process(module, self._exercise.prelude))
 
     def asked(self, mistake: Mistake) -> Judge:
         """The judge that has asked this mistake everything."""
@@ -195,10 +194,12 @@ def _copies(values: Sequence[Any]) -> list[Any]:
 
 
 def _numbers(value: Any) -> Iterator[Tensor | Array]:
-    """Every tensor and array in nested lists and tuples, in their order."""
+    """Every tensor, array and list of numbers in nested lists and tuples, in their order."""
     match value:
         case Tensor() | np.ndarray():
             yield value
+        case [float() | int(), *_] if all(type(x) in (float, int) for x in value):
+            yield np.array(value, np.float64)
         case list() | tuple():
             for item in value:
                 yield from _numbers(item)
@@ -242,7 +243,8 @@ def _distance(a: Any, b: Any) -> float:
     """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    between = np.where(same, 0.0, a - np.where(same, a, b))
+    with np.errstate(invalid="ignore"):  # equal infinities
+        between = np.where(same, 0.0, a - b)
     return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
 
 

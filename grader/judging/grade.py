@@ -1,6 +1,5 @@
 """Grades one exercise of one submission, from the file to its report."""
 
-import ast
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -12,16 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from grader import submission
-from grader.judging import admission, diagnosis, outline, suite
-from grader.judging.admission import NotGraded
+from grader.judging import admission, diagnosis, suite
+from grader.judging.admission import Admitted, NotGraded
 from grader.judging.case import GraderFault
+from grader.judging.check import Check
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
 from grader.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
 from grader.scoring import LEFT_OUT, TO_COME, score
 from grader.timing.contest import Contest
 from grader.timing.speed import failed, measure, not_run
-from grader.worker.faults import NurseryFailed, WorkerFault
+from grader.worker import packages
+from grader.worker.faults import NotHere, NurseryFailed, WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
 from grader.worker.text import harmless
@@ -129,11 +130,16 @@ def _judged(
     exercise: Exercise, answer: Submission, run: Run
 ) -> tuple[tuple[CheckResult, ...], str]:
     """The verdicts, and what the submission printed."""
-    tree = admission.admit(answer, exercise)
     try:
-        return _asked(exercise, answer, tree, run, again=False)
-    except _Disturbed:
-        return _asked(exercise, answer, tree, run, again=True)
+        admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
+        if lacking := packages.lacking(exercise.requires):
+            return _not_asked(exercise, lacking), ""
+        try:
+            return _asked(exercise, answer, admitted, run, again=False)
+        except _Disturbed:
+            return _asked(exercise, answer, admitted, run, again=True)
+    except NotHere as needs:
+        return _not_asked(exercise, str(needs)), ""
 
 
 class _Disturbed(Exception):
@@ -141,41 +147,42 @@ class _Disturbed(Exception):
 
 
 def _asked(
-    exercise: Exercise, answer: Submission, tree: ast.Module, run: Run, *, again: bool
+    exercise: Exercise, answer: Submission, admitted: Admitted, run: Run, *, again: bool
 ) -> tuple[tuple[CheckResult, ...], str]:
     worker = Supervisor(
-        run.nursery, answer, exercise.limits, on_cuda=run.on_cuda, refuse=exercise.refused,
-        preload=exercise.preload,
+        run.nursery, admitted.runs, exercise.limits, on_cuda=run.on_cuda, refuse=exercise.refused,
+        preload=exercise.preload, prelude=exercise.prelude,
     )  # fmt: skip
     try:
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
-            _load(worker, answer)
-            problems = outline.problems(tree, exercise) | dict(answer.problems)
-            student = Student(exercise, worker.client(), problems, answer)
+            _load(worker, exercise, answer)
+            student = Student(exercise, worker.client(), admitted.problems, answer)
             judge = Judge(student, run.seed(answer), run.device)
             checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
-            found = tuple(replace(c, line=_line(c, answer, tree)) for c in checks)
+            found = tuple(replace(c, line=_line(c, answer, admitted)) for c in checks)
             return found, worker.output()
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _Disturbed
 
 
-def _line(check: CheckResult, answer: Submission, tree: ast.Module) -> int:
+def _line(check: CheckResult, answer: Submission, admitted: Admitted) -> int:
     """The line to which a failure points: where it raised, or what it calls.
 
     A cell of a notebook has no line in its file.
     """
     if check.verdict is not Verdict.FAILED or answer.lines:
         return 0
-    return check.line or outline.line_of(tree, check.why)
+    return check.line or admitted.line_of(check.why)
 
 
-def _load(worker: Supervisor, answer: Submission) -> None:
+def _load(worker: Supervisor, exercise: Exercise, answer: Submission) -> None:
     """Run the file once; its own errors concern every check alike."""
     try:
         worker.load()
     except LoadFailed as failed:
+        if exercise.language != "python":  # what is loaded is a module of ours
+            raise GraderFault(f"what was compiled cannot be loaded: {failed.problem}") from None
         raise NotGraded("unreadable", _about_loading(failed, answer)) from None
     except WorkerFault as problem:
         raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
@@ -196,16 +203,23 @@ def _about_loading(failed: LoadFailed, answer: Submission) -> str:
 
 def _unasked(exercise: Exercise, why: str, run: Run) -> tuple[CheckResult, ...]:
     """The checks of a file that cannot be graded: worth their points, and none of them earned."""
+    if lacking := packages.lacking(exercise.requires):
+        return _not_asked(exercise, lacking)
     return tuple(
-        CheckResult(
-            id=check.id,
-            says=check.says,
-            points=check.points,
-            verdict=Verdict.NOT_RUN if check.cuda and not run.on_cuda else Verdict.BLOCKED,
-            why=NEEDS_CUDA if check.cuda and not run.on_cuda else why,
-        )
+        _without_answer(check, Verdict.NOT_RUN, NEEDS_CUDA)
+        if check.cuda and not run.on_cuda
+        else _without_answer(check, Verdict.BLOCKED, why)
         for check in suite.checks(exercise)
     )
+
+
+def _not_asked(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
+    """The checks of an exercise that nobody can be asked here."""
+    return tuple(_without_answer(c, Verdict.NOT_RUN, needs) for c in suite.checks(exercise))
+
+
+def _without_answer(check: Check, verdict: Verdict, why: str) -> CheckResult:
+    return CheckResult(id=check.id, says=check.says, points=check.points, verdict=verdict, why=why)
 
 
 def _speed(
@@ -213,6 +227,8 @@ def _speed(
 ) -> Speed | None:
     """The verdict on the speed of an answer whose values have been judged."""
     case = suite.speed_case(exercise)
+    if case is not None and all(c.verdict is Verdict.NOT_RUN for c in checks):
+        return not_run(case, checks[0].why)
     wrong = [c for c in checks if c.verdict not in (Verdict.PASSED, Verdict.NOT_RUN)]
     if case is None or wrong or not run.speed:
         return _untimed(exercise, "speed is measured when every check passes", run)
@@ -230,6 +246,8 @@ def _untimed(exercise: Exercise, why: str, run: Run) -> Speed | None:
     case = suite.speed_case(exercise)
     if case is None:
         return None
+    if lacking := packages.lacking(exercise.requires):
+        return not_run(case, lacking)
     if case.cuda and not run.on_cuda:
         return not_run(case, NEEDS_CUDA)
     return failed(case, why) if run.speed else not_run(case, LEFT_OUT)

@@ -3,7 +3,8 @@
 Names are followed through imports (`import torch.nn.functional as F`, `from torch import softmax
 as s`); the last part of a name is also refused as a method or attribute of anything
 (`x.softmax(-1)`), unless it is a member of a class in the file. A name that ends in `.*` is a
-module: it is refused with all that is in it, but its last part alone is not.
+module: it is refused with all that is in it, but its last part alone is not. An exercise may also
+name the only modules that it allows.
 """
 
 import ast
@@ -96,7 +97,8 @@ class _Finder:
         if node.id == "getattr" and called:
             return  # what it is called with is looked at there
         own_variable = node.id in _ORDINARY and node.id in self._bound and not called
-        if node.id in (*_CALLS, "getattr") and not own_variable:
+        imports = node.id == "__builtins__" and self._exercise.only
+        if imports or (node.id in (*_CALLS, "getattr") and not own_variable):
             yield node.lineno, f"{node.id} {_REACHES}"
         else:
             yield from self._about(node.lineno, self._aliases.get(node.id, ""))
@@ -126,14 +128,17 @@ class _Finder:
 
     def _about(self, line: int, name: str) -> Iterator[Use]:
         """The sentence about a dotted name, if it is refused."""
-        if name.split(".")[0] in self._modules:
-            yield line, f"an exercise stands alone: it does not import {name.split('.')[0]}."
+        top = name.split(".")[0]
+        if top in self._modules:
+            yield line, f"an exercise stands alone: it does not import {top}."
         elif refused := next((r for r in self._refused_names if _within(name, r)), None):
             yield line, self._refused(refused)
         elif private := next((m for m in _MODULES if _within(name, m)), None):
             yield line, f"{private} {_REACHES}"
         elif name.startswith("torch._") and not name.startswith("torch.__"):
             yield line, f"{name} is private to PyTorch and not allowed."
+        elif name and self._exercise.only and top not in (*self._exercise.only, "__future__"):
+            yield line, self._refused(top)
 
     def _refused(self, name: str) -> str:
         return f"{name} is not allowed in this exercise. {self._exercise.cure}".strip()

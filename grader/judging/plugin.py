@@ -18,6 +18,7 @@ from grader.judging.draw import Draw
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.records import Exercise
+from grader.worker import packages
 from grader.worker.in_process import in_process, load
 
 NAME = "judge"
@@ -38,14 +39,17 @@ def pytest_configure(config: pytest.Config) -> None:
     exercise = _exercise(config)
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
+    if lacking := packages.lacking(exercise.requires):
+        raise pytest.UsageError(f"{exercise.slug} {lacking}")
     seed = config.getoption("--seed") or secrets.token_hex(8)
     path = submission.locate(Path(config.getoption("--submission")), exercise.slug)
     try:
-        answer = submission.read(path, exercise.slug, exercise.names)
+        answer = submission.read(path, exercise.slug, catalog.names_read(exercise))
     except submission.Unreadable as error:
         raise pytest.UsageError(str(error)) from None
     if config.getoption("--in-process"):
-        client = in_process(load(answer.path, exercise.slug))
+        module = load(answer.path, exercise.slug, exercise.prelude)
+        client = in_process(module, exercise.prelude)
     else:
         client = _in_worker(config, exercise, answer)
     student = Student(exercise, client, answer=answer)
@@ -59,8 +63,9 @@ def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
 
     nursery = Nursery()
     worker = Supervisor(
-        nursery, answer, exercise.limits, refuse=exercise.refused, preload=exercise.preload
-    )
+        nursery, answer, exercise.limits, refuse=exercise.refused, preload=exercise.preload,
+        prelude=exercise.prelude, on_cuda=config.getoption("--device").startswith("cuda"),
+    )  # fmt: skip
     config.add_cleanup(nursery.close)
     config.add_cleanup(worker.close)
     return worker.client()

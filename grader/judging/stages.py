@@ -63,8 +63,13 @@ def _asked(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor
     given: list[Any] = [q, k, v] if keep is None else [q, k, v, keep]
     if any("array" in str(kind) for kind in function.returns.values()):
         given = [x.numpy() for x in given]
+    elif any("rows" in str(kind) for kind in function.returns.values()):
+        given = [x.reshape(x.shape[-2:]).tolist() for x in given]
     answer = getattr(student, function.name)(*given)
-    parts = answer if isinstance(answer, tuple) else (answer,)
+    parts = [
+        np.array(part, float)[None, None] if isinstance(part, list) else part
+        for part in (answer if isinstance(answer, tuple) else (answer,))
+    ]
     shapes = ((*q.shape[:-1], v.shape[-1]), (*q.shape[:-1], k.shape[-2]))
     for part, shape in zip(parts, shapes, strict=False):
         if not isinstance(part, Tensor | np.ndarray) or part.shape != shape:

@@ -39,10 +39,21 @@ class Student:
         self._exercise = exercise
         self._door = Door(client, problems or {}, answer)
 
+    @property
+    def answer(self) -> Submission | None:
+        """The file; None if it is a module of ours."""
+        return self._door.answer
+
+    def answering(self, exercise: Exercise, problems: Mapping[str, str]) -> "Student":
+        """The same submission as an answer to another exercise."""
+        return Student(exercise, self._door.client, problems, self._door.answer)
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions, classes = self._exercise.functions, self._exercise.classes
         if name in functions:
             return _Call(self._door, None, name, functions[name], name)
+        if name in self._exercise.given:
+            return _CallAbout(self._door, None, name, self._exercise.given[name], name)
         if name in classes:
             return _Constructor(self._door, classes[name])
         raise AttributeError(f"{self._exercise.slug} declares no {name!r} in its manifest")
@@ -51,6 +62,13 @@ class Student:
         """The digest of a chain of calls to a function of theirs."""
         text = describe.call(name, (), named)
         return self._door.guard(name, text, self._door.client.chain, name, chain, named)
+
+    def told(self, name: str) -> Any:
+        """What the prelude of the exercise keeps in the worker. It may be a lie, of any form."""
+        try:
+            return self._door.client.told(name)
+        except WorkerFault as error:
+            raise fault(str(error), current().last_call) from None
 
     def begin_case(self) -> None:
         """Forget what the last case was given."""
@@ -112,7 +130,7 @@ class Door:
     ) -> None:
         self.client = client
         self._problems = problems
-        self._answer = answer
+        self.answer = answer
 
     def guard(
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
@@ -152,10 +170,10 @@ class Door:
 
     def _line(self, number: int | None) -> tuple[str, str]:
         """A line of the submission, if it is one: how its writer counts it, and its text."""
-        lines = harmless(self._answer.source).splitlines() if self._answer else []
-        if self._answer is None or number is None or not 0 < number <= len(lines):
+        lines = harmless(self.answer.source).splitlines() if self.answer else []
+        if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""
-        return self._answer.line(number), lines[number - 1].strip()
+        return self.answer.line(number), lines[number - 1].strip()
 
 
 class _Call:
@@ -171,7 +189,7 @@ class _Call:
         self._text = text
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        owner = self._text.split("(")[0]
+        owner = self._owner(args)
         text = describe.call(self._text, args, kwargs)
         leaves = [x for x in tensors([args, kwargs]) if x.requires_grad]
         with_graph = bool(leaves) and torch.is_grad_enabled()
@@ -200,6 +218,10 @@ class _Call:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value
 
+    def _owner(self, args: Sequence[Any]) -> str:
+        """The name of the student's that is asked."""
+        return self._text.split("(")[0]
+
     def _with_graph(
         self, ask: Callable[[], Answer], leaves: list[Tensor], owner: str, text: str
     ) -> Any:
@@ -218,6 +240,13 @@ class _Call:
         if modified.isdigit() and names:
             return names[min(int(modified), len(names) - 1)]  # the last may be one of many
         return modified
+
+
+class _CallAbout(_Call):
+    """A function that is given, about one of the student's, whose name comes first."""
+
+    def _owner(self, args: Sequence[Any]) -> str:
+        return str(args[0])
 
 
 class _Constructor:

@@ -3,6 +3,7 @@
 import importlib
 import os
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -40,6 +41,12 @@ def ask(exercise: Exercise, judge: Judge) -> tuple[CheckResult, ...]:
 def checks(exercise: Exercise) -> list[Check]:
     """The checks that a suite declares, without asking them."""
     return marks(_module(exercise, "test_*.py"), Check)
+
+
+def functions(exercise: Exercise) -> list[Any]:
+    """The functions of a suite's checks themselves, in their order."""
+    things = vars(_module(exercise, "test_*.py")).values()
+    return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
 
 
 def speed_case(exercise: Exercise) -> SpeedCase | None:

@@ -62,9 +62,18 @@ def summary(report: Report, words: Words) -> str:
         "",
         f"| {words('Exercise')} | {words('Points')} | |",
         "|---|---|---|",
-        *(_row(e, words) for e in report.exercises),
+        *(_row(e, words) for e in report.core),
         "",
     ]
+    if report.further:
+        lines += [
+            words("Further exercises, which the total leaves out"),
+            "",
+            f"| {words('Exercise')} | {words('Points')} | |",
+            "|---|---|---|",
+            *(_row(e, words) for e in report.further),
+            "",
+        ]
     text = "\n".join(lines)
     for e in report.exercises:
         part = "\n".join(_details(e, words))

@@ -95,7 +95,7 @@ def _tone(e: ExerciseReport) -> str:
     """The colour of an exercise as a whole."""
     if e.score is None:
         return "fault"
-    if e.state == "not_started":
+    if e.state == "not_started" or not e.score.possible:
         return "quiet"
     if e.state == "graded" and e.score.earned == e.score.possible:
         return "good"
@@ -164,6 +164,8 @@ class _Tell:
     def _graded(self, e: ExerciseReport) -> str:
         asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
         passed = sum(c.verdict is Verdict.PASSED for c in asked)
+        if not asked:
+            return self._words("nothing was asked")
         if passed == len(asked) and (e.speed is None or e.speed.verdict != "failed"):
             return self._words("all right")
         return self._words("{passed} of {asked} checks passed", passed=passed, asked=len(asked))

@@ -1,6 +1,6 @@
 """The report as a person reads it in a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -28,7 +28,12 @@ _SHOWN_LINES = 10  # lines of one failure
 def show(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
     """Draw the report: a table, what went wrong, and the first thing to do next."""
     single = len(report.exercises) == 1
-    console.print(_table(report, words))
+    apart = report.further if report.core else ()
+    console.print(_table(report, report.core or report.further, words, total=True))
+    if apart:
+        console.print()
+        console.print(words("Further exercises, which the total leaves out"), style="bold")
+        console.print(_table(report, apart, words, total=False))
     for exercise in report.exercises:
         if single or exercise.state in ("refused", "fault"):
             console.print(_details(exercise, words))
@@ -40,13 +45,19 @@ def show(report: Report, console: Console, words: Words = Words()) -> None:  # n
     console.print(_footer(report, words), style="dim", highlight=False)
 
 
-def _table(report: Report, words: Words) -> RenderableType:
-    several, total = len(report.exercises) > 1, report.score
-    table = Table(box=None, pad_edge=False, show_footer=several, padding=(0, 1, 0, 0))
+def _table(
+    report: Report, exercises: Sequence[ExerciseReport], words: Words, *, total: bool
+) -> RenderableType:
+    """A row for each exercise; below several of the core track what they add up to."""
+    score, core = report.score, bool(report.core)
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=total,
+        show_footer=total and core and len(report.exercises) > 1,
+    )  # fmt: skip
     table.add_column(words("Exercise"), footer=words("Total"))
-    table.add_column(words("Points"), justify="right", footer=f"{total.earned}/{total.worth}")
-    table.add_column("", footer=_not_run(total.not_run, words))
-    for e in report.exercises:
+    table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.worth}")
+    table.add_column("", footer=_not_run(score.not_run, words))
+    for e in exercises:
         table.add_row(e.slug, _points(e), _state(e, words))
     return table
 
@@ -54,7 +65,7 @@ def _table(report: Report, words: Words) -> RenderableType:
 def _points(e: ExerciseReport) -> Text:
     if e.score is None:
         return Text("-", style="magenta")
-    style = "green" if e.score.earned == e.score.possible else ""
+    style = "green" if e.score.earned == e.score.possible > 0 else ""
     return Text(f"{e.score.earned}/{e.score.worth}", style=style)
 
 
@@ -77,7 +88,7 @@ def _graded(e: ExerciseReport, words: Words) -> str:
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
     told = "{passed} of {asked} checks passed" if wrong else "all right"
-    text = words(told, passed=passed, asked=asked)
+    text = words(told if asked else "nothing was asked", passed=passed, asked=asked)
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:

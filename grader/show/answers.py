@@ -7,12 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from grader import submission
-from grader.judging import admission, outline
+from grader.judging import admission
 from grader.judging.admission import NotGraded
 from grader.judging.student import Student
 from grader.records import Exercise
 from grader.show.sentence import CannotShow
-from grader.worker.faults import WorkerFault
+from grader.worker import packages
+from grader.worker.faults import NotHere, WorkerFault
 from grader.worker.in_process import in_process
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
@@ -24,13 +25,18 @@ def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Stude
     """The answer to an exercise that lies in `place`, in a worker; `CannotShow` says why not."""
     try:
         answer = admission.read(submission.locate(place, exercise.slug), exercise)
-        tree = admission.admit(answer, exercise)
+        admitted = admission.admit(answer, exercise, wall)
     except NotGraded as reason:
         raise CannotShow(str(reason)) from None
+    except NotHere as needs:
+        raise CannotShow(f"{exercise.slug} {needs}") from None
+    if lacking := packages.lacking(exercise.requires):
+        raise CannotShow(f"{exercise.slug} {lacking}")
     with Nursery(wall) as nursery:
         worker = Supervisor(
-            nursery, answer, exercise.limits, refuse=exercise.refused, preload=exercise.preload
-        )
+            nursery, admitted.runs, exercise.limits, refuse=exercise.refused,
+            preload=exercise.preload, prelude=exercise.prelude,
+        )  # fmt: skip
         with closing(worker):
             try:
                 worker.load()
@@ -38,8 +44,7 @@ def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Stude
                 raise CannotShow(f"The file cannot be imported: {failed.problem}.") from None
             except WorkerFault as fault:
                 raise CannotShow(f"While the file was loaded, {fault}.") from None
-            problems = outline.problems(tree, exercise)
-            yield Student(exercise, worker.client(), problems, answer)
+            yield Student(exercise, worker.client(), admitted.problems, answer)
 
 
 def in_this_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
@@ -48,4 +53,4 @@ def in_this_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) ->
     for name, function in given.items():
         setattr(module, name, function)
     missing = {n: f"{n} was not given." for n in exercise.names if n not in given}
-    return Student(exercise, in_process(module), missing)
+    return Student(exercise, in_process(module, exercise.prelude), missing)

@@ -14,6 +14,8 @@ from grader.judging.check import SpeedCase
 from grader.records import Exercise, Speed
 from grader.timing.contest import Contest
 from grader.timing.speed import failed, measure, not_run
+from grader.worker import packages
+from grader.worker.faults import NotHere
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
 
@@ -49,10 +51,14 @@ def _measured(
 ) -> Speed:  # fmt: skip
     try:
         answer = admission.read(submission.locate(place, exercise.slug), exercise)
-        admission.admit(answer, exercise)
+        admission.admit(answer, exercise, nursery.wall)
     except NotGraded as problem:
         nothing = problem.state in ("not_started", "missing")
         return (not_run if nothing else failed)(case, str(problem))
+    except NotHere as needs:
+        return not_run(case, str(needs))
+    if lacking := packages.lacking(exercise.requires):
+        return not_run(case, lacking)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=nursery,
         seed=(secret, exercise.slug),

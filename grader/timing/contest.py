@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from grader import submission
+from grader.judging import admission
 from grader.judging.case import GraderFault, StudentFault
 from grader.judging.check import SpeedCase
 from grader.judging.student import Student
@@ -43,6 +43,7 @@ class Contest:
     notes: dict[str, str] = field(default_factory=dict)  # for the report
     calm: Calm = field(default_factory=Calm)
     again: bool = False  # measured once already, when something was killed
+    made: dict[str, Submission] = field(default_factory=dict)  # what workers are given, by digest
 
     @property
     def times(self) -> Times:
@@ -81,8 +82,10 @@ class Contest:
     def _party(self, name: str, stack: ExitStack) -> Party:
         if name == STUDENT:
             return self._started(name, self.answer, self.exercise.refused, stack)
-        path = self.exercise.folder / "parties" / f"{name}.py"
-        return self._started(name, submission.read(path, self.exercise.slug), (), stack)
+        [path] = (self.exercise.folder / "parties").glob(f"{name}.*")
+        text = path.read_text(encoding="utf-8")
+        party = Submission(slug=self.exercise.slug, path=path, sha256=name, source=text)
+        return self._started(name, party, (), stack)
 
     def _empty(self, stack: ExitStack) -> dict[str, int]:
         """What a process has used that was given nothing to do."""
@@ -92,9 +95,15 @@ class Contest:
     def _started(
         self, name: str, answer: Submission, refused: tuple[str, ...], stack: ExitStack
     ) -> Party:
+        on_cuda = self.device != "cpu"
+        if answer.sha256 not in self.made:  # compiled once, where it is compiled
+            self.made[answer.sha256] = admission.runs(
+                answer, self.exercise, self.nursery.wall, on_cuda=on_cuda
+            )
         worker = Supervisor(
-            self.nursery, answer, self.exercise.limits, on_cuda=self.device != "cpu",
-            refuse=refused, preload=self.exercise.preload, core=self.calm.core,
+            self.nursery, self.made[answer.sha256], self.exercise.limits, on_cuda=on_cuda,
+            refuse=refused, preload=self.exercise.preload, prelude=self.exercise.prelude,
+            core=self.calm.core,
         )  # fmt: skip
         stack.enter_context(closing(worker))
         stack.callback(self._look_for_kills, worker)

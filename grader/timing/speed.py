@@ -48,11 +48,14 @@ def measure(contest: Contest, progress: Progress = lambda _: None) -> Speed:
 
     Where a case that earns its points on CUDA is timed on the CPU, that is for information.
     """
+    for_information = contest.case.cuda and contest.device == "cpu"
+    if for_information and not contest.case.elsewhere:
+        return not_run(contest.case, NEEDS_CUDA)
     try:
         found = _judged(contest, progress)
     except Disturbed:
         found = _judged(replace(contest, rows=[], sets=0, again=True), progress)
-    if contest.case.cuda and contest.device == "cpu":
+    if for_information:
         return replace(found, verdict="not_run", why=NEEDS_CUDA, earned=0, fraction=None)
     return found
 

@@ -81,8 +81,12 @@ class Client:
             "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
         }
         request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
+        if given.lists:
+            request["lists"] = list(given.lists)
 
         def read(reply: Reply) -> tuple[Any, int | None]:
+            if given.lists:
+                given.lists_after(reply.pop("lists", None))
             if not graph:
                 return self._value(reply), None
             number = _natural(reply.pop("call", None))
@@ -102,6 +106,10 @@ class Client:
         sent = {key: wire.encode(x, self._inputs, _handle_number) for key, x in kwargs.items()}
         request = {"op": "chain", "name": name, "chain": asdict(chain), "kwargs": sent}
         return self._ask(request, self._value)
+
+    def told(self, name: str) -> Any:
+        """What the prelude of the exercise keeps under this name."""
+        return self._ask({"op": "told", "name": name}, self._value)
 
     def get(self, on: Handle | None, name: str) -> Any:
         """The value of an attribute, or `CALLABLE`."""
@@ -158,6 +166,7 @@ class _Given:
     """What one call is given: written into the inputs, with a copy that is the grader's own.
 
     The worker may write to the inputs at any time, so what it was given is not read from there.
+    Lists of numbers do not lie in the inputs: the worker sends them back as the call leaves them.
     """
 
     def __init__(self, inputs: wire.Arena, *, watch: bool) -> None:
@@ -165,10 +174,24 @@ class _Given:
         self._watch = watch
         self._label = ""
         self._copies: list[tuple[str, int, bytes]] = []
+        self.lists: dict[str, Any] = {}
+        self._changed: list[str] = []
 
     def encode(self, value: Any, label: str) -> Any:
         self._label = label
-        return wire.encode(value, self, _handle_number)
+        form = wire.encode(value, self, _handle_number)
+        if self._watch and _is_list(value):
+            self.lists[label] = form
+        return form
+
+    def lists_after(self, forms: Any) -> None:
+        """Compare the lists that came back with those that were sent, in the form of the wire."""
+        match forms:
+            case {"list": [*after]} if len(after) == len(self.lists):
+                pairs = zip(self.lists.items(), after, strict=True)
+                self._changed = [label for (label, before), now in pairs if now != before]
+            case _:
+                raise frames.WireError("a call without its lists")
 
     def put(self, data: memoryview) -> int:
         at = self._inputs.put(data)
@@ -178,7 +201,8 @@ class _Given:
 
     def modified(self) -> tuple[str, ...]:
         """The labels of what now differs from what was given."""
-        return tuple(label for label, at, was in self._copies if not self._still(at, was))
+        changed = [label for label, at, was in self._copies if not self._still(at, was)]
+        return (*changed, *self._changed)
 
     def _still(self, at: int, was: bytes) -> bool:
         # As arrays: comparing memory byte by byte would take longer than most calls.
@@ -210,6 +234,13 @@ def _no_answer(why: frames.WireError) -> NoAnswer:
 def _name(text: str) -> str:
     """The name of a type, in one line."""
     return " ".join(harmless(text[: wire.MAX_NAME]).split())
+
+
+def _is_list(value: Any) -> bool:
+    """Whether this is a list of numbers, or of such lists."""
+    return isinstance(value, list) and all(
+        isinstance(x, bool | int | float) or _is_list(x) for x in value
+    )
 
 
 def _natural(value: Any) -> int | None:

@@ -28,5 +28,9 @@ class NoAnswer(WorkerFault):
     """What came back is no answer."""
 
 
+class NotHere(Exception):
+    """The exercise cannot be asked on this machine; the message is what it needs."""
+
+
 class NurseryFailed(Exception):
     """Workers cannot be started: a grader fault, not the student's."""

@@ -6,22 +6,24 @@ from pathlib import Path
 from types import ModuleType
 
 from grader.worker.child import wire
+from grader.worker.child.prelude import prepare
 from grader.worker.child.room import Room
 from grader.worker.client import Client
 
 ARENA_BYTES = 64 << 20
 
 
-def in_process(module: ModuleType) -> Client:
+def in_process(module: ModuleType, prelude: str = "") -> Client:
     """A client of `module`, through the same encoding as a worker, without a wall."""
     inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
     room = Room(inputs, answers)
-    room.bind(module)
+    room.bind(module, prelude)
     return Client(room.answer, inputs, answers, lambda: 1)
 
 
-def load(path: Path, name: str) -> ModuleType:
-    """The module that a file defines."""
+def load(path: Path, name: str, prelude: str = "") -> ModuleType:
+    """The module that a file defines, after the prelude of its exercise."""
+    prepare(prelude)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

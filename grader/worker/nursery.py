@@ -94,8 +94,10 @@ class Nursery:
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
         wanted = {"memory_bytes": memory, "cpu_seconds": int(2 * limits.exercise_seconds) + 1}
+        # Read when triton is imported: kernels are compiled for a GPU, and interpreted elsewhere.
+        environment = {"TRITON_INTERPRET": "0" if on_cuda else "1"}
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
-                   "preload": list(preload)}  # fmt: skip
+                   "environment": environment, "preload": list(preload)}  # fmt: skip
         try:
             reply = self._ask(request, [theirs.fileno(), *arenas, printed])
         finally:

@@ -13,7 +13,14 @@ from typing import Any
 from grader.records import Limits, Submission
 from grader.worker.child import frames, wire
 from grader.worker.client import Client, raised
-from grader.worker.faults import Died, NoAnswer, NurseryFailed, TimedOut, WorkerFault
+from grader.worker.faults import (
+    Died,
+    NoAnswer,
+    NotHere,
+    NurseryFailed,
+    TimedOut,
+    WorkerFault,
+)
 from grader.worker.nursery import Nursery, Process
 from grader.worker.text import harmless
 
@@ -39,6 +46,7 @@ class Supervisor:
         on_cuda: bool = False,
         refuse: Sequence[str] = (),
         preload: Sequence[str] = (),
+        prelude: str = "",
         core: int | None = None,
     ) -> None:
         self._nursery = nursery
@@ -47,6 +55,7 @@ class Supervisor:
         self._on_cuda = on_cuda
         self._refuse = list(refuse)  # what the submission may not call
         self._preload = list(preload)  # modules that it finds imported
+        self._prelude = prelude  # what runs before it
         self._core = core  # the processor to which it is bound
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
@@ -70,7 +79,10 @@ class Supervisor:
         return self._killed or self._nursery.failures > self._failures
 
     def load(self) -> None:
-        """Run the submission's file now, so that its own errors come first."""
+        """Run the submission's file now, so that its own errors come first.
+
+        Raises `NotHere` if its prelude says that nothing can be asked of it.
+        """
         self._ensure_started()
 
     def exchange(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -125,11 +137,25 @@ class Supervisor:
             core=self._core,
             preload=self._preload,
         )
+        self._prepare()
         source, slug = self._submission.source, self._submission.slug
         reply = self._ask({"op": "load", "slug": slug, "source": source, "refuse": self._refuse})
         if "error" in reply:
             self._end()
             raise LoadFailed(reply["error"])
+
+    def _prepare(self) -> None:
+        """Run the prelude, before anything of the submission's is in the process."""
+        if not self._prelude:
+            return
+        reply = self._ask({"op": "prepare", "prelude": self._prelude})
+        if "error" in reply:
+            self._end()
+            problem = f"{reply['error']['type']}: {reply['error']['message']}"
+            raise NurseryFailed(f"the prelude of {self._submission.slug} failed ({problem})")
+        if reply["value"]:
+            self._end()
+            raise NotHere(reply["value"])
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None

@@ -88,7 +88,8 @@ def _run(cheat: Cheat, wall: str) -> Outcome:
         if report is None:
             return Outcome(harms={Harm.RUN: f"ENDED THE RUN ({done['ended']})"} | harms)
         assert report["isolation"] == wall
-        exercise, witness = report["exercises"]
+        graded = {e["slug"]: e for e in (*report["exercises"], *report["further"])}
+        exercise, witness = graded[cheat.exercise], graded[WITNESS]
         log = (room.path / "log").read_text("utf-8", "replace")
         harms |= dict(to_the_marks(room, cheat, exercise, witness)) | dict(in_words(exercise, log))
     return Outcome(

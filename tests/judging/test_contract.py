@@ -133,17 +133,16 @@ def test_no_rows_have_no_width(a, b):
     contract.check_answer([[]] * len(a), ROWS, (a, b), {}, "f()")
 
 
-RAGGED = "c is a list of 2, but should be a list of rows of numbers, all as long  [f()]"
-
-
 @pytest.mark.parametrize(
     "value, says",
     [
-        ([[1, 2], [3]], RAGGED),
-        ([[1], [True]], RAGGED),
-        ([[1], [[2]]], RAGGED),
-        ([1, 2], RAGGED),
-        (torch.zeros(2, 1), "c is a tensor, but should be a list of rows of numbers, all as long  [f()]"),
+        ([[1, 2], [3]], "len(c[1]) is 1, but should be 2  [f()]"),
+        ([[1], [True]], "c[1, 0] is a bool, but should be a number  [f()]"),
+        ([[1], [[2]]], "c[1, 0] is a list of 1, but should be a number  [f()]"),
+        ([[1], (2,)], "c[1] is a tuple of 1, but should be a list of numbers  [f()]"),
+        ([1, 2], "c[0] is an int, but should be a list of numbers  [f()]"),
+        (([1], [2]), "c is a tuple of 2, but should be a list of rows  [f()]"),
+        (torch.zeros(2, 1), "c is a tensor, but should be a list of rows  [f()]"),
         ([[1.0]], "c.shape is (1, 1), but should be (2, 1)  [f()]"),
         ([[1.0, 2.0], [3.0, 4.0]], "c.shape is (2, 2), but should be (2, 1)  [f()]"),
         ([], "c.shape is (0,), but should be (2,)  [f()]"),

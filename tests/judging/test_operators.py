@@ -117,6 +117,38 @@ def test_what_looks_alike_is_allowed_in_attention(source):
     assert refused(source, "ex03_sdpa") == []
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy",
+        "import numpy.linalg as a",
+        "from torch import exp",
+        "import torch.nn.functional",
+        "import math, array",
+        "import os",
+        "import typing\ntyping.sys.modules",
+        "from collections import abc",
+        "def f():\n    import statistics",
+        "try:\n    import jax\nexcept ImportError:\n    pass",
+    ],
+)
+def test_where_one_module_is_allowed_every_other_is_refused(source):
+    sentence = refused(source, "ex00_plain_python")[0]
+    assert sentence.endswith("Write it with lists, loops and the module math.")
+
+
+def test_nor_is_another_imported_by_other_ways():
+    assert refused("__builtins__['__imp' + 'ort__']('numpy')", "ex00_plain_python")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import math", "from math import exp as e", "from __future__ import annotations", "x.sum(1)"],
+)
+def test_the_one_module_is_allowed(source):
+    assert refused(source, "ex00_plain_python") == []
+
+
 def test_the_sentence_names_line_operator_and_cure():
     assert refused("import torch\n\ntorch.softmax(x, 0)") == [
         "Line 3: torch.softmax is not allowed in this exercise. "

@@ -133,3 +133,15 @@ def test_a_report_tells_a_stage_once(graded):
     told_of = [c.diagnosis.stage for c in report.checks if c.diagnosis and c.diagnosis.stage]
     assert [s.name for s in told_of] == ["scores"]
     assert told_of[0].factor == pytest.approx(2.0, rel=1e-3)
+
+
+def test_lists_of_rows_are_looked_at_as_well():
+    def unscaled(q, k, v, keep=None):
+        return right_one.attention([[2.0 * x for x in row] for row in q], k, v, keep)
+
+    exercise = catalog.find("ex00_plain_python")
+    right_one = solution(exercise)
+    wrong, right = student(exercise.slug, attention=unscaled), student(exercise.slug)
+    found = stages.stage(exercise, "attention", wrong, right)
+    assert found and (found.name, found.factor) == ("scores", pytest.approx(2.0))
+    assert stages.stage(exercise, "attention", right, right) is None

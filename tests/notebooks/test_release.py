@@ -13,7 +13,7 @@ import pytest
 
 from grader import catalog
 from grader.course.notebooks import source_notebook
-from grader.course.solutions import BEGIN, END, path_of
+from grader.course.solutions import BEGIN, CUDA_BEGIN, CUDA_END, END, path_of
 from grader.judging import suite
 from grader.languages import Words
 from tests.notebooks.course import answered, grader, hand_in, id_of, released, run
@@ -43,9 +43,9 @@ def solution_regions():
     for slug in SLUGS:
         inside: list[str] | None = None
         for line in path_of(slug).read_text(encoding="utf-8").splitlines():
-            if line.strip() == BEGIN:
+            if line.strip() in (BEGIN, CUDA_BEGIN):
                 inside = []
-            elif line.strip() == END:
+            elif line.strip() in (END, CUDA_END):
                 yield slug, [text for text in inside if text]
                 inside = None
             elif inside is not None:

@@ -8,6 +8,7 @@ from grader.show.example import has_example
 from tests.show.asking import mistaken, shown, solver
 
 SLUGS = [e.slug for e in catalog.exercises() if has_example(e)]
+NO_TENSORS = ("ex00_plain_python", "ex09_gradients")  # whose answers keep no graph
 
 
 def step(found, name):
@@ -15,7 +16,8 @@ def step(found, name):
 
 
 def test_the_whole_core_track_can_be_shown():
-    assert [e.slug for e in catalog.exercises() if e.track == "core"] == SLUGS
+    core = [e.slug for e in catalog.exercises() if e.track == "core"]
+    assert SLUGS[: len(core)] == core
 
 
 @pytest.mark.parametrize("embedding", ["drawn", "one-hot"])
@@ -25,7 +27,7 @@ def test_a_right_answer_is_the_same_at_every_step(slug, tokens, embedding):
     found = shown(slug, solver(slug), tokens, embedding=embedding)
     assert [s.name for s in found.steps if s.differs or s.problem] == []
     assert any(s.yours is not None for s in found.steps)
-    for flow in found.flows:
+    for flow in found.flows if slug not in NO_TENSORS else ():
         np.testing.assert_allclose(flow.yours, flow.reference, atol=1e-5)
 
 

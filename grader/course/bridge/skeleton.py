@@ -3,14 +3,14 @@
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions
 
-from grader.course.solutions import BEGIN, stubbed
+from grader.course.solutions import has_region, stubbed
 
 
 class Skeleton(ClearSolutions):  # type: ignore[misc]
     """nbgrader's ClearSolutions, with the stub that tells what there is to do."""
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
-        if BEGIN not in cell.source:
+        if not has_region(cell.source):
             return False
         cell.source = stubbed(cell.source).strip()
         return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader import catalog
-from grader.course.class_run.contents import SUFFIXES, Contents, contents, is_answer, left_out
+from grader.course.class_run.contents import Contents, contents, is_answer, left_out
 from grader.course.class_run.files import File, is_folder, is_passed_over, is_zip, printable
 from grader.records import Exercise
 from grader.submission import Unreadable, is_untouched_skeleton
@@ -105,12 +105,12 @@ def handed_in(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
     notes: tuple[str, ...] = ()
     try:
         with contents(entry, place) as found:
-            answers = [_answer(exercise.slug, found) for exercise in exercises]
+            answers = [_answer(exercise, found) for exercise in exercises]
             notes = _notes(found, answers)
     except Unreadable as problem:
         answers = [
             Handed(
-                slug=e.slug, name=f"{e.slug}.py", path=place, state="unreadable",
+                slug=e.slug, name=e.file, path=place, state="unreadable",
                 sentence=str(problem),
             )
             for e in exercises
@@ -130,18 +130,19 @@ def folder_of(entry: Path) -> str:
     return name[: -len(".zip")] if is_zip(name) and not is_folder(entry) else name
 
 
-def _answer(slug: str, found: Contents) -> Handed:
-    """A notebook counts where there is no Python file, or one that nobody has changed."""
-    script, notebook = (found.called(f"{slug}{suffix}") for suffix in SUFFIXES)
+def _answer(exercise: Exercise, found: Contents) -> Handed:
+    """A notebook counts where there is no plain file, or one that nobody has changed."""
+    script, notebook = (found.called(name) for name in (exercise.file, f"{exercise.slug}.ipynb"))
     if script is None or notebook is None:
-        return _read(slug, script or notebook, found.place)
-    handed = _read(slug, script, found.place)
-    return _read(slug, notebook, found.place) if _is_untouched(handed.content) else handed
+        return _read(exercise, script or notebook, found.place)
+    handed = _read(exercise, script, found.place)
+    return _read(exercise, notebook, found.place) if _is_untouched(handed.content) else handed
 
 
-def _read(slug: str, file: File | None, place: str) -> Handed:
+def _read(exercise: Exercise, file: File | None, place: str) -> Handed:
+    slug = exercise.slug
     if file is None:
-        name = f"{slug}.py"
+        name = exercise.file
         return Handed(
             slug=slug, name=name, path=f"{place}/{name}", state="missing",
             sentence=f"{name} was not handed in.",
@@ -177,8 +178,8 @@ def _notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
 
 
 def _left_out(found: Contents, answers: Sequence[Handed]) -> list[str]:
-    """Notes on the notebooks that do not count because a Python file was begun beside them."""
-    scripts = [answer for answer in answers if answer.name.endswith(".py")]
+    """Notes on the notebooks that do not count because a plain file was begun beside them."""
+    scripts = [answer for answer in answers if not answer.name.endswith(".ipynb")]
     notebooks = [(found.called(f"{a.slug}.ipynb"), a.name) for a in scripts]
     return [left_out(file.path, name) for file, name in notebooks if file is not None]
 
@@ -193,5 +194,7 @@ def _meant(name: str) -> str:
     parts = {part: slug for slug in slugs for part in slug.split("_", 1)}  # ex01, and softmax
     stem, _, rest = name.partition(".")
     written = re.sub(r"\W+", "_", stem.lower())
-    suffix = ".ipynb" if "ipynb" in rest.lower() else ".py"
-    return catalog.did_you_mean(parts.get(written, written), slugs).replace("?", f"{suffix}?")
+    hint = catalog.did_you_mean(parts.get(written, written), slugs)
+    meant = hint.removesuffix("?").rpartition(" ")[2]
+    suffix = ".ipynb" if "ipynb" in rest.lower() else catalog.suffix(meant)
+    return hint.replace("?", f"{suffix}?")

@@ -12,7 +12,6 @@ from grader.course.class_run import archive, files
 from grader.course.class_run.files import File, is_zip, printable
 from grader.submission import Unreadable
 
-SUFFIXES = (".py", ".ipynb")
 _OF_BUNDLE = ("exercises", "notebooks")
 
 
@@ -62,7 +61,7 @@ def is_answer(name: str) -> bool:
 
 @cache
 def _answers() -> frozenset[str]:
-    return frozenset(f"{e.slug}{suffix}" for e in catalog.exercises() for suffix in SUFFIXES)
+    return frozenset(f"{e.slug}{s}" for e in catalog.exercises() for s in (e.suffix, ".ipynb"))
 
 
 def left_out(name: str, other: str) -> str:

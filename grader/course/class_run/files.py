@@ -16,7 +16,9 @@ MAX_NOTEBOOK = 20_000_000
 MAX_ZIP = 20_000_000
 _MAX_PRINTED = 300  # characters; a name in a zip may have 65,535
 _TOO_LARGE = {  # by the suffix: how large, and what is said beyond that
-    ".py": (MAX_BYTES, "{file} is too large: an answer has at most {bytes:,} bytes."),
+    **dict.fromkeys(
+        (".py", ".cu"), (MAX_BYTES, "{file} is too large: an answer has at most {bytes:,} bytes.")
+    ),
     ".ipynb": (
         MAX_NOTEBOOK,
         "{file} is too large: a notebook has at most {bytes:,} bytes. "

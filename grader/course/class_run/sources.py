@@ -7,7 +7,7 @@ from pathlib import Path
 from grader.catalog import ROOT
 
 # What a verdict depends on besides the exercise's own suite.
-_PARTS = ("reference", "grader/judging", "grader/worker", "grader/timing")
+_PARTS = ("reference", "grader/judging", "grader/worker", "grader/timing", "grader/cuda")
 _FILES = ("bindings.py", "catalog.py", "cells.py", "records.py", "scoring.py", "submission.py")
 
 

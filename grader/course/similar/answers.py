@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.catalog import ROOT
+from grader.catalog import ROOT, names_read
 from grader.course.class_run.collect import entries, handed_in
 from grader.course.class_run.contents import is_answer
 from grader.course.class_run.files import printable
@@ -96,7 +96,7 @@ def _source(writer: Writer, exercise: Exercise, folder: Path) -> str:
         raise Unreadable(handed.sentence)
     copy = folder / f"{exercise.slug}{Path(handed.name).suffix}"  # it may lie in a zip
     copy.write_bytes(handed.content)
-    return read(copy, exercise.slug, exercise.names).source
+    return read(copy, exercise.slug, names_read(exercise)).source
 
 
 def skeleton(exercise: Exercise) -> str:
@@ -105,7 +105,7 @@ def skeleton(exercise: Exercise) -> str:
     The project builds it from the solution. Students and classes have no solution, and there the
     file in `exercises` is the skeleton as long as nobody has changed it.
     """
-    solution, file = path_of(exercise.slug), ROOT / "exercises" / f"{exercise.slug}.py"
+    solution, file = path_of(exercise.slug), ROOT / "exercises" / exercise.file
     if solution.is_file():
         return skeleton_text(exercise, solution.read_text(encoding="utf-8"))
     return file.read_text(encoding="utf-8") if is_untouched(file) else ""

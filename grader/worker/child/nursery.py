@@ -86,6 +86,7 @@ def _watch(parent: socket.socket, workers: dict[int, _Worker]) -> None:
 
 
 def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]) -> int:
+    os.environ.update(request["environment"])
     _import(request["preload"])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
     nursery = os.getpid()

@@ -5,6 +5,7 @@ import secrets
 import sys
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 
 from . import frames, wire
 from .chain import Chain
-from .refused import refuse
+from .prelude import prepare
+from .refused import Rules, refuse
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
@@ -21,9 +23,11 @@ MAX_MESSAGE = 2000
 class Room:
     """Answers requests. A request and its reply are headers of `wire`:
 
+    {"op": "prepare", "prelude"}                             -> {"value": what it needs, or ""}
     {"op": "load", "slug", "source", "refuse"}               -> {"value": None}
+    {"op": "told", "name"}                                   -> {"value": what the prelude keeps}
     {"op": "ping"}                                           -> {"value": None}
-    {"op": "call", "on", "name", "args", "kwargs", "graph"}  -> {"value", "call"?}
+    {"op": "call", "on", "name", "args", "kwargs", "graph"}  -> {"value", "call"?, "lists"?}
     {"op": "get", "on", "name"}                              -> {"value"} or {"callable": True}
     {"op": "set", "on", "name", "value"}                     -> {"value": None}
     {"op": "backward", "call", "gradients"}                  -> {"value": [gradient | None, ...]}
@@ -31,25 +35,30 @@ class Room:
 
     `on` is a handle, or None for the module itself; `name` is an attribute, dotted if need be, or
     "" for the object itself. With `graph` the autograd graph of the call is kept for `backward`,
-    whose gradients are those of the tensor inputs that require one, in their order. Every request
-    may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its reply has too. An
-    exception of the submission's is {"error": {"type", "message", "line"}}, with the line in the
-    submission, if any.
+    whose gradients are those of the tensor inputs that require one, in their order. A call may
+    carry {"lists": [label, ...]}, the positions and names of arguments to send back as it leaves
+    them: arrays and tensors lie in shared memory, where a change is seen, and lists do not. Every
+    request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its reply
+    has too. An exception of the submission's is {"error": {"type", "message", "line"}}, with the
+    line in the submission, if any.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
         self.inputs = inputs
         self.answers = answers
         self.module = ModuleType("submission")
+        self.prelude = ModuleType("prelude")
+        self.rules = Rules()
         self.handles: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
         self._next = secrets.randbits(48)
 
-    def bind(self, module: ModuleType) -> None:
-        """Use a module that is already loaded."""
+    def bind(self, module: ModuleType, prelude: str = "") -> None:
+        """Use a module that is already loaded, after its prelude."""
         self.module = module
+        self.prelude = prepare(prelude)
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one request. Whatever the submission raises becomes an error reply."""
@@ -66,9 +75,16 @@ class Room:
             reply = {"error": describe(error)}
         return number | reply
 
+    def _prepare(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self.prelude = prepare(request["prelude"])
+        return {"value": getattr(self.prelude, "needs", "")}
+
+    def _told(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"value": self._export(getattr(self.prelude, request["name"]))}
+
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
-        refuse(request.get("refuse", ()))
+        self.rules = refuse(request.get("refuse", ()))
         self.module = ModuleType(request["slug"])
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module
@@ -83,8 +99,11 @@ class Room:
         args = [self._value(item) for item in request["args"]]
         kwargs = {name: self._value(item) for name, item in request["kwargs"].items()}
         with torch.enable_grad():  # a forward pass of the parent's autograd has switched it off
-            result = self._target(request)(*args, **kwargs)
+            result = self.rules.call(self._target(request), *args, **kwargs)
         reply = {"value": self._export(result)}
+        if labels := request.get("lists"):
+            given = {str(i): x for i, x in enumerate(args)} | kwargs
+            reply["lists"] = self._export([given[label] for label in labels])
         if request["graph"]:
             leaves = [x for x in _tensors([args, kwargs]) if x.requires_grad]
             self.calls[self._new_id()] = leaves, list(_tensors(result))
@@ -123,7 +142,7 @@ class Room:
         target = self._target({"on": None, "name": request["name"]})
         chain = Chain(**request["chain"] | {"shape": tuple(request["chain"]["shape"])})
         with torch.no_grad():
-            return {"value": self._export(chain.run(target, **kwargs))}
+            return {"value": self._export(chain.run(partial(self.rules.call, target), **kwargs))}
 
     def _target(self, request: Mapping[str, Any]) -> Any:
         target = self.module if request["on"] is None else self.handles[request["on"]]

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +35,7 @@ def become_worker(
         control, inputs, answers = _own_files(descriptors)
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
+        tempfile.tempdir = str(home)  # the nursery may have asked, and its answer is remembered
         _limit(request["limits"])
         if request["core"] is not None and sys.platform == "linux":
             os.sched_setaffinity(0, {request["core"]})
