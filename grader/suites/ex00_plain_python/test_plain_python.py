@@ -1,0 +1,143 @@
+"""Attention on lists: each function by itself, then all of them together."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import float64
+
+from grader.judging import agree, check, rejects, untouched
+from reference import ex00_plain_python as reference
+
+PRODUCTS = [(2, 3, 4), (1, 1, 1), (4, 4, 4), (3, 1, 5), (1, 7, 2), (17, 5, 3)]  # n, m, p
+MISFITS = [(2, 3, 2, 4), (2, 2, 3, 4), (1, 1, 2, 1), (3, 4, 3, 4)]  # rows and width of a, of b
+SIZES = [(2, 3), (1, 1), (4, 4), (3, 1), (1, 17), (17, 3)]
+ATTENTIONS = [  # Lq, Lk, D, Dv
+    *[(3, 5, 4, 2), (1, 1, 1, 3), (2, 17, 3, 1), (9, 2, 1, 4), (4, 4, 4, 4), (5, 3, 8, 6)],
+]
+GARBAGE = [math.nan, math.inf, -math.inf, 1e30, -1e30]
+
+
+@check(points=1)
+@pytest.mark.parametrize("n, m, p", PRODUCTS)
+def test_matmul(student, draw, n, m, p):
+    """matmul multiplies each row of `a` with each column of `b`, for ints and floats."""
+    for a, b in (
+        (rows(draw, n, m), rows(draw, m, p)),
+        (draw.integers(-9, 9, n, m).tolist(), draw.integers(-9, 9, m, p).tolist()),
+    ):
+        product = untouched(lambda a=a, b=b: student.matmul(a, b))
+        close(product, reference.matmul(a, b), "product")
+
+
+@check(points=1, needs=[test_matmul])
+@pytest.mark.parametrize("n, m, o, p", MISFITS)
+def test_matmul_refuses(student, draw, n, m, o, p):
+    """matmul raises a ValueError with both numbers if the rows of `a` do not fit those of `b`."""
+    a, b = rows(draw, n, m), rows(draw, o, p)
+    rejects(lambda: student.matmul(a, b), m, o)
+
+
+@check(points=1)
+@pytest.mark.parametrize("n, m", [*SIZES, (0, 0)])
+def test_transpose(student, draw, n, m):
+    """transpose turns rows into columns; of no rows at all it makes no rows."""
+    a = rows(draw, n, m)
+    transposed = untouched(lambda: student.transpose(a))
+    close(transposed, reference.transpose(a), "transposed")
+
+
+@check(points=1)
+@pytest.mark.parametrize("n, m", SIZES)
+def test_softmax(student, draw, n, m):
+    """row_softmax gives each row exp(x) / sum(exp(x)), for ints and floats."""
+    for scores in rows(draw, n, m), draw.integers(-9, 9, n, m).tolist():
+        weights = untouched(lambda scores=scores: student.row_softmax(scores))
+        close(weights, reference.row_softmax(scores), "weights")
+
+
+@check(points=1, needs=[test_softmax])
+@pytest.mark.parametrize("n, m", [(3, 5), (2, 1), (9, 17)])
+def test_softmax_extremes(student, draw, n, m):
+    """row_softmax takes numbers up to 10,000 either way; -inf has no weight, a row of it zeros."""
+    scores = draw.logits(n, m, bound=1e4, dtype=float64)
+    scores[0], scores[-1] = scores[0] + 1e4, scores[-1] - 1e4  # far from each other
+    agree_softmax(student, scores.tolist(), "large scores")
+    hidden = torch.where(draw.keep(n, m), scores, -math.inf)
+    agree_softmax(student, hidden.tolist(), "scores of which some are -inf")
+    hidden[n // 2] = -math.inf
+    agree_softmax(student, hidden.tolist(), "scores with a row of -inf")
+
+
+@check(points=1)
+@pytest.mark.parametrize("n, m", [*SIZES, (9, 5)])
+def test_mask(student, draw, n, m):
+    """apply_mask leaves what is kept and puts -inf in every other place, whatever stood there."""
+    scores, keep = rows(draw, n, m), draw.keep(n, m)
+    keep[n // 2] = n == 1
+    keep = keep.tolist()
+    masked = untouched(lambda: student.apply_mask(scores, keep))
+    close(masked, reference.apply_mask(scores, keep), "masked")
+    for i, row in enumerate(scores):
+        row[:] = [
+            x if seen else GARBAGE[(i + j) % 5]
+            for j, (x, seen) in enumerate(zip(row, keep[i], strict=True))
+        ]
+    close(student.apply_mask(scores, keep), reference.apply_mask(scores, keep), "masked")
+
+
+@check(points=1)
+@pytest.mark.parametrize("sizes", ATTENTIONS)
+def test_attention(student, draw, sizes):
+    """attention gives the output softmax(q k^T / sqrt(D)) v, and the weights of that softmax."""
+    q, k, v = inputs(draw, *sizes)
+    answer = untouched(lambda: student.attention(q, k, v))
+    both_close(answer, reference.attention(q, k, v))
+    large = [[2500 * x for x in row] for row in q]
+    both_close(student.attention(large, k, v), reference.attention(large, k, v))
+    whole = [draw.integers(-3, 3, len(x), len(x[0])).tolist() for x in (q, k, v)]
+    both_close(student.attention(*whole), reference.attention(*whole))
+
+
+@check(points=1, needs=[test_attention])
+@pytest.mark.parametrize("sizes", [(9, 5, 4, 3), (1, 4, 1, 2), (4, 4, 4, 4), (3, 17, 2, 1)])
+def test_attention_mask(student, draw, sizes):
+    """attention sees what `keep` marks and nothing else, be it NaN, inf or 1e30; a query that sees
+    nothing has weights 0 and output 0."""
+    (q, k, v), (n, m) = inputs(draw, *sizes), sizes[:2]
+    keep = draw.keep(n, m)
+    answer = untouched(lambda: student.attention(q, k, v, keep.tolist()))
+    both_close(answer, reference.attention(q, k, v, keep.tolist()))
+    keep[:, draw.integer(0, m - 1)] = keep[n // 2] = False
+    expected = reference.attention(q, k, v, keep.tolist())
+    both_close(student.attention(q, k, v, keep=keep.tolist()), expected)
+    for garbage in GARBAGE:
+        for j, seen in enumerate(keep.any(0).tolist()):
+            if not seen:
+                k[j], v[j] = [garbage] * sizes[2], [garbage] * sizes[3]
+        both_close(student.attention(q, k, v, keep.tolist()), expected)
+
+
+def rows(draw, n, m):
+    """n rows of m normal numbers."""
+    return draw.normal(n, m, dtype=float64).tolist()
+
+
+def inputs(draw, q_len, k_len, dim, value_dim):
+    return rows(draw, q_len, dim), rows(draw, k_len, dim), rows(draw, k_len, value_dim)
+
+
+def close(found, expected, says):
+    """Rows agree as an array: that they are rows of numbers, as long as each other, is known."""
+    agree(np.array(found, float), expected, says=says)
+
+
+def both_close(answer, expected):
+    """Output and weights."""
+    for found, right, says in zip(answer, expected, ("output", "weights"), strict=True):
+        close(found, right, says)
+
+
+def agree_softmax(student, scores, what):
+    close(student.row_softmax(scores), reference.row_softmax(scores), f"weights of {what}")
