@@ -1,0 +1,597 @@
+"""What goes wrong on the way back through softmax and attention, by name."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.judging import mistake
+from reference.ex09_gradients import (
+    plain_attention_backward,
+    plain_softmax_backward,
+    plain_weights,
+)
+
+from .test_gradients import (
+    test_half_precision,
+    test_hidden,
+    test_manners,
+    test_mask,
+    test_scale,
+    test_softmax,
+    test_softmax_manners,
+    test_softmax_rows,
+    test_values,
+)
+
+
+def raised(x):
+    """float16 as float32."""
+    return x.astype(np.promote_types(x.dtype, np.float32))
+
+
+def turned(x):
+    return x.swapaxes(-1, -2)
+
+
+# softmax_backward
+
+
+def row_by_row(weights, grad_weights, formula):
+    """`formula(w, g)` in float32 or better, in the dtype of the weights."""
+    with np.errstate(all="ignore"):
+        return formula(raised(weights), raised(grad_weights)).astype(weights.dtype)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def row_sum_missing(weights, grad_weights):
+    """The gradient is multiplied with the weights, and the sum over the row is missing.
+
+    Raising one score takes weight from all others: w * (g - (w * g).sum(-1, keepdims=True)).
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: w * g)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def diagonal_only(weights, grad_weights):
+    """Only each score's own weight is looked at, w * (1 - w): that is the derivative of a sigmoid.
+
+    A score moves all weights of its row: subtract the whole sum of w * g.
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: w * (1 - w) * g)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def sum_without_the_weights(weights, grad_weights):
+    """The gradients of a row are summed as they are, not weighed.
+
+    The sum is of w * g: (weights * grad_weights).sum(-1, keepdims=True).
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: w * (g - g.sum(-1, keepdims=True)))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def summed_over_the_wrong_axis(weights, grad_weights):
+    """The sum runs over the rows, not over the entries of one row.
+
+    The softmax was taken over the last axis: sum over axis=-1.
+    """
+    axis = max(-2, -weights.ndim)
+    return row_by_row(
+        weights, grad_weights, lambda w, g: w * (g - (w * g).sum(axis, keepdims=True))
+    )
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def summed_over_everything(weights, grad_weights):
+    """One sum over the whole array is subtracted from every row.
+
+    Each row has a sum of its own: axis=-1, keepdims=True.
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: w * (g - (w * g).sum()))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def summed_axis_dropped(weights, grad_weights):
+    """The sum has lost its axis, so that it is subtracted along the wrong one.
+
+    Keep it: .sum(axis=-1, keepdims=True).
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: w * (g - (w * g).sum(-1)))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def sign_flipped(weights, grad_weights):
+    """The sign is flipped: the gradients point downhill.
+
+    w * (g - total), not w * (total - g); the step against the gradient is the optimizer's.
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: -plain_softmax_backward(w, g))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def weights_not_multiplied(weights, grad_weights):
+    """The bracket is not multiplied with the weights.
+
+    w * (g - total): a weight near 0 hardly moves.
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: g - (w * g).sum(-1, keepdims=True))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def weights_taken_for_scores(weights, grad_weights):
+    """The softmax is taken once more, of the weights.
+
+    What comes in has been through the softmax already: use it as it is.
+    """
+
+    def again(w, g):
+        powers = np.exp(w)
+        return plain_softmax_backward(powers / powers.sum(-1, keepdims=True), g)
+
+    return row_by_row(weights, grad_weights, again)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_rows)
+def rows_of_zeros_divided(weights, grad_weights):
+    """A row of zero weights becomes NaN: it is divided by its own sum.
+
+    Divide by nothing: w * (g - (w * g).sum(-1, keepdims=True)) gives zeros for such a row.
+    """
+    return row_by_row(
+        weights,
+        grad_weights,
+        lambda w, g: plain_softmax_backward(w / w.sum(-1, keepdims=True), g),
+    )
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_manners)
+def softmax_half_not_raised(weights, grad_weights):
+    """float16 is computed in float16, where the difference of two large gradients is infinite.
+
+    Go to float32 first, with .astype(np.float32), and back at the end.
+    """
+    with np.errstate(all="ignore"):
+        return plain_softmax_backward(weights, grad_weights)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_manners)
+def softmax_left_in_float32(weights, grad_weights):
+    """The gradient of float16 weights comes back in float32.
+
+    Convert it back: .astype(weights.dtype).
+    """
+    return plain_softmax_backward(raised(weights), raised(grad_weights))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def softmax_float64_lowered(weights, grad_weights):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise float16 only.
+    """
+    w, g = weights.astype(np.float32), grad_weights.astype(np.float32)
+    return plain_softmax_backward(w, g).astype(weights.dtype)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_manners)
+def gradient_overwritten(weights, grad_weights):
+    """The caller's grad_weights is overwritten: `-=` works in place.
+
+    Write grad_weights - total, which makes a new array.
+    """
+    answer = row_by_row(weights, grad_weights, plain_softmax_backward)
+    grad_weights -= grad_weights.mean(-1, keepdims=True)
+    return answer
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax, null=True)
+def gradient_passed_on(weights, grad_weights):
+    """The gradient of the weights comes back as that of the scores.
+
+    In between lies the softmax: w * (g - (w * g).sum(-1, keepdims=True)).
+    """
+    return grad_weights.copy()
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax, null=True)
+def no_gradient(weights, grad_weights):
+    """The gradient is zeros everywhere.
+
+    It is w * (g - (w * g).sum(-1, keepdims=True)).
+    """
+    return np.zeros_like(weights)
+
+
+# attention_backward
+
+
+@dataclass
+class Back:
+    """What the five products of the backward pass are made of; a mistake changes one of it."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    grad: np.ndarray
+    weights: np.ndarray
+    dp: np.ndarray
+    ds: np.ndarray
+    scale: float
+    dtype: np.dtype
+
+    def __call__(self, dq=None, dk=None, dv=None):
+        """The three gradients, right but for those that are given."""
+        right = (
+            self.ds @ self.k * self.scale,
+            turned(self.ds) @ self.q * self.scale,
+            turned(self.weights) @ self.grad,
+        )
+        chosen = zip((dq, dk, dv), right, strict=True)
+        return tuple((y if x is None else x).astype(self.dtype) for x, y in chosen)
+
+
+def back(q, k, v, grad_output, keep, scale, weigh=plain_weights, soften=plain_softmax_backward):
+    """The way back, with the forward pass or the softmax's part of it done otherwise."""
+    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+    q, k, v, grad = (raised(x) for x in (q, k, v, grad_output))
+    with np.errstate(all="ignore"):
+        weights = weigh(q, k, keep, scale)
+        dp = grad @ turned(v)
+        ds = soften(weights, dp)
+    return Back(q, k, v, grad, weights, dp, ds, scale, dtype)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_missing_in_dq(q, k, v, grad_output, keep=None, scale=None):
+    """The scale is missing in dq.
+
+    The scores are scale * q k^T, so both dq and dk have the factor.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dq=way.ds @ way.k)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_missing_in_dk(q, k, v, grad_output, keep=None, scale=None):
+    """The scale is missing in dk.
+
+    The scores are scale * q k^T, so both dq and dk have the factor.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dk=turned(way.ds) @ way.q)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_missing_on_the_way_back(q, k, v, grad_output, keep=None, scale=None):
+    """The scale is used forward, and missing in both dq and dk.
+
+    Multiply both with it: the scores are scale * q k^T.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dq=way.ds @ way.k, dk=turned(way.ds) @ way.q)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_twice(q, k, v, grad_output, keep=None, scale=None):
+    """dq and dk have the scale twice: it is in the gradient of the scores, and once more in both.
+
+    Multiply either the gradient of the scores or dq and dk, not all of them.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    way.ds = way.ds * way.scale
+    return way()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_missing_forward(q, k, v, grad_output, keep=None, scale=None):
+    """The weights are made without the scale.
+
+    They are those of the forward pass: softmax(q k^T * scale).
+    """
+    return back(
+        q, k, v, grad_output, keep, scale, lambda q, k, keep, _: plain_weights(q, k, keep, 1.0)
+    )()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_of_the_values(q, k, v, grad_output, keep=None, scale=None):
+    """The scale comes from the width of the values.
+
+    It is 1 / sqrt(D), and D is the width of queries and keys: q.shape[-1].
+    """
+    return back(q, k, v, grad_output, keep, v.shape[-1] ** -0.5 if scale is None else scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scale_one_per_cent_off(q, k, v, grad_output, keep=None, scale=None):
+    """The scale is not quite 1 / sqrt(D).
+
+    Use q.shape[-1] ** -0.5 itself: no constant added to it, no rounded number.
+    """
+    return back(
+        q, k, v, grad_output, keep, 0.99 * q.shape[-1] ** -0.5 if scale is None else scale
+    )()
+
+
+@mistake(of="attention_backward", caught_by=test_scale)
+def given_scale_ignored(q, k, v, grad_output, keep=None, scale=None):
+    """A scale that is given plays no part.
+
+    Use 1 / sqrt(D) only where `scale` is None.
+    """
+    return back(q, k, v, grad_output, keep, None)()
+
+
+@mistake(of="attention_backward", caught_by=test_scale)
+def scale_of_zero_ignored(q, k, v, grad_output, keep=None, scale=None):
+    """A scale of 0 is taken for none at all: `scale or ...`, `if scale`.
+
+    Ask whether it is None: `if scale is None`.
+    """
+    return back(q, k, v, grad_output, keep, scale or None)()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def row_sum_missing_in_attention(q, k, v, grad_output, keep=None, scale=None):
+    """The gradient of the scores is weights * grad_weights: the sum over each row is missing.
+
+    Use softmax_backward, or subtract (weights * grad_weights).sum(-1, keepdims=True).
+    """
+    return back(q, k, v, grad_output, keep, scale, soften=lambda w, g: w * g)()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def softmax_skipped(q, k, v, grad_output, keep=None, scale=None):
+    """The gradient of the weights is taken for that of the scores: the softmax is skipped.
+
+    Pass it through softmax_backward(weights, grad_weights).
+    """
+    return back(q, k, v, grad_output, keep, scale, soften=lambda w, g: g)()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def weights_not_transposed(q, k, v, grad_output, keep=None, scale=None):
+    """dv is weights @ grad_output: the weights are not transposed.
+
+    Value j gets from each query i what weight (i, j) gave it: weights^T @ grad_output.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dv=way.weights @ way.grad)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def scores_not_transposed(q, k, v, grad_output, keep=None, scale=None):
+    """dk is made from the gradient of the scores as it stands, not transposed.
+
+    Rows are queries, columns keys; dk has a row for each key: grad_scores^T @ q.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dk=way.ds @ way.q * way.scale)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def queries_and_keys_change_roles(q, k, v, grad_output, keep=None, scale=None):
+    """dq is made from the queries and dk from the keys.
+
+    A factor's gradient comes from the other factor: dq from `k`, dk from `q`.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dq=way.ds @ way.q * way.scale, dk=turned(way.ds) @ way.k * way.scale)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def dq_and_dk_change_places(q, k, v, grad_output, keep=None, scale=None):
+    """dq and dk come back in each other's place.
+
+    Return (dq, dk, dv).
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dq=turned(way.ds) @ way.q * way.scale, dk=way.ds @ way.k * way.scale)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def dv_from_the_queries(q, k, v, grad_output, keep=None, scale=None):
+    """dv is made from the queries, where the gradient of the output belongs.
+
+    output = weights @ v, so dv = weights^T @ grad_output.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dv=turned(way.weights) @ way.q)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def keys_for_values(q, k, v, grad_output, keep=None, scale=None):
+    """The gradient of the weights is made with the keys, where the values belong.
+
+    output = weights @ v, so grad_weights = grad_output @ v^T.
+    """
+    return back(q, k, k, grad_output, keep, scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def no_maximum_subtracted(q, k, v, grad_output, keep=None, scale=None):
+    """The weights are made without subtracting the largest score of each row, and overflow.
+
+    exp(scores - scores.max(-1, keepdims=True)).
+    """
+
+    def weigh(q, k, keep, scale):
+        powers = np.exp(q @ turned(k) * scale) * (True if keep is None else keep)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1, total)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def mask_forgotten(q, k, v, grad_output, keep=None, scale=None):
+    """The mask plays no part: hidden keys get gradients.
+
+    Put -inf in the place of hidden scores before the softmax of the forward pass.
+    """
+    return back(q, k, v, grad_output, None, scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def mask_inverted(q, k, v, grad_output, keep=None, scale=None):
+    """The mask is turned round: what should be seen is hidden.
+
+    True means "may attend": np.where(keep, scores, -np.inf).
+    """
+    return back(q, k, v, grad_output, None if keep is None else ~keep, scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def mask_on_the_way_back_only(q, k, v, grad_output, keep=None, scale=None):
+    """The mask is laid over the gradients, and the weights of the forward pass know nothing of it.
+
+    Mask the scores before the softmax; the way back then needs no mask.
+    """
+    way = back(q, k, v, grad_output, None, scale)
+    if keep is not None:
+        way.ds = np.where(keep, way.ds, 0).astype(way.ds.dtype)
+    return way()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def masked_after_the_softmax(q, k, v, grad_output, keep=None, scale=None):
+    """The weights are masked after the softmax, so that the rest sum to less than one.
+
+    Mask the scores, then take the softmax.
+    """
+
+    def weigh(q, k, keep, scale):
+        return plain_weights(q, k, None, scale) * (True if keep is None else keep)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def gradients_filled_with_infinity(q, k, v, grad_output, keep=None, scale=None):
+    """Gradients of hidden scores are filled with -inf, like the scores, and turn all into NaN.
+
+    Hidden weights are 0, so these gradients are 0 by themselves: fill nothing on the way back.
+    """
+
+    def soften(weights, dp):
+        filled = dp if keep is None else np.where(keep, dp, -np.inf).astype(dp.dtype)
+        return plain_softmax_backward(weights, filled)
+
+    return back(q, k, v, grad_output, keep, scale, soften=soften)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def empty_rows_are_nan(q, k, v, grad_output, keep=None, scale=None):
+    """A query that sees nothing has weights of 0 / 0, and its NaN spreads to every key.
+
+    Its weights are zeros: divide by np.where(total == 0, 1, total).
+    """
+
+    def weigh(q, k, keep, scale):
+        scores = q @ turned(k) * scale
+        scores = scores if keep is None else np.where(keep, scores, -np.inf).astype(q.dtype)
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def empty_rows_are_uniform(q, k, v, grad_output, keep=None, scale=None):
+    """Hidden scores are -1e9, so that a query that sees nothing attends to all keys alike.
+
+    Fill with -np.inf, and let the weights of such a row be zeros.
+    """
+
+    def weigh(q, k, keep, scale):
+        scores = q @ turned(k) * scale
+        scores = scores if keep is None else np.where(keep, scores, -1e9).astype(q.dtype)
+        return plain_weights(scores, np.eye(scores.shape[-1], dtype=q.dtype), None, 1.0)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_hidden)
+def large_number_subtracted(q, k, v, grad_output, keep=None, scale=None):
+    """1e9 is subtracted from hidden scores, which hides nothing where a key holds 1e30.
+
+    Put -np.inf in their place: np.where(keep, scores, -np.inf).
+    """
+
+    def weigh(q, k, keep, scale):
+        seen = True if keep is None else keep
+        scores = q @ turned(k) * scale + np.where(seen, 0.0, -1e9).astype(q.dtype)
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = powers / powers.sum(-1, keepdims=True)
+        return weights * np.any(seen, -1, keepdims=True)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def half_precision_not_raised(q, k, v, grad_output, keep=None, scale=None):
+    """float16 is computed in float16, where a product of 256s is infinite.
+
+    Go to float32 first, with .astype(np.float32), and back at the end.
+    """
+    with np.errstate(all="ignore"):
+        return plain_attention_backward(q, k, v, grad_output, keep, scale)
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def left_in_float32(q, k, v, grad_output, keep=None, scale=None):
+    """The gradients of float16 come back in float32.
+
+    Each gradient has the dtype of what it belongs to: .astype(q.dtype), and so on.
+    """
+    return plain_attention_backward(*(raised(x) for x in (q, k, v, grad_output)), keep, scale)
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def float64_lowered(q, k, v, grad_output, keep=None, scale=None):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise float16 only.
+    """
+    low = (x.astype(np.float32) for x in (q, k, v, grad_output))
+    gradients = plain_attention_backward(*low, keep, scale)
+    return tuple(x.astype(q.dtype) for x in gradients)
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def queries_overwritten(q, k, v, grad_output, keep=None, scale=None):
+    """The caller's queries are scaled in place.
+
+    Write q = q * scale, which makes a new array, not q *= scale.
+    """
+    gradients = back(q, k, v, grad_output, keep, scale)()
+    q *= q.shape[-1] ** -0.5
+    return gradients
+
+
+@mistake(of="attention_backward", caught_by=test_values)
+def all_axes_turned(q, k, v, grad_output, keep=None, scale=None):
+    """`.T` turns all axes around, batch and heads too.
+
+    Swap the last two: np.swapaxes(x, -1, -2).
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dk=way.ds.T @ way.q * way.scale, dv=way.weights.T @ way.grad)
+
+
+@mistake(of="attention_backward", caught_by=test_values, null=True)
+def zeros(q, k, v, grad_output, keep=None, scale=None):
+    """All gradients are zeros.
+
+    Write the five products of the lesson.
+    """
+    return np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+
+
+@mistake(of="attention_backward", caught_by=test_values, null=True)
+def inputs_come_back(q, k, v, grad_output, keep=None, scale=None):
+    """The inputs come back as their own gradients.
+
+    Write the five products of the lesson.
+    """
+    return q.copy(), k.copy(), v.copy()
