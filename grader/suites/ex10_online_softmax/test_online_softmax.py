@@ -1,0 +1,237 @@
+"""Online softmax: the statistics by themselves, the merging of two answers, attention in tiles."""
+
+import math
+
+import pytest
+import torch
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import agree, backward, check, gradcheck, rejects, untouched
+from reference import ex10_online_softmax as reference
+
+ROWS = [(1,), (2, 3, 17), (4, 65), (1, 2, 3), (1, 64)]
+SIZES = {  # leading dimensions, Lq, Lk, D, Dv, block_size
+    "one key": ((), 1, 1, 1, 3, 64),
+    "blocks of one": ((2, 3), 3, 17, 8, 5, 1),
+    "a short last block": ((3,), 17, 65, 16, 16, 16),
+    "whole blocks": ((1, 2, 2), 5, 64, 4, 7, 32),
+    "few keys": ((2,), 65, 3, 3, 2, 2),
+    "one block": ((2, 1), 9, 17, 8, 8, 17),
+}
+CAUSAL = {  # Lq, Lk, block_size
+    "as many": (17, 17, 4),
+    "more keys": (5, 65, 16),
+    "one query": (1, 33, 8),
+    "a block in one": (9, 16, 64),
+    "more queries": (65, 17, 8),
+    "one key": (33, 1, 8),
+}
+HALVES = [float16, bfloat16]
+each_exact = pytest.mark.parametrize("dtype", [float32, float64])
+each_dtype = pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
+
+
+def inputs(draw, leading, q_len, k_len, dim, value_dim, dtype):
+    shapes = (q_len, dim), (k_len, dim), (k_len, value_dim)
+    return [draw.normal(*leading, *shape, dtype=dtype) for shape in shapes]
+
+
+def part(draw, *shape, dtype, spread=2.0):
+    """An output and its lse, which is as wide as `spread`."""
+    wide = torch.promote_types(dtype, float32)
+    return draw.normal(*shape, dtype=dtype), draw.normal(*shape[:-1], dtype=wide, scale=spread)
+
+
+@check(points=1)
+@each_exact
+@pytest.mark.parametrize("shape", ROWS, ids=str)
+def test_online(student, draw, shape, dtype):
+    """online_softmax gives the maximum of each row and the sum of exp(x - maximum), whatever the
+    size of its blocks."""
+    for block_size in (1, 2, 16, 100):
+        x = draw.normal(*shape, dtype=dtype, scale=3)
+        answer = student.online_softmax(x, block_size)
+        agree(answer, reference.online_softmax(x, block_size))
+
+
+@check(points=1, needs=[test_online])
+@each_dtype
+def test_online_extremes(student, draw, dtype):
+    """online_softmax takes scores of any size, -inf among them, and counts up to 70,000 in half
+    precision."""
+    wave = draw.normal(3, 33, dtype=dtype)
+    ramp = torch.linspace(-300, 300, 33, dtype=dtype, device=wave.device)
+    hidden = wave.clone()
+    hidden[0, :20] = hidden[1, 8:16] = hidden[2] = -torch.inf
+    sparse = torch.where(draw.keep(3, 33), wave, -torch.inf)
+    large = draw.logits(3, 33, bound=1e4, dtype=dtype)
+    for x in (large, wave - 1000, wave + ramp, wave - ramp, hidden, sparse, hidden.flip(-1)):
+        for block_size in (1, 8):
+            answer = student.online_softmax(x, block_size)
+            agree(answer, reference.online_softmax(x, block_size))
+    x = draw.normal(2, 1, dtype=dtype).expand(2, 70_000)
+    agree(student.online_softmax(x, 10_000), reference.online_softmax(x, 10_000))
+
+
+@check(points=1, needs=[test_online])
+@each_dtype
+def test_online_manners(student, draw, dtype):
+    """online_softmax leaves x alone, takes strided and empty ones, has the gradient of log-sum-exp,
+    hidden scores or not, and refuses a block_size below 1 (ValueError with the number)."""
+    for x in draw.strided(3, 17, dtype=dtype), draw.normal(0, 5, dtype=dtype):
+        answer = untouched(lambda x=x: student.online_softmax(x, 4))
+        agree(answer, reference.online_softmax(x, 4))
+    plain, hidden = draw.normal(3, 17, dtype=dtype), draw.normal(3, 17, dtype=dtype)
+    hidden[0, :9] = hidden[1, 6:] = -torch.inf
+    for x in plain, hidden:
+        row_max, row_sum = student.online_softmax(x.requires_grad_(), 4)
+        lse = row_max + row_sum.log()
+        upstream = draw.normal(3, dtype=torch.promote_types(dtype, float32))
+        [got] = backward(lse, x, upstream=upstream)
+        [expected] = reference.online_softmax_gradients(x, upstream=upstream)
+        agree(got, expected, says="gradient of x through row_max + log(row_sum)")
+    for block_size in 0, -3:
+        rejects(lambda block_size=block_size: student.online_softmax(x, block_size), block_size)
+
+
+@check(points=1)
+@each_dtype
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3, 17, 16), (3, 65)], ids=str)
+def test_merge(student, draw, shape, dtype):
+    """merge_partials weights both outputs by exp(lse) and returns the lse of both, however large
+    they are and whichever is larger; output and lse keep their dtypes."""
+    for spread in (0.5, 3.0, 1e4 if dtype is float64 else 100.0):
+        a, b = (part(draw, *shape, dtype=dtype, spread=spread) for _ in "ab")
+        agree(student.merge_partials(a, b), reference.merge_partials(a, b))
+
+
+@check(points=1, needs=[test_merge])
+@each_dtype
+def test_merge_empty(student, draw, dtype):
+    """merge_partials leaves out a part whose lse is -inf, even if its output is NaN, in gradients
+    too; of two such parts comes (0, -inf). Its gradients are right, its inputs left alone."""
+    for nothing in None, 0.0, torch.nan, torch.inf:
+        a, b = (part(draw, 2, 6, 3, dtype=dtype) for _ in "ab")
+        if nothing is not None:
+            for (output, lse), rows in (a, slice(0, 3)), (b, slice(2, 4)):
+                output[:, rows], lse[:, rows] = nothing, -torch.inf
+        answer = untouched(lambda a=a, b=b: student.merge_partials(a, b))
+        agree(answer, reference.merge_partials(a, b))
+        leaves = [x.requires_grad_() for x in (*a, *b)]
+        answer = student.merge_partials(a, b)
+        for of, names in (0, ("a[0]", "a[1]", "b[0]", "b[1]")), (1, ("a[1]", "b[1]")):
+            upstream = draw.normal(*answer[of].shape, dtype=answer[of].dtype)
+            if nothing is not None:
+                upstream[:, 2] = 0.0  # where both are empty the slope of lse has no meaning
+            through = leaves[of :: of + 1]
+            got = backward(answer[of], *through, upstream=upstream)
+            expected = reference.merge_partials_gradients(a, b, upstream=upstream, of=of)
+            for name, one, right in zip(names, got, expected, strict=True):
+                agree(one, right, says=f"gradient of {name} through the {('output', 'lse')[of]}")
+
+
+@check(points=1)
+@each_exact
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_values(student, draw, sizes, dtype):
+    """flash_attention gives softmax(q k^T / sqrt(D)) v and the natural logarithm of the sum of the
+    exponentials, for blocks of any size, the last one short or not."""
+    *sizes, block_size = sizes
+    q, k, v = inputs(draw, *sizes, dtype)
+    answer = student.flash_attention(q, k, v, block_size=block_size)
+    agree(answer, reference.flash_attention(q, k, v))
+    agree(student.flash_attention(q, k, v), reference.flash_attention(q, k, v))
+
+
+@check(points=1, needs=[test_values])
+@each_exact
+def test_scores(student, draw, dtype):
+    """flash_attention takes a scale as it is given (0, negative, large), and scores that rise, that
+    fall and that are all far below 0 or above."""
+    for scale in (0.0, -0.3, 1.5, 1000.0) if dtype is float64 else (0.0, -0.3, 0.7):
+        q, k, v = inputs(draw, (2,), 9, 17, 8, 5, dtype)
+        answer = student.flash_attention(q, k, v, scale=scale, block_size=4)
+        agree(answer, reference.flash_attention(q, k, v, scale=scale))
+    for first, last in (-1e4, 1e4), (1e4, -1e4), (-3000, -3000), (3000, 3000):
+        q, k, v = moved(*inputs(draw, (2,), 9, 17, 4, 5, float64), first, last)
+        answer = student.flash_attention(q, k, v, block_size=4)
+        agree(answer, reference.flash_attention(q, k, v))
+
+
+def moved(q, k, v, first, last):
+    """The same, with `first` to `last` added to the scores of the keys, for a scale of 1/2."""
+    q[..., 0] = 2.0
+    k[..., 0] += torch.linspace(first, last, k.shape[-2], dtype=k.dtype, device=k.device)
+    return q, k, v
+
+
+@check(points=1, needs=[test_values])
+@each_exact
+@pytest.mark.parametrize("sizes", CAUSAL.values(), ids=CAUSAL)
+def test_causal(student, draw, sizes, dtype):
+    """With `causal` query i sees the keys up to i + Lk - Lq, in every tile; later keys change
+    nothing; a query that sees none has output 0 and lse -inf."""
+    q_len, k_len, block_size = sizes
+    q, k, v = inputs(draw, (2, 3), q_len, k_len, 8, 5, dtype)
+    expected = reference.flash_attention(q, k, v, causal=True)
+    agree(student.flash_attention(q, k, v, causal=True, block_size=block_size), expected)
+    if dtype is float64:
+        low = moved(*inputs(draw, (2, 3), q_len, k_len, 4, 5, dtype), -2e4, -3e4)
+        answer = student.flash_attention(*low, True, 0.5, block_size)
+        agree(answer, reference.flash_attention(*low, True, 0.5))
+    k[..., -1, :] = v[..., -1, :] = 1e30
+    output, lse = student.flash_attention(q, k, v, causal=True, block_size=block_size)
+    for got, right in (output[..., :-1, :], expected[0]), (lse[..., :-1], expected[1]):
+        before = (slice(None), slice(None), slice(0, -1))
+        right = right._replace(exact=right.exact[before], plain=right.plain[before])
+        agree(got, right, says="with 1e30 in the last key, what comes before its query")
+
+
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision(student, draw, device, dtype, causal):
+    """In half precision the output keeps its dtype and lse is float32; products of 256s and sums of
+    70,000 do not overflow."""
+    q, k, v = inputs(draw, (2, 4), 33, 49, 16, 17, dtype)
+    answer = student.flash_attention(q, k, v, causal, block_size=16)
+    agree(answer, reference.flash_attention(q, k, v, causal))
+    k = (256 * (draw.integers(0, 1, 2, 33, 64) * 2 - 1)).to(dtype)
+    q = k if causal else k[:, draw.permutation(33)]  # each query matches one key, by 524,288
+    v = draw.normal(2, 33, 5, dtype=dtype)
+    output, lse = reference.flash_attention(q.float(), k.float(), v.float(), causal)
+    expected = output._replace(plain=output.plain.to(dtype)), lse  # in half, nothing is finite
+    agree(student.flash_attention(q, k, v, causal, block_size=8), expected)
+    if not causal:
+        q, k = draw.normal(1, 1, dtype=dtype), torch.zeros(70_000, 1, dtype=dtype, device=device)
+        output, lse = student.flash_attention(q, k, torch.ones_like(k), block_size=8192)
+        agree(output, torch.ones(1, 1), says="mean of 70,000 ones", within=0.005)
+        agree(lse, torch.tensor([math.log(70_000)]), says="lse of 70,000 zeros", within=1e-3)
+
+
+@check(points=1, needs=[test_values])
+@each_dtype
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients(student, draw, dtype, causal):
+    """Gradients flow through output and lse and are right, 0 where a query sees nothing. Inputs are
+    left alone; strided, expanded and empty ones are taken; a block_size below 1 is a ValueError."""
+    attend = student.flash_attention
+    for q_len, k_len in (7, 9), (9, 6):
+        q, k, v = (x.requires_grad_() for x in inputs(draw, (2,), q_len, k_len, 4, 3, dtype))
+        answer = attend(q, k, v, causal, block_size=4)
+        for of, name in enumerate(("output", "lse")):
+            upstream = draw.normal(*answer[of].shape, dtype=answer[of].dtype)
+            got = backward(answer[of], *(q, k, v)[: 3 - of], upstream=upstream)
+            right = reference.flash_attention_gradients(q, k, v, causal, upstream=upstream, of=of)
+            for x, one, expected in zip("qkv", got, right, strict=False):
+                agree(one, expected, says=f"gradient of {x} through the {name}")
+    if dtype is float64:
+        q, k, v = (x.requires_grad_() for x in inputs(draw, (), 2, 3, 2, 1, dtype))
+        gradcheck(lambda q, k, v: attend(q, k, v, causal, -0.7, 2)[0], q, k, v)
+    strided = [draw.strided(2, 3, 9, n, dtype=dtype) for n in (4, 4, 5)]
+    expanded = [x[:, :1].expand(x.shape) for x in strided]
+    for q, k, v in strided, expanded, [x[:0] for x in strided]:
+        answer = untouched(lambda x=(q, k, v): attend(*x, causal, block_size=4))
+        agree(answer, reference.flash_attention(q, k, v, causal))
+    for block_size in 0, -3:
+        rejects(lambda n=block_size: attend(*strided, causal, block_size=n), block_size)
