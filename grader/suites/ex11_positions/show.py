@@ -1,0 +1,55 @@
+"""What `make show` shows of positions: the hands of the clock, and the weights once they turned."""
+
+import math
+
+import torch
+
+from reference.ex11_positions import plain_angles, plain_apply_rope, plain_sinusoidal_embedding
+
+HEADS, WIDTH = 2, 8
+BASE = 100.0  # so that the slow hands of a narrow head move too
+
+
+def inputs(sentence):
+    """Queries and keys of two heads, of an even width, whatever the vectors of the tokens are."""
+    both = {name: sentence.heads(name, HEADS, WIDTH) for name in "qk"}
+    return {name: torch.nn.functional.pad(x, (0, x.shape[-1] % 2)) for name, x in both.items()}
+
+
+def steps(q, k):
+    """From positions to angles, to turned queries and keys, to weights."""
+    positions, width = torch.arange(q.shape[-2]), q.shape[-1]
+    angles = plain_angles(positions, width // 2, BASE, q.dtype)
+    turned_q, turned_k = (plain_apply_rope(x, positions, BASE) for x in (q, k))
+    scores = turned_q @ turned_k.mT / math.sqrt(width)
+    return {
+        "q": ("B H Lq D", q),
+        "k": ("B H Lk D", k),
+        "embedding": ("L D", plain_sinusoidal_embedding(positions, width, BASE)),
+        "angles": ("L D/2", angles),
+        "cos": ("L D/2", angles.cos()),
+        "sin": ("L D/2", angles.sin()),
+        "turned q": ("B H Lq D", turned_q),
+        "turned k": ("B H Lk D", turned_k),
+        "scores": ("B H Lq Lk", scores),
+        "weights": ("B H Lq Lk", torch.softmax(scores, -1)),
+    }
+
+
+def asked(student, q, k):
+    """Pairs (1, 0) are turned to (cos, sin)."""
+    positions, width = torch.arange(q.shape[-2]), q.shape[-1]
+    ahead = torch.zeros_like(q[0, 0])
+    ahead[:, 0::2] = 1.0
+
+    def turned(x):
+        return student.apply_rope(x, positions, BASE)
+
+    return {
+        "embedding": lambda: student.sinusoidal_embedding(positions, width, BASE),
+        "cos": lambda: turned(ahead)[:, 0::2],
+        "sin": lambda: turned(ahead)[:, 1::2],
+        "turned q": lambda: turned(q),
+        "turned k": lambda: turned(k),
+        "weights": lambda: torch.softmax(turned(q) @ turned(k).mT / math.sqrt(width), -1),
+    }
