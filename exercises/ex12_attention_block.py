@@ -1,0 +1,125 @@
+# Skeleton ex12_attention_block 925a04db5332978e. The lesson: docs/lessons/ex12_attention_block.en.md
+"""An attention block: write the bodies, then run `make grade EX=ex12_attention_block`.
+
+Not allowed: PyTorch's fused attention operator and its attention modules, torch.nn.RMSNorm,
+torch.nn.functional.rms_norm, torch.rms_norm. Write it with matrix products and a softmax;
+torch.softmax, nn.Linear and dropout are allowed.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class RMSNorm(nn.Module):
+    """Rows divided by the root of their mean square, times a weight for each column.
+
+    weight   nn.Parameter (dim,), ones at first
+    """
+
+    def __init__(self, dim: int, eps: float = 1e-6) -> None:
+        """Create the weight of the norm, `dim` ones."""
+        super().__init__()
+        raise NotImplementedError("Create the weight of the norm, `dim` ones.")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Divide every row by sqrt(mean square + eps), then multiply by the weight.
+
+        x       (..., E), where E is `dim`
+        returns (..., E), in the dtype of x
+        raises  ValueError if the width of x is not `dim`, with both numbers
+        """
+        raise NotImplementedError(
+            "Divide every row by sqrt(mean square + eps), then multiply by the weight."
+        )
+
+
+class SelfAttention(nn.Module):
+    """Self-attention with normalised queries and keys, rotary positions and dropout.
+
+    q, k, v, o       nn.Linear(d_model, d_model), with bias
+    norm_q, norm_k   RMSNorm(d_model), there only with `qk_norm`
+    fused            whether one product gives q, k and v, or three do
+    """
+
+    fused: bool
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        qk_norm: bool = True,
+        rope_base: float | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        """Create the projections and the norms of self-attention, with `fused` True.
+
+        rope_base   the base of the angles of RoPE; None: no RoPE
+        dropout     the probability with which an attention weight is dropped in training
+        raises      ValueError if `d_model` is not divisible by `num_heads`, or with RoPE if the
+                    width of a head is odd; with `d_model` and `num_heads`
+        """
+        super().__init__()
+        raise NotImplementedError(
+            "Create the projections and the norms of self-attention, with `fused` True."
+        )
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
+        """Attend from every token to every token that `keep` allows.
+
+        x       (B, L, E)
+        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend
+        returns the output (B, L, E)
+        """
+        raise NotImplementedError("Attend from every token to every token that `keep` allows.")
+
+
+class CrossAttention(nn.Module):
+    """Attention to a context whose first tokens may be an image, read apart from the text.
+
+    q, k, v, o       nn.Linear(d_model, d_model), with bias
+    norm_q, norm_k   RMSNorm(d_model)
+    k_img, v_img, norm_k_img   the same for the image, there only with image tokens
+    """
+
+    def __init__(self, d_model: int, num_heads: int, image_tokens: int = 0) -> None:
+        """Create the projections and the norms of cross-attention.
+
+        image_tokens   how many tokens at the front of every context are an image
+        raises         ValueError if `d_model` is not divisible by `num_heads`, with both numbers
+        """
+        super().__init__()
+        raise NotImplementedError("Create the projections and the norms of cross-attention.")
+
+    def forward(
+        self, x: torch.Tensor, context: torch.Tensor, keep: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Attend from x to the text and to the image of the context, and add the two.
+
+        x         (B, L, E)
+        context   (B, Lc, E), of which the first `image_tokens` are the image
+        keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys
+        returns   the output (B, L, E)
+        raises    ValueError if Lc is less than `image_tokens`, with both numbers
+        """
+        raise NotImplementedError(
+            "Attend from x to the text and to the image of the context, and add the two."
+        )
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a ReLU between them.
+
+    w1, w2   nn.Linear(d_model, hidden) and nn.Linear(hidden, d_model), with bias
+    """
+
+    def __init__(self, d_model: int, hidden: int) -> None:
+        """Create the two layers of the feed-forward."""
+        super().__init__()
+        raise NotImplementedError("Create the two layers of the feed-forward.")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Apply w1, ReLU and w2 to every token x (..., E)."""
+        raise NotImplementedError("Apply w1, ReLU and w2 to every token x (..., E).")

@@ -1,0 +1,604 @@
+"""What goes wrong in an attention block, by name."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from grader.judging import mistake
+from reference.blocks import (
+    PlainCrossAttention,
+    PlainFeedForward,
+    PlainRMSNorm,
+    PlainSelfAttention,
+    plain_angles,
+    plain_turn,
+)
+from reference.ex02_masking import plain_masked_softmax
+from reference.ex04_heads import plain_merge_heads, plain_split_heads
+
+from .test_attention_block import (
+    test_cross,
+    test_cross_manners,
+    test_dropout,
+    test_feed_forward,
+    test_norm,
+    test_norm_half,
+    test_norm_manners,
+    test_rope,
+    test_self,
+    test_self_half,
+    test_self_manners,
+    test_self_norms,
+)
+
+
+def _wide(*xs):
+    """Half precision in float32, the rest as it is."""
+    return [x.to(torch.promote_types(x.dtype, torch.float32)) for x in xs]
+
+
+class _Norm(PlainRMSNorm):
+    """The right norm, half precision in float32; a mistake overrides `unit_of`."""
+
+    def unit(self, x):
+        return self.unit_of(*_wide(x)).to(x.dtype)
+
+    def unit_of(self, x):
+        return super().unit(x)
+
+
+class _Self(PlainSelfAttention):
+    """The right self-attention, half precision in float32."""
+
+    norm = _Norm
+
+    def turn(self, x):
+        return plain_turn(*_wide(x), self.angles(x)).to(x.dtype)
+
+    def angles(self, x):
+        return plain_angles(x, self.rope_base)
+
+    def attend(self, q, k, v, keep):
+        return super().attend(*_wide(q, k, v), keep).to(q.dtype)
+
+    def joined(self, layers):
+        """Weights and biases of several layers below each other."""
+        return torch.cat([x.weight for x in layers]), torch.cat([x.bias for x in layers])
+
+
+class _Cross(PlainCrossAttention):
+    """The right cross-attention, half precision in float32."""
+
+    norm = _Norm
+
+    def attend(self, q, k, v, keep):
+        return super().attend(*_wide(q, k, v), keep).to(q.dtype)
+
+
+# Task 1: the norm
+
+
+@mistake(of="RMSNorm", caught_by=test_norm)
+class MeanSubtracted(_Norm):
+    """The mean is subtracted from the row before it is divided: that is LayerNorm.
+
+    RMSNorm takes one statistic only, the mean of the squares of x as it came.
+    """
+
+    def unit_of(self, x):
+        return super().unit_of(x - x.mean(-1, keepdim=True))
+
+
+@mistake(of="RMSNorm", caught_by=test_norm)
+class EpsOutsideTheRoot(_Norm):
+    """eps is added to the root instead of to the mean square.
+
+    Add it first: torch.sqrt(x.square().mean(-1, keepdim=True) + eps).
+    """
+
+    def unit_of(self, x):
+        return x / (x.square().mean(-1, keepdim=True).sqrt() + self.eps)
+
+
+@mistake(of="RMSNorm", caught_by=test_norm)
+class NoEps(_Norm):
+    """eps is left out: a row of zeros is divided by zero.
+
+    Add it to the mean square, under the root.
+    """
+
+    def unit_of(self, x):
+        return x / x.square().mean(-1, keepdim=True).sqrt()
+
+
+@mistake(of="RMSNorm", caught_by=test_norm)
+class WeightIgnored(_Norm):
+    """The weight plays no part.
+
+    Multiply the quotient by self.weight.
+    """
+
+    def scaled(self, x):
+        return x
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_half)
+class HalfStatistics(PlainRMSNorm):
+    """The mean square is computed in half precision, where squares overflow or vanish.
+
+    Convert x to float32 before the squares are taken, and the quotient back at the end.
+    """
+
+
+@mistake(of="RMSNorm", caught_by=test_norm)
+class Float64Lowered(_Norm):
+    """x.float() lowers float64 to float32, and half of the digits are gone.
+
+    Raise half precision only: x.to(torch.promote_types(x.dtype, torch.float32)).
+    """
+
+    def unit_of(self, x):
+        return super().unit_of(x.float())
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_manners)
+class WidthNotCompared(_Norm):
+    """An x of another width is broadcast against the weight, or refused by PyTorch in its own way.
+
+    Compare x.shape[-1] with dim first, and raise a ValueError with both numbers.
+    """
+
+    def forward(self, x):
+        return self.scaled(self.unit(x))
+
+
+@mistake(of="RMSNorm", caught_by=test_norm, null=True)
+class NormOfZeros(_Norm):
+    """The norm answers with zeros.
+
+    Nothing is computed yet: take the mean square, its root, and divide.
+    """
+
+    def unit_of(self, x):
+        return 0 * x
+
+
+# Task 2: self-attention
+
+
+@mistake(of="SelfAttention", caught_by=test_self)
+class CutInTheWrongOrder(_Self):
+    """With `fused`, the product is cut into k, q and v instead of q, k and v, or joined so.
+
+    Join the weights and cut the product in one order: q, k, v.
+    """
+
+    def project(self, x):
+        q, k, v = super().project(x)
+        return (k, q, v) if self.fused else (q, k, v)
+
+
+@mistake(of="SelfAttention", caught_by=test_self)
+class JoinedOnce(_Self):
+    """With `fused`, the weights are joined once and kept: what is loaded later is not seen.
+
+    Join them in every call. That costs little, and gradients reach the three of them.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            return super().project(x)
+        if "kept" not in vars(self):
+            vars(self)["kept"] = [y.detach() for y in self.joined((self.q, self.k, self.v))]
+        return F.linear(x, *(y.to(x.dtype) for y in self.kept)).chunk(3, -1)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class JoinedDetached(_Self):
+    """With `fused`, no gradient reaches q, k and v: their weights are joined as .data or detached.
+
+    torch.cat of the parameters themselves keeps the graph.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            return super().project(x)
+        weight, bias = self.joined((self.q, self.k, self.v))
+        return F.linear(x, weight.detach(), bias.detach()).chunk(3, -1)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class NormPerHead(_Self):
+    """The mean square is taken of each head by itself.
+
+    Normalise q and k as they come out of the projections, over the whole width; split afterwards.
+    """
+
+    def normalise(self, q, k, v):
+        return self.per_head(q, self.norm_q), self.per_head(k, self.norm_k), v
+
+    def per_head(self, x, norm):
+        return norm.scaled(norm.unit(x.unflatten(-1, (self.num_heads, -1))).flatten(-2))
+
+
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class NormsOfTheHeadWidth(_Self):
+    """norm_q and norm_k come after the split: they have the width of a head, not of the model.
+
+    RMSNorm(d_model): they stand before the heads are split.
+    """
+
+    def __init__(self, d_model, num_heads, *args, **options):
+        super().__init__(d_model, num_heads, *args, **options)
+        if self.qk_norm:
+            width = d_model // num_heads
+            self.norm_q, self.norm_k = self.norm(width), self.norm(width)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class ValuesNormalised(_Self):
+    """The values are normalised too.
+
+    Only q and k are: the values carry what is said, in its own size.
+    """
+
+    def normalise(self, q, k, v):
+        return self.norm_q(q), self.norm_k(k), self.norm_k(v)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class KeysNotNormalised(_Self):
+    """The keys are not normalised: norm_k is never called.
+
+    q goes through norm_q, and k through norm_k.
+    """
+
+    def normalise(self, q, k, v):
+        return self.norm_q(q), k, v
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class RotatedBeforeTheNorm(_Self):
+    """RoPE comes before the norms, whose weights then stretch the pairs out of their angle.
+
+    Normalise first, then split, then rotate.
+    """
+
+    def prepare(self, q, k, v):
+        if self.rope_base is None or not self.qk_norm:
+            return super().prepare(q, k, v)
+        heads = self.rotate(*(plain_split_heads(y, self.num_heads) for y in (q, k, v)))
+        turned = self.normalise(*(plain_merge_heads(y) for y in heads))
+        return tuple(plain_split_heads(y, self.num_heads) for y in turned)
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class ValuesRotated(_Self):
+    """The values are rotated as well.
+
+    Only q and k are: where a token stands decides who reads it, not what it says.
+    """
+
+    def rotate(self, q, k, v):
+        return self.turn(q), self.turn(k), self.turn(v)
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class HalvesPaired(_Self):
+    """RoPE pairs place i with place i + D/2, as in Llama's published code.
+
+    The pairs are neighbours here, (2i, 2i + 1): x[..., 0::2] and x[..., 1::2].
+    """
+
+    def turn(self, x):
+        cos, sin = self.angles(x).cos(), self.angles(x).sin()
+        a, b = _wide(*x.chunk(2, -1))
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_half)
+class AnglesInHalfPrecision(_Self):
+    """Positions and angles are computed in half precision, which has no number for position 257.
+
+    Compute them in float32; convert the sines and cosines, if anything.
+    """
+
+    def angles(self, x):
+        positions = torch.arange(x.shape[-2], device=x.device).to(x.dtype)
+        steps = torch.arange(x.shape[-1] // 2, dtype=torch.float64, device=x.device)
+        speeds = (self.rope_base ** (-2 * steps / x.shape[-1])).to(x.dtype)
+        return _wide(positions[:, None] * speeds)[0]
+
+
+@mistake(of="SelfAttention", caught_by=test_self_half)
+class SoftmaxInHalfPrecision(_Self):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute scores and softmax in float32, and convert the heads back before o.
+    """
+
+    def attend(self, q, k, v, keep):
+        return PlainSelfAttention.attend(self, q, k, v, keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self)
+class ScaleOnePerCentOff(_Self):
+    """The scale is not quite 1 / sqrt(D).
+
+    Use math.sqrt of the head width itself: no constant added to it, no rounded number.
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(0.99 * q, k, v, keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self)
+class MaskInverted(_Self):
+    """The mask is taken the wrong way round: what it keeps is hidden.
+
+    True means may attend. Fill the scores where ~keep.
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(q, k, v, keep if keep is None else ~keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class NaNInTheGradient(_Self):
+    """-inf is added to the scores: the NaN of a row that sees nothing is overwritten, but its
+    gradient is NaN as well.
+
+    Put -inf in the place of the scores (masked_fill), or give such a row finite scores.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None:
+            return super().attend(q, k, v, keep)
+        wide = _wide(q, k, v)
+        scores = wide[0] @ wide[1].mT / math.sqrt(q.shape[-1])
+        weights = torch.softmax(scores + torch.where(keep, 0.0, -torch.inf), -1)
+        weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+        return (self.drop(weights) @ wide[2]).to(q.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class DroppedInEvaluation(_Self):
+    """Weights are dropped in evaluation, too: F.dropout(weights, p) alone does.
+
+    Pass training=self.training, or use nn.Dropout, which knows.
+    """
+
+    def drop(self, weights):
+        return F.dropout(weights, self.dropout)
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class NotRescaled(_Self):
+    """The weights that stay are left as they were, so that their mean shrinks.
+
+    Divide them by 1 - dropout.
+    """
+
+    def drop(self, weights):
+        return super().drop(weights) * (1 - self.dropout if self.training else 1.0)
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class DroppedBeforeTheSoftmax(_Self):
+    """Dropout falls on the scores, or on what they are made of, so that no weight becomes 0.
+
+    Drop the weights, after the softmax.
+    """
+
+    def attend(self, q, k, v, keep):
+        if not (self.training and self.dropout):
+            return super().attend(q, k, v, keep)
+        q, k, v = _wide(q, k, v)
+        scores = self.drop(q @ k.mT / math.sqrt(q.shape[-1]))
+        return (plain_masked_softmax(scores, keep) @ v).to(self.o.weight.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class OutputDropped(_Self):
+    """Dropout falls on the output instead of the attention weights.
+
+    Drop the weights, between the softmax and the product with v.
+    """
+
+    def forward(self, x, keep=None):
+        return F.dropout(super().forward(x, keep), self.dropout, self.training)
+
+    def drop(self, weights):
+        return weights
+
+
+@mistake(of="SelfAttention", caught_by=test_self, null=True)
+class Zeros(_Self):
+    """The output is zeros.
+
+    Nothing is computed yet: project, normalise, split, rotate, attend, merge, project.
+    """
+
+    def forward(self, x, keep=None):
+        return torch.zeros_like(x)
+
+
+@mistake(of="SelfAttention", caught_by=test_self, null=True)
+class MeanOfTheValues(_Self):
+    """The values are averaged: the scores play no part.
+
+    Weight the values by the softmax of q k^T / sqrt(D).
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(0 * q, k, v, keep)
+
+
+# Task 3: cross-attention
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class KeysFromX(_Cross):
+    """Keys and values are made from x instead of the context.
+
+    Queries come from x; keys and values come from the context.
+    """
+
+    def forward(self, x, context, keep=None):
+        super().forward(x, context[:, -1:])  # what does not fit is refused
+        q = self.split(self.norm_q(self.q(x)))
+        heads = self.read_text(q, x, None)
+        if self.image_tokens:
+            heads = heads + self.read_image(q, context[:, : self.image_tokens], None)
+        return self.o(plain_merge_heads(heads))
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class ImageThroughTheText(_Cross):
+    """The image's keys and values go through k and v, like the text's.
+
+    The image has projections of its own, k_img and v_img.
+    """
+
+    def read_image(self, q, image, keep):
+        return self.read_text(q, image, None)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class OneSoftmaxForBoth(_Cross):
+    """Text and image share one softmax, so that they compete for the same weight.
+
+    Attend to each with a softmax of its own, and add the results.
+    """
+
+    def forward(self, x, context, keep=None):
+        if not self.image_tokens or context.shape[1] < self.image_tokens:
+            return super().forward(x, context, keep)
+        q = self.split(self.norm_q(self.q(x)))
+        image, text = self.divide(context)
+        k = torch.cat([self.norm_k_img(self.k_img(image)), self.norm_k(self.k(text))], 1)
+        v = torch.cat([self.v_img(image), self.v(text)], 1)
+        if keep is not None:
+            keep = F.pad(keep, (self.image_tokens, 0), value=True)
+        return self.o(plain_merge_heads(self.attend(q, k, v, keep)))
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class ImageNotAdded(_Cross):
+    """The image is cut off the context, and what it would answer is not added.
+
+    Attend to it as well, through k_img, norm_k_img and v_img, and add the result.
+    """
+
+    def read_image(self, q, image, keep):
+        return 0 * super().read_image(q, image, keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class ImageAveraged(_Cross):
+    """The mean of the two results is taken instead of their sum.
+
+    Add them.
+    """
+
+    def read_text(self, q, text, keep):
+        return super().read_text(q, text, keep) * (0.5 if self.image_tokens else 1.0)
+
+    def read_image(self, q, image, keep):
+        return super().read_image(q, image, keep) / 2
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class ImageFromTheEnd(_Cross):
+    """The last tokens of the context are taken for the image.
+
+    The image stands at the front: context[:, :image_tokens].
+    """
+
+    def divide(self, context):
+        text = context.shape[1] - self.image_tokens
+        return context[:, text:], context[:, :text]
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class ImageKeysNotNormalised(_Cross):
+    """norm_k_img is forgotten: the image's keys are not normalised.
+
+    Its keys are norm_k_img(k_img(image)).
+    """
+
+    def read_image(self, q, image, keep):
+        return self.attend(q, self.k_img(image), self.v_img(image), None)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class MaskOnTheImage(_Cross):
+    """The mask is applied to the image as well, as far as it reaches.
+
+    `keep` is about the text's keys alone; every query may attend to the whole image.
+    """
+
+    def read_image(self, q, image, keep):
+        if keep is None or not keep.shape[-1]:
+            return super().read_image(q, image, keep)
+        keep = F.pad(keep, (0, self.image_tokens), value=True)[..., : self.image_tokens]
+        return self.attend(q, self.norm_k_img(self.k_img(image)), self.v_img(image), keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class CrossInHalfPrecision(_Cross):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute scores and softmax in float32, and convert the heads back before o.
+    """
+
+    def attend(self, q, k, v, keep):
+        return PlainCrossAttention.attend(self, q, k, v, keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross, null=True)
+class NothingRead(_Cross):
+    """The output is zeros.
+
+    Nothing is computed yet: project, normalise, split, attend to text and image, add, project.
+    """
+
+    def forward(self, x, context, keep=None):
+        return torch.zeros_like(x)
+
+
+# Task 4: the feed-forward
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward)
+class Gelu(PlainFeedForward):
+    """GELU stands between the layers.
+
+    That is what many models take. Here it is ReLU: torch.relu.
+    """
+
+    def forward(self, x):
+        return self.w2(F.gelu(self.w1(x)))
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward)
+class ReluAtTheEnd(PlainFeedForward):
+    """ReLU comes after w2 instead of between the layers.
+
+    w2(relu(w1(x))): the answer may be negative.
+    """
+
+    def forward(self, x):
+        return torch.relu(self.w2(self.w1(x)))
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward, null=True)
+class NoRelu(PlainFeedForward):
+    """Nothing stands between the layers: together they are one linear layer.
+
+    w2(relu(w1(x))).
+    """
+
+    def forward(self, x):
+        return self.w2(self.w1(x))
