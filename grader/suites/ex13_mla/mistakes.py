@@ -1,0 +1,691 @@
+"""What goes wrong in latent attention, by name."""
+
+from typing import ClassVar
+
+import torch
+
+from grader.judging import mistake
+from reference.mla import PlainLatentCache, PlainMultiHeadLatentAttention, plain_rope
+
+from .test_mla import (
+    test_absorbed,
+    test_absorbed_with_cache,
+    test_cache,
+    test_cache_contents,
+    test_cache_own,
+    test_cache_refuses,
+    test_gradients,
+    test_half_precision,
+    test_manners,
+    test_names,
+    test_values,
+    test_with_cache,
+)
+
+OF = "MultiHeadLatentAttention"
+
+
+class _Layer(PlainMultiHeadLatentAttention):
+    """A right layer, which goes on in float32 or better."""
+
+    def up(self, x):
+        return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _even(x):
+    """So many places of x as make pairs, and the one that may be left."""
+    return x[..., : x.shape[-1] // 2 * 2], x[..., x.shape[-1] // 2 * 2 :]
+
+
+def _absorbed(layer, parts, w_k, w_v, scale=None):
+    """The absorbed way with other matrices, and another scale."""
+    q_nope, q_rope, latents, k_ropes = parts
+    q_latent = layer.up(q_nope) @ w_k  # (B, H, t, R)
+    scores = q_latent @ latents[:, None].mT + layer.up(q_rope) @ k_ropes[:, None].mT
+    weights = layer.weights(scores * ((scale or layer.scale()) / layer.scale()))
+    return weights @ latents[:, None] @ w_v.mT
+
+
+# The rotation
+
+
+@mistake(of=OF, caught_by=test_values)
+class PairedWithTheOtherHalf(_Layer):
+    """RoPE pairs place i with place i + rope_dim / 2, as code with a `rotate_half` does.
+
+    Here the pairs are interleaved: places 2i and 2i + 1, x[..., 0::2] and x[..., 1::2].
+    """
+
+    def rotate(self, x, start):
+        order = torch.arange(x.shape[-1], device=x.device).reshape(2, -1).mT.flatten()
+        return super().rotate(x[..., order], start)[..., order.argsort()]
+
+
+@mistake(of=OF, caught_by=test_values)
+class TurnedTheOtherWay(_Layer):
+    """RoPE turns by minus the angle: a sign is the wrong way round.
+
+    (a, b) becomes (a cos - b sin, a sin + b cos): the minus stands in the first.
+    """
+
+    def rotate(self, x, start):
+        swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        turned = super().rotate(swapped, start)
+        return turned.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+
+
+@mistake(of=OF, caught_by=test_values)
+class AnglesFallTooSlowly(_Layer):
+    """The exponent of the angles is -i / d where -2i / d is meant: they fall off too slowly.
+
+    Pair i turns by position * base ** (-2i / rope_dim): take torch.arange(0, rope_dim, 2).
+    """
+
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.base **= 0.5
+
+
+@mistake(of=OF, caught_by=test_values)
+class NothingRotated(_Layer):
+    """There is no RoPE: neither queries nor keys know where they stand.
+
+    Rotate the rope_dim places of each query and of the shared key by their positions.
+    """
+
+    def rotate(self, x, start):
+        return x
+
+
+@mistake(of=OF, caught_by=test_values)
+class ValuesRotated(_Layer):
+    """The values are rotated too.
+
+    RoPE is for queries and keys: values are mixed as they are.
+    """
+
+    def naive(self, q_nope, q_rope, latents, k_ropes):
+        w_k, w_v = self.expansion()
+        turned, rest = _even(latents[:, None] @ w_v.mT)
+        v = torch.cat([self.rotate(turned, 0), rest], -1)
+        scores = self.up(q_nope) @ (latents[:, None] @ w_k.mT).mT
+        return self.weights(scores + self.up(q_rope) @ k_ropes[:, None].mT) @ v
+
+
+@mistake(of=OF, caught_by=test_values)
+class AnglesInFloat32(_Layer):
+    """The angles are computed in float32 for a layer in float64, whose digits are then gone.
+
+    Make positions and exponents in the dtype of x, and in float32 for half precision only.
+    """
+
+    def rotate(self, x, start):
+        positions = torch.arange(start, start + x.shape[-2], device=x.device)
+        ones = torch.ones(x.shape[-2], x.shape[-1] // 2, device=x.device)
+        pairs = torch.stack([ones, 0 * ones], -1).flatten(-2)
+        cos_sin = plain_rope(pairs, positions, self.base).to(self.up(x).dtype)
+        a, b = self.up(x)[..., 0::2], self.up(x)[..., 1::2]
+        cos, sin = cos_sin[..., 0::2], cos_sin[..., 1::2]
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).to(x.dtype)
+
+
+@mistake(of=OF, caught_by=test_half_precision)
+class AnglesInHalfPrecision(_Layer):
+    """The angles are computed in half precision, where distant positions are rounded away.
+
+    Compute positions, angles, cosines and sines in float32, and round only the rotated numbers.
+    """
+
+    def rotate(self, x, start):
+        positions = torch.arange(start, start + x.shape[-2], device=x.device).to(x.dtype)
+        places = torch.arange(0, x.shape[-1], 2, device=x.device).to(x.dtype)
+        angles = positions[:, None] * self.base ** (-places / x.shape[-1])
+        a, b, cos, sin = x[..., 0::2], x[..., 1::2], angles.cos(), angles.sin()
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+# The scale
+
+
+@mistake(of=OF, caught_by=test_values)
+class ScaleOfTheValue(_Layer):
+    """The scores are divided by the root of value_dim.
+
+    A score is a dot product over nope_dim + rope_dim places: divide by the root of these.
+    """
+
+    def scale(self):
+        return self.value**-0.5
+
+
+@mistake(of=OF, caught_by=test_values)
+class ScaleOfTheNopePart(_Layer):
+    """The scores are divided by the root of nope_dim alone.
+
+    The rotated places belong to the key too: divide by math.sqrt(nope_dim + rope_dim).
+    """
+
+    def scale(self):
+        return self.nope**-0.5
+
+
+@mistake(of=OF, caught_by=test_values)
+class ScaleOnePerCentOff(_Layer):
+    """The scale is not quite 1 / sqrt(nope_dim + rope_dim).
+
+    Use math.sqrt itself: no constant added to it, no rounded number.
+    """
+
+    def scale(self):
+        return 0.99 * super().scale()
+
+
+@mistake(of=OF, caught_by=test_absorbed)
+class AbsorbedScaleOfTheRank(_Layer):
+    """With absorbed=True the scores are divided by the root of the widths that meet there.
+
+    The scores are the same numbers both ways, so the scale is too: of nope_dim + rope_dim.
+    """
+
+    def absorbed(self, *parts):
+        return _absorbed(self, parts, *self.expansion(), (self.kv_rank + self.rope) ** -0.5)
+
+
+# The norms
+
+
+@mistake(of=OF, caught_by=test_values)
+class LatentNotNormalised(_Layer):
+    """The latent is not normalised.
+
+    kv_a_layernorm comes between kv_a_proj_with_mqa and kv_b_proj.
+    """
+
+    def norm(self, layer, x):
+        return x if layer is self.kv_a_layernorm else super().norm(layer, x)
+
+
+@mistake(of=OF, caught_by=test_values)
+class LatentNormalisedTwice(_Layer):
+    """The latent is normalised twice: before it is cached, and again when it is used.
+
+    Normalise the new tokens' latents once, and use what is in the cache as it is.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        latents, k_ropes = super().remember(latent, k_rope, cache)
+        return self.norm(self.kv_a_layernorm, latents), k_ropes
+
+
+@mistake(of=OF, caught_by=test_values)
+class QueryNotNormalised(_Layer):
+    """With a q_rank, q_a_layernorm is left out.
+
+    q_b_proj(q_a_layernorm(q_a_proj(x))): three steps, the norm in the middle.
+    """
+
+    def norm(self, layer, x):
+        return super().norm(layer, x) if layer is self.kv_a_layernorm else x
+
+
+@mistake(of=OF, caught_by=test_values)
+class MeanSubtracted(_Layer):
+    """The norm subtracts the mean: that is a LayerNorm.
+
+    RMSNorm divides by the root of the mean of squares, and subtracts nothing.
+    """
+
+    def norm(self, layer, x):
+        return super().norm(layer, x - x.mean(-1, keepdim=True))
+
+
+@mistake(of=OF, caught_by=test_values)
+class EpsilonOfAnotherModel(_Layer):
+    """The norms add another number than 1e-6 to the mean of squares.
+
+    The epsilon is 1e-6, inside the root: sqrt(mean(x**2) + 1e-6).
+    """
+
+    def norm(self, layer, x):
+        wide = self.up(x)
+        size = torch.sqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+        return (layer.weight * wide / size).to(x.dtype)
+
+
+@mistake(of=OF, caught_by=test_half_precision)
+class NormInHalfPrecision(_Layer):
+    """The mean of squares is computed in half precision, where the square of 300 is infinity.
+
+    Convert to float32 for the norm, and back when it is done.
+    """
+
+    def norm(self, layer, x):
+        return layer(x)
+
+
+# Layouts
+
+
+@mistake(of=OF, caught_by=test_values)
+class AllKeysThenAllValues(_Layer):
+    """kv_b_proj is cut into all keys and all values, and these into heads.
+
+    It is laid out by heads: reshape to (num_heads, nope_dim + value_dim) first, then split.
+    """
+
+    def expansion(self):
+        weight = self.up(self.kv_b_proj.weight)
+        w_k, w_v = weight.split([self.heads * self.nope, self.heads * self.value])
+        return w_k.unflatten(0, (self.heads, -1)), w_v.unflatten(0, (self.heads, -1))
+
+
+@mistake(of=OF, caught_by=test_values)
+class ValueBeforeKey(_Layer):
+    """In each head of kv_b_proj the value is taken from the front.
+
+    Of each head the key comes first, nope_dim places, then the value.
+    """
+
+    def expansion(self):
+        weight = torch.cat(super().expansion(), 1)
+        return weight[:, self.value :], weight[:, : self.value]
+
+
+@mistake(of=OF, caught_by=test_values)
+class RotaryKeyFromTheFront(_Layer):
+    """The rotary key is taken from the front of kv_a_proj_with_mqa.
+
+    The first kv_rank numbers are the latent, the last rope_dim the key.
+    """
+
+    def compress(self, x):
+        both = self.kv_a_proj_with_mqa(x)
+        return self.norm(self.kv_a_layernorm, both[..., self.rope :]), both[..., : self.rope]
+
+
+@mistake(of=OF, caught_by=test_values)
+class RotatedPlacesFirst(_Layer):
+    """The rotated places of a query are taken from its front.
+
+    A head's query is nope_dim places, then rope_dim places.
+    """
+
+    def parts_of_queries(self, q):
+        whole = torch.cat(super().parts_of_queries(q), -1)
+        return whole[..., self.rope :], whole[..., : self.rope]
+
+
+# Scores and masks
+
+
+@mistake(of=OF, caught_by=test_values)
+class NotCausal(_Layer):
+    """Nothing is hidden: a token sees those that come after it.
+
+    With n tokens in all, query i of t sees the keys 0 to i + n - t.
+    """
+
+    def keep(self, t, n):
+        return torch.ones(t, n, dtype=torch.bool)
+
+
+@mistake(of=OF, caught_by=test_absorbed)
+class AbsorbedWithoutTheRotaryTerm(_Layer):
+    """With absorbed=True the scores have no rotary term.
+
+    Add q_rope @ k_rope^T to the product of absorbed queries and latents.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        return super().absorbed(q_nope, 0 * q_rope, latents, k_ropes)
+
+
+@mistake(of=OF, caught_by=test_absorbed)
+class AbsorbedValueOfTheKey(_Layer):
+    """With absorbed=True the output goes through the key's matrix where the two are as wide.
+
+    The value's matrix, the last value_dim rows of each head of kv_b_proj, makes the output.
+    """
+
+    def absorbed(self, *parts):
+        w_k, w_v = self.expansion()
+        return _absorbed(self, parts, w_k, w_k if w_k.shape == w_v.shape else w_v)
+
+
+@mistake(of=OF, caught_by=test_absorbed)
+class AbsorbedNotCausal(_Layer):
+    """With absorbed=True nothing is hidden, which is right for a single new token only.
+
+    Mask as on the naive way: query i of t sees the keys 0 to i + n - t.
+    """
+
+    def absorbed(self, q_nope, q_rope, *past):
+        rows = zip(q_nope.split(1, 2), q_rope.split(1, 2), strict=True)
+        return torch.cat([_absorbed(self, (*row, *past), *self.expansion()) for row in rows], 2)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class HiddenWithAFiniteNumber(_Layer):
+    """-1e9 is added to the scores of later tokens, which is not enough if those are large.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+
+    def weights(self, scores):
+        keep = self.keep(*scores.shape[-2:]).to(scores.device)
+        bias = torch.zeros_like(scores).masked_fill(~keep, -1e9)
+        return torch.softmax(scores * self.scale() + bias, -1)
+
+
+# With a cache
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class PositionsRestart(_Layer):
+    """The positions begin at 0 in every call, whatever is in the cache.
+
+    The first token of x stands at position cache.length.
+    """
+
+    def start(self, cache):
+        return 0
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class KeysRotatedTwice(_Layer):
+    """The keys that come out of the cache are rotated again.
+
+    They were rotated when they went in. A key's position never changes.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        latents, k_ropes = super().remember(latent, k_rope, cache)
+        return latents, k_ropes if cache is None else self.rotate(k_ropes, 0)
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class CacheNotRead(_Layer):
+    """With a cache, too, the tokens attend to those of this call alone.
+
+    Append them, and go on with what append returns.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        super().remember(latent, k_rope, cache)
+        return latent, k_rope
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class TopLeft(_Layer):
+    """The causal triangle starts at the first key, as if the new tokens were the first of the text.
+
+    Query i sits at position i + n - t: move the diagonal, tril(n - t).
+    """
+
+    def keep(self, t, n):
+        return torch.ones(t, n, dtype=torch.bool).tril()
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class OneTextInTheLayer(_Layer):
+    """The layer keeps the latents itself, so a second text goes on where the first one ended.
+
+    All that outlives a call belongs into the cache that the caller hands in.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        if cache is None:
+            return latent, k_rope
+        cache.append(latent, k_rope)
+        old = getattr(self, "kept", (latent[:, :0], k_rope[:, :0]))
+        self.kept = tuple(torch.cat(x, 1) for x in zip(old, (latent, k_rope), strict=True))
+        return self.kept
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedCacheNotRead(_Layer):
+    """With absorbed=True the tokens attend to those of this call alone.
+
+    Attend to all latents and rotary keys that append returns.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        t = q_nope.shape[2]
+        return super().absorbed(q_nope, q_rope, latents[:, -t:], k_ropes[:, -t:])
+
+
+@mistake(of=OF, caught_by=test_cache_contents)
+class RawLatentCached(_Layer):
+    """The latent is cached as it was projected, and normalised at every step.
+
+    Normalise it once, before it is cached: what is cached needs no more work.
+    """
+
+    def compress(self, x):
+        both = self.kv_a_proj_with_mqa(x)
+        return both[..., : self.kv_rank], both[..., self.kv_rank :]
+
+    def remember(self, latent, k_rope, cache):
+        latents, k_ropes = super().remember(latent, k_rope, cache)
+        return self.norm(self.kv_a_layernorm, latents), k_ropes
+
+
+@mistake(of=OF, caught_by=test_cache_contents)
+class KeyCachedUnrotated(_Layer):
+    """The keys are cached as they were projected, and all rotated at every step.
+
+    Rotate each key once, by its own position, before it is cached.
+    """
+
+    def rotate_key(self, x, start):
+        return x
+
+    def remember(self, latent, k_rope, cache):
+        latents, k_ropes = super().remember(latent, k_rope, cache)
+        return latents, self.rotate(k_ropes, 0)
+
+
+# Precision, gradients, manners, names
+
+
+@mistake(of=OF, caught_by=test_half_precision)
+class HalfPrecisionNotRaised(_Layer):
+    """The scores are computed in half precision, where large ones are infinity.
+
+    Compute scores and softmax in float32 and convert the result back.
+    """
+
+    naive = PlainMultiHeadLatentAttention.naive
+
+    def up(self, x):
+        return x
+
+    def norm(self, layer, x):
+        return super().norm(lambda y: layer(_Layer.up(self, y)), x)
+
+
+@mistake(of=OF, caught_by=test_half_precision)
+class AbsorbedIgnored(_Layer):
+    """absorbed=True makes keys and values of every head all the same, and in half precision.
+
+    Multiply the query by the key matrix and attend to the latents: keys are never made.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        made = self.kv_b_proj(latents.to(self.kv_b_proj.weight.dtype))
+        made = self.up(made.unflatten(-1, (self.heads, -1)).transpose(1, 2))
+        k, v = made[..., : self.nope], made[..., self.nope :]
+        scores = self.up(q_nope) @ k.mT + self.up(q_rope) @ k_ropes[:, None].mT
+        return self.weights(scores) @ v
+
+
+@mistake(of=OF, caught_by=test_gradients)
+class LatentDetached(_Layer):
+    """No gradient reaches kv_a_proj_with_mqa: the latent is detached.
+
+    Use it as it is. A caller who wants no gradient uses torch.no_grad().
+    """
+
+    def compress(self, x):
+        return tuple(part.detach() for part in super().compress(x))
+
+
+@mistake(of=OF, caught_by=test_manners)
+class InputOverwritten(_Layer):
+    """x is changed in place.
+
+    Make a new tensor: y = x * 2, not x *= 2.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        output = super().forward(x, cache, absorbed)
+        x.data.mul_(2)
+        return output
+
+
+@mistake(of=OF, caught_by=test_names)
+class FrequenciesInTheState(_Layer):
+    """The state dict has a table of frequencies beside the weights.
+
+    Compute it when it is needed, or register it with persistent=False.
+    """
+
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        places = torch.arange(0, self.rope, 2) / self.rope
+        self.register_buffer("inv_freq", self.base**-places)
+
+
+# No attention at all
+
+
+@mistake(of=OF, caught_by=test_values, null=True)
+class Zeros(_Layer):
+    """The output is zeros.
+
+    Nothing is computed yet: queries, latents, scores, softmax, values, o_proj.
+    """
+
+    def project(self, heads):
+        return 0 * super().project(heads)
+
+
+@mistake(of=OF, caught_by=test_values, null=True)
+class OwnValues(_Layer):
+    """No token attends to another: each is given its own value.
+
+    Mix the values with the weights softmax(scores).
+    """
+
+    def weights(self, scores):
+        t, n = scores.shape[-2:]
+        return torch.eye(n, dtype=scores.dtype, device=scores.device)[n - t :].expand_as(scores)
+
+
+@mistake(of=OF, caught_by=test_values, null=True)
+class MeanOfTheValues(_Layer):
+    """The output is the plain average of the values so far: the scores play no part.
+
+    Weight the values by softmax(scores).
+    """
+
+    def weights(self, scores):
+        return super().weights(0 * scores)
+
+
+# The cache
+
+
+@mistake(of="LatentCache", caught_by=test_cache)
+class WritesAtZero(PlainLatentCache):
+    """Every append writes at position 0, over what was there.
+
+    Write from self.length on, and move it only when that is done.
+    """
+
+    def write(self, start, latent, k_rope):
+        super().write(0, latent, k_rope)
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class SharedByAll(PlainLatentCache):
+    """Caches of the same sizes share their memory: it belongs to the class, or to a default.
+
+    Make the buffers in __init__ and keep them in self.
+    """
+
+    buffers: ClassVar[dict] = {}
+
+    def __init__(self, *sizes, dtype=torch.float32, device=None):
+        super().__init__(*sizes[:4], sizes[4] if sizes[4:] else dtype, device)
+        shape = self.latents.shape, self.k_ropes.shape, self.latents.dtype
+        self.latents, self.k_ropes = self.buffers.setdefault(shape, (self.latents, self.k_ropes))
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class KeptTwice(PlainLatentCache):
+    """The latents are kept twice, as keys and as values: the cache takes nearly double the bytes.
+
+    One latent serves both. Keep batch * max_len * (kv_rank + rope_dim) numbers, no more.
+    """
+
+    @property
+    def nbytes(self):
+        return super().nbytes + self.latents.nbytes
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class DtypeIgnored(PlainLatentCache):
+    """The buffers are float32 whatever `dtype` says.
+
+    Hand dtype and device on to torch.zeros.
+    """
+
+    def __init__(self, batch, max_len, rank, rope, dtype=torch.float32, device=None):
+        super().__init__(batch, max_len, rank, rope, device=device)
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class ResetForgetsNothing(PlainLatentCache):
+    """reset() does not set `length` to 0.
+
+    self.length = 0 is all that it needs.
+    """
+
+    def reset(self):
+        pass
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
+class OverflowCut(PlainLatentCache):
+    """Tokens that do not fit are dropped without a word.
+
+    Before writing, raise ValueError with the length that would be needed and max_len.
+    """
+
+    def append(self, latent, k_rope):
+        free = self.latents.shape[1] - self.length
+        return super().append(latent[:, :free], k_rope[:, :free])
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
+class BatchBroadcast(PlainLatentCache):
+    """A batch of 1 is copied into every row of a larger cache.
+
+    Compare the whole shape, the batch among it, before writing.
+    """
+
+    def check(self, latent, k_rope):
+        batch = len(self.latents)
+        super().check(*(x.expand(batch, -1, -1) for x in (latent, k_rope)))
+
+
+@mistake(of="LatentCache", caught_by=test_cache, null=True)
+class NothingStored(PlainLatentCache):
+    """append returns zeros: nothing is ever stored.
+
+    Write the latents and the keys into the buffers.
+    """
+
+    def write(self, start, latent, k_rope):
+        pass
