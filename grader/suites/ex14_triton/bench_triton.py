@@ -1,0 +1,39 @@
+"""The speed case of the attention kernel. In the interpreter there is nothing to time."""
+
+import torch
+import torch.nn.functional as F
+
+from grader.judging import Chain, agree, speed
+from reference.expected import Expected, f64, largest
+
+ASKED = {"shape": (4, 16, 4096, 128), "dtype": "bfloat16", "links": 16}
+
+
+@speed(points=4, cuda=True, elsewhere=False)
+def bench_flash_attention(race):
+    """As fast as PyTorch's fastest fused kernel; its math backend earns 0."""
+    one = (1, *ASKED["shape"][1:])
+    q, k, v = (race.draw.normal(*one, dtype=torch.bfloat16) for _ in range(3))
+    race.each(lambda party: party.flash_attention(q, k, v, causal=True))  # compiled off the clock
+    for draw in race:
+        chain = Chain(seed=draw.integer(0, 2**62), device=race.device, **ASKED)
+        expected = end_of(chain)
+        for found in race.chain(
+            "flash_attention", chain, work=chain.links * work(chain.shape), causal=True
+        ):
+            agree(found, expected, "the end of the chain")
+
+
+def work(shape):
+    """Floating point operations of causal attention: half of those of two matrix products."""
+    batch, heads, length, width = shape
+    return 2 * batch * heads * length**2 * width
+
+
+def end_of(chain):
+    """The digest computed in float32, and as PyTorch's own operator computes it."""
+    exact, plain = (
+        chain.run(F.scaled_dot_product_attention, dtype, is_causal=True)
+        for dtype in ("float32", chain.dtype)
+    )
+    return Expected(f64(exact), plain, largest(exact))

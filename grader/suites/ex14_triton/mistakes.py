@@ -1,0 +1,536 @@
+"""What goes wrong in kernels, by name: the same arithmetic on whole tensors, without a kernel."""
+
+import math
+
+import torch
+
+from grader.judging import mistake
+from reference.ex14_triton import plain_keep, plain_softmax
+
+from .test_triton import (
+    test_attention,
+    test_attention_layout,
+    test_causal,
+    test_precision,
+    test_softmax,
+    test_softmax_extremes,
+    test_softmax_layout,
+)
+
+TILE = 64  # keys, and queries, that a tiled mistake takes at a time
+
+
+def raised(x):
+    """Half precision as float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def right_softmax(x):
+    return plain_softmax(raised(x)).to(x.dtype)
+
+
+def scores_of(q, k, scale=None):
+    """The scores in float32, scaled by 1/sqrt(D) unless told otherwise."""
+    return raised(q) @ raised(k).mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+
+
+def attend(q, k, v, causal=False, scale=None, keep=None):
+    """Right, but for what its caller changes in the inputs or in the mask."""
+    scores = scores_of(q, k, scale)
+    if keep is None and causal:
+        keep = plain_keep(q, k)
+    if keep is not None:
+        scores = scores.masked_fill(~keep, -torch.inf)
+    return (plain_softmax(scores) @ raised(v)).to(q.dtype)
+
+
+def tile_by_tile(q, k, v, causal, scale, shrink_total, shrink_output, dtype=torch.float32):
+    """The running maximum, sum and output, tile by tile.
+
+    shrink_...  what an old sum and an old output are multiplied by, of how the maximum has grown
+    """
+    scores = scores_of(q, k, scale)
+    if causal:
+        scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
+    top = torch.full_like(scores[..., :1], -torch.inf)
+    total, output = torch.zeros_like(top), torch.zeros_like(raised(q)).to(dtype)
+    for start in range(0, k.shape[-2], TILE):
+        tile = scores[..., start : start + TILE]
+        new_top = torch.maximum(top, tile.amax(-1, keepdim=True))
+        safe = new_top.masked_fill(new_top.isneginf(), 0.0)
+        powers = (tile - safe).exp()
+        total = total * shrink_total(top - safe) + powers.sum(-1, keepdim=True)
+        new = powers @ raised(v[..., start : start + TILE, :])
+        top, output = new_top, (output * shrink_output(top - safe) + new).to(dtype)
+    return (output / total.masked_fill(total == 0, 1.0)).to(q.dtype)
+
+
+def as_if_dense(x):
+    """The numbers that lie one after the other from where x begins."""
+    steps = [math.prod(x.shape[i + 1 :]) for i in range(x.ndim)]
+    return x.as_strided(x.shape, steps)
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def tail_loaded_as_zero(x):
+    """The places beyond the row are loaded as 0, so that each adds exp(0 - maximum) to the sum.
+
+    Load them as minus infinity: tl.load(..., mask=inside, other=-float("inf")).
+    """
+    length = 1 << max(x.shape[1] - 1, 0).bit_length()
+    padded = torch.nn.functional.pad(raised(x), (0, length - x.shape[1]))
+    return padded.softmax(-1)[:, : x.shape[1]].to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def base_two(x):
+    """The powers are those of 2, not of e.
+
+    exp(x) is exp2(x * 1.4427): multiply by log2(e) first, or use tl.exp.
+    """
+    return right_softmax(raised(x) * math.log(2)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def down_the_columns(x):
+    """Each column sums to one, not each row.
+
+    The program's number chooses the row, and the range 0 to BLOCK runs over its columns.
+    """
+    return raised(x).softmax(0).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def not_divided(x):
+    """The powers are stored as they are: the row does not sum to one.
+
+    Divide by their sum: powers / tl.sum(powers, axis=0).
+    """
+    return (raised(x) - raised(x).amax(-1, keepdim=True)).exp().to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def stored_as_float32(x):
+    """The result is float32, whatever x is.
+
+    Allocate it with dtype=x.dtype, and store y.to(y_ptr.dtype.element_ty).
+    """
+    return plain_softmax(raised(x))
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def maximum_left_in(x):
+    """The maximum of the row is not subtracted, and exp overflows.
+
+    Take tl.max(x, axis=0) off before the exponential; the quotient stays the same.
+    """
+    powers = raised(x).exp()
+    return (powers / powers.sum(-1, keepdim=True)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def one_maximum_for_all(x):
+    """What is subtracted is the maximum of the whole matrix, under which other rows vanish.
+
+    Each program subtracts the maximum of its own row.
+    """
+    powers = (raised(x) - raised(x).amax()).exp() if x.numel() else raised(x)
+    return (powers / powers.sum(-1, keepdim=True)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def nan_for_a_row_of_infinities(x):
+    """A row of minus infinity becomes NaN: minus infinity minus itself is no number.
+
+    Subtract tl.where(top == -float("inf"), 0.0, top), and divide by 1 where the sum is 0.
+    """
+    return raised(x).softmax(-1).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def log2e_before_the_maximum(x):
+    """x is multiplied by log2(e) before the maximum is taken off: a logit of 1e4 then has four
+    digits less for what is left.
+
+    Subtract first, while the difference is exact: tl.exp2((x - top) * 1.4427).
+    """
+    y = raised(x) * 1.4426950408889634
+    powers = torch.exp2(y - y.amax(-1, keepdim=True).nan_to_num(neginf=0.0))
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def statistics_in_half(x):
+    """The powers and their sum are kept in the dtype of x, three digits in float16.
+
+    Begin with x = x.to(tl.float32), and round when you store.
+    """
+    powers = (x - x.amax(-1, keepdim=True).nan_to_num(neginf=0.0)).exp()
+    total = powers.sum(-1, keepdim=True)
+    return powers / total.masked_fill(total == 0, 1.0)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def block_of_1024(x):
+    """The tile has 1024 columns, whatever the row has: what comes after them is left out.
+
+    BLOCK must reach the end of the row: triton.next_power_of_2(n_cols).
+    """
+    y = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    y[:, :1024] = right_softmax(x[:, :1024])
+    return y
+
+
+@mistake(of="softmax", caught_by=test_softmax_layout)
+def strides_of_x_taken_for_granted(x):
+    """x is read as if its rows lay one after the other in memory.
+
+    A transposed x has other strides: pass x.stride(0) and x.stride(1), and multiply by them.
+    """
+    return right_softmax(as_if_dense(x))
+
+
+@mistake(of="softmax", caught_by=test_softmax_layout)
+def result_laid_out_as_x(x):
+    """The result has the strides of x (torch.empty_like keeps them), but is written row by row.
+
+    Allocate it with torch.empty(x.shape, ...), or pass its column stride as well.
+    """
+    y = torch.empty_like(x)
+    as_if_dense(y).copy_(right_softmax(x))
+    return y
+
+
+@mistake(of="softmax", caught_by=test_softmax, null=True)
+def no_weights(x):
+    """Everything is zero.
+
+    Launch the kernel on the result, and store into it.
+    """
+    return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+
+
+@mistake(of="softmax", caught_by=test_softmax, null=True)
+def equal_weights(x):
+    """Every number of a row has the same weight, whatever is in it.
+
+    The weights are the exponentials of the numbers.
+    """
+    return torch.full(x.shape, 1 / max(x.shape[1], 1), dtype=x.dtype, device=x.device)
+
+
+@mistake(of="softmax", caught_by=test_softmax, null=True)
+def largest_takes_all(x):
+    """The largest number of each row has the weight 1, the others 0.
+
+    That is the arg-max; the softmax gives every number a share.
+    """
+    return (x == x.amax(-1, keepdim=True)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax, null=True)
+def input_returned(x):
+    """What comes back is x itself.
+
+    Return the result that the kernel has written.
+    """
+    return x.clone()
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def scale_missing(q, k, v, causal=False, scale=None):
+    """The scores are not scaled.
+
+    Where scale is None it is 1 / math.sqrt(D).
+    """
+    return attend(q, k, v, causal, 1.0 if scale is None else scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def scale_one_percent_off(q, k, v, causal=False, scale=None):
+    """The scores are scaled by a number that is 1 % too small.
+
+    It is exactly 1 / math.sqrt(D), unless another one is given.
+    """
+    return attend(q, k, v, causal, 0.99 * (1 / math.sqrt(q.shape[-1]) if scale is None else scale))
+
+
+@mistake(of="flash_attention", caught_by=test_precision)
+def given_scale_ignored(q, k, v, causal=False, scale=None):
+    """A scale that is given changes nothing.
+
+    1 / math.sqrt(D) is only for scale=None.
+    """
+    return attend(q, k, v, causal)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def exp2_without_log2e(q, k, v, causal=False, scale=None):
+    """exp2 is taken of the plain scores, so that the weights are powers of 2.
+
+    exp(x) is exp2(x * 1.4427): multiply the scale by log2(e) first.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return attend(q, k, v, causal, scale * math.log(2))
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def log2e_with_exp(q, k, v, causal=False, scale=None):
+    """The scale is multiplied by log2(e), but the exponential has base e.
+
+    The factor belongs to tl.exp2; with tl.exp leave it out.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return attend(q, k, v, causal, scale / math.log(2))
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def output_not_rescaled(q, k, v, causal=False, scale=None):
+    """When the maximum grows, the output so far is not made smaller, though the sum is.
+
+    Both are relative to the old maximum: output = output * shrink[:, None], before the next tile.
+    """
+    return tile_by_tile(q, k, v, causal, scale, torch.exp, torch.ones_like)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def sum_not_rescaled(q, k, v, causal=False, scale=None):
+    """When the maximum grows, the sum so far is not made smaller, though the output is.
+
+    total = total * shrink + tl.sum(powers, 1).
+    """
+    return tile_by_tile(q, k, v, causal, scale, torch.ones_like, torch.exp)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def rescaled_the_wrong_way(q, k, v, causal=False, scale=None):
+    """When the maximum grows, sum and output are made larger: the difference has the wrong sign.
+
+    The factor is exp(old - new), which is at most 1.
+    """
+
+    def grow(x):
+        return torch.where(x.isneginf(), 0.0, (-x).exp())
+
+    return tile_by_tile(q, k, v, causal, scale, grow, grow)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def not_divided_by_the_sum(q, k, v, causal=False, scale=None):
+    """The output is the sum of weighted values, not divided by the sum of the weights.
+
+    After the last tile: output / total[:, None].
+    """
+    scores = scores_of(q, k, scale)
+    if causal:
+        scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
+    top = scores.amax(-1, keepdim=True) if k.shape[-2] else scores.sum(-1, keepdim=True)
+    return ((scores - top.nan_to_num(neginf=0.0)).exp() @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def missing_keys_have_the_score_zero(q, k, v, causal=False, scale=None):
+    """The keys beyond the last one are loaded as 0 and not masked: with the score 0 they take
+    weight away from the others.
+
+    After the product, in the last tile: tl.where(start + cols < Lk, scores, -float("inf")).
+    """
+    length = -(-k.shape[-2] // TILE) * TILE
+    padded = [torch.nn.functional.pad(x, (0, 0, 0, length - k.shape[-2])) for x in (k, v)]
+    position = torch.arange(q.shape[-2], device=q.device)[:, None] + k.shape[-2] - q.shape[-2]
+    keep = torch.arange(length, device=q.device) <= position if causal else None
+    return attend(q, *padded, scale=scale, keep=keep)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def last_tile_left_out(q, k, v, causal=False, scale=None):
+    """The keys that do not fill a tile are never visited.
+
+    The loop goes on until it reaches Lk: range(0, Lk, BLOCK_K), the last tile masked.
+    """
+    whole = k.shape[-2] // TILE * TILE
+    keep = torch.arange(k.shape[-2], device=q.device) < whole
+    keep = keep & plain_keep(q, k) if causal else keep.expand(q.shape[-2], -1)
+    return attend(q, k, v, scale=scale, keep=keep)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def every_head_reads_the_first(q, k, v, causal=False, scale=None):
+    """All heads read the keys and values of head 0.
+
+    Move k_ptr and v_ptr to the program's batch and head as well, not q_ptr alone.
+    """
+    return attend(q, *(x[:, :1].expand_as(x) for x in (k, v)), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def strides_of_q_for_all(q, k, v, causal=False, scale=None):
+    """Keys and values are read with the strides of q, which differ when Lk is not Lq.
+
+    Each tensor has four strides of its own.
+    """
+    return attend(q, *(x.as_strided(x.shape, q.stride()) for x in (k, v)), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def stored_wide(q, k, v, causal=False, scale=None):
+    """The output is float32, whatever q is.
+
+    Allocate it with dtype=q.dtype, and store output.to(o_ptr.dtype.element_ty).
+    """
+    return attend(raised(q), raised(k), raised(v), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def causal_ignored(q, k, v, causal=False, scale=None):
+    """causal=True changes nothing.
+
+    Hide the keys after each query's own position.
+    """
+    return attend(q, k, v, scale=scale)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def top_left(q, k, v, causal=False, scale=None):
+    """Query 0 is lined up with key 0, which is right only if Lq equals Lk.
+
+    Query i sits at position i + Lk - Lq.
+    """
+    keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return attend(q, k, v, scale=scale, keep=keep if causal else None)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def own_key_hidden(q, k, v, causal=False, scale=None):
+    """A query does not see the key at its own position.
+
+    Compare with <= instead of <.
+    """
+    keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
+    keep = keep.tril(k.shape[-2] - q.shape[-2] - 1)
+    return attend(q, k, v, scale=scale, keep=keep if causal else None)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def causal_inside_each_tile(q, k, v, causal=False, scale=None):
+    """The causal test compares places inside the tiles, so that every tile has a triangle.
+
+    Compare positions in the sequence: start + cols with first + rows + Lk - Lq.
+    """
+    rows, cols = (torch.arange(x.shape[-2], device=q.device) % TILE for x in (q, k))
+    return attend(q, k, v, scale=scale, keep=cols <= rows[:, None] if causal else None)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def loop_ends_without_the_offset(q, k, v, causal=False, scale=None):
+    """The loop over the keys stops at the number of the tile's last query, without Lk - Lq.
+
+    The last query of the tile sees the keys up to first + BLOCK_Q - 1 + Lk - Lq.
+    """
+    last = (torch.arange(q.shape[-2], device=q.device) // TILE + 1) * TILE
+    visited = torch.arange(k.shape[-2], device=q.device) < last[:, None]
+    return attend(q, k, v, scale=scale, keep=visited & plain_keep(q, k) if causal else None)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def nan_before_the_first_key(q, k, v, causal=False, scale=None):
+    """A query that sees no key becomes NaN: minus infinity minus itself is no number.
+
+    Subtract 0 where the maximum is minus infinity, and divide by 1 where the sum is 0.
+    """
+    scores = scores_of(q, k, scale)
+    if causal:
+        scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
+    return (scores.softmax(-1) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_precision)
+def maximum_forgotten(q, k, v, causal=False, scale=None):
+    """No maximum is subtracted: the exponential of a score of a hundred is beyond float32.
+
+    Keep a running maximum, and subtract it before the exponential.
+    """
+    powers = scores_of(q, k, scale).exp()
+    if causal:
+        powers = powers.masked_fill(~plain_keep(q, k), 0.0)
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_precision)
+def output_kept_in_half(q, k, v, causal=False, scale=None):
+    """The running output has the dtype of the inputs: it is rounded after each tile, and a sum of
+    300 values of 300 is beyond float16.
+
+    tl.zeros((BLOCK_Q, D), tl.float32), and one rounding at the end.
+    """
+    return tile_by_tile(q, k, v, causal, scale, torch.exp, torch.exp, dtype=q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_precision)
+def scores_kept_in_half(q, k, v, causal=False, scale=None):
+    """The products of queries and keys are rounded to float16, where 16 times 256 * 256 is inf.
+
+    tl.dot gives float32: leave the scores as they come.
+    """
+    scores = (raised(q) @ raised(k).mT).to(q.dtype)
+    scores = raised(scores) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if causal:
+        scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
+    return (plain_softmax(scores) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def strides_taken_for_granted(q, k, v, causal=False, scale=None):
+    """The inputs are read as if they were contiguous.
+
+    Multiply every index by its own stride, that of the last axis too.
+    """
+    return attend(*(as_if_dense(x) for x in (q, k, v)), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def batches_read_the_first(q, k, v, causal=False, scale=None):
+    """Every batch reads the keys and values of the first one: the batch is not in their address.
+
+    Program n has head n % H of batch n // H: both move all four pointers.
+    """
+    return attend(q, *(x[:1].expand_as(x) for x in (k, v)), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention, null=True)
+def no_output(q, k, v, causal=False, scale=None):
+    """Everything is zero.
+
+    Launch the kernel on the result, and store into it.
+    """
+    return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+
+
+@mistake(of="flash_attention", caught_by=test_attention, null=True)
+def mean_of_the_values(q, k, v, causal=False, scale=None):
+    """Every query gets the average of the values, whatever it asks.
+
+    The weights are the softmax of the scores.
+    """
+    return raised(v).mean(-2, keepdim=True).to(v.dtype).expand(q.shape).clone()
+
+
+@mistake(of="flash_attention", caught_by=test_attention, null=True)
+def best_key_takes_all(q, k, v, causal=False, scale=None):
+    """Each query gets the value of its best key alone.
+
+    That is the arg-max; the softmax gives every key a share.
+    """
+    best = scores_of(q, k, scale).argmax(-1, keepdim=True)
+    return v.gather(-2, best.expand(*best.shape[:-1], v.shape[-1]))
+
+
+@mistake(of="flash_attention", caught_by=test_attention, null=True)
+def query_returned(q, k, v, causal=False, scale=None):
+    """What comes back are the queries.
+
+    Return the result that the kernel has written.
+    """
+    return q.clone()
