@@ -1,0 +1,447 @@
+"""Named wrong kernels: one edit of the solution's text each, and answers that are no attention."""
+
+import torch
+
+from grader.judging import mistake
+from grader.suites.ex15_cuda_kernel.test_cuda_kernel import (
+    test_far_places,
+    test_large_scores,
+    test_naive_causal,
+    test_naive_values,
+    test_tiled_causal,
+    test_tiled_values,
+    test_tiles_are_shared,
+)
+
+NAIVE, TILED = "naive_attention", "tiled_attention"
+
+
+# The threads of a block
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("    __syncthreads();  // nobody", "    // nobody")],
+)
+def no_barrier_before_the_next_tile():
+    """There is no __syncthreads() before the next tile is loaded. A fast warp writes it over the
+    keys and values that a slow warp still reads.
+
+    A tile needs two barriers: one after it was loaded, and one after everybody has used it.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("    __syncthreads();  // everybody", "    // everybody")],
+)
+def no_barrier_after_loading():
+    """There is no __syncthreads() after a tile is loaded, so threads read places that others have
+    not written yet.
+
+    Put a __syncthreads() between loading a tile and using it.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "  load(q_tile, q, Lq - first, D);",
+            "  if (first + y >= Lq) return;\n  load(q_tile, q, Lq - first, D);",
+        )
+    ],
+)
+def early_return():
+    """Threads whose query lies past the end return at once. The others wait for them at
+    __syncthreads(), where every thread of the block has to come.
+
+    Let such threads help with loading and wait with the rest; only their writing to out is left
+    out.
+    """
+
+
+@mistake(of=TILED, caught_by=test_tiled_values, edits=[("y = threadIdx.y;", "y = threadIdx.x;")])
+def one_index_for_both():
+    """threadIdx.x is taken for the row and for the column, so only the diagonal of each tile is
+    computed.
+
+    In a two-dimensional block a thread is (threadIdx.x, threadIdx.y): one for each direction.
+    """
+
+
+# Tiles and their edges
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("start < end; start", "start + TILE <= end; start")],
+)
+def last_tile_dropped():
+    """Only whole tiles of keys are looked at. The keys that are left over at the end are never
+    seen.
+
+    The number of tiles is (Lk + TILE - 1) / TILE, rounded up; the last one may be partly empty.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "        bool keep = start + x + SIDE * j < seen;",
+            "        bool keep = !causal || start + x + SIDE * j < seen;",
+        )
+    ],
+)
+def tail_not_masked():
+    """The places of the last tile that hold no key take part, with a score of 0.
+
+    A place past the last key needs the score -INFINITY, so that its weight is 0.
+    """
+
+
+@mistake(of=TILED, caught_by=test_tiled_values, edits=[("r < count && d < D ?", "d < D ?")])
+def loads_past_the_end():
+    """The last tile is loaded whole, past the end of the array.
+
+    Before every load, ask whether there is such a row; where there is none, put 0 into the tile.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("(3 * TILE * stride_of(D)", "(2 * TILE * stride_of(D)")],
+)
+def shared_memory_too_small():
+    """The launch asks for less shared memory than the kernel uses.
+
+    The third number in <<<grid, block, bytes>>> is in bytes, and counts every tile: of queries, of
+    keys, of values, and of weights.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("grid((Lq + TILE - 1) / TILE, heads)", "grid(max(Lq / TILE, 1), heads)")],
+)
+def grid_rounded_down():
+    """The grid is rounded down, so the queries after the last whole tile belong to no block.
+
+    Round up: (Lq + TILE - 1) / TILE blocks.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "  k += head * Lk * D;\n  v += head * Lk * D;\n  load",
+            "  k += head * Lq * D;\n  v += head * Lq * D;\n  load",
+        )
+    ],
+)
+def stride_of_the_queries():
+    """From one head to the next, keys and values are taken to be Lq rows apart; they are Lk.
+
+    k and v are (heads, Lk, D): head h begins at h * Lk * D.
+    """
+
+
+@mistake(of=TILED, caught_by=test_tiled_values, edits=[("load(v_tile, v +", "load(v_tile, k +")])
+def keys_for_values():
+    """The tile of values is loaded from the keys.
+
+    k tells how much weight a place gets, v what it has to say: load the second tile from v.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiles_are_shared,
+    edits=[
+        (
+            "  tiled_attention_kernel<<<grid, block, bytes>>>(q,",
+            "  naive_attention_kernel<<<(heads * Lq + 63) / 64, 64>>>(q,",
+        )
+    ],
+)
+def naive_kernel_launched():
+    """tiled_attention computes one query a thread, each with all keys and values from global
+    memory.
+
+    Launch the tiled kernel, whose block reads each key and value once for a whole tile of queries.
+    """
+
+
+# The online softmax
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "".join(f"        output[i][c].{part} *= shrink;\n" for part in "xyzw"),
+            "",
+        )
+    ],
+)
+def output_not_rescaled():
+    """When the running maximum grows, the output that was summed so far keeps its old scale.
+
+    Multiply the output by exp(old maximum - new maximum) before you add the next tile.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("sum[i] = sum[i] * shrink + row_sum(part);", "sum[i] += row_sum(part);")],
+)
+def sum_not_rescaled():
+    """When the running maximum grows, the sum of the weights so far keeps its old scale.
+
+    Multiply the sum by exp(old maximum - new maximum), as the output.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_large_scores,
+    edits=[("    largest[i] = -INFINITY;", "    largest[i] = 0.0f;")],
+)
+def maximum_starts_at_zero():
+    """The running maximum starts at 0. Where all scores lie far below, every weight vanishes.
+
+    Start at -INFINITY, which is below every score.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("score[i][j] * scale : -INFINITY", "score[i][j] : -INFINITY")],
+)
+def scale_missing():
+    """The scores are not multiplied by scale.
+
+    A score is scale times the dot product of query and key.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("score[i][j] * scale : -INFINITY", "score[i][j] * scale * 1.01f : -INFINITY")],
+)
+def scale_one_percent_off():
+    """The scores are 1 % too large.
+
+    Multiply by scale as it is given.
+    """
+
+
+@mistake(
+    of=TILED, caught_by=test_tiled_causal, edits=[("int offset = Lk - Lq;", "int offset = 0;")]
+)
+def causal_top_left():
+    """The causal mask is aligned at the top left: query i sees the keys up to i. Where Lk is not
+    Lq, that is another mask.
+
+    Query i stands at position i + Lk - Lq, and sees the keys up to there.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_causal,
+    edits=[("sum[i] > 0.0f ? 1.0f / sum[i] : 0.0f", "1.0f / sum[i]")],
+)
+def empty_row_divided():
+    """A row that sees no key is divided by its sum, which is 0, and becomes NaN.
+
+    Where the sum is 0, write 0.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_far_places,
+    edits=[("size_t head = blockIdx.y;", "int head = blockIdx.y;")],
+)
+def places_in_int():
+    """The place of a head is computed in int, which ends at 2**31 - 1; larger arrays are read at
+    places before their beginning.
+
+    Compute places in size_t: cast the first factor, (size_t)head * Lk * D.
+    """
+
+
+# The naive kernel
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[("  if (row >= (size_t)heads * Lq) return;\n", "")],
+)
+def no_guard():
+    """Threads of the last block whose row does not exist work all the same, past the end of the
+    arrays.
+
+    Let a thread return if its row is not below heads * Lq.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[
+        ("blocks = (rows + threads - 1) / threads;", "blocks = max(rows / threads, (size_t)1);")
+    ],
+)
+def naive_grid_rounded_down():
+    """The grid is rounded down, so the rows after the last whole block are never computed.
+
+    Round up: (rows + threads - 1) / threads blocks.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[("size_t head = row / Lq;", "size_t head = row / Lk;")],
+)
+def head_by_the_keys():
+    """The head of a row is found by dividing by Lk; a head has Lq rows.
+
+    head = row / Lq, and the query within it is row % Lq.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[("for (int d = 0; d < D; ++d) out[d] /= sum;", ";")],
+)
+def never_divided():
+    """The weighted values are never divided by the sum of the weights.
+
+    After the last key, divide the row by the sum.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_large_scores,
+    edits=[
+        (
+            "expf(scale * dot(q, k + (size_t)j * D, D) - largest)",
+            "expf(scale * dot(q, k + (size_t)j * D, D))",
+        )
+    ],
+)
+def no_maximum():
+    """exp is taken of the scores as they are. From about 88 on that is infinite in float, and the
+    row NaN.
+
+    Take the largest score of the row away from every score first.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_causal,
+    edits=[("min(i + Lk - Lq + 1, Lk)", "min(i + Lk - Lq, Lk)")],
+)
+def diagonal_hidden():
+    """With causal, a query does not see the key at its own position.
+
+    Query i sees the keys up to and with i + Lk - Lq: i + Lk - Lq + 1 of them.
+    """
+
+
+@mistake(
+    of=NAIVE, caught_by=test_naive_causal, edits=[("min(i + Lk - Lq + 1, Lk)", "min(i + 1, Lk)")]
+)
+def naive_top_left():
+    """The causal mask is aligned at the top left: query i sees the keys up to i. Where Lk is not
+    Lq, that is another mask.
+
+    Query i stands at position i + Lk - Lq, and sees the keys up to there.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_far_places,
+    edits=[
+        (
+            "size_t row = (size_t)blockIdx.x * blockDim.x + threadIdx.x;",
+            "int row = blockIdx.x * blockDim.x + threadIdx.x;",
+        )
+    ],
+)
+def row_in_int():
+    """The place of a row is computed in int, which ends at 2**31 - 1; row * D does not fit for
+    larger arrays.
+
+    Compute places in size_t: cast the first factor, (size_t)row * D.
+    """
+
+
+# No attention at all
+
+
+@mistake(of=NAIVE, caught_by=test_naive_values, null=True)
+def naive_zeros(q, k, v, scale, causal):
+    """The output is zero everywhere.
+
+    Write each row of out from one thread.
+    """
+    return torch.zeros_like(q)
+
+
+@mistake(of=NAIVE, caught_by=test_naive_values, null=True)
+def naive_mean(q, k, v, scale, causal):
+    """Every key has the same weight: the output is the mean of the values.
+
+    The weights are the softmax of scale times the scores.
+    """
+    return v.mean(1, keepdim=True).expand_as(q).contiguous()
+
+
+@mistake(of=TILED, caught_by=test_tiled_values, null=True)
+def tiled_zeros(q, k, v, scale, causal):
+    """The output is zero everywhere.
+
+    After the last tile, divide by the sum and write the rows of the block to out.
+    """
+    return torch.zeros_like(q)
+
+
+@mistake(of=TILED, caught_by=test_tiled_values, null=True)
+def tiled_mean(q, k, v, scale, causal):
+    """Every key has the same weight: the output is the mean of the values.
+
+    The weights are the softmax of scale times the scores.
+    """
+    return v.mean(1, keepdim=True).expand_as(q).contiguous()
+
+
+@mistake(of=TILED, caught_by=test_tiled_values, null=True)
+def the_queries(q, k, v, scale, causal):
+    """The queries come back.
+
+    Each row of the output is a weighted sum of the values.
+    """
+    return q.clone()

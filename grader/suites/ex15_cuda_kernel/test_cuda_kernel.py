@@ -1,0 +1,109 @@
+"""The checks of ex15: two kernels of attention, on the CPU thread by thread or on a GPU."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+import reference.ex15_cuda_kernel as reference
+from grader.judging import agree, check, expect, untouched
+
+# (N, Lq, Lk, D): below, at and above the size of any tile; no width a multiple of all others
+SIZES = [(1, 1, 1, 1), (2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128)]
+CAUSAL = [(1, 3, 3, 4), (2, 17, 33, 5), (2, 33, 17, 31), (1, 65, 65, 33)]
+# Past 2**32 numbers in q and out, and in k and v: (heads, Lq, Lk) at a width of 128. A last block
+# of any usual size has few rows left to compute.
+FAR = [(59_393, 1025, 2), (59_393, 2, 600)]
+
+each_size = pytest.mark.parametrize("size", SIZES)
+each_causal_size = pytest.mark.parametrize("size", CAUSAL)
+each_kernel = pytest.mark.parametrize("name", ["naive_attention", "tiled_attention"])
+
+
+def given(draw, heads, q_len, k_len, width):
+    """q, k, v and a scale of about 1/sqrt(D)."""
+    q, k, v = (draw.normal(heads, n, width) for n in (q_len, k_len, k_len))
+    return q, k, v, draw.integer(50, 200) / 100 / math.sqrt(width)
+
+
+@check(points=1)
+@each_size
+def test_naive_values(student, draw, size):
+    """The naive kernel computes attention for any number of heads, any lengths and any width."""
+    asked = given(draw, *size)
+    agree(student.naive_attention(*asked, False), reference.naive_attention(*asked, False))
+
+
+@check(points=1, needs=[test_naive_values])
+@each_causal_size
+def test_naive_causal(student, draw, size):
+    """The naive kernel's causal mask is aligned bottom-right; a row that sees nothing is 0."""
+    asked = given(draw, *size)
+    agree(student.naive_attention(*asked, True), reference.naive_attention(*asked, True))
+
+
+@check(points=2)
+@each_size
+def test_tiled_values(student, draw, size):
+    """The tiled kernel computes attention for any number of heads, any lengths and any width."""
+    asked = given(draw, *size)
+    agree(student.tiled_attention(*asked, False), reference.tiled_attention(*asked, False))
+
+
+@check(points=2, needs=[test_tiled_values])
+@each_causal_size
+def test_tiled_causal(student, draw, size):
+    """The tiled kernel's causal mask is aligned bottom-right; a row that sees nothing is 0."""
+    asked = given(draw, *size)
+    agree(student.tiled_attention(*asked, True), reference.tiled_attention(*asked, True))
+
+
+@check(points=1, needs=[test_naive_values, test_tiled_values])
+@each_kernel
+@pytest.mark.parametrize("offset", [-1, 1])
+def test_large_scores(student, draw, name, offset):
+    """Scores of several hundred, all positive or all negative, neither overflow nor vanish."""
+    q, k, v, _ = given(draw, 2, 5, 70, 8)
+    # The first number of every query and key moves all scores alike, by 400 times the scale.
+    q[..., 0], k[..., 0] = 20.0, offset * 20.0
+    expected = reference.naive_attention(q, k, v, 1.0, False)
+    agree(getattr(student, name)(q, k, v, 1.0, False), expected)
+
+
+@check(points=1, needs=[test_naive_values, test_tiled_values])
+@each_kernel
+def test_manners(student, draw, name):
+    """The inputs stay as they are, and asked again the kernels answer the same."""
+    call = getattr(student, name)
+    for causal in (False, True, False):
+        asked = (*given(draw, 2, 9, 12, 16), causal)
+        expected = reference.naive_attention(*asked)
+        agree(untouched(partial(call, *asked)), expected)
+        agree(call(*asked), expected, "the second answer")
+
+
+@check(points=1, needs=[test_tiled_values])
+def test_tiles_are_shared(student, draw):
+    """Keys and values come from global memory once for several queries, not for each anew."""
+    q, k, v, scale = given(draw, 1, 64, 64, 16)
+    found = student.numbers_read("tiled_attention", q, k, v, scale, False)
+    alone = 2 * 64 * 64 * 16
+    expect(
+        0 < found <= alone // 4,
+        f"the kernel reads {found:,} numbers from k and v for 64 queries and 64 keys of width 16, "
+        f"but should read at most {alone // 4:,}: each query for itself needs {alone:,}",
+    )
+
+
+@check(points=1, needs=[test_naive_values, test_tiled_values])
+@each_kernel
+@pytest.mark.parametrize("size", FAR)
+def test_far_places(student, draw, name, size):
+    """Where an array has more than 2**32 numbers, the last row of the last head is found."""
+    heads, q_len, k_len = size
+    q, k, v = draw.normal(128), draw.normal(k_len, 128), draw.normal(k_len, 128)
+    found = student.last_row(name, q, k, v, heads, q_len, 0.1)
+    if found is not None:  # too much to be done thread by thread
+        agree(found, reference.last_row(q.cpu(), k.cpu(), v.cpu(), 0.1), "the last row")
+    expect(found is None or not torch.isnan(found).any(), "the last row is never written")

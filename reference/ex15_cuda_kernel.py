@@ -1,0 +1,36 @@
+"""Attention as a CUDA kernel computes it: q (N, Lq, D), k (N, Lk, D), v (N, Lk, D), float32.
+
+`scale` multiplies the scores. With `causal`, query `i` stands at position `i + Lk - Lq`, and a row
+that sees nothing is 0. Both kernels compute the same.
+"""
+
+from torch import Tensor
+
+from reference.ex03_sdpa import exact_attention, plain_attention
+from reference.ex05_causal_mask import exact_window_mask, plain_causal_mask
+from reference.expected import Expected, f64, largest
+
+
+def naive_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Expected:
+    """The output (N, Lq, D)."""
+    q_len, k_len = q.shape[-2], k.shape[-2]
+    keep = exact_window_mask(q_len, k_len, q_len + k_len) if causal else None
+    exact, _ = exact_attention(f64(q), f64(k), f64(v), keep, scale)
+    return Expected(exact, plain_cuda_attention(q, k, v, scale, causal), largest(v))
+
+
+tiled_attention = naive_attention
+
+
+def plain_cuda_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
+    """The yardstick: the textbook's formula, with the whole matrix of scores."""
+    keep = plain_causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
+    return plain_attention(q, k, v, keep, scale)[0]
+
+
+def last_row(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Expected:
+    """The output (D) of one query q (D), with k and v (Lk, D)."""
+    found = naive_attention(q[None, None], k[None], v[None], scale, False)
+    plain = found.plain
+    assert isinstance(plain, Tensor)
+    return Expected(found.exact[0, 0], plain[0, 0], found.magnitude)
