@@ -1,0 +1,599 @@
+"""What goes wrong around blocks, block tables, packed sequences and chunks, by name."""
+
+from itertools import pairwise
+
+import torch
+
+from grader.judging import mistake
+from grader.suites.ex16_paged_cache.test_paged_cache import (
+    test_blocks,
+    test_cache,
+    test_cache_own,
+    test_full,
+    test_paged,
+    test_paged_batch,
+    test_prefill,
+    test_prefill_past,
+    test_ragged,
+    test_ragged_apart,
+    test_ragged_manners,
+    test_reuse,
+)
+from reference.ex16_paged_cache import (
+    PlainPagedKVCache,
+    plain_paged_attention,
+    plain_ragged_attention,
+)
+
+
+def _attention(q, k, v, hidden, scale=None):
+    """Attention of q (H, t, D) to k and v (H, n, ...), half precision in float32."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q.to(wide) @ k.to(wide).mT * scale).masked_fill(hidden, -torch.inf)
+    weights = torch.softmax(scores, -1).masked_fill(hidden, 0.0)
+    return (weights @ v.to(wide)).to(q.dtype)
+
+
+def _ahead(q, k, corner=None):
+    """Hidden (t, n): the keys behind i + corner; the right corner is n - t."""
+    t, n = q.shape[1], k.shape[1]
+    seen = torch.ones(t, n, dtype=torch.bool, device=q.device)
+    return ~seen.tril(n - t if corner is None else corner)
+
+
+def _causal(q, k, v, scale=None):
+    """The right attention of one sequence, but for the scale if one is given."""
+    return _attention(q, k, v, _ahead(q, k), scale)
+
+
+def _unmasked(q, k, v):
+    return _attention(q, k, v, _ahead(q, k, k.shape[1]))
+
+
+def _top_left(q, k, v):
+    return _attention(q, k, v, _ahead(q, k, 0))
+
+
+def _average(q, k, v):
+    return _causal(0 * q, k, v)
+
+
+def _rows(q, cache, sequences, attend):
+    """A decoding step in which each row attends in this way."""
+    output = torch.zeros_like(q)
+    for i, sequence in enumerate(sequences):
+        k, v = cache.gather(sequence)
+        if k.shape[1]:
+            output[i] = attend(q[i][:, None], k, v)[:, 0]
+    return output
+
+
+def _each(q, k, v, cu_q, cu_k, attend):
+    """A ragged batch in which each sequence attends in this way; bounds may be lists."""
+    output = q.new_zeros(*q.shape[:2], v.shape[2])
+    for (q0, q1), (k0, k1) in zip(pairwise(list(cu_q)), pairwise(list(cu_k)), strict=False):
+        one = (x.transpose(0, 1) for x in (q[q0:q1], k[k0:k1], v[k0:k1]))
+        output[q0:q1] = attend(*one).transpose(0, 1)
+    return output
+
+
+def _chunks(q, k, v, cache, sequence, chunk_size, attend):
+    """A prefill in which each chunk, once it is appended, attends in this way."""
+    output = torch.zeros_like(q)
+    for start in range(0, q.shape[1], chunk_size):
+        chunk = slice(start, start + chunk_size)
+        cache.append(sequence, k[:, chunk], v[:, chunk])
+        output[:, chunk] = attend(q[:, chunk], *cache.gather(sequence))
+    return output
+
+
+# Task 1: the cache
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache)
+class OneBlockForOneAppend(PlainPagedKVCache):
+    """All tokens of an append go to one block, so that those behind its end begin it again.
+
+    Find the block of every token by itself: token p lies in table[p // block_size].
+    """
+
+    def append(self, sequence, k, v):
+        self.start = self.length(sequence)
+        super().append(sequence, k, v)
+
+    def write(self, rows, k, v):
+        size = self.block_size
+        places = [(self.start + i) % size for i in range(len(rows))]
+        super().write([rows[0] // size * size + place for place in places], k, v)
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache)
+class DividedByTheNumberOfBlocks(PlainPagedKVCache):
+    """Tokens are looked for with num_blocks where block_size belongs.
+
+    Token p lies in table[p // block_size], at place p % block_size.
+    """
+
+    def rows(self, sequence, start, end):
+        table, n = self.tables[sequence], self.num_blocks
+        return [table[p // n] * self.block_size + p % n for p in range(start, end)]
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache)
+class LastBlockWhole(PlainPagedKVCache):
+    """gather returns whole blocks: the places behind the last token come with it.
+
+    Return as many tokens as the sequence has; what lies behind them is nobody's.
+    """
+
+    def gather(self, sequence):
+        rows = self.rows(sequence, 0, len(self.tables[sequence]) * self.block_size)
+        return self.keys[rows].transpose(0, 1), self.values[rows].transpose(0, 1)
+
+
+@mistake(of="PagedKVCache", caught_by=test_blocks)
+class NewBlocksForEveryAppend(PlainPagedKVCache):
+    """Every append takes new blocks, though the last one has room.
+
+    The new length takes ceil(length / block_size) blocks in all: take those that are missing.
+    """
+
+    def needed(self, sequence, end):
+        return -(-(end - self.lengths[sequence]) // self.block_size)
+
+
+@mistake(of="PagedKVCache", caught_by=test_blocks)
+class OneBlockAhead(PlainPagedKVCache):
+    """A block is taken as soon as the last one is full, before a token needs it.
+
+    n tokens take ceil(n / block_size) blocks, -(-n // block_size); n // block_size + 1 is one more
+    at every border.
+    """
+
+    def needed(self, sequence, end):
+        more = end // self.block_size + 1 - len(self.tables[sequence])
+        return more if more <= self.free_blocks else super().needed(sequence, end)
+
+
+@mistake(of="PagedKVCache", caught_by=test_blocks)
+class BlocksKept(PlainPagedKVCache):
+    """free forgets the sequence, but its blocks do not go back to the pool.
+
+    Put the numbers in its table back on the list of free blocks.
+    """
+
+    def free(self, sequence):
+        self.check(sequence)
+        del self.tables[sequence], self.lengths[sequence]
+
+
+@mistake(of="PagedKVCache", caught_by=test_blocks)
+class TableBackwards(PlainPagedKVCache):
+    """block_table names the newest block first.
+
+    It is in the order of the tokens: the block of token 0 comes first.
+    """
+
+    def block_table(self, sequence):
+        return super().block_table(sequence).flip(0)
+
+
+@mistake(of="PagedKVCache", caught_by=test_reuse)
+class FreedStillThere(PlainPagedKVCache):
+    """A freed sequence can still be read, although its blocks serve others.
+
+    Forget its table and its length, so that its number is refused with a ValueError.
+    """
+
+    def free(self, sequence):
+        self.check(sequence)
+        self.unused += self.tables[sequence]
+
+
+@mistake(of="PagedKVCache", caught_by=test_reuse)
+class MissingSequenceIsAKeyError(PlainPagedKVCache):
+    """A sequence that is not there raises a KeyError, as the dict does.
+
+    Look first, and raise a ValueError with the number of the sequence.
+    """
+
+    def check(self, sequence):
+        self.tables[sequence]
+
+
+@mistake(of="PagedKVCache", caught_by=test_reuse)
+class NumbersGivenOutAgain(PlainPagedKVCache):
+    """The number of a new sequence is how many there are, which one of them may have already.
+
+    Count the sequences that were ever added, and do not count back when one is freed.
+    """
+
+    def add(self):
+        self.numbers = iter([len(self.tables)])
+        return super().add()
+
+
+@mistake(of="PagedKVCache", caught_by=test_full)
+class TakenBeforeRefused(PlainPagedKVCache):
+    """A refused append has taken the last free blocks already.
+
+    Work out how many blocks are needed, compare, raise; only then take any.
+    """
+
+    def append(self, sequence, k, v):
+        try:
+            super().append(sequence, k, v)
+        except ValueError:
+            if sequence in self.tables:
+                self.tables[sequence] += super().take(self.free_blocks)
+            raise
+
+
+@mistake(of="PagedKVCache", caught_by=test_full)
+class HalfWritten(PlainPagedKVCache):
+    """A refused append has written the tokens for which there was room.
+
+    Compare before the first token is written, so that nothing is changed.
+    """
+
+    def append(self, sequence, k, v):
+        try:
+            super().append(sequence, k, v)
+        except ValueError:
+            if sequence in self.tables:
+                held = len(self.tables[sequence]) + self.free_blocks
+                room = held * self.block_size - self.lengths[sequence]
+                super().append(sequence, k[:, :room], v[:, :room])
+            raise
+
+
+@mistake(of="PagedKVCache", caught_by=test_full)
+class RefusedWithoutNumbers(PlainPagedKVCache):
+    """The ValueError says that the pool is full, but not how many blocks are needed and free.
+
+    Put both numbers into the message.
+    """
+
+    def take(self, needed):
+        if needed > self.free_blocks:
+            raise ValueError("out of blocks")
+        return super().take(needed)
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache_own)
+class SharedPool(PlainPagedKVCache):
+    """The pool belongs to the class, so that one cache writes over what another one holds.
+
+    Make it in __init__ as attributes of self, for every cache anew.
+    """
+
+    shared = {}  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        known = self.shared.setdefault((self.keys.shape, self.keys.dtype), self)
+        self.keys, self.values = known.keys, known.values
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache_own)
+class DtypeNotConverted(PlainPagedKVCache):
+    """append fails when the tokens have another dtype than the cache.
+
+    An indexed assignment wants equal dtypes: write k.to(pool.dtype).
+    """
+
+    def write(self, rows, k, v):
+        self.keys[rows], self.values[rows] = k.transpose(0, 1), v.transpose(0, 1)
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache, null=True)
+class Emptiness(PlainPagedKVCache):
+    """gather returns zeros of the right shape: nothing is ever stored.
+
+    Write k and v into the pool.
+    """
+
+    def write(self, rows, k, v):
+        pass
+
+
+# Task 2: one decoding step
+
+
+@mistake(of="paged_attention", caught_by=test_paged)
+def scale_one_per_cent_off(q, cache, sequences):
+    """The scale is not quite 1 / sqrt(D).
+
+    Use math.sqrt(q.shape[-1]) itself: no constant added to it, no rounded number.
+    """
+    return _rows(q, cache, sequences, lambda *one: _causal(*one, 0.99 * q.shape[-1] ** -0.5))
+
+
+@mistake(of="paged_attention", caught_by=test_paged)
+def padding_attended(q, cache, sequences):
+    """The sequences are padded to the longest, and the padding takes part.
+
+    A key of zeros has the score 0, not -inf: hide it, or attend to each sequence by itself.
+    """
+    longest = max((cache.length(sequence) for sequence in sequences), default=0)
+
+    def padded(q, k, v):
+        room = (0, 0, 0, longest - k.shape[1])
+        return _unmasked(q, *(torch.nn.functional.pad(x, room) for x in (k, v)))
+
+    return _rows(q, cache, sequences, padded)
+
+
+@mistake(of="paged_attention", caught_by=test_paged)
+def sequences_mixed(q, cache, sequences):
+    """Every row attends to the sequences of all rows.
+
+    Row i belongs to sequences[i], and sees the keys of that one alone.
+    """
+    parts = zip(*(cache.gather(sequence) for sequence in sequences), strict=True)
+    k, v = (torch.cat(part, 1) for part in parts) if sequences else (q.transpose(0, 1),) * 2
+    return _unmasked(q.transpose(0, 1), k, v).transpose(0, 1)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def whole_blocks_masked(q, cache, sequences):
+    """Whole blocks are read and the places behind the last token masked: 0 times NaN is still NaN.
+
+    Read as many tokens as the sequence has. Weights of 0 do not silence what freed blocks hold.
+    """
+    output = torch.zeros_like(q)
+    for i, sequence in enumerate(sequences):
+        table = cache.block_table(sequence)
+        # The pools of the solution's cache, (num_blocks, block_size, H, D).
+        k, v = (x[table].flatten(0, 1).transpose(0, 1) for x in (cache._keys, cache._values))
+        hidden = torch.arange(k.shape[1], device=q.device) >= cache.length(sequence)
+        output[i] = _attention(q[i][:, None], k, v, hidden)[:, 0]
+    return output
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def half_precision_not_raised(q, cache, sequences):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute in float32 (q.float() and so on) and convert the output back at the end.
+    """
+    return plain_paged_attention(q, cache, sequences)
+
+
+@mistake(of="paged_attention", caught_by=test_paged, null=True)
+def mean_of_the_values(q, cache, sequences):
+    """The output is the plain average of the values: the scores play no part.
+
+    Weight the values by softmax(q k^T / sqrt(D)).
+    """
+    return _rows(q, cache, sequences, _average)
+
+
+@mistake(of="paged_attention", caught_by=test_paged, null=True)
+def nothing_but_zeros(q, cache, sequences):
+    """The output is zeros.
+
+    Nothing is computed yet: gather, scores, softmax, and a mixture of the values.
+    """
+    return torch.zeros_like(q)
+
+
+# Task 3: a ragged batch
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def one_triangle_for_all(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """One causal triangle lies over the whole batch, so that a sequence reads those before it.
+
+    Every sequence has a triangle of its own: slice it out, or hide what belongs to others.
+    """
+    return _each(q, k, v, [0, len(q)], [0, len(k)], _causal)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def not_causal(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Sequences are kept apart, but within them nothing is hidden.
+
+    With t queries and n keys, query i sees the keys 0 to i + n - t.
+    """
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _unmasked)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def top_left(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The triangle of a sequence starts at its first key.
+
+    With t queries and n keys, query i sits at position i + n - t: tril(n - t).
+    """
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _top_left)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def bounds_read_as_lengths(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """cu_seqlens is read as the lengths: a sequence reaches from cu[i] over cu[i + 1] tokens.
+
+    It holds bounds: sequence i is cu[i]:cu[i + 1], and its length is the difference.
+    """
+    output = q.new_zeros(*q.shape[:2], v.shape[2])
+    ends = zip(pairwise(cu_seqlens_q.tolist()), pairwise(cu_seqlens_k.tolist()), strict=True)
+    for (q0, q1), (k0, k1) in ends:
+        one = (x.transpose(0, 1) for x in (q[q0:][:q1], k[k0:][:k1], v[k0:][:k1]))
+        output[q0:][:q1] = _causal(*one).transpose(0, 1)
+    return output
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def scale_not_quite(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The scale is not quite 1 / sqrt(D).
+
+    Use math.sqrt(q.shape[-1]) itself: no constant added to it, no rounded number.
+    """
+    scale = 0.99 * q.shape[-1] ** -0.5
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, lambda *one: _causal(*one, scale))
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def unseeing_query_nan(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """A query that sees nothing gives NaN: softmax of nothing but -inf.
+
+    Fill the weights with 0 where they are hidden, after the softmax.
+    """
+
+    def attend(q, k, v):
+        nothing = _ahead(q, k).all(-1, keepdim=True) & (k.shape[1] > 0)
+        return _causal(q, k, v).masked_fill(nothing, torch.nan)
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def hidden_with_a_finite_number(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Hidden scores become -1e9, so that a query that sees nothing averages what is hidden.
+
+    Hide with -inf: masked_fill(hidden, -torch.inf), and put 0 where that leaves NaN.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        weights = torch.softmax(scores.masked_fill(_ahead(q, k), -1e9), -1)
+        return (weights @ v.to(wide)).to(q.dtype)
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def half_precision_kept_throughout(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute in float32 (q.float() and so on) and convert the output back at the end.
+    """
+    return plain_ragged_attention(q, k, v, cu_seqlens_q, cu_seqlens_k)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def graph_cut(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The gradient is cut: torch.no_grad(), .data, .detach() or NumPy on the way.
+
+    Use PyTorch operators only, from the inputs to the output.
+    """
+    return _each(q.detach(), k.detach(), v.detach(), cu_seqlens_q, cu_seqlens_k, _causal)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged, null=True)
+def all_zeros(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The output is zeros.
+
+    Nothing is computed yet: slice each sequence out, and attend causally within it.
+    """
+    return q.new_zeros(*q.shape[:2], v.shape[2])
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged, null=True)
+def plain_average(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The output is the plain average of the values that are seen: the scores play no part.
+
+    Weight the values by softmax(q k^T / sqrt(D)).
+    """
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _average)
+
+
+# Task 4: a prompt in chunks
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
+def chunk_by_itself(q, k, v, cache, sequence, chunk_size):
+    """A chunk attends only to itself: the chunks before it are forgotten.
+
+    Attend to all that the sequence has: cache.gather(sequence), after the append.
+    """
+
+    def alone(q, k, v):
+        return _causal(q, k[:, -q.shape[1] :], v[:, -q.shape[1] :])
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, alone)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
+def attended_before_appended(q, k, v, cache, sequence, chunk_size):
+    """A chunk attends before its own keys are in the cache, and so not to itself.
+
+    Append first, then gather and attend.
+    """
+
+    def before(q, k, v):
+        return _unmasked(q, k[:, : -q.shape[1]], v[:, : -q.shape[1]])
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, before)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
+def all_appended_first(q, k, v, cache, sequence, chunk_size):
+    """The whole prompt is in the cache before the first chunk attends, which moves the triangle.
+
+    Append one chunk, let it attend, and go on to the next: its queries are the last of n positions.
+    """
+    cache.append(sequence, k, v)
+    keys, values = cache.gather(sequence)
+    parts = [_causal(part, keys, values) for part in q.split(chunk_size, 1)]
+    return torch.cat(parts, 1)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
+def chunk_aligned_top_left(q, k, v, cache, sequence, chunk_size):
+    """The triangle of every chunk starts at the first key of the sequence.
+
+    A chunk's queries are the last t of n positions: query i sees the keys up to i + n - t.
+    """
+    return _chunks(q, k, v, cache, sequence, chunk_size, _top_left)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
+def nothing_hidden(q, k, v, cache, sequence, chunk_size):
+    """Within a chunk nothing is hidden: its first query sees its last.
+
+    What came before is all visible, but the chunk itself needs its triangle.
+    """
+    return _chunks(q, k, v, cache, sequence, chunk_size, _unmasked)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def past_forgotten(q, k, v, cache, sequence, chunk_size):
+    """The prompt attends to itself alone, though the sequence had tokens before.
+
+    Attend to cache.gather(sequence), not to k[:, :end]: the past is in the cache.
+    """
+    length = cache.length(sequence)
+
+    def new(q, k, v):
+        return _causal(q, k[:, length:], v[:, length:])
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, new)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def chunk_size_ignored(q, k, v, cache, sequence, chunk_size):
+    """The prompt is appended in one piece, whatever chunk_size says.
+
+    Chunk by chunk: what found room before the pool was full stays in the cache.
+    """
+    return _chunks(q, k, v, cache, sequence, max(1, q.shape[1]), _causal)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill, null=True)
+def zeros_returned(q, k, v, cache, sequence, chunk_size):
+    """The prompt is appended, but the output is zeros.
+
+    Let the queries of every chunk attend once it is in the cache.
+    """
+    return _chunks(q, k, v, cache, sequence, chunk_size, lambda q, k, v: torch.zeros_like(q))
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill, null=True)
+def average_of_the_values(q, k, v, cache, sequence, chunk_size):
+    """The output is the plain average of the values so far: the scores play no part.
+
+    Weight the values by softmax(q k^T / sqrt(D)).
+    """
+    return _chunks(q, k, v, cache, sequence, chunk_size, _average)
