@@ -1,0 +1,115 @@
+"""Writes bug hunts: the code of a solution with one mistake in it, and what it may be called."""
+
+import re
+import secrets
+from pathlib import Path
+
+from grader import submission
+from grader.course.solutions import BEGIN, END, cells
+from grader.judging import drills
+from grader.languages import LANGUAGES, Words
+from grader.records import Exercise
+
+MOST = 10**6
+_MADE = re.compile(r'^    return "(ex\d\d_\w+ \d+)"$', re.MULTILINE)
+_TEXT = '''\
+"""{title}
+
+{todo}
+  1. {find}
+  2. {name}
+  3. make grade EX={slug}
+
+{choices}
+"""
+
+{imports}
+
+
+def drill() -> str:
+    """{drill}"""
+    return "{number}"
+
+
+def mistake() -> str:
+    """{mistake}"""
+    raise NotImplementedError("{mistake}")
+
+
+{code}
+'''
+
+
+_IN_USE = "{name} has work of yours in it: `make drill ARGS=--again` keeps it and draws a new one."
+
+
+class Occupied(Exception):
+    """There is an answer that somebody has worked on. The message is a sentence."""
+
+
+def new_seed() -> int:
+    return secrets.randbelow(MOST)
+
+
+def text(name: str, hunt: Exercise, words: Words) -> str:
+    """The file of a drill, as a student gets it."""
+    drawn = drills.drill(name)
+    source = drills.solution(drawn.exercise).read_text(encoding="utf-8")
+    imports, code = _code(drawn.applied(source))
+    offered = [
+        f"  {m.id}\n      {words.mistake(drawn.exercise.slug, m.id, m.says, m.mend)[0]}"
+        for m in drills.choices(name)
+    ]
+    return _TEXT.format(
+        title=words(
+            "Bug hunt: an answer to {slug} with one mistake in it.", slug=drawn.exercise.slug
+        ),
+        todo=words("What to do:"),
+        find=words("Find the mistake, and mend it where it is."),
+        name=words("Have `mistake` return its name, one of those below."),
+        slug=hunt.slug,
+        choices="\n".join(offered),
+        drill=words("Say which drill this is; leave it as it is."),
+        number=name,
+        mistake=words("Return the name of the mistake that you found."),
+        imports=imports,
+        code=code,
+    )
+
+
+def put(path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool) -> Path | None:
+    """Write a drill to `path`. What somebody has worked on there is kept beside it with `again`.
+
+    Returns where an earlier answer went, if there was one.
+    """
+    kept = None
+    if path.exists() and not _is_fresh(path, hunt):
+        if not again:
+            raise Occupied(words(_IN_USE, name=path.name))
+        kept = next(p for n in range(1, MOST) if not (p := path.with_suffix(f".{n}.py")).exists())
+        path.rename(kept)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text(drill, hunt, words), encoding="utf-8")
+    return kept
+
+
+def _is_fresh(path: Path, hunt: Exercise) -> bool:
+    """Whether this is the skeleton, or a drill that nobody has touched."""
+    if submission.is_untouched(path):
+        return True
+    try:
+        found = path.read_text(encoding="utf-8")
+        name = _MADE.search(found)
+        return name is not None and any(
+            found == text(name[1], hunt, Words(language)) for language in LANGUAGES
+        )
+    except (OSError, UnicodeDecodeError, drills.NoDrill):
+        return False
+
+
+def _code(source: str) -> tuple[str, str]:
+    """The imports, and the other code cells of a solution, without the marks of its regions."""
+    imports, *code = [cell.text for cell in cells(source) if cell.kind == "code"]
+    lines = "\n\n\n".join(code).splitlines()
+    text = "\n".join(line for line in lines if line.strip() not in (BEGIN, END))
+    return imports.strip(), re.sub(r"\n{4,}", "\n\n\n", text).strip()

@@ -1,0 +1,99 @@
+"""Bug hunts: a solution with one mistake of its catalogue in it, drawn by a seed.
+
+A suite's drills.toml has such mistakes as edits of the solution, each text to be found there once.
+A drill is called "ex05_causal_mask 4711": the exercise, and the seed that chooses among its edits.
+"""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import catalog
+from grader.catalog import ROOT
+from grader.judging import suite
+from grader.judging.case import GraderFault
+from grader.judging.check import CannotEdit, Edits, Mistake, edited
+from grader.records import Exercise
+
+CHOICES, OF_THE_SAME = 8, 5  # mistakes that are offered, and how many of them of one function
+_NAME = re.compile(r"(ex\d\d_\w+) (\d{1,18})")
+
+
+class NoDrill(Exception):
+    """There is no such drill. The message is a sentence for the person who asked for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """One mistake as edits of the solution: pairs of what is found and what stands there then."""
+
+    exercise: Exercise
+    mistake: str
+    edits: Edits
+    alike: tuple[str, ...] = ()  # mistakes that cannot be told from this one: they are not offered
+
+    def applied(self, source: str) -> str:
+        """The source with the mistake in it."""
+        try:
+            return edited(source, self.edits)
+        except CannotEdit as problem:
+            where = f"{self.exercise.slug}/drills.toml, {self.mistake}"
+            raise GraderFault(f"{where}: {problem}") from None
+
+
+def drills(exercise: Exercise) -> tuple[Drill, ...]:
+    """All drills of an exercise; none if it has no drills.toml."""
+    path = exercise.folder / "drills.toml"
+    if not path.is_file():
+        return ()
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))["drills"]
+    return tuple(
+        Drill(
+            exercise=exercise, mistake=e["mistake"], edits=tuple((a, b) for a, b in e["edits"]),
+            alike=tuple(e.get("alike", ())),
+        )
+        for e in entries
+    )  # fmt: skip
+
+
+def drill(name: str) -> Drill:
+    """The drill of this name, such as "ex05_causal_mask 4711"."""
+    parts = _NAME.fullmatch(name)
+    if parts is None:
+        raise NoDrill(f"{name[:40]!r} is no drill. `make drill` writes one.")
+    try:
+        exercise = catalog.find(parts[1])
+    except catalog.UnknownExercise as problem:
+        raise NoDrill(str(problem)) from None
+    found = drills(exercise)
+    if not found:
+        raise NoDrill(f"Nothing is drawn from {exercise.slug}: it has no drills.")
+    return found[_number(name) % len(found)]
+
+
+def choices(name: str) -> tuple[Mistake, ...]:
+    """The mistakes offered to somebody who looks for the one in a drill, in a drawn order."""
+    wanted = drill(name)
+    mistakes = suite.mistakes(wanted.exercise)
+    known = [m for m in mistakes if not m.null and m.id not in wanted.alike]
+    right = next(m for m in known if m.id == wanted.mistake)
+    same = _shuffled([m for m in known if m.of == right.of and m is not right], name)
+    others = _shuffled([m for m in known if m.of != right.of], name)
+    offered = [right, *same[: OF_THE_SAME - 1], *others, *same[OF_THE_SAME - 1 :]]
+    return tuple(_shuffled(offered[:CHOICES], name))
+
+
+def solution(exercise: Exercise) -> Path:
+    """Where the solution lies from which drills are drawn."""
+    return ROOT / "solutions" / f"{exercise.slug}.py"
+
+
+def _shuffled(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
+    return sorted(mistakes, key=lambda m: _number(f"{name} {m.id}"))
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
