@@ -40,7 +40,7 @@ quoted = '$(subst ','\'',$(1))'
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show test lint skeletons release class similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill test lint skeletons release class similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ hint: $(CORE) ## the next hint (EX=ex03_sdpa; ARGS="--level 2" or --solution)
 show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="the cat sat" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
 	@$(GRADER) show $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens $(call quoted,$(TOKENS))) $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
+drill: $(CORE) ## draw a bug hunt from an exercise that you have passed (EX=ex05_causal_mask SUBMISSION= ARGS="--seed 4711 --again")
+	@$(GRADER) drill $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
+
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons
 
@@ -98,7 +101,7 @@ house: $(CORE) ## say what is not in order in the project, and the cure
 doctor: $(CORE) ## say what this machine can do, above all which walls, and how to get more
 	@$(GRADER) doctor
 
-gpu-check: ## run the core track on CUDA, with the Python and torch that the machine has
+gpu-check: ## run every suite on CUDA, with the Python and torch that the machine has
 	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader gpu-check
 
 bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
@@ -124,6 +127,9 @@ bench-class: $(DEV) ## answers a minute for a class, how that grows, and what a 
 
 bench-similar: $(DEV) ## time the search for similar answers (ARGS= for how many students)
 	@$(PY) -m tests.bench.similar $(ARGS)
+
+bench-kernels: ## time the kernels in Triton and CUDA C++ beside PyTorch's on CUDA, with the torch that is there
+	@$(or $(PYTHON),$(BASE_PYTHON)) -m tests.bench.kernels
 
 bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
 	@$(PY) -m tests.bench.notebooks $(ARGS)

@@ -22,7 +22,9 @@ from tests.course.copying import (
     variant,
 )
 
-SLUGS = [e.slug for e in catalog.exercises()]
+SLUGS = [  # an answer to a bug hunt is a solution but for a line
+    e.slug for e in catalog.exercises() if e.language == "python" and not e.hunts
+]
 
 
 @pytest.fixture
