@@ -15,6 +15,7 @@ from grader.reporting import classroom50, github, gradescope, junit, written
 from tests.reporting.samples import (
     EVERYTHING,
     FAULT,
+    FURTHER,
     HOSTILE,
     NOT_STARTED,
     RIGHT,
@@ -90,6 +91,13 @@ def test_no_line_of_a_summary_is_a_command_or_markup_of_the_students():
     assert not re.search(r"(?m)^\s*::", text)
     assert "<script>" not in text and "<img" not in text
     assert "<details>" in text
+
+
+def test_the_further_track_stands_below_the_others_in_a_summary():
+    text = github.summary(report(RIGHT, FURTHER), EN)
+    core, apart = text.split("Further exercises, which the total leaves out")
+    assert f"| {FURTHER.slug} |" not in core
+    assert f"| {FURTHER.slug} | 7/7 |" in apart
 
 
 def test_a_summary_stays_below_the_limit():

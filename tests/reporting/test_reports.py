@@ -128,6 +128,24 @@ def test_the_total_in_the_terminal_is_that_of_the_record():
     assert "Total 4/20" in drawn(report(exercise(), exercise()))
 
 
+def test_the_further_track_stands_below_the_total_in_the_terminal():
+    core, apart = drawn(report(exercise(), exercise(slug="ex09_gradients", track="further"))).split(
+        "Further exercises, which the total leaves out"
+    )
+    assert "Total 2/10" in core
+    assert "ex09_gradients" not in core
+    assert "ex09_gradients 2/10" in apart
+    assert "Total" not in apart
+
+
+def test_of_the_further_track_alone_there_is_no_total():
+    alone = [exercise(slug=s, track="further") for s in ("ex09_gradients", "ex13_mla")]
+    text = drawn(report(*alone))
+    assert "Total" not in text
+    assert "ex13_mla 2/10" in text
+    assert "which the total leaves out" not in text
+
+
 def test_nothing_that_a_student_wrote_is_taken_for_markup():
     odd = exercise(checks=(check(Verdict.FAILED, why="[bold]x[/nothing]"),), output="[red]hi\n")
     assert "[bold]x[/nothing]" in drawn(report(odd))

@@ -252,6 +252,7 @@ def test_the_environment_tells_nothing(client, monkeypatch):
         "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONUTF8",
         "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LC_CTYPE",
         "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR", "PWD",
+        "TRITON_INTERPRET",
     }  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def tile_by_tile(q, k, v, causal, scale, shrink_total, shrink_output, dtype=torc
     scores = scores_of(q, k, scale)
     if causal:
         scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
-    top = torch.full_like(scores[..., :1], -torch.inf)
+    top = scores.new_full((*scores.shape[:-1], 1), -torch.inf)
     total, output = torch.zeros_like(top), torch.zeros_like(raised(q)).to(dtype)
     for start in range(0, k.shape[-2], TILE):
         tile = scores[..., start : start + TILE]
