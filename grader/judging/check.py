@@ -28,7 +28,7 @@ class SpeedCase:
     points: int
     measures: str  # "time" or "memory"
     cuda: bool
-    elsewhere: bool  # a case for CUDA that can be timed on the CPU, for information
+    elsewhere: bool = True  # a case for CUDA that can be timed on the CPU, for information
     bench: Callable[..., None]  # of a `timing.race.Race`
 
 
