@@ -1,4 +1,4 @@
-# Skeleton ex09_gradients b8cefa562cb0c85b. The lesson: docs/lessons/ex09_gradients.en.md
+# Skeleton ex09_gradients 19e361c205d651af. The lesson: docs/lessons/ex09_gradients.en.md
 """Gradients by hand: write the bodies, then run `make grade EX=ex09_gradients`.
 
 Not allowed: torch, scipy, jax, autograd. Derive the formulas and write them with NumPy's matrix
@@ -33,8 +33,9 @@ def attention_backward(
     grad_output  (..., Lq, Dv), the gradient of the loss for output = softmax(q k^T * scale) v
     keep         None, or bool, broadcasting to (..., Lq, Lk): True = may attend
     scale        1/sqrt(D) unless it is given
-    returns (dq, dk, dv), each with the shape and dtype of what it belongs to; float16 is computed
-            in float32. Hidden keys, and queries that see nothing, get zeros
+    returns (dq, dk, dv), each with the shape of what it belongs to, in the dtype that q, k and v
+            have in common; float16 is computed in float32. Hidden keys, and queries that see
+            nothing, get zeros
     """
     raise NotImplementedError(
         "Turn the gradient of the output into the gradients of queries, keys and values."

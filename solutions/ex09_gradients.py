@@ -230,8 +230,9 @@ def attention_backward(
     grad_output  (..., Lq, Dv), the gradient of the loss for output = softmax(q k^T * scale) v
     keep         None, or bool, broadcasting to (..., Lq, Lk): True = may attend
     scale        1/sqrt(D) unless it is given
-    returns (dq, dk, dv), each with the shape and dtype of what it belongs to; float16 is computed
-            in float32. Hidden keys, and queries that see nothing, get zeros
+    returns (dq, dk, dv), each with the shape of what it belongs to, in the dtype that q, k and v
+            have in common; float16 is computed in float32. Hidden keys, and queries that see
+            nothing, get zeros
     """
     ### BEGIN SOLUTION
     scale = q.shape[-1] ** -0.5 if scale is None else scale

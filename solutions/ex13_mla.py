@@ -45,7 +45,7 @@
 # ```
 #
 # With `q_rank` the query goes through a narrow place too: `q_a_proj`, `q_a_layernorm`, `q_b_proj`.
-# That saves weights in training; nothing of it is cached.
+# That saves activations in training; nothing of it is cached.
 #
 # **By hand.** Two tokens, latents of 2 numbers, one key of 1 place, one query:
 #
@@ -137,7 +137,7 @@
 # ```
 #
 # 有 `q_rank` 时，查询也先经过一段窄的通道：`q_a_proj`、`q_a_layernorm`、`q_b_proj`。
-# 这样可以节省训练时的参数；它们都不进缓存。
+# 这样可以节省训练时的激活内存；它们都不进缓存。
 #
 # **手算一遍。** 两个 token，潜在向量有 2 个数，键只有 1 维，一个查询：
 #

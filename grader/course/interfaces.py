@@ -32,7 +32,11 @@ def section(exercise: Exercise) -> str:
     parts = [
         f"## {exercise.slug}",
         f"**{exercise.title}.** {exercise.about}".strip(),
-        f"Not allowed: {', '.join(exercise.not_allowed_text)}.",
+        *(
+            [f"Not allowed: {', '.join(refused)}."]
+            if (refused := exercise.not_allowed_text)
+            else []
+        ),
         *(part for f in exercise.functions.values() for part in _function(f, "###")),
         *(part for c in exercise.classes.values() for part in _class(c)),
     ]

@@ -22,6 +22,7 @@ from grader.worker.walls import PROCESS, Wall
 MAX_SHOWN = 300  # characters of a line, or of what a compiler says of it
 CALLS = "calls.py"  # of a suite: what it calls, made of the student's functions
 _ERROR = re.compile(r"answer_0(?:\.cu)?[:(](\d+)\)?(?::\d+)?: (?:fatal )?error:?\s*(.*)")
+_UNDEFINED = re.compile(r"undefined reference to [`'](.+?)'")
 
 
 class Refused(Exception):
@@ -137,10 +138,15 @@ def _gpu_door(declaration: str) -> str:
 def _sentence(says: str, text: str, line: Callable[[int], str]) -> str:
     """The first error of a compiler, with the student's line."""
     lines = text.split("\n")
+    if missing := _UNDEFINED.search(says):
+        name = re.sub(r"^.*::|\(.*$", "", missing[1])[:MAX_SHOWN]
+        return f"{name} is declared, or called, and defined nowhere in the file."
     for found in _ERROR.finditer(says):
         number, what = int(found[1]), " ".join(found[2].split())[:MAX_SHOWN]
         if 0 < number <= len(lines):
             there = lines[number - 1].strip()[:MAX_SHOWN]
             return f"Line {line(number)} does not compile ({what}): {there}"
-    first = next((part.strip() for part in says.splitlines() if part.strip()), "no reason given")
+    parts = [part.strip() for part in says.splitlines() if part.strip()]
+    errors = [part for part in parts if "error" in part.lower()]
+    first = next(iter(errors or parts), "no reason given")
     return f"The file does not compile: {first[:MAX_SHOWN]}"

@@ -69,7 +69,8 @@ def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Librar
     files |= {path.name: path.read_bytes() for path in RUNTIME.glob("*.h")}
     stages = [
         [["g++", *_ANSWER, "-Og" if quick else "-O1", "-c", "answer.cpp", "-o", "answer.o"]],
-        [["g++", "-shared", "answer.o", "runtime.o", "-o", "library.so"]],
+        # What is defined nowhere must not be found in the process that loads it.
+        [["g++", "-shared", "-Wl,-z,defs", "answer.o", "runtime.o", "-o", "library.so"]],
         [["objdump", "--dwarf=decodedline", "library.so"]],
         [["strip", "-s", "-o", "stripped.so", "library.so"]],
     ]

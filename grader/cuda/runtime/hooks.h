@@ -85,6 +85,8 @@ void __asan_storeN_noabort(const void* at, size_t size) {
   cuda_on_cpu::access(at, size, cuda_on_cpu::Act::write, __builtin_return_address(0));
 }
 void __asan_handle_no_return() {}
+void __asan_before_dynamic_init(const char*) {}
+void __asan_after_dynamic_init() {}
 void __asan_register_globals(const __asan_global* variables, size_t count) {
   using namespace cuda_on_cpu;
   if (registered_count < 16) registered[registered_count++] = {variables, count};

@@ -117,6 +117,14 @@ def test_attention_mask(student, draw, sizes):
             if not seen:
                 k[j], v[j] = [garbage] * sizes[2], [garbage] * sizes[3]
         both_close(student.attention(q, k, v, keep.tolist()), expected)
+    if n > 1:  # one key is seen by the first query alone, and its value is NaN
+        (q, k, v), keep = inputs(draw, *sizes), draw.keep(n, m)
+        keep[1:, 0], keep[0, 0], keep[:, 1] = False, True, True
+        output, _ = reference.attention(q, k, v, keep.tolist())
+        v[0] = [math.nan] * sizes[3]
+        found, _ = student.attention(q, k, v, keep.tolist())
+        right = output._replace(exact=output.exact[1:], plain=output.plain[1:])
+        close(found[1:], right, "the output of queries that do not see a value of NaN")
 
 
 def rows(draw, n, m):

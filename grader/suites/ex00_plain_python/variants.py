@@ -102,12 +102,13 @@ def one_query_at_a_time(q, k, v, keep=None):
 
 @variant(of="attention")
 def hidden_values_made_zeros(q, k, v, keep=None):
-    """The scale goes into the queries, and keys and values that nobody sees become zeros."""
+    """Keys that nobody sees become zeros; values are summed where there is any weight."""
     if keep is None:
         keep = [[True] * len(k) for _ in q]
     seen = [any(row[j] for row in keep) for j in range(len(k))]
     keys = [row if there else [0.0] * len(row) for row, there in zip(k, seen, strict=True)]
-    values = [row if there else [0.0] * len(row) for row, there in zip(v, seen, strict=True)]
     scaled = [[x / math.sqrt(len(keys[0])) for x in row] for row in q]
     weights = row_softmax(apply_mask(matmul(scaled, transpose(keys)), keep))  # noqa: F821
-    return matmul(weights, values), weights  # noqa: F821
+    columns = [[row[c] for row in v] for c in range(len(v[0]))]
+    seeing = [[(w, j) for j, w in enumerate(row) if w] for row in weights]
+    return [[math.fsum(w * x[j] for w, j in one) for x in columns] for one in seeing], weights

@@ -47,6 +47,23 @@ def no_barrier_after_loading():
 
 @mistake(
     of=TILED,
+    caught_by=test_tiled_causal,
+    edits=[
+        (
+            "  for (int start = 0; start < end; start += TILE) {",
+            "  if (end <= 0) return;\n  for (int start = 0; start < end; start += TILE) {",
+        )
+    ],
+)
+def nothing_seen_nothing_written():
+    """A block whose queries all see nothing returns without writing their rows of out.
+
+    A row that sees nothing is 0, and somebody has to write that.
+    """
+
+
+@mistake(
+    of=TILED,
     caught_by=test_tiled_values,
     edits=[
         (

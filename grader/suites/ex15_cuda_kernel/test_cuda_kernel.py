@@ -10,8 +10,13 @@ import reference.ex15_cuda_kernel as reference
 from grader.judging import agree, check, expect, untouched
 
 # (N, Lq, Lk, D): below, at and above the size of any tile; no width a multiple of all others
-SIZES = [(1, 1, 1, 1), (2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128)]
-CAUSAL = [(1, 3, 3, 4), (2, 17, 33, 5), (2, 33, 17, 31), (1, 65, 65, 33)]
+SIZES = [(1, 1, 1, 1), (2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128),
+         (1, 2, 1100, 3), (1, 1100, 2, 3)]  # fmt: skip
+# In two of these whole tiles of queries see nothing.
+CAUSAL = [
+    *[(1, 3, 3, 4), (2, 17, 33, 5), (2, 33, 17, 31), (1, 65, 65, 33)],
+    *[(1, 65, 17, 8), (1, 300, 3, 8)],
+]
 # Past 2**32 numbers in q and out, and in k and v: (heads, Lq, Lk) at a width of 128. A last block
 # of any usual size has few rows left to compute.
 FAR = [(59_393, 1025, 2), (59_393, 2, 600)]

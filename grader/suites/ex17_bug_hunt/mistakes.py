@@ -76,7 +76,6 @@ def printed_instead_of_returned():
 
     Return it.
     """
-    print(RIGHT)
 
 
 @mistake(of="mistake", caught_by=test_named, null=True)
