@@ -69,16 +69,25 @@ def solution(exercise: Exercise) -> ModuleType:
 def against_mistakes(exercise: Exercise, every: int = 1) -> Iterator[Caught]:
     """The suite's verdicts on each mistake, bound in the place of the solution's own name.
 
-    every  the diagnosis, which takes far longer, is asked of one mistake in so many
+    every  one mistake in so many, and each null answer, is asked everything, and one in so many
+           is diagnosed; the others are asked only the check that must catch them
     """
     known = Catalogue(exercise)
-    asked = {m.id: known.asked(m) for m in known.mistakes}
     for mistake in known.mistakes:
-        judge = asked[mistake.id]
+        named = _chosen(mistake, every)
+        whole = named or mistake.null
+        judge = known.asked(mistake) if whole else _asked_briefly(exercise, mistake, known)
         yield Caught(
             slug=exercise.slug, mistake=mistake, results=judge.results(),
-            named=_named(mistake, judge, known) if _chosen(mistake, every) else None,
+            named=_named(mistake, judge, known) if named else None,
         )  # fmt: skip
+
+
+def _asked_briefly(exercise: Exercise, mistake: Mistake, known: Catalogue) -> Judge:
+    """The judge that has asked the check that must catch the mistake, and what this one needs."""
+    judge = Judge(known.student(mistake), ("mutants", exercise.slug))
+    suite.ask(exercise, judge, only=frozenset({mistake.caught_by}))
+    return judge
 
 
 def _chosen(mistake: Mistake, every: int) -> bool:

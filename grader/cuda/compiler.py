@@ -27,8 +27,10 @@ SECONDS = 40.0  # of the clock
 LIMITS = {"cpu_seconds": 20, "memory_bytes": 6 << 30}
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store",
            "/etc/ld.so.conf", "/etc/ld.so.conf.d")  # fmt: skip
-_PLAIN = ["-std=gnu++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-U_FORTIFY_SOURCE",
-          "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"]  # fmt: skip
+# No symbol is unique: libraries that are open beside each other have nothing in common.
+_PLAIN = ["-std=gnu++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-gnu-unique",
+          "-U_FORTIFY_SOURCE", "-fdiagnostics-color=never",
+          "-fno-diagnostics-show-caret"]  # fmt: skip
 # Calls before every access to memory, and at what has no meaning in C++: see runtime/hooks.h.
 _WATCHED = ["-fsanitize=kernel-address", "--param", "asan-globals=1",
             "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",

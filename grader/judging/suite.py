@@ -18,13 +18,17 @@ from grader.records import CheckResult, Exercise
 _FINE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
-def ask(exercise: Exercise, judge: Judge) -> tuple[CheckResult, ...]:
-    """The verdicts of a suite's checks."""
+def ask(
+    exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
+) -> tuple[CheckResult, ...]:
+    """The verdicts of a suite's checks; of all, or of `only` these and those that they need."""
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
     files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
+    if only:
+        files = [f"{file}::{name}" for file in files for name in _with_needs(exercise, only)]
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
     quiet = [f"-pno:{name}" for name in unused] + ["--capture=no"]
@@ -36,6 +40,19 @@ def ask(exercise: Exercise, judge: Judge) -> tuple[CheckResult, ...]:
         problems = "; ".join(judge.errors) or f"pytest ended with {code!r}"
         raise GraderFault(f"the suite of {exercise.slug} cannot be run: {problems}")
     return judge.results()
+
+
+def _with_needs(exercise: Exercise, names: frozenset[str]) -> list[str]:
+    """These checks and what they need, in the order of the suite."""
+    known = {check.id: check for check in checks(exercise)}
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += known[name].needs
+    return [name for name in known if name in found]
 
 
 def checks(exercise: Exercise) -> list[Check]:
