@@ -12,7 +12,7 @@ from grader.judging import operators, outline, suite
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.check import Check
 from grader.judging.draw import Draw
-from grader.judging.student import Student
+from grader.judging.student import Student, answer_of, answering
 from grader.records import Exercise
 
 
@@ -39,14 +39,14 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
 
 def _as_answer_to(student: Student, exercise: Exercise) -> Student:
     """The same submission, held to what the other exercise asks for and does not allow."""
-    answer = student.answer
+    answer = answer_of(student)
     if answer is None:  # a module of ours
-        return student.answering(exercise, {})
+        return answering(student, exercise, {})
     tree = outline.parse(answer.source)
     slugs = frozenset(e.slug for e in catalog.exercises())
     if refused := operators.refusals(tree, exercise, slugs, answer.line):
         raise StudentFault(refused[0])
-    return student.answering(exercise, outline.problems(tree, exercise))
+    return answering(student, exercise, outline.problems(tree, exercise))
 
 
 def _cases(function: Any) -> Iterator[dict[str, Any]]:

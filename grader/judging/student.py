@@ -39,15 +39,6 @@ class Student:
         self._exercise = exercise
         self._door = Door(client, problems or {}, answer)
 
-    @property
-    def answer(self) -> Submission | None:
-        """The file; None if it is a module of ours."""
-        return self._door.answer
-
-    def answering(self, exercise: Exercise, problems: Mapping[str, str]) -> "Student":
-        """The same submission as an answer to another exercise."""
-        return Student(exercise, self._door.client, problems, self._door.answer)
-
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions, classes = self._exercise.functions, self._exercise.classes
         if name in functions:
@@ -73,6 +64,16 @@ class Student:
     def begin_case(self) -> None:
         """Forget what the last case was given."""
         self._door.client.fresh()
+
+
+def answer_of(student: Student) -> Submission | None:
+    """The file; None if it is a module of ours."""
+    return student._door.answer
+
+
+def answering(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
+    """The same submission as an answer to another exercise."""
+    return Student(exercise, student._door.client, problems, student._door.answer)
 
 
 class StudentObject:

@@ -88,7 +88,7 @@ def _graded(e: ExerciseReport, words: Words) -> str:
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
     told = "{passed} of {asked} checks passed" if wrong else "all right"
-    text = words(told if asked else "nothing was asked", passed=passed, asked=asked)
+    text = words(told if asked or not e.checks else "nothing was asked", passed=passed, asked=asked)
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:

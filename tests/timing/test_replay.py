@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def timed(monkeypatch):
 
     def run(measure, *args: str):
         monkeypatch.setattr(bench, "measure", measure)
-        monkeypatch.setattr(bench, "Nursery", nullcontext)
+        monkeypatch.setattr(bench, "Nursery", lambda wall: nullcontext(SimpleNamespace(wall=wall)))
         monkeypatch.setattr(bench, "hide_this_process", lambda: None)  # it is that of the tests
         return CliRunner().invoke(cli.app, ["bench", "--isolation", "process", *args])
 
