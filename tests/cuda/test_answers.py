@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from grader.course import notebooks
-from grader.cuda import compiler
+from grader.cuda import answer, compiler
 from grader.judging.grade import Run, grade
 from grader.languages import Words
 from grader.records import Verdict
@@ -155,3 +155,31 @@ def test_behind_a_wall_a_compiler_reads_no_other_file(tmp_path):
     assert isinstance(said, compiler.Failed)
     assert "Permission denied" in said.says
     assert not isinstance(compiler.for_cpu(f'#include "{secret}"\n'), compiler.Failed)
+
+
+ESCAPES = '#define EX extern\nEX "C" int PyGILState_Ensure();\n'
+LEFT_OUT = "__host__ int rows_of(int n);\n"
+
+
+@pytest.mark.parametrize(
+    "declared, call, name",
+    [(LEFT_OUT, "rows_of(heads)", "rows_of"), (ESCAPES, "PyGILState_Ensure()", "PyGILState_Ensure")],
+)  # fmt: skip
+def test_what_is_defined_nowhere_is_not_found_in_the_process_either(declared, call, name):
+    text = solution(SLUG).replace(
+        "  const int threads = 128;", f"  const int threads = 128; if ({call} < 0) return;"
+    )
+    includes = "#include <math.h>\n"
+    assert text.count(includes) == 1
+    with pytest.raises(answer.NotCpp, match=f"^{name} is declared, or called, and defined nowhere"):
+        answer.module(text.replace(includes, includes + declared), EXERCISE)
+
+
+def test_shared_memory_may_be_declared_at_the_top_of_the_file():
+    line = "  extern __shared__ __align__(16) float shared[];\n"
+    text = solution(SLUG)
+    assert text.count(line) == 1
+    moved = text.replace(line, "").replace(
+        "__device__ float dot(", f"{line}\n__device__ float dot(", 1
+    )
+    assert "globals()" in answer.module(moved, EXERCISE)
