@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any
 
 from grader.bindings import bound, changes
-from grader.cuda.source import bare, functions, joined
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
 _WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
@@ -98,7 +97,7 @@ def answer(content: bytes, names: Sequence[str]) -> Answer:
     Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
     Python. An untouched notebook has an empty answer.
     """
-    units, unread = _units(list(_code(_notebook(content))))
+    units, unread = _units(code_cells(content))
     taken = _taken(units, names)
     written = {name for unit in taken if not unit.is_stub for name in unit.binds}
     problems = {
@@ -119,32 +118,6 @@ def answer(content: bytes, names: Sequence[str]) -> Answer:
     return Answer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
 
 
-CUDA = ("%%cuda", "%%cu", "// cuda", "//cuda")  # how a cell with CUDA C++ begins
-
-
-def cuda(content: bytes) -> Answer:
-    """The CUDA file in a notebook's file: its cells that begin with `%%cuda`, in their order.
-
-    Of cells that define the same function the last counts, so a cell may be run again. A notebook
-    in which no function has a body has an empty answer.
-    """
-    lines: list[str] = []
-    where: list[tuple[int, int]] = []
-    cells = _code(_notebook(content))
-    taken = [(n, text) for n, text in cells if text.lstrip().lower().startswith(CUDA)]
-    defined = [{f.name for f in functions(bare(joined(text)))} for _, text in taken]
-    for i, (number, text) in enumerate(taken):
-        if defined[i] and any(defined[i] <= later for later in defined[i + 1 :]):
-            continue
-        _, *rest = text.lstrip("\n").split("\n")
-        before = text.count("\n") - len(rest)  # empty lines above the first
-        lines += ["", *rest, ""]
-        where += [(number, before + n) for n in range(1, len(rest) + 3)]
-    source = "\n".join(lines).rstrip("\n") + "\n"
-    written = any(f.body.strip() for f in functions(bare(joined(source))))
-    return Answer(source, tuple(where)) if written else Answer("", ())
-
-
 def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:
     """Imports first, in the order of the notebook, but none before what it overrides."""
     place: dict[_Unit, int] = {}  # 0: the future, 1: imports, 2: the rest
@@ -158,12 +131,30 @@ def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:
 
 def definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
     """By name, the text of each definition of `names` in a notebook's file, stubs among them."""
-    units, _ = _units(list(_code(_notebook(content))))
+    units, _ = _units(code_cells(content))
     found: dict[str, list[str]] = {}
     for unit in units:
         for name in unit.binds & set(names):
             found.setdefault(name, []).append(unit.text)
     return found
+
+
+def code_cells(content: bytes) -> list[tuple[int, str]]:
+    """The number and the text of each cell with code, and of solution cells of another type.
+
+    Our own cells, which fetch and call `check`, are no part of an answer.
+    """
+    return list(_code(_notebook(content)))
+
+
+def _code(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
+    for number, cell in enumerate(cells, 1):
+        if not isinstance(cell, dict) or _is_ours(_nbgrader(cell)):
+            continue
+        source = cell.get("source", cell.get("input", ""))
+        text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        if cell.get("cell_type") == "code" or _nbgrader(cell).get("solution") is True:
+            yield number, text.replace("\r\n", "\n").replace("\0", "")
 
 
 def _notebook(content: bytes) -> list[Any]:
@@ -178,20 +169,6 @@ def _notebook(content: bytes) -> list[Any]:
     if not isinstance(cells, list):
         raise BadNotebook("The file is no notebook: save it from Jupyter as .ipynb.")
     return cells
-
-
-def _code(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
-    """The number and the text of each cell with code, and of solution cells of another type.
-
-    Our own cells, which fetch and call `check`, are no part of an answer.
-    """
-    for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict) or _is_ours(_nbgrader(cell)):
-            continue
-        source = cell.get("source", cell.get("input", ""))
-        text = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        if cell.get("cell_type") == "code" or _nbgrader(cell).get("solution") is True:
-            yield number, text.replace("\r\n", "\n").replace("\0", "")
 
 
 def _nbgrader(cell: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from grader import cells
 from grader.catalog import suffix
 from grader.cells import Answer
+from grader.cuda import cells as cuda_cells
 from grader.records import Submission
 
 MAX_BYTES = 150_000
@@ -86,7 +87,7 @@ def _of_file(content: bytes, path: Path) -> str:
 
 def _of_notebook(content: bytes, names: Sequence[str], plain: str) -> Answer:
     try:
-        return cells.cuda(content) if plain == ".cu" else cells.answer(content, names)
+        return cuda_cells.answer(content) if plain == ".cu" else cells.answer(content, names)
     except cells.BadNotebook as problem:
         raise Unreadable(str(problem)) from None
 

@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 
+from grader.cells import BadNotebook
 from grader.course import notebooks
-from grader.cuda import answer, compiler
+from grader.cuda import answer, cells, compiler
 from grader.judging.grade import Run, grade
 from grader.languages import Words
 from grader.records import Verdict
@@ -57,6 +58,22 @@ def test_a_report_from_a_notebook_names_the_cell(nursery, tmp_path):
     assert "line 20 of cell 11:" in why.splitlines()[-1]
 
 
+def test_a_cell_that_writes_a_file_of_cuda_counts():
+    text = notebook_of(solution(SLUG)).replace(b"%%cuda", b"%%writefile kernels.cu")
+    assert cells.answer(text).source == cells.answer(notebook_of(solution(SLUG))).source
+    with pytest.raises(BadNotebook, match="Cell 8 has a kernel"):
+        cells.answer(text.replace(b"kernels.cu", b"notes.txt"))
+
+
+def test_a_kernel_in_a_cell_without_cuda_is_told(nursery, tmp_path):
+    path = tmp_path / f"{SLUG}.ipynb"
+    path.write_bytes(notebook_of(solution(SLUG)).replace(b"%%cuda", b"%% cuda"))
+    report = grade(EXERCISE, path, Run(nursery=nursery, student="s", secret="s", speed=False))
+    sentence = "Cell 8 has a kernel, but does not begin with a line %%cuda."
+    assert (report.state, report.sentence) == ("unreadable", sentence)
+    assert Words("zh").said(sentence).startswith("第 8 个单元格")
+
+
 def test_the_released_notebook_is_not_started_yet(nursery, tmp_path):
     from grader.course.solutions import has_region, stubbed
 
@@ -77,6 +94,14 @@ def test_what_does_not_compile_is_told_with_its_line(graded):
     assert report.sentence.startswith("Line 4 does not compile (")
     assert "nothing" in report.sentence
     assert report.sentence.endswith("int x = nothing;")
+
+
+def test_what_the_machine_does_not_know_is_told_by_name(graded):
+    call = "  cudaDeviceReset();\n  const int threads = 128;"
+    report = graded(SLUG, solution(SLUG).replace("  const int threads = 128;", call))
+    number = solution(SLUG)[: solution(SLUG).index("  const int threads = 128;")].count("\n") + 1
+    why = "the machine that runs kernels on the CPU does not know it"
+    assert report.sentence == f"Line {number}: cudaDeviceReset is not allowed: {why}."
 
 
 def test_what_is_not_allowed_is_told_with_its_line(graded):
@@ -102,7 +127,7 @@ def test_without_a_compiler_nothing_is_asked_and_nothing_lost(graded, monkeypatc
     assert (
         "needs g++, with which kernels run on the CPU: apt-get install g++" in report.checks[0].why
     )
-    assert (report.score.possible, report.score.earned, report.score.not_run) == (0, 0, 14)
+    assert (report.score.possible, report.score.earned, report.score.not_run) == (0, 0, 15)
 
 
 HOSTILE = {
