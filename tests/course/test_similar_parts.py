@@ -70,6 +70,18 @@ def test_the_tokens_of_a_source(source, expected):
     assert texts(source) == expected
 
 
+def in_cuda(source):
+    return tokens(source, "cuda").letters
+
+
+def test_cuda_is_read_as_cuda():
+    one = "// mine\n#define TILE 32\n__shared__ float k[TILE];\nx += a[i] * b[i];"
+    other = "#define W 16  /* her's */\n__shared__ float keys[W];\n y += q[t]  * w[t]; // and more"
+    assert in_cuda(one) == in_cuda(other.replace("16", "32"))
+    assert in_cuda(one) != in_cuda(one.replace("__shared__", "__device__"))
+    assert len(in_cuda("int x; // it's\nint y;")) == len(in_cuda("int x; int y;"))
+
+
 def test_what_was_given_leaves_a_gap_that_no_passage_crosses():
     given = "def given(a, b, c):\n    raise NotImplementedError('write it', a, b, c)\n"
     answer = f"{LONG}\n{given}{LONG}"

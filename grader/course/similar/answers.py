@@ -81,7 +81,9 @@ def answers(
             except Unreadable as problem:
                 problems.append(f"{writer.who}: {problem}")
                 continue
-            if not is_untouched_skeleton(source) and (written := own(tokens(source), given)).count:
+            if is_untouched_skeleton(source):
+                continue
+            if (written := own(tokens(source, exercise.language), given)).count:
                 number = len(found)
                 found.append(Answer(number=number, writer=writer, source=source, tokens=written))
     return found, problems

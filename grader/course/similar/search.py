@@ -72,7 +72,7 @@ def search(
         given = skeleton(exercise)
         if not given:
             notes.append(f"{exercise.slug}: {_UNKNOWN}")
-        found, problems = answers(people, exercise, tokens(given))
+        found, problems = answers(people, exercise, tokens(given, exercise.language))
         notes += problems
         count += len(found)
         groups += _groups(exercise.slug, found, terms)

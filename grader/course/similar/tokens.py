@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.cuda.source import bare
+
 SHORTEST = 12  # tokens of a passage that can be found: one or two statements
 GAP = "\n"  # stands where something was cut out
 Places = np.ndarray[Any, np.dtype[np.int32]]
@@ -34,6 +36,11 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LANGUAGE = frozenset([*keyword.kwlist, *dir(builtins)])
+_CUDA = frozenset(
+    """auto bool break const continue do double else extern false float for if int long return
+    short static struct template true typename unsigned using void while __device__ __global__
+    __shared__ __syncthreads blockDim blockIdx gridDim threadIdx""".split()
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,8 +55,15 @@ class Tokens:
         return len(self.letters) - self.letters.count(GAP)
 
 
-def tokens(source: str) -> Tokens:
-    """The tokens of Python, or of what should have been Python."""
+def tokens(source: str, language: str = "python") -> Tokens:
+    """The tokens of Python, or of what should have been Python; or of CUDA C++."""
+    in_cuda = language == "cuda"
+    kept = _CUDA if in_cuda else _LANGUAGE
+    text = bare(source).replace("#", " ") if in_cuda else source  # a directive is no comment
+    return _tokens(text, kept)
+
+
+def _tokens(source: str, language: frozenset[str]) -> Tokens:
     texts: list[str] = []
     letters: list[str] = []
     places: list[tuple[int, int]] = []
@@ -60,7 +74,7 @@ def tokens(source: str) -> Tokens:
         if text in (")", "]", "}") and texts[-1:] == [","]:
             del texts[-1], letters[-1], places[-1]
         is_name = found.lastgroup == "name"
-        letters.append(_name(text, texts[-2:]) if is_name else _kept(text))
+        letters.append(_name(text, texts[-2:], language) if is_name else _kept(text))
         texts.append(text)
         places.append(found.span())
     return Tokens(letters="".join(letters), places=_array(places))
@@ -88,11 +102,11 @@ def own(answer: Tokens, given: Tokens) -> Tokens:
     return Tokens(letters=letters, places=_array(places))
 
 
-def _name(text: str, before: list[str]) -> str:
+def _name(text: str, before: list[str], language: frozenset[str]) -> str:
     """The letter of a name after the two tokens that stand before it."""
     if before[-1:] == ["."]:
         return "V" if before[0] == "self" else _kept(f".{text}")
-    return _kept(text) if text in _LANGUAGE else "V"
+    return _kept(text) if text in language else "V"
 
 
 @lru_cache(maxsize=10_000)
