@@ -118,6 +118,7 @@ def test_a_kernel_that_stays_inside_runs_and_is_counted(client, dtype):
         x = torch.randn(rows, 13).to(dtype)
         assert torch.equal(call(client, "run", "copies", x), x)
     assert client.told("launches")["copies"] - before == 3
+    assert client.told("largest")["copies"] == 16  # what one program asks for, masked or not
 
 
 def test_triton_leaves_none_of_its_names_in_the_submission(client):

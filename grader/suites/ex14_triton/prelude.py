@@ -1,8 +1,9 @@
 """Readies Triton before the submission is run.
 
-`launches` counts how often each kernel was launched, by its name. Off a GPU kernels run in Triton's
-interpreter, which reads and writes wherever a pointer leads; here an access outside the tensors of
-its launch is an IndexError that names the kernel, its program, and the tensor.
+`launches` counts how often each kernel was launched, by its name; `largest` tells how many elements
+it has read at once, at the most. Off a GPU kernels run in Triton's interpreter, which reads and
+writes wherever a pointer leads; here an access outside the tensors of its launch is an IndexError
+that names the kernel, its program, and the tensor. On a GPU nobody watches, and `largest` is empty.
 """
 
 import os
@@ -28,6 +29,7 @@ DERIVATIONS = {
 }  # fmt: skip
 ORIGIN = "comes from"  # of a pointer: the address of the argument that it was computed from
 launches = {}
+largest = {}
 needs = ""  # what keeps kernels from being run here at all
 
 
@@ -174,6 +176,8 @@ class Guard:
         from; one of unknown origin, every tensor of the launch.
         """
         addresses = np.asarray(pointers.data)
+        if verb == "reads":
+            largest[self.kernel] = max(largest.get(self.kernel, 0), addresses.size)
         home = [r for r in self.regions if r.low == pointers.attr.get(ORIGIN)]
         shared = {region.storage for region in home}
         wrong = np.broadcast_to(mask, addresses.shape)

@@ -122,11 +122,11 @@ def test_attention_layout(student, draw, causal):
     agree(attend(q, *none, causal), right(q, *none, causal), says="output (no keys)")
 
 
-def launches(student, kernel):
-    """How often a kernel was launched, as its process tells."""
-    told = student.told("launches")
-    count = told.get(kernel, 0) if isinstance(told, dict) else 0
-    return count if isinstance(count, int) else 0
+def told(student, what, kernel):
+    """A number that the process of the answer keeps for each kernel."""
+    numbers = student.told(what)
+    number = numbers.get(kernel, 0) if isinstance(numbers, dict) else 0
+    return number if isinstance(number, int) else 0
 
 
 @check(
@@ -135,13 +135,23 @@ def launches(student, kernel):
            test_attention_layout],
 )  # fmt: skip
 def test_launches(student, draw):
-    """softmax launches softmax_kernel, and flash_attention launches flash_attention_kernel."""
-    calls = {"softmax": [draw.normal(2, 3)], "flash_attention": qkv(draw, 3, 5)}
+    """softmax launches softmax_kernel, and flash_attention flash_attention_kernel, which takes the
+    keys tile by tile: at most 1024 at once."""
+    calls = {
+        "softmax": [draw.normal(2, 3)],
+        "flash_attention": qkv(draw, 3, 2100, 128, lead=(1, 1)),
+    }
     for name, inputs in calls.items():
-        before = launches(student, f"{name}_kernel")
+        kernel = f"{name}_kernel"
+        before = told(student, "launches", kernel)
         getattr(student, name)(*inputs)
-        count = launches(student, f"{name}_kernel") - before
-        expect(count > 0, f"{name} launched no {name}_kernel: it is the kernel that should compute")
+        count = told(student, "launches", kernel) - before
+        expect(count > 0, f"{name} launched no {kernel}: it is the kernel that should compute")
+    at_once = told(student, "largest", kernel) // 128  # no head was wider so far
+    expect(
+        at_once <= 1024,
+        f"flash_attention_kernel reads {at_once} keys at once: walk over them in tiles",
+    )
 
 
 @check(points=1, needs=[test_softmax_extremes], cuda=True)
