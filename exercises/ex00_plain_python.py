@@ -1,4 +1,4 @@
-# Skeleton ex00_plain_python 9ec2320cbb40acf5. The lesson: docs/lessons/ex00_plain_python.en.md
+# Skeleton ex00_plain_python 0487bc5cf152203a. The lesson: docs/lessons/ex00_plain_python.en.md
 """Attention in plain Python: write the bodies, then run `make grade EX=ex00_plain_python`.
 
 Not allowed: every module but math. Write it with lists, loops and the module math.
@@ -12,7 +12,7 @@ def matmul(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
 
     a       n rows of m numbers
     b       m rows of p numbers
-    returns n rows of p numbers, all of them new lists
+    returns n rows of p numbers
     raises  ValueError if the rows of a are not as long as b has rows, with both numbers
     """
     raise NotImplementedError("Multiply two matrices: each row of a with each column of b.")
@@ -41,7 +41,7 @@ def apply_mask(scores: list[list[float]], keep: list[list[bool]]) -> list[list[f
 
     scores  n rows of m numbers
     keep    n rows of m bools, True = may attend
-    returns n rows of m numbers, all of them new lists
+    returns n rows of m numbers
     """
     raise NotImplementedError("Put -math.inf in the place of every score that is not kept.")
 

@@ -147,7 +147,7 @@ def matmul(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
 
     a       n rows of m numbers
     b       m rows of p numbers
-    returns n rows of p numbers, all of them new lists
+    returns n rows of p numbers
     raises  ValueError if the rows of a are not as long as b has rows, with both numbers
     """
     ### BEGIN SOLUTION
@@ -238,7 +238,7 @@ def apply_mask(scores: list[list[float]], keep: list[list[bool]]) -> list[list[f
 
     scores  n rows of m numbers
     keep    n rows of m bools, True = may attend
-    returns n rows of m numbers, all of them new lists
+    returns n rows of m numbers
     """
     ### BEGIN SOLUTION
     return [

@@ -12,8 +12,12 @@ _OPENING = """\
 # The exercises, exactly
 
 Names, signatures, shapes and parameters of all that is asked for. Letters: `B` batch, `H` query
-heads, `Hk` key/value heads, `L` length (`Lq`, `Lk`), `D` head width, `Dv` value width, `E` model
-width; `...` is any leading dimensions. What it is all for is said in the lessons (docs/lessons/).
+heads, `Hk` key/value heads, `L` length (`Lq` of queries, `Lk` of keys, `Lc` of a context), `D` head
+width, `Dv` value width, `Dr` rotary width, `E` model width, `R` rank of a latent, `T` all tokens of
+a ragged batch together (`Tq`, `Tk`), `N` any number of sequences, of heads or, as `M` and `N`, of
+rows and columns; `t` is new tokens, `n` tokens so far or, as `n`, `m` and `p`, rows and columns,
+and `...` any leading dimensions. What it is all for is said in the lessons
+(docs/lessons/).
 
 | exercise | title | track |
 |---|---|---|
@@ -67,7 +71,7 @@ def _class(declared: Class) -> Iterator[str]:
 
 def _listed(entries: Mapping[str, str]) -> str:
     words = {"flag": "True or False"}
-    return ", ".join(f"`{name}` ({words.get(kind, kind)})" for name, kind in entries.items())
+    return ", ".join(f"`{name}` ({words.get(kind, _kind(kind))})" for name, kind in entries.items())
 
 
 def _returned(name: str, what: Shape | tuple[Shape, ...]) -> str:
