@@ -1,7 +1,8 @@
-# Skeleton ex17_bug_hunt a7ff3db7d986ea7e. The lesson: docs/lessons/ex17_bug_hunt.en.md
+# Skeleton ex17_bug_hunt 8f764b01cab3f258. The lesson: docs/lessons/ex17_bug_hunt.en.md
 """Bug hunt: write the bodies, then run `make grade EX=ex17_bug_hunt`.
 
-Not allowed: PyTorch's fused attention operator and its attention modules. Mend what is there.
+Not allowed: PyTorch's fused attention operator and its attention modules. Mend what is there, and
+leave `drill` as it was.
 """
 
 import math

@@ -22,20 +22,32 @@ from grader.records import Exercise
 from grader.worker.walls import Wall
 
 commands = typer.Typer()
+_NO_SEED = "{seed} is no number of a drill: at most {digits} digits, or no --seed at all."
+_NOT_PASSED = (
+    "A drill of {slug} shows its solution but for one mistake: pass {slug} first."
+    " `make grade EX={slug}` says what is missing."
+)
+_NOTHING_PASSED = (
+    "No exercise with drills is passed yet, and a drill shows the solution but for one mistake:"
+    " pass one first. `make grade EX={slug}` says what is missing."
+)
+_NO_DRILLS = "Nothing is drawn from {slug}: it has no drills. These have: {others}."
 
 
 @commands.command()
 def drill(
     name: One = None,
     submission: Place = Path("exercises"),
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat an earlier drill.")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Repeat an earlier drill.")
+    ] = None,
     again: Annotated[
         bool, typer.Option(help="Keep an earlier answer beside the new drill.")
     ] = False,
     isolation: Isolation = "auto",
     lang: Lang = None,
 ) -> None:
-    """Draw a bug hunt: an answer with one mistake in it, to be found, mended and named."""
+    """Draw a bug hunt: an answer that you have passed with one mistake in it, to find and name."""
     from grader.course import drills
     from grader.judging.case import GraderFault
 
@@ -47,7 +59,7 @@ def drill(
                 place=submission,
             )
         )
-    number = drills.new_seed() if seed is None else seed
+    number = drills.new_seed() if seed is None else _number(seed, words)
     exercise = _exercise(name, submission, number, wall_named(isolation, "cpu"), words)
     path = submission / f"{hunt.slug}.py"
     try:
@@ -63,28 +75,36 @@ def drill(
     print(words("A mistake is hidden in {path}. Find it, mend it, name it.", path=path))
 
 
+def _number(seed: str, words: Words) -> int:
+    from grader.judging.drills import LONGEST
+
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= LONGEST):
+        stop(words(_NO_SEED, seed=repr(seed[:40]), digits=LONGEST))
+    return int(seed)
+
+
 def _exercise(name: str | None, place: Path, seed: int, wall: Wall, words: Words) -> Exercise:
-    """The exercise to draw from: the one that was named, or one that is passed."""
+    """The exercise to draw from: the one that was named, or any, if it is passed."""
     from grader.judging.drills import drills
 
-    if name is not None:
-        [chosen] = exercises_named([name], place)
-        if not drills(chosen):
-            stop(words("Nothing is drawn from {slug}: it has no drills.", slug=chosen.slug))
-        return chosen
     some = [e for e in catalog.exercises() if drills(e)]
-    turn = seed % len(some)
-    passed = _first_passed([*some[turn:], *some[:turn]], place, wall)
-    if passed is None:
-        stop(
-            words(
-                "No exercise is passed yet. Name one to draw from: make drill EX=ex05_causal_mask"
-            )
-        )
-    return passed
+    if name is None:
+        turn = seed % len(some)
+        passed = _first_passed([*some[turn:], *some[:turn]], place, wall)
+        if passed is None:
+            stop(words(_NOTHING_PASSED, slug=some[0].slug))
+        return passed
+    [chosen] = exercises_named([name], place)
+    if chosen not in some:
+        others = ", ".join(e.slug.split("_")[0] for e in some)
+        stop(words(_NO_DRILLS, slug=chosen.slug, others=others))
+    if _first_passed([chosen], place, wall) is None:
+        stop(words(_NOT_PASSED, slug=chosen.slug))
+    return chosen
 
 
 def _first_passed(exercises: Sequence[Exercise], place: Path, wall: Wall) -> Exercise | None:
+    """The first that earns every point there is here; speed, and what was not run, aside."""
     from grader import submission
     from grader.grading import grade_all
 

@@ -5,9 +5,11 @@
 # the shapes are right, the loss goes down, and it is wrong. How do you find the one line?
 #
 # **What to do.** `make drill` writes `exercises/ex17_bug_hunt.py`: the answer to an exercise that
-# you have passed, with one mistake in it. It comes from the catalogue by which this grader names
-# mistakes; a number draws it, so `make drill ARGS="--seed 4711"` brings the same one back, and
-# `make drill EX=ex05_causal_mask` draws from an exercise that you name. Then
+# you have passed, with one mistake in it. (Not one that you have still to do: the file is its
+# solution, but for a line.) The mistake comes from the catalogue by which this grader names
+# mistakes; a number draws it. `make drill EX=ex05_causal_mask` draws from an exercise that you
+# name, and with `ARGS="--seed 4711"` besides it brings the same drill back. All exercises have
+# drills but ex15, for a drill is one file of Python, and this one. Then
 #
 # 1. find it and mend it, where it is, in as few words as it takes;
 # 2. have `mistake` return its name, one of those at the head of the file;
@@ -55,8 +57,12 @@
 # - Two names may look alike. Ask which of them gives exactly the numbers that you saw.
 #
 # **What is graded.** Four points for the mend: the answer passes every check of its exercise. Two
-# for the name, once it is mended. **Out of scope:** speed. **Not allowed:** what the exercise does
-# not allow itself. About 20 minutes a drill; ten drills make a habit.
+# for the name, once it is mended; a wrong name leaves the four. **What the mark means:** that the
+# file passes and one of eight names was right, and no more. Your own old answer pasted over the
+# drill is a mend; the number gives the drill, solutions and catalogue are public, and you may ask
+# as often as you like. It is practice: what it is worth is the hunting. **Out of scope:** speed.
+# **Not allowed:** what the exercise does not allow itself. About 20 minutes a drill; ten drills
+# make a habit.
 
 # %% [markdown] tags=["zh"]
 # # 找错
@@ -65,9 +71,10 @@
 # 形状对，损失在下降，结果却是错的。怎样找到那一行？
 #
 # **要做的事。** `make drill` 会写出 `exercises/ex17_bug_hunt.py`：
-# 一道你已经通过的题目的答案，里面有一处错误。错误取自评分器用来指认错误的目录，
-# 由一个数字抽取，所以 `make drill ARGS="--seed 4711"` 会得到同一个错误，
-# `make drill EX=ex05_causal_mask` 则从你指定的题目里抽。然后：
+# 一道你已经通过的题目的答案，里面有一处错误。（还没做的题不行：这个文件除了一行，就是它的解答。）
+# 错误取自评分器用来指认错误的目录，由一个数字抽取。`make drill EX=ex05_causal_mask`
+# 从你指定的题目里抽；再加上 `ARGS="--seed 4711"`，得到的总是同一个练习。
+# 除了 ex15（练习是一个 Python 文件）和这道题自己，每道题都有练习。然后：
 #
 # 1. 找到它，就地改正，改动越少越好；
 # 2. 让 `mistake` 返回它的名字，名字列在文件开头；
@@ -113,7 +120,10 @@
 # - 把函数整个重写也行，但学不到什么。名字单独计分。
 # - 两个名字可能很像。问问自己：哪一个恰好给出你看到的数？
 #
-# **评分内容。** 改正占四分：答案要通过原题的每一项检查。改正之后，说对名字再得两分。
+# **评分内容。** 改正占四分：答案要通过原题的每一项检查。改正之后，说对名字再得两分；
+# 说错名字，四分还在。**分数说明什么：** 文件通过了检查，八个名字里说对了一个，仅此而已。
+# 把自己以前的答案整个贴上去也算改正；由数字可以知道是哪个练习，解答和错误目录都是公开的，
+# 想问几次就问几次。这是练习：值得的是找的过程。
 # **不在范围内：** 速度。**不允许：** 原题不允许的东西。每次练习约 20 分钟；做十次就成了习惯。
 
 # %%

@@ -82,14 +82,19 @@ def put(path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool) ->
 
     Returns where an earlier answer went, if there was one.
     """
+    drawn = text(drill, hunt, words)  # before anything is moved: it may fail
     kept = None
     if path.exists() and not _is_fresh(path, hunt):
         if not again:
             raise Occupied(words(_IN_USE, name=path.name))
         kept = next(p for n in range(1, MOST) if not (p := path.with_suffix(f".{n}.py")).exists())
         path.rename(kept)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(drill, hunt, words), encoding="utf-8")
+    try:
+        path.write_text(drawn, encoding="utf-8")
+    except OSError:
+        if kept is not None:
+            kept.replace(path)
+        raise
     return kept
 
 
@@ -109,7 +114,10 @@ def _is_fresh(path: Path, hunt: Exercise) -> bool:
 
 def _code(source: str) -> tuple[str, str]:
     """The imports, and the other code cells of a solution, without the marks of its regions."""
-    imports, *code = [cell.text for cell in cells(source) if cell.kind == "code"]
-    lines = "\n\n\n".join(code).splitlines()
-    text = "\n".join(line for line in lines if line.strip() not in (BEGIN, END))
-    return imports.strip(), re.sub(r"\n{4,}", "\n\n\n", text).strip()
+    imports, *code = [_unmarked(c.text) for c in cells(source) if c.kind == "code"]
+    return imports, _unmarked("\n\n\n".join(code))
+
+
+def _unmarked(code: str) -> str:
+    lines = [line for line in code.splitlines() if line.strip() not in (BEGIN, END)]
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).strip()

@@ -4,7 +4,7 @@ from grader.judging.agree import agree, backward, expect, gradcheck, rejects, sa
 from grader.judging.another import passes
 from grader.judging.check import check, mistake, speed, variant
 from grader.judging.draw import Draw
-from grader.judging.drills import NoDrill, drill
+from grader.judging.drills import NoDrill, choices, drill
 from grader.judging.student import Student
 from grader.worker.child.chain import Chain
 
@@ -16,6 +16,7 @@ __all__ = [
     "agree",
     "backward",
     "check",
+    "choices",
     "drill",
     "expect",
     "gradcheck",

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 
 from grader import catalog
-from grader.judging import operators, outline, suite
+from grader.judging import drills, operators, outline, suite
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.check import Check
 from grader.judging.draw import Draw
 from grader.judging.student import Student, answer_of, answering
 from grader.records import Exercise
+
+_NOT_AS_IT_WAS = "`drill` returns a drill that is not written in it: leave it as it was."
 
 
 def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.device) -> None:
@@ -42,6 +44,10 @@ def _as_answer_to(student: Student, exercise: Exercise) -> Student:
     answer = answer_of(student)
     if answer is None:  # a module of ours
         return answering(student, exercise, {})
+    # The worker was readied for the exercise that is written there, or for none.
+    written = drills.stated(answer.source)
+    if written != exercise and (written is not None or exercise.prelude):
+        raise StudentFault(_NOT_AS_IT_WAS)
     tree = outline.parse(answer.source)
     slugs = frozenset(e.slug for e in catalog.exercises())
     if refused := operators.refusals(tree, exercise, slugs, answer.line):

@@ -4,22 +4,25 @@ A suite's drills.toml has such mistakes as edits of the solution, each text to b
 A drill is called "ex05_causal_mask 4711": the exercise, and the seed that chooses among its edits.
 """
 
+import ast
+import contextlib
 import hashlib
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import catalog
 from grader.catalog import ROOT
-from grader.judging import suite
+from grader.judging import outline, suite
 from grader.judging.case import GraderFault
 from grader.judging.check import CannotEdit, Edits, Mistake, edited
 from grader.records import Exercise
 
 CHOICES, OF_THE_SAME = 8, 5  # mistakes that are offered, and how many of them of one function
-_NAME = re.compile(r"(ex\d\d_\w+) (\d{1,18})")
+LONGEST = 18  # digits of a seed
+_NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{LONGEST}}})")
 
 
 class NoDrill(Exception):
@@ -72,6 +75,37 @@ def drill(name: str) -> Drill:
     if not found:
         raise NoDrill(f"Nothing is drawn from {exercise.slug}: it has no drills.")
     return found[_number(name) % len(found)]
+
+
+def stated(source: str) -> Exercise | None:
+    """The exercise that an answer to a bug hunt says it was drawn from: read, not run.
+
+    None where `drill` is not written as `make drill` writes it.
+    """
+    try:
+        tree = outline.parse(source)
+    except outline.NotPython:
+        return None
+    match [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "drill"]:
+        case [ast.FunctionDef(body=[*_, ast.Return(value=ast.Constant(value=str(name)))])]:
+            with contextlib.suppress(NoDrill):
+                return drill(name).exercise
+    return None
+
+
+def held(exercise: Exercise, source: str) -> Exercise:
+    """A bug hunt, held to what the exercise in this answer requires, allows and is given.
+
+    Any other exercise is as it was, and so is a hunt whose answer does not say where it is from.
+    """
+    drawn = stated(source) if exercise.hunts else None
+    if drawn is None:
+        return exercise
+    return replace(
+        exercise, requires=drawn.requires, limits=drawn.limits, not_allowed=drawn.not_allowed,
+        not_allowed_text=drawn.not_allowed_text, refused=drawn.refused, cure=drawn.cure,
+        only=drawn.only, preload=drawn.preload, prelude=drawn.prelude,
+    )  # fmt: skip
 
 
 def choices(name: str) -> tuple[Mistake, ...]:

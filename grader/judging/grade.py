@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from grader import submission
-from grader.judging import admission, diagnosis, suite
+from grader.judging import admission, diagnosis, drills, suite
 from grader.judging.admission import Admitted, NotGraded
 from grader.judging.case import GraderFault
 from grader.judging.check import Check
@@ -130,6 +130,7 @@ def _judged(
     exercise: Exercise, answer: Submission, run: Run
 ) -> tuple[tuple[CheckResult, ...], str]:
     """The verdicts, and what the submission printed."""
+    exercise = drills.held(exercise, answer.source)
     try:
         admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
         if lacking := packages.lacking(exercise.requires):

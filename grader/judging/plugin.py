@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from grader import catalog, submission
+from grader.judging import drills
 from grader.judging.draw import Draw
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         answer = submission.read(path, exercise.slug, catalog.names_read(exercise))
     except submission.Unreadable as error:
         raise pytest.UsageError(str(error)) from None
+    exercise = drills.held(exercise, answer.source)
     if config.getoption("--in-process"):
         module = load(answer.path, exercise.slug, exercise.prelude)
         client = in_process(module, exercise.prelude)

@@ -1,6 +1,8 @@
 """Bug hunts: no drill is right already, none is unsolvable, and both the mend and the name count."""
 
-from types import ModuleType
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,13 +11,14 @@ from grader import catalog
 from grader.course import drills as files
 from grader.judging import Draw, passes
 from grader.judging.case import GraderFault, StudentFault
-from grader.judging.drills import Drill, NoDrill, choices, drill, drills
+from grader.judging.drills import CHOICES, Drill, NoDrill, choices, drill, drills, held, stated
 from grader.judging.student import Student
 from grader.judging.suite import mistakes
 from grader.languages import Words
 from grader.records import Verdict
-from grader.worker.in_process import in_process
-from tests.conftest import solution
+from grader.worker import packages
+from grader.worker.in_process import in_process, load
+from tests.conftest import ROOT, solution
 
 HUNT = catalog.find("ex17")
 SOME = [e for e in catalog.exercises() if drills(e)]
@@ -25,11 +28,22 @@ each = pytest.mark.parametrize("exercise", SOME, ids=lambda e: e.slug)
 any_drill = pytest.mark.parametrize("one", ALL, ids=lambda d: f"{d.exercise.slug}-{d.mistake}")
 
 
-def asked(exercise, source):
-    """The first fault that the exercise finds in this source; None if it passes."""
-    module = ModuleType(exercise.slug)
-    exec(compile(source, exercise.slug, "exec"), module.__dict__)
-    student = Student(exercise, in_process(module))
+@pytest.fixture
+def asked(tmp_path):
+    """asked(exercise, source): the first fault that the exercise finds in it; None if it passes."""
+
+    def ask(exercise, source):
+        if lacking := packages.lacking(exercise.requires):
+            pytest.skip(f"{exercise.slug} {lacking}")
+        path = tmp_path / f"{exercise.slug}.py"
+        path.write_text(source)
+        module = load(path, exercise.slug, exercise.prelude)
+        return first_fault(exercise, Student(exercise, in_process(module, exercise.prelude)))
+
+    return ask
+
+
+def first_fault(exercise, student):
     try:
         passes(student, exercise, Draw("drills", exercise.slug), torch.device("cpu"))
     except StudentFault as fault:
@@ -39,12 +53,12 @@ def asked(exercise, source):
 
 # A drill is solved by the solution, which tests/suites grades; these have cases of every kind.
 @pytest.mark.parametrize("slug", ["ex00_plain_python", "ex02_masking", "ex16_paged_cache"])
-def test_what_is_drawn_from_can_be_solved(slug):
+def test_what_is_drawn_from_can_be_solved(asked, slug):
     assert asked(catalog.find(slug), solution(slug)) is None
 
 
 @any_drill
-def test_no_drill_is_right_already(one):
+def test_no_drill_is_right_already(asked, one):
     assert asked(one.exercise, one.applied(solution(one.exercise.slug))) is not None
 
 
@@ -52,15 +66,16 @@ def test_no_drill_is_right_already(one):
 def test_there_are_several_drills_and_each_is_in_the_catalogue(exercise):
     known = {m.id for m in mistakes(exercise) if not m.null}
     named = [d.mistake for d in drills(exercise)]
-    assert len(set(named)) == len(named) >= 2
+    assert len(set(named)) == len(named) >= 5
     assert set(named) | {a for d in drills(exercise) for a in d.alike} <= known | {
         m.id for m in mistakes(exercise)
     }
     assert set(named) <= known
 
 
-def test_there_are_drills_of_most_of_the_core_track():
-    assert {e.slug[:4] for e in SOME} >= {f"ex0{n}" for n in range(1, 8)}
+def test_there_are_drills_of_every_exercise_in_python_but_the_hunt():
+    named = [e for e in catalog.exercises() if e.language == "python" and not e.hunts]
+    assert named == SOME
 
 
 @each
@@ -69,7 +84,7 @@ def test_the_right_name_is_offered_once_and_none_that_is_alike(exercise, seed):
     name = f"{exercise.slug} {seed}"
     offered = [m.id for m in choices(name)]
     assert offered.count(drill(name).mistake) == 1
-    assert len(set(offered)) == len(offered) >= 4
+    assert len(set(offered)) == len(offered) == CHOICES == 8
     assert not set(offered) & set(drill(name).alike)
 
 
@@ -105,6 +120,15 @@ UNTOUCHED = files.text(NAME, HUNT, Words("en"))
 MENDED = UNTOUCHED.replace("behind <= window", "behind < window")
 TODO = 'raise NotImplementedError("Return the name of the mistake that you found.")'
 RIGHT, WRONG = 'return "window_one_too_wide"', 'return "window_centred"'
+ALL_NAMES = f'return "{" ".join(m.id for m in choices(NAME))}"'
+STATED = MENDED.replace(TODO, RIGHT).replace(NAME, "ex08_cuda_sdpa 1")  # which allows more
+
+
+def cut(text, start, end):
+    """A text without what stands from `start` to before `end`."""
+    return text[: text.index(start)] + text[text.index(end) :]
+
+
 EARNED = {
     "as it was drawn": (UNTOUCHED, 0),
     "named, not mended": (UNTOUCHED.replace(TODO, RIGHT), 0),
@@ -112,7 +136,15 @@ EARNED = {
     "mended, another name": (MENDED.replace(TODO, WRONG), 4),
     "mended and named": (MENDED.replace(TODO, RIGHT), 6),
     "another drill's number": (MENDED.replace(TODO, RIGHT).replace(NAME, NAME[:-1] + "7"), 4),
-    "another exercise": (MENDED.replace(TODO, RIGHT).replace(NAME, "ex01_softmax 6"), 0),
+    "another exercise": (MENDED.replace(TODO, RIGHT).replace(NAME, "ex02_masking 6"), 0),
+    "all names at once": (MENDED.replace(TODO, ALL_NAMES), 4),
+    "several names": (MENDED.replace(TODO, 'return "top_left, window_one_too_wide"'), 4),
+    "a list of names": (MENDED.replace(TODO, 'return ["window_one_too_wide"]'), 4),
+    "without its head": (cut(MENDED.replace(TODO, RIGHT), '"""Bug', "import math"), 6),
+    "without drill": (cut(MENDED.replace(TODO, RIGHT), "def drill", "def mistake"), 0),
+    "without its number": (MENDED.replace(TODO, RIGHT).replace(f'    return "{NAME}"\n', ""), 0),
+    "without mistake": (cut(MENDED, "def mistake", "def causal_mask"), 4),
+    "another drill when called": (f'{STATED}\n\ndrill = lambda: "{NAME}"\n', 0),
 }
 
 
@@ -134,13 +166,94 @@ def test_what_the_exercise_does_not_allow_is_refused(graded):
     drawn = files.text("ex01_softmax 3", HUNT, Words("en"))
     cheated = f"{drawn}\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n"
     report = graded("ex17_bug_hunt", cheated)
-    assert report.score.earned == 0
-    assert "torch.softmax is not allowed in this exercise" in report.checks[0].why
+    assert (report.state, report.score.earned) == ("refused", 0)
+    assert "torch.softmax is not allowed in this exercise" in report.sentence
 
 
+def test_what_is_not_offered_is_told_from_a_wrong_name(graded):
+    report = graded("ex17_bug_hunt", EARNED["several names"][0])
+    assert report.checks[1].why.startswith(f"This is none of the names to choose from in {NAME}:")
+
+
+@pytest.fixture
+def mended(monkeypatch):
+    """mended(name): a drill that is solved."""
+    monkeypatch.setattr(Drill, "applied", lambda self, source: source)
+
+    def solved(name):
+        drawn = files.text(name, HUNT, Words("en"))
+        return drawn.replace(TODO, f'return "{drill(name).mistake}"')
+
+    return solved
+
+
+# One calls the fused operator, and one needs the prelude of its exercise.
+@pytest.mark.parametrize("slug", ["ex08_cuda_sdpa", "ex14_triton"])
+def test_a_drill_may_use_what_its_exercise_allows(graded, mended, slug):
+    if lacking := packages.lacking(catalog.find(slug).requires):
+        pytest.skip(lacking)
+    assert graded("ex17_bug_hunt", mended(f"{slug} 1")).score.earned == 6
+
+
+def test_pytest_by_hand_allows_it_too(mended, tmp_path):
+    (tmp_path / HUNT.file).write_text(mended("ex08_cuda_sdpa 1"))
+    asked = [str(HUNT.folder), "--submission", str(tmp_path), "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([sys.executable, "-m", "pytest", *asked], cwd=ROOT, capture_output=True)
+    assert b"2 passed" in done.stdout
+
+
+def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
+    drawn = files.text("ex14_triton 1", HUNT, Words("en"))
+    report = graded("ex17_bug_hunt", drawn.replace("ex14_triton 1", 'ex14_" + "triton 1'))
+    assert report.checks[0].why.startswith("`drill` returns a drill that is not written in it")
+
+
+@pytest.mark.parametrize(
+    "source, slug",
+    [
+        (UNTOUCHED, "ex05_causal_mask"),
+        ("def drill():\n    return 'ex08_cuda_sdpa 1'", "ex08_cuda_sdpa"),
+        ("def drill():\n    return 'ex08' + '_cuda_sdpa 1'", None),
+        ("def drill():\n    return 'ex15_cuda_kernel 1'", None),
+        (
+            "def drill():\n    return 'ex01_softmax 1'\ndef drill():\n    return 'ex02_masking 1'",
+            None,
+        ),
+        ("def drill(:", None),
+    ],
+)
+def test_a_file_says_what_it_was_drawn_from(source, slug):
+    found = stated(source)
+    assert (found and found.slug) == slug
+    assert held(HUNT, source).not_allowed == (found or HUNT).not_allowed
+
+
+@each
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_drill_shows_neither_the_mend_nor_the_lesson(language):
-    text = files.text(NAME, HUNT, Words(language))
-    assert "behind < window" not in text
+def test_a_drill_shows_neither_the_mend_nor_the_lesson(language, exercise):
+    text = files.text(f"{exercise.slug} 6", HUNT, Words(language))
+    assert all(old not in text for old, _ in drill(f"{exercise.slug} 6").edits)
     assert "SOLUTION" not in text
     assert "%%" not in text
+
+
+NO_SPACE, STALE = OSError(28, "No space left on device"), GraderFault("0 times in the solution")
+
+
+@pytest.mark.parametrize(
+    "owner, name, problem", [(Path, "write_text", NO_SPACE), (files, "text", STALE)]
+)
+def test_an_answer_stays_if_no_drill_can_take_its_place(
+    monkeypatch, tmp_path, owner, name, problem
+):
+    path = tmp_path / HUNT.file
+    path.write_text("# mine\n")
+
+    def fails(*_, **__):
+        raise problem
+
+    monkeypatch.setattr(owner, name, fails)
+    with pytest.raises(type(problem)):
+        files.put(path, HUNT, NAME, Words("en"), again=True)
+    assert path.read_text() == "# mine\n"
+    assert list(tmp_path.iterdir()) == [path]

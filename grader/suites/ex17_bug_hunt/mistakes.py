@@ -17,6 +17,15 @@ def another_of_the_list():
 
 
 @mistake(of="mistake", caught_by=test_named)
+def several_names():
+    """`mistake` returns several names in one string.
+
+    One mistake was hidden: return the one name that explains what the failing check saw.
+    """
+    return f"{RIGHT}, window_centred"
+
+
+@mistake(of="mistake", caught_by=test_named)
 def function_named():
     """`mistake` returns the name of the function that is wrong.
 

@@ -1,24 +1,30 @@
 """A bug hunt: the answer is mended, and the mistake is named."""
 
-from grader.judging import NoDrill, check, drill, expect, passes
+from grader.judging import NoDrill, check, choices, drill, expect, passes
 
 
 @check(points=4)
 def test_mended(student, draw, device):
     """The mended answer passes every check of the exercise that it was drawn from."""
-    passes(student, _drawn(student).exercise, draw, device)
+    passes(student, _drawn(student)[1].exercise, draw, device)
 
 
 @check(points=2, needs=[test_mended])
 def test_named(student):
     """The mistake that was hidden in it is named."""
-    hidden = _drawn(student).mistake
-    expect(student.mistake() == hidden, "This is not the mistake that was hidden in it.")
+    number, drawn = _drawn(student)
+    name = student.mistake()
+    expect(
+        name in {m.id for m in choices(number)},
+        f"This is none of the names to choose from in {number}: return one, letter for letter.",
+    )
+    expect(name == drawn.mistake, "This is not the mistake that was hidden in it.")
 
 
 def _drawn(student):
-    """The drill that the file says it is."""
+    """The name of the drill that the file says it is, and that drill."""
+    number = student.drill()
     try:
-        return drill(student.drill())
+        return number, drill(number)
     except NoDrill as problem:
         expect(False, str(problem))
