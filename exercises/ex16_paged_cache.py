@@ -1,4 +1,4 @@
-# Skeleton ex16_paged_cache 85cb1b8aaa012af7. The lesson: docs/lessons/ex16_paged_cache.en.md
+# Skeleton ex16_paged_cache dd76cc5e25eaf4d6. The lesson: docs/lessons/ex16_paged_cache.en.md
 """Paged cache, ragged batches: write the bodies, then run `make grade EX=ex16_paged_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -11,7 +11,12 @@ import torch
 
 
 class PagedKVCache:
-    """The keys and values of many sequences, in one pool of blocks."""
+    """The keys and values of many sequences, in one pool of blocks.
+
+    keys, values  the pools (num_blocks, block_size, H, D), in the dtype of the cache: token p of a
+                  sequence lies in block table[p // block_size], at place p % block_size
+    free_blocks   how many blocks no sequence holds
+    """
 
     def __init__(
         self,
@@ -22,9 +27,9 @@ class PagedKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Take the memory for `num_blocks` blocks of `block_size` tokens each."""
+        """Make `keys` and `values`: room for `num_blocks` blocks of `block_size` tokens each."""
         raise NotImplementedError(
-            "Take the memory for `num_blocks` blocks of `block_size` tokens each."
+            "Make `keys` and `values`: room for `num_blocks` blocks of `block_size` tokens each."
         )
 
     @property
@@ -127,7 +132,7 @@ def chunked_prefill(
     q, k, v     (H, L, D), the prompt's queries, keys and values
     cache       where the sequence may have a past
     chunk_size  tokens in a chunk; the last one may be shorter
-    returns     the output (H, L, D)
+    returns     the output (H, L, D), in the dtype of q
     raises      ValueError as `append` does; the chunks before stay in the cache
     """
     raise NotImplementedError(

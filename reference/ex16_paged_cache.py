@@ -29,7 +29,7 @@ class PlainPagedKVCache:
         device: torch.device | str | None = None,
     ) -> None:
         self.num_blocks, self.block_size = num_blocks, block_size
-        shape = (num_blocks * block_size, num_heads, head_dim)  # a row for every token's place
+        shape = (num_blocks, block_size, num_heads, head_dim)
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
         self.unused = list(range(num_blocks))
@@ -61,8 +61,7 @@ class PlainPagedKVCache:
     def gather(self, sequence: int) -> tuple[Tensor, Tensor]:
         """Keys and values (H, n, D) of a sequence."""
         self.check(sequence)
-        rows = self.rows(sequence, 0, self.lengths[sequence])
-        return self.keys[rows].transpose(0, 1), self.values[rows].transpose(0, 1)
+        return self.read(self.rows(sequence, 0, self.lengths[sequence]))
 
     def length(self, sequence: int) -> int:
         """How many tokens a sequence has."""
@@ -97,14 +96,19 @@ class PlainPagedKVCache:
         return taken
 
     def rows(self, sequence: int, start: int, end: int) -> list[int]:
-        """Where in the pool the tokens from `start` to `end` lie."""
+        """Where in the pool, were its blocks one, the tokens from `start` to `end` lie."""
         table, size = self.tables[sequence], self.block_size
         return [table[p // size] * size + p % size for p in range(start, end)]
 
     def write(self, rows: list[int], k: Tensor, v: Tensor) -> None:
         """Store k and v (H, t, D) in these rows of the pool."""
-        self.keys[rows] = k.transpose(0, 1).to(self.keys.dtype)
-        self.values[rows] = v.transpose(0, 1).to(self.values.dtype)
+        self.keys.flatten(0, 1)[rows] = k.transpose(0, 1).to(self.keys.dtype)
+        self.values.flatten(0, 1)[rows] = v.transpose(0, 1).to(self.values.dtype)
+
+    def read(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """What lies in these rows of the pool, (H, n, D) each."""
+        k, v = (pool.flatten(0, 1)[rows].transpose(0, 1) for pool in (self.keys, self.values))
+        return k, v
 
 
 class PagedKVCache:
@@ -147,6 +151,11 @@ class PagedKVCache:
         both = zip(self.exact[sequence], new, strict=True)
         keys, values = (np.concatenate(parts, axis=1) for parts in both)
         self.exact[sequence] = keys, values
+
+    def overwrite(self, sequence: int, k: Tensor, v: Tensor) -> None:
+        """Hold k and v (H, n, D), in the dtype of the cache, where other n tokens were."""
+        self.plain.write(self.plain.rows(sequence, 0, self.length(sequence)), k, v)
+        self.exact[sequence] = f64(k), f64(v)
 
     def gather(self, sequence: int) -> tuple[Expected, Expected]:
         """Keys and values (H, n, D) of a sequence."""

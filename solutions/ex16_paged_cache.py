@@ -33,7 +33,9 @@
 #                                                                      free_blocks = 1
 # ```
 #
-# One place holds a key (or a value) of every head: the pool is `(num_blocks, block_size, H, D)`.
+# One place holds a key (or a value) of every head: a pool is `(num_blocks, block_size, H, D)`.
+# There are two, `cache.keys` and `cache.values`, and they are all the memory that a cache has for
+# tokens.
 #
 # A *ragged* batch lays sequences of different lengths end to end. `cu_seqlens` (cumulative sequence
 # lengths) says where each begins; sequence `i` is `cu[i]:cu[i + 1]`. Each has its own triangle in
@@ -59,6 +61,8 @@
 # >>> cache.append(a, torch.zeros(1, 1, 1), torch.tensor([[[9.0]]]))
 # >>> cache.block_table(a).tolist(), cache.block_table(b).tolist(), cache.free_blocks
 # ([0, 2], [1], 1)
+# >>> cache.values.flatten(1).tolist()
+# [[2.0, 4.0], [5.0, 0.0], [9.0, 0.0], [0.0, 0.0]]
 # >>> paged_attention(torch.zeros(2, 1, 1), cache, [a, b]).flatten().tolist()
 # [5.0, 5.0]
 # >>> cache.free(a)
@@ -70,6 +74,9 @@
 #
 # - The block of token `p` is `table[p // block_size]`: divide by the size of a block, not by the
 #   number of blocks. Token 4 in blocks of 4 is the *first* of the second block.
+# - Tensors that grow, one for each sequence, beside a pool that is only counted: they are the
+#   memory that paging was to save. Write into the pool in place, and read it at every call:
+#   `torch.cat` makes a new tensor, and so does `self.keys = self.keys + ...`.
 # - A new block for every `append`. One token at a time, each would sit in a block of its own.
 # - The last block read whole. Behind the last token lies whatever an earlier text left there.
 #   Hiding its scores is not enough: a weight of 0 times a value of NaN is NaN. Read only what is
@@ -83,12 +90,14 @@
 # - `pool[blocks, places] = k` wants `k` in the dtype of the pool: `k.to(pool.dtype)`.
 #
 # **What is graded.** What comes back from the cache, in any order of appends; how many blocks are
-# held after each step, counted exactly, for memory is the point here; freed blocks and what is left
-# in them; refusals; two caches side by side; then the three functions, in every dtype, with empty
-# sequences, with a past, and the gradients of `ragged_attention`. **Out of scope:** gradients
-# through the cache, shapes that do not fit each other, blocks shared by two texts with the same
-# beginning, and speed: a real kernel reads the blocks where they lie, and you may copy them
-# together. **Not allowed:** PyTorch's fused operator and its attention modules. About 80 minutes.
+# held after each step, counted exactly, for memory is the point here; that each token lies in the
+# pools where the block table says, that the pools stay where they are, and that whatever reads the
+# cache reads them; freed blocks and what is left in them; refusals; two caches side by side; then
+# the three functions, in every dtype, with empty sequences, with a past, and the gradients of
+# `ragged_attention`. **Out of scope:** gradients through the cache, shapes that do not fit each
+# other, blocks shared by two texts with the same beginning, and speed: a real kernel reads the
+# blocks where they lie, and you may copy them together. **Not allowed:** PyTorch's fused operator
+# and its attention modules. About 80 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 分页缓存与变长批次
@@ -125,6 +134,7 @@
 # ```
 #
 # 一个位置存放一个 token 在所有头上的键（或值）：池的形状是 `(num_blocks, block_size, H, D)`。
+# 池有两个，`cache.keys` 和 `cache.values`；缓存用来存放 token 的内存，全在这里。
 #
 # **变长批次**（ragged batch）把长短不一的序列首尾相接。`cu_seqlens`（序列长度的累积和）
 # 说明每个序列从哪里开始；序列 `i` 是 `cu[i]:cu[i + 1]`。
@@ -149,6 +159,8 @@
 # >>> cache.append(a, torch.zeros(1, 1, 1), torch.tensor([[[9.0]]]))
 # >>> cache.block_table(a).tolist(), cache.block_table(b).tolist(), cache.free_blocks
 # ([0, 2], [1], 1)
+# >>> cache.values.flatten(1).tolist()
+# [[2.0, 4.0], [5.0, 0.0], [9.0, 0.0], [0.0, 0.0]]
 # >>> paged_attention(torch.zeros(2, 1, 1), cache, [a, b]).flatten().tolist()
 # [5.0, 5.0]
 # >>> cache.free(a)
@@ -160,6 +172,9 @@
 #
 # - token `p` 所在的块是 `table[p // block_size]`：除以块的大小，不是块的个数。
 #   每块 4 个位置时，token 4 是第二块的**第一个**。
+# - 每个序列各有一个不断增长的张量，旁边的池只用来数块数：分页要省的正是这些内存。
+#   要原地写进池里，每次用到时再从池里读：`torch.cat` 会造出一个新张量，
+#   `self.keys = self.keys + ...` 也一样。
 # - 每次 `append` 都取一个新块。一次追加一个 token 的话，每个 token 就独占一块。
 # - 把最后一块整块读出来。最后一个 token 后面，是以前的文本留下的内容。
 #   只遮住分数还不够：权重 0 乘以 NaN 的值还是 NaN。只读写过的部分。
@@ -172,7 +187,8 @@
 # - `pool[blocks, places] = k` 要求 `k` 与池的 dtype 相同：`k.to(pool.dtype)`。
 #
 # **评分内容。** 以任何顺序追加之后，从缓存取回的内容；每一步之后占了多少块，
-# 本题的要点是内存，所以块数要精确；释放的块和残留的内容；拒绝；两个缓存并存；
+# 本题的要点是内存，所以块数要精确；每个 token 是否位于池里块表所说的地方，池是否一直在原处，
+# 读缓存时读的是否就是池；释放的块和残留的内容；拒绝；两个缓存并存；
 # 然后是三个函数：各种数据类型，有空序列，有 past，以及 `ragged_attention` 的梯度。
 # **不在范围内：** 穿过缓存的梯度，形状互相不符的输入，开头相同的两段文本共用块，以及速度：
 # 真正的内核直接在块所在的地方读取，这里可以先复制到一起。
@@ -186,22 +202,25 @@ import torch
 # %% [markdown] tags=["en"]
 # ## Task 1: the cache
 #
-# Two pools, for keys and for values; a list of the blocks that nobody holds; for every sequence a
-# table and a length. `append` has three steps in this order: work out how many blocks the new
-# length lacks, and refuse if there are not as many; move them from the list to the table; write. An
-# append of no tokens takes nothing, and neither does `add`.
+# Two pools, `keys` and `values`; a list of the blocks that nobody holds; for every sequence a table
+# and a length. The pools are made once, by `__init__`, and never replaced: `append` writes into
+# them. It has three steps in this order: work out how many blocks the new length lacks, and refuse
+# if there are not as many; move them from the list to the table; write. An append of no tokens
+# takes nothing, and neither does `add`.
 #
-# `gather` reads the places that are written, and no others. After `free` a sequence is there no
-# more: every later call with its number is refused, and the number is never given out again.
+# `gather` reads the pools at the places that are written, and at no others. After `free` a sequence
+# is there no more: every later call with its number is refused, and the number is never given out
+# again.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 1：缓存
 #
-# 两个池，一个放键，一个放值；一个列表，记着没有人占用的块；每个序列有一张块表和一个长度。
+# 两个池，`keys` 放键，`values` 放值；一个列表，记着没有人占用的块；每个序列有一张块表和一个长度。
+# 池由 `__init__` 建一次，以后不再更换：`append` 只往里写。
 # `append` 分三步，顺序不能变：先算出新长度还缺几块，空闲块不够就拒绝；
 # 再把它们从列表移到块表；最后写入。追加零个 token 不占用任何块，`add` 也不占用。
 #
-# `gather` 只读写过的位置。`free` 之后，这个序列就不存在了：
+# `gather` 从池里读，只读写过的位置。`free` 之后，这个序列就不存在了：
 # 以后再用它的编号调用都要拒绝，这个编号也不会再发给别人。
 
 
@@ -226,7 +245,12 @@ def _places(
 
 
 class PagedKVCache:
-    """The keys and values of many sequences, in one pool of blocks."""
+    """The keys and values of many sequences, in one pool of blocks.
+
+    keys, values  the pools (num_blocks, block_size, H, D), in the dtype of the cache: token p of a
+                  sequence lies in block table[p // block_size], at place p % block_size
+    free_blocks   how many blocks no sequence holds
+    """
 
     def __init__(
         self,
@@ -237,11 +261,11 @@ class PagedKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Take the memory for `num_blocks` blocks of `block_size` tokens each."""
+        """Make `keys` and `values`: room for `num_blocks` blocks of `block_size` tokens each."""
         ### BEGIN SOLUTION
         shape = (num_blocks, block_size, num_heads, head_dim)
-        self._keys = torch.zeros(shape, dtype=dtype, device=device)
-        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
         self._free = list(range(num_blocks))
         self._table_of: dict[int, list[int]] = {}
         self._length_of: dict[int, int] = {}
@@ -274,15 +298,15 @@ class PagedKVCache:
         """
         ### BEGIN SOLUTION
         table, start = _held(self._table_of, sequence), self._length_of[sequence]
-        end, block_size = start + k.shape[1], self._keys.shape[1]
+        end, block_size = start + k.shape[1], self.keys.shape[1]
         needed = -(-end // block_size) - len(table)  # -(-a // b) rounds up
         if needed > self.free_blocks:
             raise ValueError(f"{needed} more blocks are needed, but {self.free_blocks} are free")
         table += self._free[:needed]
         self._free = self._free[needed:]
         places = _places(table, block_size, start, end)
-        self._keys[places] = k.transpose(0, 1).to(self._keys.dtype)  # (t, H, D)
-        self._values[places] = v.transpose(0, 1).to(self._values.dtype)
+        self.keys[places] = k.transpose(0, 1).to(self.keys.dtype)  # (t, H, D)
+        self.values[places] = v.transpose(0, 1).to(self.values.dtype)
         self._length_of[sequence] = end
         ### END SOLUTION
 
@@ -293,8 +317,8 @@ class PagedKVCache:
         """
         ### BEGIN SOLUTION
         table, end = _held(self._table_of, sequence), self._length_of[sequence]
-        places = _places(table, self._keys.shape[1], 0, end)
-        return self._keys[places].transpose(0, 1), self._values[places].transpose(0, 1)
+        places = _places(table, self.keys.shape[1], 0, end)
+        return self.keys[places].transpose(0, 1), self.values[places].transpose(0, 1)
         ### END SOLUTION
 
     def length(self, sequence: int) -> int:
@@ -463,7 +487,7 @@ def chunked_prefill(
     q, k, v     (H, L, D), the prompt's queries, keys and values
     cache       where the sequence may have a past
     chunk_size  tokens in a chunk; the last one may be shorter
-    returns     the output (H, L, D)
+    returns     the output (H, L, D), in the dtype of q
     raises      ValueError as `append` does; the chunks before stay in the cache
     """
     ### BEGIN SOLUTION

@@ -3,7 +3,8 @@
 `shapes = { q = "... Lq D" }` binds letters to the sizes of the inputs; `returns = { output =
 "tensor ... Lq Dv" }` says what comes back. `...` is any leading dimensions, broadcast over the
 inputs; a letter that no input binds matches any size; a number is itself. `rows n m` is a list of
-lists of numbers.
+lists of numbers. In a class, `attributes = { keys = "tensor num_blocks D" }` has the names of the
+constructor's parameters for letters.
 """
 
 import ast
@@ -41,6 +42,21 @@ def check_answer(value: Any, function: Function, args: Sequence[Any], kwargs: Ma
     )
     leading, sizes = _bind(function.shapes, [*chain(*positional), *kwargs.items()])
     _check_structure(value, function.returns, leading, sizes, call)
+
+
+def check_attribute(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:
+    """Raise a `StudentFault` unless an attribute has the declared kind and shape.
+
+    sizes   what its letters are: the whole numbers that its object was made with, by name
+    """
+    check_kind(value, wanted, name, call)
+    _check_shape(value, wanted, name, None, sizes, call)
+
+
+def sizes_given(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
+    """The whole numbers among the arguments, by the names of their parameters."""
+    named = [*zip(parameters(signature), args, strict=False), *kwargs.items()]
+    return {name: value for name, value in named if type(value) is int}
 
 
 def _check_structure(

@@ -79,8 +79,11 @@ def answering(student: Student, exercise: Exercise, problems: Mapping[str, str])
 class StudentObject:
     """An object of the student's. Attributes are read and set, methods called, where it lives."""
 
-    def __init__(self, door: "Door", handle: Handle, declared: Class, text: str) -> None:
+    def __init__(
+        self, door: "Door", handle: Handle, declared: Class, text: str, sizes: contract.Sizes
+    ) -> None:
         fields = {"_door": door, "_handle": handle, "_declared": declared, "_text": text}
+        fields["_sizes"] = sizes  # what its attributes' shapes are written in
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         weakref.finalize(self, door.client.drop_handle, handle).atexit = False
@@ -115,7 +118,7 @@ class StudentObject:
             self._declared.name, text, self._door.client.get, self._handle, name
         )
         if wanted := self._declared.attributes.get(name):
-            contract.check_kind(value, wanted, name, text)
+            contract.check_attribute(value, wanted, name, self._sizes, text)
         current().returned(value, name, text)
         return value
 
@@ -267,7 +270,8 @@ class _Constructor:
         if not isinstance(answer.value, Handle):
             problem = f"{name} is {describe.kind(answer.value)}, but should be an object"
             raise fault(problem, text)
-        return StudentObject(self._door, answer.value, self._declared, text)
+        sizes = contract.sizes_given(self._declared.signature, args, kwargs)
+        return StudentObject(self._door, answer.value, self._declared, text, sizes)
 
 
 def _as_handle(value: Any) -> Any:

@@ -32,3 +32,10 @@ def test_the_solution_has_the_parameters_that_the_page_names(exercise, declared)
     names = [name for names in declared.parameters for name in names.split(", ")]
     source = solution(exercise.slug)
     assert [name for name in names if f"self.{name}" not in source] == []
+
+
+def test_the_page_says_what_an_attribute_is():
+    said = interfaces.section(catalog.find("ex16"))
+    pool = "(tensor (num_blocks, block_size, num_heads, head_dim))"
+    assert f"Attributes: `free_blocks` (int), `keys` {pool}, `values` {pool}." in said
+    assert "`fused` (True or False)" in interfaces.section(catalog.find("ex12"))

@@ -1,12 +1,18 @@
 """Kinds and shapes of answers are held to the manifest at every call."""
 
+from dataclasses import replace
+from types import ModuleType
+
 import numpy as np
 import pytest
 import torch
 
+from grader import catalog
 from grader.judging import contract
 from grader.judging.case import CASE, Case, StudentFault
-from grader.records import Function
+from grader.judging.student import Student
+from grader.records import Class, Function
+from grader.worker.in_process import in_process
 
 ATTENTION = Function(
     name="attention",
@@ -161,3 +167,42 @@ def test_a_flag_is_true_or_false(value, fine):
     else:
         with pytest.raises(StudentFault, match="should be True or False"):
             contract.check_kind(value, "flag", "fused", "f()")
+
+
+POOL = "(num_blocks, head_dim, dtype=None)"
+
+
+@pytest.mark.parametrize(
+    "wanted, value",
+    [
+        ("tensor num_blocks head_dim", torch.zeros(5, 3)),
+        ("tensor num_blocks head_dim n", torch.zeros(5, 3, 8)),
+        ("tensor 2 head_dim", torch.zeros(2, 3)),
+        ("int", 7),
+    ],
+)
+def test_the_letters_of_an_attribute_are_what_the_constructor_was_given(wanted, value):
+    sizes = contract.sizes_given(POOL, (5,), {"head_dim": 3, "dtype": torch.float16})
+    contract.check_attribute(value, wanted, "keys", sizes, "pool.keys")
+
+
+@pytest.mark.parametrize(
+    "value, says",
+    [
+        (torch.zeros(3, 5), "keys.shape is (3, 5), but should be (5, 3)  [Pool(5, 3).keys]"),
+        (torch.zeros(5, 3, 1), "keys.shape is (5, 3, 1), but should be (5, 3)  [Pool(5, 3).keys]"),
+        ([1], "keys is a list of 1, but should be a tensor  [Pool(5, 3).keys]"),
+        (None, "keys is None, but should be a tensor  [Pool(5, 3).keys]"),
+    ],
+)
+def test_an_object_is_held_to_its_attributes(value, says):
+    module = ModuleType("made_up")
+    module.Pool = type("Pool", (), {"__init__": lambda self, n, d: None, "keys": value})
+    declared = Class(
+        name="Pool", signature=POOL, methods={}, attributes={"keys": "tensor num_blocks head_dim"}
+    )
+    exercise = replace(catalog.find("ex16"), classes={"Pool": declared})
+    pool = Student(exercise, in_process(module)).Pool(5, 3)
+    with pytest.raises(StudentFault) as caught:
+        pool.keys  # noqa: B018 (it is read)
+    assert str(caught.value) == says

@@ -123,7 +123,7 @@ def blocks(tokens, block_size):
 
 
 def check(cache, plain, oracle, held, num_blocks, block_size):
-    """All three hold just this, each block in one table at most."""
+    """All three hold just this, each block in one table at most, each token where that says."""
     tables = [cache.block_table(sequence) for sequence in held]
     assert all(table.dtype == torch.int64 for table in tables)
     named = [block for table in tables for block in table.tolist()]
@@ -132,10 +132,36 @@ def check(cache, plain, oracle, held, num_blocks, block_size):
     assert cache.free_blocks == plain.free_blocks == oracle.free_blocks == free
     assert num_blocks - len(named) == free
     for sequence, tokens in held.items():
-        for k, v in (cache.gather(sequence), plain.gather(sequence)):
-            assert torch.equal(k, tokens) and torch.equal(v, -tokens)
+        for one in (cache, plain):
+            for k, v in (one.gather(sequence), in_the_pools(one, sequence, block_size)):
+                assert torch.equal(k, tokens) and torch.equal(v, -tokens)
         assert np.array_equal(oracle.gather(sequence)[0].exact, tokens.numpy())
         assert cache.length(sequence) == oracle.length(sequence) == tokens.shape[1]
+
+
+def in_the_pools(cache, sequence, block_size):
+    """What the pools hold at the places of a sequence's tokens, (H, n, D) each."""
+    token = torch.arange(cache.length(sequence))
+    places = cache.block_table(sequence)[token // block_size], token % block_size
+    return [pool[places].transpose(0, 1) for pool in (cache.keys, cache.values)]
+
+
+def test_what_is_written_to_the_pools_is_read_and_append_does_not_move_them():
+    cache, oracle, _, numbers = filled((6, 3))
+    pools = cache.keys, cache.values
+    for pool in pools:
+        pool.copy_(draw(*pool.shape))
+    for sequence in numbers:
+        oracle.overwrite(sequence, *in_the_pools(cache, sequence, 4))
+    q, k = draw(2, HEADS, WIDTH), draw(HEADS, 5, WIDTH)
+    agree(
+        solution.paged_attention(q, cache, numbers), reference.paged_attention(q, oracle, numbers)
+    )
+    expected = reference.chunked_prefill(k, k, k, oracle, numbers[0], 2)
+    agree(solution.chunked_prefill(k, k, k, cache, numbers[0], 2), expected)
+    for got, right in zip(cache.gather(numbers[0]), oracle.gather(numbers[0]), strict=True):
+        agree(got, right)
+    assert cache.keys is pools[0] and cache.values is pools[1]
 
 
 def test_a_sequence_that_is_not_there_is_named():

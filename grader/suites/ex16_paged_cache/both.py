@@ -1,10 +1,14 @@
 """The student's cache and the oracle's, fed alike."""
 
-import torch
-from torch import float32
+from itertools import accumulate
 
-from grader.judging import agree, expect, same, untouched
+import torch
+from torch import float32, float64
+
+from grader.judging import agree, expect, rejects, same, untouched
 from reference import ex16_paged_cache as reference
+
+POOLS = "keys", "values"
 
 
 class Both:
@@ -50,11 +54,27 @@ class Both:
                     self.grow(draw, number, t)
         return numbers
 
+    def overwrite(self, draw):
+        """Put other numbers into every place of the pools, by the pools themselves."""
+        pools = [draw.normal(*self.sizes, dtype=self.dtype) for _ in POOLS]
+        for name, pool in zip(POOLS, pools, strict=True):
+            getattr(self.cache, f"{name}.copy_")(pool)
+        self.count()
+        for number, right in self.there.items():
+            self.right.overwrite(right, *self._read(number, pools))
+
     def free(self, number):
         self.cache.free(number)
         self.right.free(self.there.pop(number))
         self.gone.append(number)
         self.tables.pop(number, None)
+
+    def refuses(self, number, k, v):
+        """Every method refuses a number that no sequence has."""
+        cache = self.cache
+        rejects(lambda: cache.append(number, k, v), number)
+        for method in (cache.gather, cache.length, cache.block_table, cache.free):
+            rejects(lambda ask=method: ask(number), number)
 
     def step(self, q, numbers):
         return reference.paged_attention(q, self.right, [self.there[n] for n in numbers])
@@ -71,6 +91,42 @@ class Both:
             ):
                 agree(got, expected, says=when and f"{when}, {name}")
             same(self.cache.length(number), self.right.length(right))
+
+    def agree_pools(self):
+        """The pools hold every token at its place in the table of its sequence."""
+        self.count()
+        for i, name in enumerate(POOLS):
+            pool = getattr(self.cache, name)
+            for number, right in self.there.items():
+                [got], expected = self._read(number, [pool]), self.right.gather(right)[i]
+                agree(got, expected, says=f"in {name}, by the block table, {name[0]}")
+
+    def unwritten(self, call):
+        """Make the call, after which the pools hold what they held before."""
+        before = [getattr(self.cache, name) for name in POOLS]
+        call()
+        for name, held in zip(POOLS, before, strict=True):
+            same(getattr(self.cache, name), held, says=f"after a refused append, {name}")
+
+    def stay(self, call):
+        """Make the call, before and after which the pools lie in the same memory."""
+        before = [self._address(name) for name in POOLS]
+        call()
+        for name, then in zip(POOLS, before, strict=True):
+            now = self._address(name)
+            stays = {type(then), type(now)} == {int} and then == now
+            moved = f"cache.{name} lies elsewhere after append"
+            expect(stays, f"{moved}, but should be written in place")
+
+    def _address(self, name):
+        return getattr(self.cache, f"{name}.data_ptr")()
+
+    def _read(self, number, pools):
+        """What lies in these pools for a sequence whose blocks have been counted, (H, n, D)."""
+        token = torch.arange(self.right.length(self.there[number]))
+        table = torch.tensor(self.tables[number], dtype=torch.int64)
+        places = table[token // self.sizes[1]], token % self.sizes[1]
+        return [pool[places].transpose(0, 1) for pool in pools]
 
     def count(self):
         """Every block is in one table or free, and no table has more of them than it needs."""
@@ -99,3 +155,13 @@ class Both:
 def pair(draw, heads, t, width, dtype=float32):
     """Keys and values of t tokens."""
     return draw.normal(heads, t, width, dtype=dtype), draw.normal(heads, t, width, dtype=dtype)
+
+
+def packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype):
+    """q, k and v of sequences laid end to end, and their bounds (int32, or int64 in float64)."""
+    tokens = (sum(q_lens), width), (sum(k_lens), width), (sum(k_lens), value_width)
+    given = [draw.normal(t, heads, d, dtype=dtype) for t, d in tokens]
+    whole = torch.int64 if dtype is float64 else torch.int32
+    for lens in (q_lens, k_lens):
+        given.append(torch.tensor([0, *accumulate(lens)], dtype=whole, device=device))
+    return given

@@ -12,6 +12,8 @@ from grader.suites.ex16_paged_cache.test_paged_cache import (
     test_full,
     test_paged,
     test_paged_batch,
+    test_pool,
+    test_pool_read,
     test_prefill,
     test_prefill_past,
     test_ragged,
@@ -129,7 +131,21 @@ class LastBlockWhole(PlainPagedKVCache):
 
     def gather(self, sequence):
         rows = self.rows(sequence, 0, len(self.tables[sequence]) * self.block_size)
-        return self.keys[rows].transpose(0, 1), self.values[rows].transpose(0, 1)
+        return self.read(rows)
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache)
+class TableOfFixedWidth(PlainPagedKVCache):
+    """A block table has room for 64 blocks, so that longer sequences fail while blocks are free.
+
+    Let a table grow with its sequence: at most, one sequence holds all num_blocks.
+    """
+
+    def needed(self, sequence, end):
+        more = super().needed(sequence, end)
+        if len(self.tables[sequence]) + more > 64:
+            raise IndexError("index 64 is out of bounds for dimension 0 with size 64")
+        return more
 
 
 @mistake(of="PagedKVCache", caught_by=test_blocks)
@@ -179,6 +195,158 @@ class TableBackwards(PlainPagedKVCache):
         return super().block_table(sequence).flip(0)
 
 
+class _Copies(PlainPagedKVCache):
+    """Keeps all that is appended, sequence by sequence, and gathers that."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.copies = {}
+
+    def append(self, sequence, k, v):
+        super().append(sequence, k, v)
+        new = (x.to(self.keys.dtype) for x in (k, v))
+        both = zip(self._copy(sequence), new, strict=True)
+        self.copies[sequence] = tuple(torch.cat(parts, 1) for parts in both)
+
+    def gather(self, sequence):
+        self.check(sequence)
+        return self._copy(sequence)
+
+    def _copy(self, sequence):
+        nothing = self.keys[0, :0].transpose(0, 1)
+        return self.copies.get(sequence, (nothing, nothing))
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class NoPool(_Copies):
+    """Every sequence has tensors of its own that grow: nothing is written to keys and values.
+
+    Blocks that are only counted save no memory. Write each token to its place in the two pools,
+    keys[table[p // block_size], p % block_size], and gather it from there.
+    """
+
+    def write(self, rows, k, v):
+        pass
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class CopiesGathered(_Copies):
+    """gather returns copies taken by append, kept beside keys and values, and not what these hold.
+
+    Keep nothing beside the pools, for that is twice the memory: read them whenever you gather.
+    """
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class GatheredOnce(PlainPagedKVCache):
+    """gather remembers what it returned, and returns it again until the sequence is longer.
+
+    That is a second memory beside keys and values: read them whenever you gather.
+    """
+
+    def gather(self, sequence):
+        kept, n = self.__dict__.setdefault("kept", {}), self.length(sequence)
+        if sequence not in kept or kept[sequence][0].shape[1] != n:
+            kept[sequence] = super().gather(sequence)
+        return kept[sequence]
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class PoolsSwapped(PlainPagedKVCache):
+    """Keys lie in the pool called values, and values in the one called keys.
+
+    self.keys[blocks, places] = k, and self.values[blocks, places] = v.
+    """
+
+    def write(self, rows, k, v):
+        super().write(rows, v, k)
+
+    def read(self, rows):
+        return super().read(rows)[::-1]
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class PoolMadeAnew(PlainPagedKVCache):
+    """append makes a new tensor of the whole pool, with the new tokens in it.
+
+    Write in place, self.keys[blocks, places] = ...: a pool is never copied.
+    """
+
+    def write(self, rows, k, v):
+        self.keys, self.values = self.keys.clone(), self.values.clone()
+        super().write(rows, k, v)
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class PoolThatGrows(PlainPagedKVCache):
+    """keys and values begin without a block, and grow when one is taken.
+
+    Take the memory once, in __init__: torch.zeros(num_blocks, block_size, num_heads, head_dim).
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.block = torch.zeros_like(self.keys[:1])
+        self.keys, self.values = self.keys[:0], self.values[:0]
+
+    def take(self, needed):
+        taken = super().take(needed)
+        while len(self.keys) <= max(taken, default=-1):
+            self.keys, self.values = (torch.cat([x, self.block]) for x in (self.keys, self.values))
+        return taken
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class PoolHeadsFirst(PlainPagedKVCache):
+    """In a block of keys and values the heads come before the places.
+
+    A pool is (num_blocks, block_size, num_heads, head_dim): k.transpose(0, 1) brings tokens first.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.keys, self.values = (x.transpose(1, 2) for x in (self.keys, self.values))
+
+    def write(self, rows, k, v):
+        for pool, x in ((self.keys, k), (self.values, v)):
+            pool.transpose(1, 2).flatten(0, 1)[rows] = x.transpose(0, 1).to(pool.dtype)
+
+    def read(self, rows):
+        pools = (x.transpose(1, 2).flatten(0, 1) for x in (self.keys, self.values))
+        return tuple(pool[rows].transpose(0, 1) for pool in pools)
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class BlocksFilledBackwards(PlainPagedKVCache):
+    """The first token of a block lies in its last place.
+
+    Token p lies at place p % block_size: whoever reads the pools by the table looks there.
+    """
+
+    def rows(self, sequence, start, end):
+        last = self.block_size - 1
+        return [
+            row + last - 2 * (row % self.block_size) for row in super().rows(sequence, start, end)
+        ]
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class PoolAlwaysFloat32(PlainPagedKVCache):
+    """keys and values are float32 where the cache is in half precision: twice the memory.
+
+    Make the pools in the dtype of the cache, torch.zeros(..., dtype=dtype).
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.dtype = self.keys.dtype
+        wide = torch.promote_types(self.dtype, torch.float32)
+        self.keys, self.values = self.keys.to(wide), self.values.to(wide)
+
+    def read(self, rows):
+        return tuple(x.to(self.dtype) for x in super().read(rows))
+
+
 @mistake(of="PagedKVCache", caught_by=test_reuse)
 class FreedStillThere(PlainPagedKVCache):
     """A freed sequence can still be read, although its blocks serve others.
@@ -200,6 +368,27 @@ class MissingSequenceIsAKeyError(PlainPagedKVCache):
 
     def check(self, sequence):
         self.tables[sequence]
+
+
+class _Listed(dict):
+    def __missing__(self, number):
+        return list(self.values())[number]
+
+
+@mistake(of="PagedKVCache", caught_by=test_reuse)
+class NumbersBelowZero(PlainPagedKVCache):
+    """A number below 0 is no error: a list counts it from its end, and finds somebody's sequence.
+
+    Refuse a number that add has not given out, -1 too; a dict does not count backwards.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.tables, self.lengths = _Listed(), _Listed()
+
+    def check(self, sequence):
+        if not -len(self.tables) <= sequence < 0:
+            super().check(sequence)
 
 
 @mistake(of="PagedKVCache", caught_by=test_reuse)
@@ -249,6 +438,23 @@ class HalfWritten(PlainPagedKVCache):
 
 
 @mistake(of="PagedKVCache", caught_by=test_full)
+class LastBlockFilled(PlainPagedKVCache):
+    """A refused append has filled up the last block, though the sequence is no longer for it.
+
+    Compare before the first token is written, so that nothing is changed: not the pools either.
+    """
+
+    def append(self, sequence, k, v):
+        try:
+            super().append(sequence, k, v)
+        except ValueError:
+            if sequence in self.tables:
+                n, room = self.lengths[sequence], -self.lengths[sequence] % self.block_size
+                self.write(self.rows(sequence, n, n + room), k[:, :room], v[:, :room])
+            raise
+
+
+@mistake(of="PagedKVCache", caught_by=test_full)
 class RefusedWithoutNumbers(PlainPagedKVCache):
     """The ValueError says that the pool is full, but not how many blocks are needed and free.
 
@@ -284,7 +490,8 @@ class DtypeNotConverted(PlainPagedKVCache):
     """
 
     def write(self, rows, k, v):
-        self.keys[rows], self.values[rows] = k.transpose(0, 1), v.transpose(0, 1)
+        self.keys.flatten(0, 1)[rows] = k.transpose(0, 1)
+        self.values.flatten(0, 1)[rows] = v.transpose(0, 1)
 
 
 @mistake(of="PagedKVCache", caught_by=test_cache, null=True)
@@ -345,8 +552,7 @@ def whole_blocks_masked(q, cache, sequences):
     output = torch.zeros_like(q)
     for i, sequence in enumerate(sequences):
         table = cache.block_table(sequence)
-        # The pools of the solution's cache, (num_blocks, block_size, H, D).
-        k, v = (x[table].flatten(0, 1).transpose(0, 1) for x in (cache._keys, cache._values))
+        k, v = (x[table].flatten(0, 1).transpose(0, 1) for x in (cache.keys, cache.values))
         hidden = torch.arange(k.shape[1], device=q.device) >= cache.length(sequence)
         output[i] = _attention(q[i][:, None], k, v, hidden)[:, 0]
     return output
@@ -359,6 +565,22 @@ def half_precision_not_raised(q, cache, sequences):
     Compute in float32 (q.float() and so on) and convert the output back at the end.
     """
     return plain_paged_attention(q, cache, sequences)
+
+
+@mistake(of="paged_attention", caught_by=test_pool_read)
+def gathered_once(q, cache, sequences):
+    """What was gathered in one step is kept for the next, beside the pools.
+
+    Gather again at every step: what the pools hold then is what counts, and it lies there once.
+    """
+    kept = cache.__dict__.setdefault("gathered", {})
+    output = torch.zeros_like(q)
+    for i, sequence in enumerate(sequences):
+        n = cache.length(sequence)
+        if sequence not in kept or kept[sequence][0].shape[1] != n:
+            kept[sequence] = cache.gather(sequence)
+        output[i] = _causal(q[i][:, None], *kept[sequence])[:, 0]
+    return output
 
 
 @mistake(of="paged_attention", caught_by=test_paged, null=True)
@@ -579,6 +801,38 @@ def chunk_size_ignored(q, k, v, cache, sequence, chunk_size):
     Chunk by chunk: what found room before the pool was full stays in the cache.
     """
     return _chunks(q, k, v, cache, sequence, max(1, q.shape[1]), _causal)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def dtype_of_the_cache(q, k, v, cache, sequence, chunk_size):
+    """The output has the dtype of the cache, and the queries are rounded to it.
+
+    Keep the dtype of q: convert what was gathered, and not the queries.
+    """
+
+    def attend(q, k, v):
+        return _causal(q.to(k.dtype), k, v)
+
+    return _chunks(q.to(cache.keys.dtype), k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_pool_read)
+def prompt_kept_aside(q, k, v, cache, sequence, chunk_size):
+    """The keys and values of a prompt are kept beside the pools, for the prompt that follows it.
+
+    The past of a sequence is what the pools hold of it now: cache.gather(sequence).
+    """
+    kept = cache.__dict__.setdefault("prompts", {})
+    past = cache.gather(sequence)
+    if sequence in kept and kept[sequence][0].shape == past[0].shape:
+        past = kept[sequence]
+
+    def attend(q, keys, values):
+        both = zip(past, (keys, values), strict=True)
+        kept[sequence] = [torch.cat([old, now[:, old.shape[1] :]], 1) for old, now in both]
+        return _causal(q, *kept[sequence])
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
 
 
 @mistake(of="chunked_prefill", caught_by=test_prefill, null=True)

@@ -1,13 +1,12 @@
 """The paged cache by itself, a decoding step of a ragged batch, packed sequences, and prefill."""
 
-from itertools import accumulate
-
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
-from grader.suites.ex16_paged_cache.both import Both, pair
+from grader.suites.ex16_paged_cache import cases
+from grader.suites.ex16_paged_cache.both import Both, packed, pair
 from reference import ex16_paged_cache as reference
 from reference import raised
 
@@ -15,57 +14,56 @@ HALVES = [float16, bfloat16]
 ALL = [float32, float64, *HALVES]
 # Dtype and size of the scores; large ones in float64 only, where rounding leaves room for them.
 SIZES = [(float32, 1), (float64, 1), (float64, 2500)]
-POOLS = [  # just large enough for the turns, in two of them
-    *[(19, 1, 2, 3, float32), (7, 3, 1, 1, float64), (6, 4, 3, 2, float32), (3, 17, 2, 5, float64)],
-]
-TURNS = [(0, 3), (1, 1), (0, 1), (2, 0), (1, 5), (0, 4), (2, 2), (1, 1)]  # which sequence, tokens
-REFUSED = [  # tokens that two sequences have in a pool of 5 blocks of 4; which one wants how many
-    *[((6, 4), 0, 11, (3, 2)), ((6, 4), 1, 9, (3, 2)), ((6, 4), 2, 21, (6, 2))],
-    *[((8, 12), 0, 1, (1, 0)), ((3, 16), 0, 2, (1, 0)), ((4, 1), 1, 20, (5, 3))],
-]
-CACHES = [  # a cache and the dtype of what is appended to it
-    *[((6, 4, 2, 3, float64), float64), ((6, 4, 2, 3, float64), float64)],
-    *[((4, 16, 1, 1, float16), float16), ((5, 3, 2, 33, bfloat16), float32)],
-]
-BATCHES = [  # lengths of the sequences, heads, width, block size
-    *[((1,), 1, 1, 1), ((3, 17, 1, 4), 2, 8, 4), ((65, 2, 33), 3, 5, 16), ((5, 8), 1, 3, 64)],
-]
-PACKED = [  # queries and keys of the sequences, heads, width, width of the values
-    *[((3,), (3,), 1, 1, 1), ((1, 17, 3), (5, 17, 65), 2, 8, 5), ((65,), (65,), 2, 3, 3)],
-    *[((1, 1, 1), (1, 9, 33), 1, 16, 24), ((4, 1, 6), (4, 3, 7), 3, 4, 7)],
-]
-EMPTY = [  # the same of sequences that are empty, or have fewer keys than queries
-    *[((0, 3, 0, 2), (2, 3, 0, 0)), ((5, 4), (2, 4)), ((2, 6, 1), (0, 1, 0)), ((0,), (0,))],
-    *[((), ())],
-]
-PROMPTS = [(1, 1, 1), (9, 1, 4), (9, 4, 3), (17, 5, 64), (7, 7, 2), (5, 12, 4)]  # L, chunk, block
 
 
 @check(points=1)
-@pytest.mark.parametrize("sizes", POOLS, ids=str)
+@pytest.mark.parametrize("sizes", cases.POOLS, ids=str)
 def test_cache(student, draw, device, sizes):
     """PagedKVCache.gather gives back a sequence's keys and values in order; length counts them."""
-    both = Both(student, device, 30, *sizes[1:])
+    both = Both(student, device, 300, *sizes[1:])
     numbers = [both.add() for _ in range(3)]
-    for which, t in TURNS:
+    for which, t in cases.TURNS:
         both.grow(draw, numbers[which], t)
         both.agree(numbers[which])
+    both.grow(draw, numbers[1], 270)
     both.agree()
 
 
 @check(points=1, needs=[test_cache])
-@pytest.mark.parametrize("sizes", POOLS, ids=str)
+@pytest.mark.parametrize("sizes", cases.POOLS, ids=str)
 def test_blocks(student, draw, device, sizes):
     """A sequence of n tokens holds ceil(n / block_size) blocks of its own; free gives them back."""
     both = Both(student, device, *sizes)
     both.count()
     numbers = [both.add() for _ in range(3)]
-    for which, t in TURNS:
+    for which, t in cases.TURNS:
         both.grow(draw, numbers[which], t)
         both.count()
     for number in (numbers[1], numbers[0], numbers[2]):
         both.free(number)
         both.count()
+
+
+@check(points=1, needs=[test_blocks])
+@pytest.mark.parametrize("sizes", [*cases.POOLS, (5, 4, 2, 3, bfloat16)], ids=str)
+def test_pool(student, draw, device, sizes):
+    """keys and values are the pools: token p lies at [table[p // block_size], p % block_size]."""
+    both = Both(student, device, *sizes)
+    both.agree_pools()
+    numbers = [both.add() for _ in range(3)]
+    for which, t in cases.TURNS:
+        both.stay(lambda number=numbers[which], t=t: both.grow(draw, number, t))
+    both.agree_pools()
+    both.free(numbers[0])
+    new = both.add()
+    both.grow(draw, new, 7)
+    both.agree()
+    both.agree_pools()
+    both.overwrite(draw)
+    both.agree(when="after writing to keys and values")
+    both.free(numbers[1])
+    both.grow(draw, new, 1)
+    both.agree_pools()
 
 
 @check(points=1, needs=[test_cache])
@@ -79,12 +77,9 @@ def test_reuse(student, draw, device, dtype):
     for number in (last, first):
         both.free(number)
     k, v = pair(draw, 2, 1, 3, dtype)
-    for number in (first, last):
-        rejects(lambda gone=number: both.cache.append(gone, k, v), number)
-        for method in (both.cache.gather, both.cache.length, both.cache.block_table):
-            rejects(lambda ask=method, gone=number: ask(gone), number)
-        rejects(lambda gone=number: both.cache.free(gone), number)
-    rejects(lambda: both.cache.length(987), 987)
+    nobody = min(0, *both.there, *both.gone) - 1
+    for number in (first, last, nobody, 987):
+        both.refuses(number, k, v)
     new, newer = both.add(), both.add()
     for number, t in ((new, 7), (kept, 1), (newer, 2), (new, 6), (newer, 1)):
         both.grow(draw, number, t)
@@ -93,12 +88,13 @@ def test_reuse(student, draw, device, dtype):
 
 
 @check(points=1, needs=[test_cache])
-@pytest.mark.parametrize("lengths, which, t, numbers", REFUSED)
+@pytest.mark.parametrize("lengths, which, t, numbers", cases.REFUSED)
 def test_full(student, draw, device, lengths, which, t, numbers):
     """A full pool refuses (ValueError: blocks needed, blocks free) and changes nothing."""
     both = Both(student, device, 5, 4, 2, 3)
     wants = both.fill(draw, (*lengths, 0))[which]
-    rejects(lambda: both.cache.append(wants, *pair(draw, 2, t, 3)), *numbers)
+    k, v = pair(draw, 2, t, 3)
+    both.unwritten(lambda: rejects(lambda: both.cache.append(wants, k, v), *numbers))
     both.agree(when="after a refused append")
     both.count()
     held = both.right.length(both.there[wants])
@@ -110,10 +106,10 @@ def test_full(student, draw, device, lengths, which, t, numbers):
 @check(points=1, needs=[test_cache])
 def test_cache_own(student, draw, device):
     """Every PagedKVCache has blocks, sequences and a dtype of its own, and takes any strides."""
-    pairs = [Both(student, device, *sizes) for sizes, _ in CACHES]
+    pairs = [Both(student, device, *sizes) for sizes, _ in cases.CACHES]
     numbers = [[both.add() for _ in range(2 + i % 2)] for i, both in enumerate(pairs)]
     for turn in (0, 1, 0):
-        for both, mine, (sizes, dtype) in zip(pairs, numbers, CACHES, strict=True):
+        for both, mine, (sizes, dtype) in zip(pairs, numbers, cases.CACHES, strict=True):
             k = draw.strided(sizes[2], 3, sizes[3], dtype=dtype)
             v = draw.normal(1, 3, sizes[3], dtype=dtype).expand(sizes[2], 3, sizes[3])
             both.append(mine[turn], k, v)
@@ -125,7 +121,7 @@ def test_cache_own(student, draw, device):
 
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("dtype, size", SIZES)
-@pytest.mark.parametrize("lengths, heads, width, block_size", BATCHES)
+@pytest.mark.parametrize("lengths, heads, width, block_size", cases.BATCHES)
 def test_paged(student, draw, device, lengths, heads, width, block_size, dtype, size):
     """paged_attention: every row attends to all tokens of its own sequence, step after step."""
     blocks = sum(n // block_size + 1 for n in lengths)
@@ -171,22 +167,22 @@ def test_paged_batch(student, draw, device, dtype):
 
 @check(points=1)
 @pytest.mark.parametrize("dtype, size", SIZES)
-@pytest.mark.parametrize("q_lens, k_lens, heads, width, value_width", PACKED)
+@pytest.mark.parametrize("q_lens, k_lens, heads, width, value_width", cases.PACKED)
 def test_ragged(student, draw, device, q_lens, k_lens, heads, width, value_width, dtype, size):
     """ragged_attention attends causally within each sequence, aligned bottom-right, no further."""
-    given = _packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype=dtype)
+    given = packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype=dtype)
     given[0] *= size
     agree(student.ragged_attention(*given), reference.ragged_attention(*given))
 
 
 @check(points=1, needs=[test_ragged])
 @pytest.mark.parametrize("dtype", [float32, float64])
-@pytest.mark.parametrize("q_lens, k_lens", EMPTY, ids=str)
+@pytest.mark.parametrize("q_lens, k_lens", cases.EMPTY, ids=str)
 def test_ragged_apart(student, draw, device, q_lens, k_lens, dtype):
     """In ragged_attention a query without keys gives 0; nothing reaches it from other sequences."""
-    given = _packed(draw, device, q_lens, k_lens, 2, 4, 3, dtype=dtype)
+    given = packed(draw, device, q_lens, k_lens, 2, 4, 3, dtype=dtype)
     agree(student.ragged_attention(*given), reference.ragged_attention(*given))
-    q, k, v, *bounds = _packed(draw, device, (2, 3, 1), (4, 3, 2), 2, 4, 3, dtype=dtype)
+    q, k, v, *bounds = packed(draw, device, (2, 3, 1), (4, 3, 2), 2, 4, 3, dtype=dtype)
     q[..., 0], k[..., 0] = 1.0, -1e5  # scores so low that -1e4 would hide nothing
     expected = reference.ragged_attention(q, k, v, *bounds)
     for rows, hidden in (([0, 1], [4, 5, 6, 7, 8]), ([2, 3], [0, 6]), ([5], [0, 3, 4, 5, 6])):
@@ -202,12 +198,12 @@ def test_ragged_apart(student, draw, device, q_lens, k_lens, dtype):
 def test_ragged_manners(student, draw, device, dtype):
     """ragged_attention keeps dtypes and inputs, takes any strides, and has right gradients."""
     lens = (9, 17, 14), (9, 33, 20)
-    q, k, v, *bounds = _packed(draw, device, *lens, 2, 16, 17, dtype=dtype)
+    q, k, v, *bounds = packed(draw, device, *lens, 2, 16, 17, dtype=dtype)
     output = untouched(lambda: student.ragged_attention(q, k, v, *bounds))
     agree(output, reference.ragged_attention(q, k, v, *bounds))
     q, k, v = draw.strided(40, 2, 16, dtype=dtype), k[:, :1].expand(62, 2, 16), v.flip(0)
     agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
-    q, k, v, *bounds = _packed(draw, device, (3, 4, 0, 2), (3, 2, 2, 5), 2, 4, 3, dtype=dtype)
+    q, k, v, *bounds = packed(draw, device, (3, 4, 0, 2), (3, 2, 2, 5), 2, 4, 3, dtype=dtype)
     upstream = draw.normal(9, 2, 3, dtype=dtype)
     expected = reference.ragged_attention_gradients(q, k, v, *bounds, upstream=upstream)
     leaves = [x.requires_grad_() for x in (q, k, v)]
@@ -215,23 +211,23 @@ def test_ragged_manners(student, draw, device, dtype):
     for name, one, right in zip("qkv", got, expected, strict=True):
         agree(one, right, says=f"gradient of {name}")
     if dtype is float64:
-        *small, cu_q, cu_k = _packed(draw, device, (1, 2), (1, 1), 1, 2, 1, dtype=dtype)
+        *small, cu_q, cu_k = packed(draw, device, (1, 2), (1, 1), 1, 2, 1, dtype=dtype)
         leaves = [x.requires_grad_() for x in small]
         gradcheck(lambda *x: student.ragged_attention(*x, cu_q, cu_k), *leaves)
     if dtype in HALVES:
-        q, k, v, *bounds = _packed(draw, device, (2, 3), (5, 3), 2, 64, 5, dtype=dtype)
+        q, k, v, *bounds = packed(draw, device, (2, 3), (5, 3), 2, 64, 5, dtype=dtype)
         q[:], k[:] = 256.0, 256.0
         expected = raised(lambda *x: reference.ragged_attention(*x, *bounds), q, k, v)
         output = student.ragged_attention(q, k, v, *bounds)
         agree(output, expected, says="output for products of 256s")
-        q, k, v, *bounds = _packed(draw, device, (1,), (70_000,), 1, 1, 1, dtype=dtype)
+        q, k, v, *bounds = packed(draw, device, (1,), (70_000,), 1, 1, 1, dtype=dtype)
         output = student.ragged_attention(0 * q, k, torch.ones_like(v), *bounds)
         agree(output, torch.ones(1, 1, 1), says="mean of 70,000 ones", within=0.02)
 
 
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("dtype, size", SIZES)
-@pytest.mark.parametrize("length, chunk_size, block_size", PROMPTS)
+@pytest.mark.parametrize("length, chunk_size, block_size", cases.PROMPTS)
 def test_prefill(student, draw, device, length, chunk_size, block_size, dtype, size):
     """chunked_prefill in chunks of any size is dense causal attention, and fills the cache."""
     blocks = -(-length // block_size)
@@ -264,6 +260,9 @@ def test_prefill_past(student, draw, device, dtype):
         expected = raised(lambda *x: both.prefill(*x, new, 2), large, large, v)
         output = student.chunked_prefill(large, large, v, both.cache, new, 2)
         agree(output, expected, says="output for products of 256s")
+        wide = draw.normal(4, 2, 16), large.float() / 256, v.float()
+        output = student.chunked_prefill(*wide, both.cache, new, 2)
+        agree(output, both.prefill(*wide, new, 2), says="output for q in float32")
         both.free(new)
     if dtype is float64:
         q, k, v = (draw.normal(4, 6, 16, dtype=dtype) for _ in range(3))
@@ -283,11 +282,17 @@ def test_prefill_past(student, draw, device, dtype):
     both.count()
 
 
-def _packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype):
-    """q, k and v of sequences laid end to end, and their bounds (int32, or int64 in float64)."""
-    tokens = (sum(q_lens), width), (sum(k_lens), width), (sum(k_lens), value_width)
-    given = [draw.normal(t, heads, d, dtype=dtype) for t, d in tokens]
-    whole = torch.int64 if dtype is float64 else torch.int32
-    for lens in (q_lens, k_lens):
-        given.append(torch.tensor([0, *accumulate(lens)], dtype=whole, device=device))
-    return given
+@check(points=1, needs=[test_pool, test_paged, test_prefill])
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_pool_read(student, draw, device, dtype):
+    """paged_attention and chunked_prefill attend to what the pools hold when they are called."""
+    both = Both(student, device, 9, 4, 2, 8, dtype)
+    numbers = both.fill(draw, (9, 3, 6))
+    for says in ("output", "output after writing to keys and values"):
+        q = draw.normal(3, 2, 8, dtype=dtype)
+        agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers), says=says)
+        prompt = (*(draw.normal(2, 3, 8, dtype=dtype) for _ in range(3)),)
+        output = student.chunked_prefill(*prompt, both.cache, numbers[0], 2)
+        agree(output, both.prefill(*prompt, numbers[0], 2), says=says)
+        both.agree_pools()
+        both.overwrite(draw)

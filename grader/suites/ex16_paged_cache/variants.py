@@ -9,14 +9,15 @@ from grader.judging import variant
 
 @variant(of="PagedKVCache")
 class TokenByToken:
-    """Lists of tensors for blocks, filled token by token; the block freed last serves first."""
+    """Blocks are a list of views, filled token by token; the block freed last serves first."""
 
     def __init__(self, num_blocks, block_size, num_heads, head_dim, dtype=torch.float32,
                  device=None):  # fmt: skip
-        shape = 2, num_heads, block_size, head_dim
+        shape = num_blocks, block_size, num_heads, head_dim
         options = {"dtype": dtype, "device": device}
-        self.blocks = [torch.full(shape, torch.nan, **options) for _ in range(num_blocks)]
-        self.nothing = torch.zeros(2, num_heads, 0, head_dim, **options)
+        self.keys, self.values = (torch.full(shape, torch.nan, **options) for _ in "kv")
+        self.blocks = list(zip(self.keys, self.values, strict=True))
+        self.nothing = torch.zeros(0, num_heads, head_dim, **options)
         self.size, self.stack, self.there = block_size, list(range(num_blocks)), {}
         self.last = 40
 
@@ -44,16 +45,16 @@ class TokenByToken:
         for t in range(k.shape[1]):
             if one["tokens"] == len(one["table"]) * self.size:
                 one["table"].append(self.stack.pop())
-            block = self.blocks[one["table"][-1]]
-            block[0, :, one["tokens"] % self.size] = k[:, t]
-            block[1, :, one["tokens"] % self.size] = v[:, t]
+            keys, values = self.blocks[one["table"][-1]]
+            keys[one["tokens"] % self.size] = k[:, t]
+            values[one["tokens"] % self.size] = v[:, t]
             one["tokens"] += 1
 
     def gather(self, sequence):
         one = self.one(sequence)
-        joined = torch.cat([self.nothing, *(self.blocks[b] for b in one["table"])], 2)
-        k, v = joined[:, :, : one["tokens"]]
-        return k, v
+        blocks = [(self.nothing, self.nothing), *(self.blocks[b] for b in one["table"])]
+        joined = (torch.cat(parts)[: one["tokens"]] for parts in zip(*blocks, strict=True))
+        return tuple(x.transpose(0, 1) for x in joined)
 
     def length(self, sequence):
         return self.one(sequence)["tokens"]
@@ -68,13 +69,15 @@ class TokenByToken:
 
 @variant(of="PagedKVCache")
 class SlotNumbers:
-    """Heads first, a slot number for every token, index_copy and index_select; owners of blocks."""
+    """Memory heads first, the pools a view of it; a slot number for every token; owned blocks."""
 
     def __init__(self, num_blocks, block_size, num_heads, head_dim, dtype=torch.float32,
                  device=None):  # fmt: skip
         shape = num_heads, num_blocks * block_size, head_dim
         self.k = torch.empty(shape, dtype=dtype, device=device)
         self.v = torch.empty(shape, dtype=dtype, device=device)
+        blocks = num_blocks, block_size
+        self.keys, self.values = (x.unflatten(1, blocks).movedim(0, 2) for x in (self.k, self.v))
         self.owner = [None] * num_blocks
         self.free_blocks, self.block_size = num_blocks, block_size
         self.slots, self.tables = [], []  # by number; None once it is freed
@@ -161,8 +164,8 @@ def block_after_block(q, cache, sequences):
         top = torch.full_like(query[..., :1], -torch.finfo(wide).max)
         total, sums = torch.zeros_like(top), torch.zeros_like(query)
         for block in cache.block_table(sequence).tolist():
-            k = cache._keys[block][:left].to(wide).transpose(0, 1)
-            v = cache._values[block][:left].to(wide).transpose(0, 1)
+            k = cache.keys[block][:left].to(wide).transpose(0, 1)
+            v = cache.values[block][:left].to(wide).transpose(0, 1)
             scores = query @ k.mT
             new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
             powers, shrink = torch.exp(scores - new_top), torch.exp(top - new_top)
