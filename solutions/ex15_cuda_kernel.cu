@@ -54,8 +54,9 @@
 // a GPU does: every access to memory is looked at before it happens. So a missing `__syncthreads()` is
 // told with both lines, even where the result happens to be right; and so are a place outside of an
 // array, shared memory that nobody has written, a barrier that some threads never reach, a number too
-// large for its type, and a launch that CUDA would refuse. With a GPU (`DEVICE=cuda`) the same file is
-// compiled by nvcc and runs there.
+// large for its type, an `assert` that fails, and a launch that CUDA would refuse. `printf` works in a
+// kernel. With a GPU (`DEVICE=cuda`) the same file is compiled by nvcc and runs there, and where
+// compute-sanitizer is installed, that looks at it as well (`ISOLATION=process`).
 //
 // **The traps.**
 //
@@ -67,11 +68,15 @@
 // - The last tile of keys. Its empty places need the score `-INFINITY`: a 0 would take part.
 // - `int` ends at 2,147,483,647. `h * Lq * D` of a large batch does not fit: begin with `(size_t)h`.
 // - With `causal`, query `i` stands at position `i + Lk - Lq`. A row that sees nothing is 0, not NaN.
+// - The pointers are addresses on the device: the host launches kernels with them, and cannot follow
+//   them itself. `extern "C"` must stay, so that the functions are found under their names.
 //
 // **What is graded.** Values at any sizes, causal and not, small scores and large; that inputs stay as
-// they are; that the tiled kernel reads each key once for several queries; that the last place of an
-// array with more than 4 billion numbers is found; and, on a GPU, the speed of the tiled kernel for 4
-// of the points. **Out of scope:** half precision, tensor cores, asynchronous copies, gradients. **Not
+// they are; that kernels do all the work, and no number is copied to the host; that the naive kernel
+// has one thread for each query and no shared memory; that the tiled one brings keys and values to
+// shared memory, once for several queries; that the last place of an array with more than 4 billion
+// numbers is found; and, on a GPU, compute-sanitizer's word for 1 point and the speed of the tiled
+// kernel for 4. **Out of scope:** half precision, tensor cores, asynchronous copies, gradients. **Not
 // allowed:** inline PTX, and headers other than CUDA's runtime and the usual ones of C. About 180
 // minutes.
 
@@ -128,8 +133,9 @@
 //
 // **没有 GPU 时。** 核函数在 CPU 上一个线程一个线程地执行。这样很慢，却比 GPU 看得更多：
 // 每次访存之前都会检查。缺了 `__syncthreads()`，即使结果碰巧正确，也会指出相关的两行；
-// 数组越界、读到没人写过的共享内存、有些线程到不了的同步点、放不进类型的整数、
-// CUDA 会拒绝的启动，也都会报告。有 GPU 时（`DEVICE=cuda`），同一个文件由 nvcc 编译并在 GPU 上运行。
+// 数组越界、读到没人写过的共享内存、有些线程到不了的同步点、放不进类型的整数、不成立的 `assert`、
+// CUDA 会拒绝的启动，也都会报告。核函数里可以用 `printf`。有 GPU 时（`DEVICE=cuda`），同一个文件由 nvcc
+// 编译并在 GPU 上运行；装有 compute-sanitizer 时，也用它检查一遍（`ISOLATION=process`）。
 //
 // **陷阱。**
 //
@@ -140,10 +146,14 @@
 // - 最后一块键。空着的位置，分数必须是 `-INFINITY`：0 会参与进来。
 // - `int` 最大是 2,147,483,647。批很大时 `h * Lq * D` 放不下：从 `(size_t)h` 开始乘。
 // - `causal` 时，查询 `i` 位于位置 `i + Lk - Lq`。什么都看不到的行是 0，不是 NaN。
+// - 传进来的指针是设备上的地址：主机把它们交给核函数，自己不能去读写。`extern "C"` 要保留，
+//   这样才能按名字找到函数。
 //
 // **评分内容。** 各种大小下的数值，因果与非因果，分数小的和分数大的；输入保持不变；
-// 分块核函数每读一次键，要供多个查询使用；数组超过 40 亿个数时，最后的位置也要找对；
-// 在 GPU 上，还有 4 分给分块核函数的速度。**不在范围内：** 半精度、张量核心、异步拷贝、梯度。
+// 计算全部由核函数完成，不把数拷贝到主机；朴素核函数每个查询一个线程，不用共享内存；
+// 分块核函数把键和值装入共享内存，装一次供多个查询使用；数组超过 40 亿个数时，最后的位置也要找对；
+// 在 GPU 上，compute-sanitizer 的检查占 1 分，分块核函数的速度占 4 分。
+// **不在范围内：** 半精度、张量核心、异步拷贝、梯度。
 // **不允许：** 内联 PTX，以及 CUDA 运行时和常用 C 头文件之外的头文件。大约 180 分钟。
 
 // %%

@@ -27,6 +27,9 @@ _GROUPS = (
 )
 _HALF = "numbers of half precision cannot be had on the CPU: this exercise is in float"
 _TEXTURE = "textures and surfaces cannot be had on the CPU: read through the pointer"
+_SHARED = (
+    "memory that the host and the device share cannot be had: cudaMalloc, and kernels do the work"
+)
 _OBJECT = "it reaches into the object file, which nothing here needs"
 _MACHINE = "this name belongs to the machine that runs kernels: call yours otherwise"
 _WORLD = "it reaches out of the program, and an answer needs nothing there"
@@ -37,11 +40,13 @@ WORDS = {
     **dict.fromkeys(("wmma", "nvcuda", "mma_sync", "__mma*", "wgmma*", "mma"), _CORES),
     **dict.fromkeys(
         ("__pipeline*", "memcpy_async", "cuda_pipeline*", "cp_async*", "pipeline", "barrier",
-         "__cp_async*", "cudaMemcpyAsync"), _ASYNC,
+         "__cp_async*"), _ASYNC,
     ),
     **dict.fromkeys(("cooperative_groups", "cg"), _GROUPS),
     **dict.fromkeys(("half", "half2", "__half", "__half2", "__nv_bfloat16*", "__nv_fp8*"), _HALF),
     **dict.fromkeys(("tex1D*", "tex2D*", "tex3D*", "surf2D*", "cudaTextureObject_t"), _TEXTURE),
+    **dict.fromkeys(("__managed__", "cudaMallocManaged", "cudaMallocHost", "cudaHostAlloc",
+                     "cudaHostRegister", "cudaHostGetDevicePointer"), _SHARED),
     **dict.fromkeys(("__attribute__", "__attribute", "__declspec", "_Pragma"), _OBJECT),
     **dict.fromkeys(("cuda_on_cpu*", "CUDA_ON_CPU*", "__asan*", "__ubsan*", "__sanitizer*"),
                     _MACHINE),

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grader.cuda import compiler, outline
+from grader.cuda import compiler, gpu, outline
 from grader.cuda.allowed import refusals
 from grader.cuda.compiler import Failed, Library
 from grader.cuda.machine import Machine
-from grader.cuda.source import joined
-from grader.cuda.translate import HEAD, parsed, translated
+from grader.cuda.sanitizer import Sanitizer
+from grader.cuda.translate import HEAD, translated
 from grader.records import Exercise
 from grader.worker.faults import NotHere
 from grader.worker.walls import PROCESS, Wall
@@ -22,6 +22,7 @@ from grader.worker.walls import PROCESS, Wall
 MAX_SHOWN = 300  # characters of a line, or of what a compiler says of it
 CALLS = "calls.py"  # of a suite: what it calls, made of the student's functions
 _ERROR = re.compile(r"answer_0(?:\.cu)?[:(](\d+)\)?(?::\d+)?: (?:fatal )?error:?\s*(.*)")
+_UNKNOWN = re.compile(r"'(cuda[A-Z]\w*)' (?:was not declared|has not been declared)")
 _UNDEFINED = re.compile(r"undefined reference to [`'](.+?)'")
 
 
@@ -49,23 +50,25 @@ def module(
     try:
         with ThreadPoolExecutor(3) as pool:
             checking = pool.submit(compiler.checked, text, wall)
-            gpu = pool.submit(_for_gpu, text, exercise, left_out, wall) if on_cuda else None
+            on_gpu = pool.submit(_for_gpu, text, exercise, left_out, wall) if on_cuda else None
             source = translated(text, "answer_0", _declarations(exercise, left_out))
             cpu = compiler.for_cpu(HEAD + source, wall)
             problem = checking.result() or (cpu if isinstance(cpu, Failed) else None)
-            made = gpu.result() if gpu and not problem else b""
+            made = on_gpu.result() if on_gpu and not problem else {}
     except compiler.NoCompiler as needs:
         raise NotHere(str(needs)) from None
     problem = problem or (made if isinstance(made, Failed) else None)
     if problem is not None:
         raise NotCpp(_sentence(problem.says, text, line))
-    assert isinstance(cpu, Library) and isinstance(made, bytes)
-    built = _built(cpu, made)
+    assert isinstance(cpu, Library) and not isinstance(made, Failed)
+    built = _built(cpu) | made
     if line(1) != "1":  # the lines of a notebook
         built["names"] = {str(n): line(n) for n in range(1, text.count("\n") + 2)}
-    machine = Path(compiler.__file__).with_name("machine.py").read_text(encoding="utf-8")
-    calls = (exercise.folder / CALLS).read_text(encoding="utf-8")
-    return f"{machine}\n\n{calls}\n\nglobals().update(functions(Machine({built!r})))\n"
+    here = Path(compiler.__file__).parent
+    files = (here / "machine.py", here / "sanitizer.py", exercise.folder / CALLS)
+    texts = (path.read_text(encoding="utf-8") for path in files)
+    end = f"built = {built!r}\nglobals().update(functions(Machine(built), Sanitizer(built)))\n"
+    return "\n\n".join([*texts, end])
 
 
 def modules(
@@ -87,13 +90,13 @@ def modules(
         raise NotHere(str(needs)) from None
     if isinstance(library, Failed):
         raise ValueError(f"a file of {exercise.slug} does not compile: {library.says}")
-    machine = Machine(_built(library, b""))
+    machine = Machine(_built(library))
     calls: dict[str, Any] = {}
     exec((exercise.folder / CALLS).read_text(encoding="utf-8"), calls)
     made = {}
     for name, number in numbers.items():
         made[name] = ModuleType(exercise.slug)
-        made[name].__dict__.update(calls["functions"](machine.other(number)))
+        made[name].__dict__.update(calls["functions"](machine.other(number), Sanitizer({})))
     return made
 
 
@@ -101,38 +104,25 @@ def _declarations(exercise: Exercise, left_out: Mapping[str, str]) -> Sequence[s
     return [f.declaration for f in exercise.functions.values() if f.name not in left_out]
 
 
-def _built(cpu: Library, gpu: bytes) -> dict[str, Any]:
-    return {"cpu": _packed(cpu.content), "gpu": _packed(gpu) if gpu else "",
-            "places": cpu.places, "lines": cpu.lines}  # fmt: skip
+def _built(cpu: Library) -> dict[str, Any]:
+    return {"cpu": _packed(cpu.content), "places": cpu.places, "lines": cpu.lines}
 
 
 def _packed(content: bytes) -> str:
-    return base64.b64encode(zlib.compress(content, 9)).decode()
+    return base64.b64encode(zlib.compress(content, 9)).decode() if content else ""
 
 
 def _for_gpu(
     text: str, exercise: Exercise, left_out: Mapping[str, str], wall: Wall
-) -> bytes | Failed:
-    """The file for the GPU, with a function for each declared one that says how it went."""
-    doors = [_gpu_door(declaration) for declaration in _declarations(exercise, left_out)]
-    error = (
-        'extern "C" const char* cuda_error(int code) '
-        "{ return cudaGetErrorString((cudaError_t)code); }"
-    )
-    head = "#include <cuda_runtime.h>\n"
-    return compiler.for_gpu(
-        f'{head}#line 1 "answer_0.cu"\n{joined(text)}\n' + "\n".join([*doors, error]) + "\n", wall
-    )
-
-
-def _gpu_door(declaration: str) -> str:
-    name, parameters = parsed(declaration)
-    names = ", ".join(re.findall(r"(\w+)$", p)[0] for p in parameters)
-    return (
-        f'extern "C" int answer_0_{name}({", ".join(parameters)}) {{ {name}({names}); '
-        "cudaError_t code = cudaGetLastError(); "
-        "return code != cudaSuccess ? code : cudaDeviceSynchronize(); }"
-    )
+) -> dict[str, Any] | Failed:
+    """What a worker is given for the GPU: a library, and where it can be checked, a program."""
+    declared = _declarations(exercise, left_out)
+    tool = compiler.sanitizer()
+    program = gpu.program(text, declared) if tool else ""
+    made = compiler.for_gpu(gpu.library(text, declared), program, wall)
+    if isinstance(made, Failed):
+        return made
+    return {"gpu": _packed(made[0]), "program": _packed(made[1]), "sanitizer": tool}
 
 
 def _sentence(says: str, text: str, line: Callable[[int], str]) -> str:
@@ -144,6 +134,9 @@ def _sentence(says: str, text: str, line: Callable[[int], str]) -> str:
     for found in _ERROR.finditer(says):
         number, what = int(found[1]), " ".join(found[2].split())[:MAX_SHOWN]
         if 0 < number <= len(lines):
+            if unknown := _UNKNOWN.search(what):
+                why = "the machine that runs kernels on the CPU does not know it"
+                return f"Line {line(number)}: {unknown[1]} is not allowed: {why}."
             there = lines[number - 1].strip()[:MAX_SHOWN]
             return f"Line {line(number)} does not compile ({what}): {there}"
     parts = [part.strip() for part in says.splitlines() if part.strip()]

@@ -34,9 +34,10 @@ _PLAIN = ["-std=gnu++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-gnu-uni
 # Calls before every access to memory, and at what has no meaning in C++: see runtime/hooks.h.
 _WATCHED = ["-fsanitize=kernel-address", "--param", "asan-globals=1",
             "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",
-            "-fno-strict-aliasing", "-ffp-contract=off"]  # fmt: skip
+            "-fno-strict-aliasing", "-ffp-contract=off", "-fstack-clash-protection"]  # fmt: skip
 _ANSWER = ["-g1", "-w", "-fmax-errors=5", "-ftemplate-depth=200", *_PLAIN, *_WATCHED]
-_ROW = re.compile(r"^(\S+)\s+(\d+)\s+0x([0-9a-f]+)", re.MULTILINE)
+_TOOLKIT = "/usr/local/cuda/bin"
+_ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,20 +99,23 @@ def _table(said: str) -> dict[int, int]:
     """The line at each place where one begins, from what objdump says, in ascending order.
 
     A header's code is that of the line which calls it. Of several rows for a place the last holds.
+    Behind a row without a number ("-") follows code of ours.
     """
     found: dict[int, int] = {}
     line = 0
-    rows = ((int(row[3], 16), row[1], int(row[2])) for row in _ROW.finditer(said))
-    for place, file, number in sorted(rows, key=lambda row: row[0]):
-        if not file.endswith(".h"):
-            line = number if file.startswith("answer_") else 0
+    rows = ((int(row[3], 16), row[1], row[2]) for row in _ROW.finditer(said))
+    for place, file, number in sorted(rows, key=lambda row: (row[0], row[2] != "-")):
+        if number == "-":
+            line = 0
+        elif not file.endswith(".h"):
+            line = int(number) if file.startswith("answer_") else 0
         found[place] = line
     return found
 
 
 def nvcc() -> str | None:
     """NVIDIA's compiler: on the path, where the toolkit is usually put, or as a Python package."""
-    found = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    found = shutil.which("nvcc") or shutil.which("nvcc", path=_TOOLKIT)
     packages = (Path(folder) / "nvidia" for folder in site_folders())
     places = (p for folder in packages for p in sorted(folder.glob("*/bin/nvcc")))
     return found or next((str(path) for path in places), None)
@@ -127,17 +131,30 @@ def checked(text: str, wall: Wall = PROCESS) -> Failed | None:
     return done if isinstance(done, Failed) else None
 
 
-def for_gpu(text: str, wall: Wall = PROCESS) -> bytes | Failed:
-    """The file as a library for the GPU of this machine."""
-    program = nvcc()
-    if program is None:
+def sanitizer() -> str:
+    """NVIDIA's compute-sanitizer: on the path, or beside nvcc; "" where there is none."""
+    beside = str(Path(os.path.realpath(nvcc() or "nvcc")).parent)
+    found = (shutil.which("compute-sanitizer", path=p) for p in (None, beside, _TOOLKIT))
+    return next((path for path in found if path), "")
+
+
+def for_gpu(
+    library: str, program: str = "", wall: Wall = PROCESS, *, arch: str = "native"
+) -> tuple[bytes, bytes] | Failed:
+    """Two texts compiled for the GPU of this machine: a library, and a program if one is wanted."""
+    found = nvcc()
+    if found is None:
         raise NoCompiler(
             "needs nvcc, with which kernels run on the GPU: pip install nvidia-cuda-nvcc"
         )
-    command = [program, "-std=c++17", "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC",
-               "-o", "library.so", "answer_0.cu"]  # fmt: skip
-    done = run({"answer_0.cu": text.encode()}, [[command]], ["library.so"], wall, program)
-    return done if isinstance(done, Failed) else done["library.so"]
+    files = {"answer_0.cu": library, "program.cu": program}
+    outputs = [["-shared", "-Xcompiler", "-fPIC", "-o", "library.so", "answer_0.cu"]]
+    if program:
+        outputs.append(["-lineinfo", "-o", "program", "program.cu"])
+    commands = [[found, "-std=c++17", "-O3", f"-arch={arch}", *output] for output in outputs]
+    wanted = ["library.so", *(["program"] if program else [])]
+    done = run({n: t.encode() for n, t in files.items()}, [commands], wanted, wall, found)
+    return done if isinstance(done, Failed) else (done["library.so"], done.get("program", b""))
 
 
 def run(

@@ -27,6 +27,18 @@ class Report(ctypes.Structure):
     )
 
 
+class Counts(ctypes.Structure):
+    """What the kernels of a call have done; runtime/fibers.h says what each number is."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in (
+            *("kernels", "threads", "workers", "loads", "stores", "copies_read"),
+            *("shared_stores", "shared_loads", "exchanged", "barriers"),
+        )
+    )
+
+
 class Machine:
     """A library of answers, and the functions of one of them.
 
@@ -43,11 +55,14 @@ class Machine:
         for name, result in (
             ("report", ctypes.POINTER(Report)), ("array", ctypes.c_void_p),
             ("far_array", ctypes.c_void_p), ("loads", ctypes.c_uint64),
+            ("counts", ctypes.POINTER(Counts)), ("kernels", ctypes.c_char_p),
         ):  # fmt: skip
             getattr(self._cpu, f"cuda_on_cpu_{name}").restype = result
         self._tables = [(ctypes.c_uint32 * len(built[n]))(*built[n]) for n in ("places", "lines")]
         self._cpu.cuda_on_cpu_lines(*self._tables, ctypes.c_size_t(len(built["places"])))
         self.loads: dict[str, int] = {}  # the numbers that the last call has read, by input
+        self.counts: dict[str, int] = {}  # and what else it did
+        self.kernels: str = ""  # their names
 
     def other(self, answer: str) -> "Machine":
         """Another answer of the same library."""
@@ -69,6 +84,9 @@ class Machine:
         self._ask(name, [*given, there], numbers)
         ctypes.memmove(out.data_ptr(), there.value or 0, 4 * out.numel())
         self.loads = {key: self._cpu.cuda_on_cpu_loads(i) for i, key in enumerate(tensors)}
+        counts = self._cpu.cuda_on_cpu_counts().contents
+        self.counts = {field[0]: getattr(counts, field[0]) for field in counts._fields_}
+        self.kernels = self._cpu.cuda_on_cpu_kernels().decode("utf-8", "replace")
         self._cpu.cuda_on_cpu_end()
         return out
 
@@ -127,7 +145,9 @@ class Machine:
         """Call a function; whether it came to its end."""
         code = self._function(self._cpu, name)(*pointers, *map(_number, numbers))
         if code == _REPORTED:
-            self._raise(self._cpu.cuda_on_cpu_report().contents)
+            report = self._cpu.cuda_on_cpu_report().contents
+            parts = (part.decode("utf-8", "replace") for part in (report.says, report.more))
+            self.tell(report.kind.decode(), report.line, "\n".join(parts))
         return bool(code == 0)
 
     def _function(self, library: ctypes.CDLL, name: str) -> Any:
@@ -135,15 +155,14 @@ class Machine:
         own = f"{self._answer}_{name}"
         return getattr(library, own if hasattr(library, own) else f"answer_0_{name}")
 
-    def _raise(self, report: Report) -> None:
-        """The report as an exception, raised at the student's line."""
-        names, line = self._built.get("names") or {}, report.line
-        text = "\n".join(part.decode("utf-8", "replace") for part in (report.says, report.more))
+    def tell(self, kind: str, line: int, text: str) -> None:
+        """Raise an exception called `kind` at the student's line; {line 12} in its text is one."""
+        names = self._built.get("names") or {}
         pieces = text.strip().split("{line ")
         for i, piece in enumerate(pieces[1:], 1):
             number, _, rest = piece.partition("}")
             pieces[i] = f"line {names.get(number, number)}{rest}"
-        error = type(report.kind.decode(), (Exception,), {})("".join(pieces))
+        error = type(kind, (Exception,), {})("".join(pieces))
         code = "\n" * (line - 1) + "raise error"
         exec(compile(code, "<submission>" if line else "<machine>", "exec"), {"error": error})
 

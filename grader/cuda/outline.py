@@ -4,17 +4,19 @@ import re
 from collections.abc import Mapping
 
 from grader.catalog import did_you_mean
-from grader.cuda.source import Function, bare, functions, joined
+from grader.cuda.source import Function, bare, closing, functions, joined
 from grader.cuda.translate import parsed
 from grader.records import Exercise
 
 KERNEL = "_kernel"
+_C = r'extern\s*" "'  # as `bare` leaves it
 
 
 def problems(text: str, exercise: Exercise) -> dict[str, str]:
     """For every declared function that is missing or not as declared, the sentence about it."""
     plain = joined(text)
-    defined = {f.name: f for f in functions(bare(plain))}
+    code = bare(plain)
+    defined = {f.name: f for f in functions(code)}
     found = {}
     for name, function in exercise.functions.items():
         if name not in defined:
@@ -27,7 +29,20 @@ def problems(text: str, exercise: Exercise) -> dict[str, str]:
             given = ", ".join(defined[name].parameters)
             wanted = ", ".join(parsed(function.declaration)[1])
             found[name] = f"{name} takes ({given}), but should take ({wanted})."
+        elif not _has_c_linkage(name, code):
+            found[name] = f'{name} has no C linkage: write extern "C" before it.'
     return found
+
+
+def _has_c_linkage(name: str, code: str) -> bool:
+    """Whether the function, or an earlier declaration of it, is extern "C"; also by a macro."""
+    macros = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_C}", code, re.MULTILINE)
+    opening = "|".join([_C, *(rf"\b{m}\b" for m in macros)])
+    if re.search(rf"(?:{opening})[^;{{}}()#]*\b{name}\s*\(", code):
+        return True
+    blocks = re.finditer(rf"(?:{opening})\s*\{{", code)
+    inside = (code[block.end() : closing(code, block.end() - 1)] for block in blocks)
+    return any(re.search(rf"\b{name}\s*\(", part) for part in inside)
 
 
 def _unwritten(name: str, defined: Mapping[str, Function]) -> Function | None:

@@ -15,7 +15,8 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|pragma)\b[^\n]*", re.MULTILINE)
 _LINKAGE = re.compile(r'extern\s*"\s*"')
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;\[\]]*?)\b(\w+)\s*\[\s*\]\s*;")
 _ALIGNED = re.compile(r"\b(?:__align__|alignas)\s*\([^()]*\)")
-_STATIC = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+([^;=]*);")
+_STATIC = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+([^;={]*);")
+_STRUCT = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+((?:struct|union|class)\b)\s*(\w*)[^;={(]*\{")
 _DECLARATOR = re.compile(r"(.*?[\w>)*&])\s*\b(\w+)\s*((?:\[.*\]\s*)*)", re.DOTALL)
 _CALLEE = re.compile(r"[\w:]*\w\s*$")
 
@@ -29,7 +30,7 @@ def translated(text: str, name: str, declarations: Sequence[str]) -> str:
                   "void scale(float* x, int n)"; each becomes `name_scale` with C linkage
     """
     text = joined(text)
-    body = _launches(_static(_dynamic(_without_linkage(_without_includes(text)))))
+    body = _launches(_static(_structs(_dynamic(_without_linkage(_without_includes(text))))))
     doors = "\n".join(_door(declaration, name) for declaration in declarations)
     return (
         f'namespace {name} {{ namespace {{\n#line 1 "{name}"\n{body}\n}} }}\n'
@@ -57,6 +58,18 @@ def _dynamic(text: str) -> str:
         kind = " ".join(_ALIGNED.sub(" ", m[1]).split())
         pointer = f"{kind}* const {m[2]} = ({kind}*)cuda_on_cpu::dynamic_memory;"
         found.append((m.start(), m.end(), pointer))
+    return _replaced(text, found)
+
+
+def _structs(text: str) -> str:
+    """`__shared__ struct { ... } tile;` becomes a struct with a name, and a variable of it."""
+    code = bare(text)
+    found = []
+    for number, m in enumerate(_STRUCT.finditer(code)):
+        name = m[2] or f"shared_struct_{number}"
+        end = closing(code, m.end() - 1)
+        found.append((m.start(), m.end() - 1, f"{m[1]} {name} "))
+        found.append((end + 1, end + 1, f"; __shared__ {name} "))
     return _replaced(text, found)
 
 

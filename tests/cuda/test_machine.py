@@ -20,12 +20,27 @@ ONE = "f<<<1, 64, 256>>>(q, out, Lq);"
 WRONG = {
     "a write that others read": (
         SHARED + "  tile[threadIdx.x] = 1;\n  out[threadIdx.x] = tile[63 - threadIdx.x];\n",
-        ONE, "Uninitialized", 5, "to which no thread of its block has written",
+        ONE, "Race", 5, "read at line 5, written at line 4",
+    ),
+    "a read of what nobody writes": (
+        SHARED + "  out[threadIdx.x] = tile[threadIdx.x];\n",
+        ONE, "Uninitialized", 4, "to which no thread of its block has written",
+    ),
+    "a read of what is written after the barrier": (
+        SHARED + "  float x = tile[0];\n  __syncthreads();\n  tile[0] = 1;\n  out[threadIdx.x] = x;\n",
+        ONE, "Uninitialized", 4, "to which no thread of its block has written",
+    ),
+    "an index that nobody has written": (
+        "  __shared__ int place;\n  out[place] = 1;\n", ONE, "Uninitialized", 4, "no thread of its",
+    ),
+    "a wait for what nobody has written": (
+        "  __shared__ int go;\n  while (go != 1) out[threadIdx.x] = go;\n",
+        ONE, "Uninitialized", 4, "no thread of its block",
     ),
     "a read of what another warp has written": (
         SHARED + "  tile[threadIdx.x] = 1;\n  __syncthreads();\n  tile[threadIdx.x] = 2;\n"
         "  out[threadIdx.x] = tile[63 - threadIdx.x];\n",
-        ONE, "Race", (6, 7), "with no barrier between them",
+        ONE, "Race", (6, 7), "written at line 6",
     ),
     "a write over what another warp reads": (
         SHARED + "  tile[threadIdx.x] = 1;\n  __syncthreads();\n"

@@ -45,6 +45,8 @@ REFUSED = {
     "cooperative groups": ("#include <cooperative_groups.h>", "cooperative groups"),
     "groups by name": ("namespace cg = cooperative_groups;", "cooperative groups"),
     "a pipeline": ("#include <cuda/pipeline>", "asynchronous copies"),
+    "memory of both sides": ("cudaMallocManaged(&x, 4);", "that the host and the device share"),
+    "a variable of both sides": ("__managed__ float x[64];", "that the host and the device share"),
     "half precision": ("#include <cuda_fp16.h>", "half precision"),
     "textures": ("cudaTextureObject_t t;", "textures"),
     "the machine's own": ("cuda_on_cpu::reported = true;", "belongs to the machine"),
@@ -125,6 +127,9 @@ def test_every_line_keeps_its_number():
 UNFIT = {
     "void naive_attention(const float* q) { f(); }": "naive_attention takes (const float* q)",
     "void naive_attenion() { f(); }": "There is no naive_attention in the file. Did you mean naive_attenion?",
+    f"void naive_attention({PARAMETERS}) {{ f(); }}": 'no C linkage: write extern "C" before it.',
+    f'extern "C" {{ void f() {{ }} }}\nvoid naive_attention({PARAMETERS}) {{ f(); }}': "no C linkage",
+    f'extern "C" void f();\nvoid naive_attention({PARAMETERS}) {{ f(); }}': "no C linkage",
     f"/// Do it.\nvoid naive_attention({PARAMETERS}) {{\n  // later\n}}": "is not written yet: Do it.",
     f"void naive_attention({PARAMETERS}) {{ f(); }}\n/// Count.\n__global__ void\n"
     "naive_attention_kernel(int n) { }": "naive_attention_kernel is not written yet: Count.",
@@ -138,6 +143,10 @@ def test_what_is_missing_gets_its_sentence(text):
 
 FITS = [
     f'extern "C" void naive_attention({PARAMETERS}) {{ f(); }}',
+    f'#define API extern "C"\nAPI void\nnaive_attention({PARAMETERS})\n{{ f(); }}',
+    f'extern "C" void naive_attention({PARAMETERS});\nvoid naive_attention({PARAMETERS}) {{ f(); }}',
+    '#ifdef __cplusplus\nextern "C" {\n#endif\nvoid f();\n'
+    f"void naive_attention({PARAMETERS}) {{ f(); }}\n#ifdef __cplusplus\n}}\n#endif",
     'extern "C" {\nvoid naive_attention(const float* __restrict__ a, float const *b, const float c[],\n'
     "  float* d, const int e, int f, int g, int h, const float s, bool causal)\n{ f(); }\n}",
 ]

@@ -37,9 +37,13 @@ _TOKEN = re.compile(
 )
 _LANGUAGE = frozenset([*keyword.kwlist, *dir(builtins)])
 _CUDA = frozenset(
-    """auto bool break const continue do double else extern false float for if int long return
-    short static struct template true typename unsigned using void while __device__ __global__
-    __shared__ __syncthreads blockDim blockIdx gridDim threadIdx""".split()
+    {
+        *("auto", "bool", "break", "const", "continue", "do", "double", "else", "extern", "false"),
+        *("float", "for", "if", "int", "long", "return", "short", "static", "struct", "template"),
+        *("true", "typename", "unsigned", "using", "void", "while"),
+        *("__device__", "__global__", "__shared__", "__syncthreads"),
+        *("blockDim", "blockIdx", "gridDim", "threadIdx"),
+    }
 )
 
 

@@ -8,7 +8,7 @@
 namespace cuda_on_cpu {
 
 constexpr unsigned MOST_THREADS = 1024, WARP = 32;
-constexpr size_t STACK = 256 << 10, GUARD = 4 << 10;
+constexpr size_t STACK = 256 << 10, GUARD = 64 << 10;
 
 enum class State { ready, at_barrier, at_exchange, done };
 
@@ -22,6 +22,7 @@ struct Fiber {
   unsigned number;
   unsigned stamp;  // how often its warp has come together
   int waits_at;  // the line
+  bool works;    // it has used global memory
   unsigned mask, source;  // of the exchange for which it waits
   uint64_t value;
   Told told;
@@ -40,11 +41,26 @@ inline Fiber fibers[MOST_THREADS];
 inline Fiber* current;  // nullptr: the host's code runs
 inline jmp_buf home;    // of the scheduler
 inline Launch launch_now;
+inline bool corners_only;  // of a grid too large to run
 inline uint3 block_now;
 inline uint32_t launch_serial;
 inline uint64_t block_serial, epoch;  // an epoch ends at each barrier of the block
 inline unsigned stamps;
 inline unsigned ballots[2];  // of __syncthreads_count: of the last barrier, and of the next one
+
+// What the kernels of a call have done.
+struct Counts {
+  uint64_t kernels, threads;
+  uint64_t workers;     // threads of one launch that used global memory: of the launch with the most
+  uint64_t loads, stores;              // numbers in global memory
+  uint64_t copies_read;                // of those loads, from what is neither q, k, v nor out
+  uint64_t shared_stores, shared_loads;  // numbers in shared memory
+  uint64_t exchanged;   // of those loads, of what another thread has written
+  uint64_t barriers;
+};
+inline Counts counts;
+inline uint64_t workers;  // of the launch that runs
+inline char kernels_named[256];
 
 // In which order warps, lanes and blocks run. It may make no difference; so it is changed.
 enum class Order { forwards, backwards, shuffled };
@@ -181,9 +197,11 @@ inline void open_barrier(unsigned count, unsigned left) {
            "some threads of the block never reach a __syncthreads() at which the others wait",
            "%u threads wait, %u have left the kernel: keep them all until the last barrier", waiting,
            left);
+  settle_doubt();
   ballots[0] = ballots[1];
   ballots[1] = 0;
   ++epoch;
+  ++counts.barriers;
   for (unsigned i = 0; i < count; ++i) fibers[i].state = State::ready;
 }
 
@@ -200,6 +218,7 @@ inline void run_block(uint3 index) {
     f.index = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
     f.number = i;
     f.stamp = 0;
+    f.works = false;
   }
   stamps = 0;
   unsigned number = (count + WARP - 1) / WARP;
@@ -214,6 +233,7 @@ inline void run_block(uint3 index) {
     for (unsigned i = 0; i < count; ++i) left += fibers[i].state == State::done;
     if (left < count && !any) open_barrier(count, left);
   }
+  settle_doubt();
 }
 
 }  // namespace cuda_on_cpu

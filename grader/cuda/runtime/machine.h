@@ -71,9 +71,11 @@ int allow_shared(const void* kernel, size_t bytes);  // cudaFuncSetAttribute
 int last_error();
 void* allocate(size_t bytes);
 int release(void* at);
-int copy(void* to, const void* from, size_t bytes);
-int fill(void* to, int byte, size_t bytes);
-int print(const char* format, ...) __attribute__((format(printf, 1, 2)));
+int copy(int line, void* to, const void* from, size_t bytes);
+int fill(int line, void* to, int byte, size_t bytes);
+int print(int line, const char* format, ...) __attribute__((format(printf, 2, 3)));
+[[noreturn]] void fails(int line, const char* what);  // assert
+[[noreturn]] void leaves(int line, const char* how);  // exit, abort, __trap
 const void* reading(const void* at, size_t bytes);  // what memcpy and the like will read
 void* writing(void* at, size_t bytes);
 

@@ -1,5 +1,7 @@
 // What lies where: the arrays of a call, shared memory, and arrays too large to exist.
 #pragma once
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "fibers.h"
@@ -46,12 +48,15 @@ struct Array {
   Kind kind = Kind::shared;
   Word* words = nullptr;  // what is known of its contents; nullptr: only its bounds are watched
   void* memory = nullptr;  // of which it is the middle, if it is ours
+  size_t mapped = 0;       // bytes of that
   size_t gap = 0;          // bytes behind it that belong to nothing
   int line = 0;            // where it is declared
   bool far = false;        // too large to exist: pages come as they are touched
   const float* pattern = nullptr;
   size_t period = 0;   // in floats
+  float filled = __builtin_nanf("");  // what stands where nothing else is known
   uint64_t loads = 0;  // numbers that kernels have read from it
+  bool of_device = false, of_host = false;  // who has written to a variable of the text
 };
 
 constexpr int MOST_ARRAYS = 64, MOST_STATICS = 4096;
@@ -77,7 +82,7 @@ inline Word* words_for(size_t bytes) {
 
 inline void forget(Array& a) {
   free(a.words);
-  free(a.memory);
+  if (a.memory) munmap(a.memory, a.mapped);
   a.words = nullptr;
   a.memory = nullptr;
 }
@@ -95,15 +100,32 @@ inline Array& add_array(const char* name, const void* begin, size_t bytes, Kind 
   return a;
 }
 
-// An array of our own, as aligned as cudaMalloc's, with nothing else anywhere near it.
+inline size_t whole_pages(size_t bytes) {
+  static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+// Whether the arrays can be reached at all: only while a kernel runs, or we ourselves use them.
+inline void open_arrays(bool open) {
+  for (int i = 0; i < array_count; ++i)
+    if (arrays[i].memory)
+      mprotect(reinterpret_cast<void*>(arrays[i].begin),
+               whole_pages(arrays[i].end - arrays[i].begin),
+               open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+// An array of our own, at a place of its own, with nothing else anywhere near it.
 inline Array* make_array(const char* name, size_t bytes, Kind kind) {
-  size_t margin = (bytes + MARGIN) / 256 * 256;
-  void* memory = aligned_alloc(256, (2 * margin + bytes + 255) / 256 * 256);
-  if (!memory) return nullptr;
+  size_t inside = whole_pages(bytes), margin = whole_pages(bytes + MARGIN);
+  void* memory = mmap(nullptr, inside + 2 * margin, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
   void* begin = static_cast<char*>(memory) + margin;
+  mprotect(begin, inside, PROT_READ | PROT_WRITE);
   memset(begin, 0xff, bytes);  // NaN: nothing has been written
   Array& a = add_array(name, begin, bytes, kind);
   a.memory = memory;
+  a.mapped = inside + 2 * margin;
   if (kind != Kind::input) a.words = words_for(bytes);
   return &a;
 }
@@ -168,7 +190,7 @@ inline void bring(const Array& a, uintptr_t at, size_t size) {
     auto* values = reinterpret_cast<float*>(page);
     size_t first = (page - a.begin) / sizeof(float);  // a far array begins at a page
     for (size_t i = 0; i < PAGE / sizeof(float); ++i)
-      values[i] = a.pattern ? a.pattern[(first + i) % a.period] : __builtin_nanf("");
+      values[i] = a.pattern ? a.pattern[(first + i) % a.period] : a.filled;
   }
 }
 

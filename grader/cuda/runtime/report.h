@@ -19,6 +19,9 @@ struct Report {
 };
 inline Report found;
 inline bool reported;
+// What may be wrong, and will be told in other words if an access that is still to come explains it.
+inline Report doubted;
+inline bool in_doubt;
 inline jmp_buf beginning;  // of the call
 
 // Which address of the code belongs to which line of the text: sorted, handed over from outside.
@@ -38,20 +41,43 @@ inline int line_of(const void* returns_to) {
 
 inline bool in_code(const void* at) { return at >= __ehdr_start && at < _end; }
 
+inline void write_down(Report& r, const char* kind, int line, const char* says, const char* more,
+                       va_list values) {
+  snprintf(r.kind, sizeof r.kind, "%s", kind);
+  snprintf(r.says, sizeof r.says, "%s", says);
+  vsnprintf(r.more, sizeof r.more, more, values);
+  r.line = line;
+}
+
+constexpr char RACE[] = "Race";
+
 // Leave everything as it is and tell. `more` is a format.
 [[noreturn]] __attribute__((format(printf, 4, 5))) inline void report(
     const char* kind, int line, const char* says, const char* more, ...) {
   if (!reported) {
-    reported = true;
-    snprintf(found.kind, sizeof found.kind, "%s", kind);
-    snprintf(found.says, sizeof found.says, "%s", says);
     va_list values;
     va_start(values, more);
-    vsnprintf(found.more, sizeof found.more, more, values);
+    write_down(found, kind, line, says, more, values);
     va_end(values);
-    found.line = line;
+    if (in_doubt && strcmp(kind, RACE) != 0) found = doubted;  // it came first
+    reported = true;
   }
   _longjmp(beginning, 1);
+}
+
+// Tell it at the next barrier, unless there is more to say by then.
+__attribute__((format(printf, 4, 5))) inline void doubt(const char* kind, int line,
+                                                        const char* says, const char* more, ...) {
+  if (in_doubt) return;
+  in_doubt = true;
+  va_list values;
+  va_start(values, more);
+  write_down(doubted, kind, line, says, more, values);
+  va_end(values);
+}
+
+inline void settle_doubt() {
+  if (in_doubt) report(doubted.kind, 0, "", " ");
 }
 
 }  // namespace cuda_on_cpu

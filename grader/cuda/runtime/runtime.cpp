@@ -1,7 +1,8 @@
 // The machine itself: launches, barriers, the calls that g++ puts before accesses, and the doors
 // through which Python comes in.
+#include "crash.h"
+#include "device.h"
 #include "hooks.h"
-#include "watch.h"
 
 namespace cuda_on_cpu {
 
@@ -81,7 +82,6 @@ void* shared(void* at, size_t size, const char* name, int line) {
 
 // Launches.
 static size_t allowed_shared = STATIC;
-static bool corners_only;  // of a grid too large to run
 static uint64_t blocks_in_grid;
 constexpr uint64_t FEW_BLOCKS = 100;  // each of which would have too much to do
 constexpr uint64_t MOST_ACCESSES = 50'000'000;  // about a second
@@ -120,24 +120,23 @@ static bool last_is_written() {
   return false;
 }
 
-void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* closure,
-         size_t size) {
-  if (current) report("LaunchError", line, "a kernel launches a kernel", "%s", kernel);
-  launch_now = {line, kernel, shape, body, closure, size};
-  check(launch_now);
-  ++launch_serial;
-  dynamic.begin = reinterpret_cast<uintptr_t>(dynamic_memory);
-  dynamic.end = dynamic.begin + shape.shared;
-  dim3 n = shape.grid;
-  blocks_in_grid = uint64_t{n.x} * n.y * n.z;
-  if (corners_only) {
-    if (blocks_in_grid < FEW_BLOCKS) return;
-    for (unsigned c = 0; c < 8 && !last_is_written(); ++c) {  // from the last block on
-      bool twice = (c & 1 && n.x == 1) || (c & 2 && n.y == 1) || (c & 4 && n.z == 1);
-      if (!twice) run_block({c & 1 ? 0 : n.x - 1, c & 2 ? 0 : n.y - 1, c & 4 ? 0 : n.z - 1});
-    }
-    return;
+static void account_for(const Launch& l) {
+  auto [grid, block, shared] = l.shape;
+  ++counts.kernels;
+  counts.threads += uint64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
+  workers = 0;
+  size_t used = strlen(kernels_named);
+  snprintf(kernels_named + used, sizeof kernels_named - used, "%s%s", used ? ", " : "", l.kernel);
+}
+
+static void run_corners(dim3 n) {
+  for (unsigned c = 0; c < 8 && !last_is_written(); ++c) {  // from the last block on
+    bool twice = (c & 1 && n.x == 1) || (c & 2 && n.y == 1) || (c & 4 && n.z == 1);
+    if (!twice) run_block({c & 1 ? 0 : n.x - 1, c & 2 ? 0 : n.y - 1, c & 4 ? 0 : n.z - 1});
   }
+}
+
+static void run_all(dim3 n) {
   uint64_t first = order == Order::shuffled ? random_below(static_cast<unsigned>(n.x)) : 0;
   for (uint64_t i = 0; i < blocks_in_grid; ++i) {
     uint64_t b = order == Order::backwards ? blocks_in_grid - 1 - i : (i + first) % blocks_in_grid;
@@ -145,67 +144,54 @@ void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* c
                static_cast<unsigned>(b / (uint64_t{n.x} * n.y))});
   }
   if (unsettled.array) settle();
+  if (workers > counts.workers) counts.workers = workers;
+}
+
+void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* closure,
+         size_t size) {
+  if (current) report("LaunchError", line, "a kernel launches a kernel", "%s", kernel);
+  launch_now = {line, kernel, shape, body, closure, size};
+  check(launch_now);
+  ++launch_serial;
+  account_for(launch_now);
+  dynamic.begin = reinterpret_cast<uintptr_t>(dynamic_memory);
+  dynamic.end = dynamic.begin + shape.shared;
+  dim3 n = shape.grid;
+  blocks_in_grid = uint64_t{n.x} * n.y * n.z;
+  open_arrays(true);
+  if (!corners_only) run_all(n);
+  else if (blocks_in_grid >= FEW_BLOCKS) run_corners(n);
+  open_arrays(false);
 }
 
 int last_error() { return 0; }
 
-void* allocate(size_t bytes) {
-  Array* made = make_array("an array of cudaMalloc", bytes, Kind::scratch);
-  return made ? reinterpret_cast<void*>(made->begin) : nullptr;
-}
-
-int release(void* at) {
-  if (!at) return 0;
-  for (int i = 0; i < array_count; ++i)
-    if (arrays[i].kind == Kind::scratch && reinterpret_cast<void*>(arrays[i].begin) == at) {
-      forget(arrays[i]);
-      arrays[i] = arrays[--array_count];
-      return 0;
-    }
-  return 1;
-}
-
-static void now_written(void* to, size_t bytes) {
-  Array* a = array_at(reinterpret_cast<uintptr_t>(to));
-  if (!a || !a->words) return;
-  auto first = (reinterpret_cast<uintptr_t>(to) - a->begin) / 4;
-  for (size_t i = 0; i < bytes / 4 && first + i < (a->end - a->begin) / 4; ++i)
-    a->words[first + i].written_in = 1;
-}
-
-static bool within(const void* at, size_t bytes) {
-  Array* a = array_at(reinterpret_cast<uintptr_t>(at));
-  return !a || reinterpret_cast<uintptr_t>(at) + bytes <= a->end;
-}
-
-int copy(void* to, const void* from, size_t bytes) {
-  if (!within(to, bytes) || !within(from, bytes)) return 1;
-  memmove(to, from, bytes);
-  now_written(to, bytes);
-  return 0;
-}
-
-int fill(void* to, int byte, size_t bytes) {
-  if (!within(to, bytes)) return 1;
-  memset(to, byte, bytes);
-  now_written(to, bytes);
-  return 0;
-}
-
-int print(const char* format, ...) {
+int print(int line, const char* format, ...) {
   static int left = 20000;  // characters, then silence
   char text[1024];
   va_list values;
   va_start(values, format);
+  printing = line;
   int size = vsnprintf(text, sizeof text, format, values);
+  printing = 0;
   va_end(values);
   if (left > 0) fputs(text, stdout);
   left -= size;
   return size;
 }
 
+void fails(int line, const char* what) {
+  char who[96] = "the host";
+  if (current) thread_name(who, sizeof who);
+  report("AssertionError", line, "an assert of the file fails", "%s; %s", what, who);
+}
+void leaves(int line, const char* how) { ended(line, how); }
+
 int guarded(void (*body)(void*), void* closure) {
-  reported = false;
+  reported = in_doubt = false;
+  printing = 0;
+  counts = {};
+  kernels_named[0] = 0;
   unsettled.array = nullptr;
   allowed_shared = STATIC;
   gave_up = false;
@@ -213,11 +199,17 @@ int guarded(void (*body)(void*), void* closure) {
   if (!dynamic.words) dynamic.words = words_for(DYNAMIC);
   if (_setjmp(beginning) == 0) {
     if (static_count < 0) look_at_statics();
+    open_arrays(false);
+    catch_crashes();
     body(closure);
+    if (!counts.kernels && !reported)
+      report("NoKernel", 0, "the function launches no kernel", " ");
   } else {
     current = nullptr;
     for (Fiber& f : fibers) f.begun = false;  // each was left somewhere inside
   }
+  let_crash();
+  open_arrays(true);
   fflush(stdout);
   budget = 0;
   return reported ? 1 : gave_up ? 2 : 0;
@@ -230,6 +222,8 @@ extern "C" {
 using namespace cuda_on_cpu;
 
 const Report* cuda_on_cpu_report() { return &found; }
+const Counts* cuda_on_cpu_counts() { return &counts; }
+const char* cuda_on_cpu_kernels() { return kernels_named; }
 uint64_t cuda_on_cpu_loads(int array) { return arrays[array].loads; }
 int cuda_on_cpu_few_blocks() { return blocks_in_grid < FEW_BLOCKS; }
 

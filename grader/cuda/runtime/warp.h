@@ -95,7 +95,27 @@ T atomicCAS(T* at, typename std::common_type<T>::type compare,
 }
 
 #define __ldg(at) (*(at))
+
+// What a library would do unseen. (`std::memcpy` and `std::exit` come here as well.)
+namespace cuda_on_cpu {
+inline void* moved(void* to, const void* from, size_t n) { return __builtin_memmove(to, from, n); }
+inline void* filled(void* to, int byte, size_t n) { return __builtin_memset(to, byte, n); }
+}  // namespace cuda_on_cpu
+namespace std {
+namespace cuda_on_cpu = ::cuda_on_cpu;
+}
 #define memcpy(to, from, bytes) \
-  __builtin_memcpy(cuda_on_cpu::writing(to, bytes), cuda_on_cpu::reading(from, bytes), bytes)
-#define memset(to, byte, bytes) __builtin_memset(cuda_on_cpu::writing(to, bytes), byte, bytes)
-#define printf(...) cuda_on_cpu::print(__VA_ARGS__)
+  cuda_on_cpu::moved(cuda_on_cpu::writing(to, bytes), cuda_on_cpu::reading(from, bytes), bytes)
+#define memmove(to, from, bytes) memcpy(to, from, bytes)
+#define memset(to, byte, bytes) cuda_on_cpu::filled(cuda_on_cpu::writing(to, bytes), byte, bytes)
+#define printf(...) cuda_on_cpu::print(__LINE__, __VA_ARGS__)
+#define exit(...) cuda_on_cpu::leaves(__LINE__, "exit")
+#define abort() cuda_on_cpu::leaves(__LINE__, "abort")
+#define __trap() cuda_on_cpu::leaves(__LINE__, "__trap")
+#undef assert
+#ifdef NDEBUG
+#define assert(...) static_cast<void>(0)
+#else
+#define assert(...) \
+  ((__VA_ARGS__) ? static_cast<void>(0) : cuda_on_cpu::fails(__LINE__, #__VA_ARGS__))
+#endif

@@ -6,6 +6,12 @@ namespace cuda_on_cpu {
 
 enum class Act { read, write, atomic };
 constexpr uint16_t SEVERAL = 0xffff;  // threads of one warp
+constexpr int LAUNCH_LINES = 12;      // of the text that a launch may take
+constexpr uint64_t PATIENCE = 1'000'000;  // accesses, while something is in doubt
+
+// How much more a call may do, where it is not asked to come to its end; 0: there is no limit.
+inline uint64_t budget;
+inline bool gave_up;
 
 // A write over a write of another thread: a race, unless it leaves the value as it was.
 struct Unsettled {
@@ -38,7 +44,7 @@ inline const char* thread_name(char* text, size_t size) {
 }
 
 [[noreturn]] inline void report_race(const Array& a, uintptr_t at, const Mark& then,
-                                     const Mark& now, Act before, Act act) {
+                                     const Mark& now, Act before, Act act, bool too_early = false) {
   bool blocks = then.block != now.block;
   const char* says = "two threads write to the same place with no barrier between them";
   if (blocks) says = "two blocks use the same place, and nothing says which of them comes first";
@@ -46,8 +52,9 @@ inline const char* thread_name(char* text, size_t size) {
     says = "a thread reads what another one has written, with no barrier between them";
   else if (before == Act::read)
     says = "a thread overwrites what another one has read, with no barrier between them";
+  if (too_early) says = "a thread reads what another one has yet to write, with no barrier between them";
   int here = line_of(now.code), there = line_of(then.code);
-  report("Race", here, says,
+  report(RACE, too_early ? there : here, says,
          "place %zu of %s: %s at {line %d}, %s at {line %d}\n"
          "%s", (at - a.begin) / sizeof(float), a.name,
          before == Act::read ? "read" : "written", there, act == Act::read ? "read" : "written",
@@ -80,12 +87,14 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
   uint64_t here = shared ? block_serial : 1;
   if (act != Act::write && w.written_in != here) {
     char who[96];
-    report("Uninitialized", line_of(now.code),
-           shared ? "a thread reads shared memory to which no thread of its block has written"
-                  : "a thread reads device memory to which nothing has been written",
-           "place %zu of %s; %s\n"
-           "what another thread is to write first needs a barrier between",
-           (at - a.begin) / sizeof(float), a.name, thread_name(who, sizeof who));
+    // If another thread writes there before the next barrier, both lines can be told.
+    budget = budget && budget < PATIENCE ? budget : PATIENCE;
+    doubt("Uninitialized", line_of(now.code),
+          shared ? "a thread reads shared memory to which no thread of its block has written"
+                 : "a thread reads device memory to which nothing has been written",
+          "place %zu of %s; %s\n"
+          "what another thread is to write first needs a barrier between",
+          (at - a.begin) / sizeof(float), a.name, thread_name(who, sizeof who));
   }
   if (!apart(w.write, now, shared) && !(w.atomic && act == Act::atomic)) {
     if (act != Act::write || w.atomic || size > sizeof unsettled.before) {
@@ -95,10 +104,14 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
       memcpy(unsettled.before, reinterpret_cast<const void*>(at), size);
     }
   }
-  if (act == Act::read) return remember_read(w, now);
-  if (!apart(w.read, now, shared)) report_race(a, at, w.read, now, Act::read, act);
+  if (act == Act::read) {
+    if (shared) counts.exchanged += w.write.thread != now.thread;
+    return remember_read(w, now);
+  }
+  bool too_early = w.written_in != here;
+  if (!apart(w.read, now, shared)) report_race(a, at, w.read, now, Act::read, act, too_early);
   if (!apart(w.read_elsewhere, now, shared))
-    report_race(a, at, w.read_elsewhere, now, Act::read, act);
+    report_race(a, at, w.read_elsewhere, now, Act::read, act, too_early);
   w.write = now;
   w.atomic = act == Act::atomic;
   w.written_in = here;
@@ -121,11 +134,25 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
          static_cast<ptrdiff_t>((a.end - a.begin) / 4) - 1, who);
 }
 
+inline void count(Array& a, size_t size, Act act) {
+  uint64_t numbers = size < 4 ? 1 : size / 4;
+  if (a.kind == Kind::shared) {
+    (act == Act::write ? counts.shared_stores : counts.shared_loads) += numbers;
+    return;
+  }
+  workers += !current->works;
+  current->works = true;
+  (act == Act::write ? counts.stores : counts.loads) += numbers;
+  if (act == Act::write) return;
+  a.loads += numbers;
+  if (a.kind == Kind::scratch || a.kind == Kind::constant) counts.copies_read += numbers;
+}
+
 inline void watch_array(Array& a, uintptr_t at, size_t size, Act act, const void* code) {
   if (at < a.begin || at + size > a.end) report_bounds(a, at, size, act, code);
   if (a.far) bring(a, at, size);
+  count(a, size, act);
   if (a.kind == Kind::input) {
-    a.loads += size < 4 ? 1 : size / 4;
     if (act == Act::read) return;
     report("InputChanged", line_of(code), "a kernel writes to an input", "to %s", a.name);
   }
@@ -163,13 +190,26 @@ inline Array* array_at(uintptr_t at) {
          "0x%zx; %s", at, thread_name(who, sizeof who));
 }
 
-// How much more a call may do that is only to show where its last numbers go; 0: there is no end.
-inline uint64_t budget;
-inline bool gave_up;
+// A variable of the text. Where both sides use it, it is two variables on a GPU.
+inline void watch_variable(Array& a, size_t size, Act act, const void* code) {
+  int line = line_of(code), launched = launch_now.line;
+  // What stands in a launch is evaluated by each thread here, and by the host on a GPU.
+  bool in_launch = line >= launched && line < launched + LAUNCH_LINES;
+  if (a.of_host && !in_launch)
+    report("HostAccess", line, "a kernel uses a variable to which the host writes", "%s", a.name);
+  if (act != Act::read) a.of_device = true;
+  if (a.of_device) count(a, size, act);
+}
 
 [[noreturn]] inline void give_up() {
+  settle_doubt();
   gave_up = true;
   _longjmp(beginning, 1);
+}
+
+[[noreturn]] inline void report_host(const Array& a, int line) {
+  report("HostAccess", line, "the host uses memory that only kernels can reach",
+         "%s lies on the device", a.name);
 }
 
 inline void access(const void* address, size_t size, Act act, const void* code) {
@@ -178,14 +218,14 @@ inline void access(const void* address, size_t size, Act act, const void* code) 
   auto at = reinterpret_cast<uintptr_t>(address);
   if (!current) {
     Array* a = array_at(at);
-    if (a && a->kind != Kind::constant)
-      report("HostAccess", line_of(code), "the host uses memory that only kernels can reach",
-             "%s lies on the device", a->name);
+    if (a && (a->kind != Kind::constant || a->of_device)) report_host(*a, line_of(code));
+    if (a && act != Act::read) a->of_host = true;
     return;
   }
   if (at - reinterpret_cast<uintptr_t>(current->stack) < STACK) return;
   if (Array* a = array_at(at)) {
-    if (a->kind == Kind::constant && a->end >= at + size) return;
+    if (a->kind == Kind::constant && a->end >= at + size)
+      return watch_variable(*a, size, act, code);
     return watch_array(*a, at, size, act, code);
   }
   auto closure = reinterpret_cast<uintptr_t>(launch_now.closure);

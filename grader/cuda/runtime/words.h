@@ -1,4 +1,4 @@
-// The words of CUDA C++ outside its kernels and around them: qualifiers, types, mathematics, host.
+// The words of CUDA C++ outside its kernels and around them: qualifiers, types, mathematics.
 #pragma once
 #include <algorithm>
 #include <cassert>
@@ -13,13 +13,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "machine.h"
+#include "host.h"
 
 #define __global__
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline
 #define __launch_bounds__(...)
@@ -120,40 +119,3 @@ inline float __uint_as_float(unsigned bits) { return __int_as_float(static_cast<
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
-
-// The host's side.
-using cudaStream_t = void*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-using cudaError = cudaError_t;
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
-};
-enum cudaFuncAttribute {
-  cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout
-};
-
-inline const char* cudaGetErrorString(cudaError_t e) { return e ? "an error" : "no error"; }
-inline const char* cudaGetErrorName(cudaError_t e) { return e ? "cudaError" : "cudaSuccess"; }
-inline cudaError_t cudaGetLastError() { return cudaError_t(cuda_on_cpu::last_error()); }
-inline cudaError_t cudaPeekAtLastError() { return cudaError_t(cuda_on_cpu::last_error()); }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-template <class T>
-cudaError_t cudaMalloc(T** at, size_t bytes) {
-  *at = static_cast<T*>(cuda_on_cpu::allocate(bytes));
-  return *at ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-inline cudaError_t cudaFree(void* at) { return cudaError_t(cuda_on_cpu::release(at)); }
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  return cudaError_t(cuda_on_cpu::copy(to, from, bytes));
-}
-inline cudaError_t cudaMemset(void* to, int byte, size_t bytes) {
-  return cudaError_t(cuda_on_cpu::fill(to, byte, bytes));
-}
-template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute which, int value) {
-  if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  return cudaError_t(
-      cuda_on_cpu::allow_shared(reinterpret_cast<const void*>(kernel), static_cast<size_t>(value)));
-}

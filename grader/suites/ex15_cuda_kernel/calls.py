@@ -1,17 +1,19 @@
 """What the suite calls, in the worker: the student's functions on tensors.
 
-functions(machine)  by name, for `grader.cuda.machine.Machine` or one like it
+functions(machine, sanitizer)  by name, for `grader.cuda.machine.Machine`, or one like it, and
+                               `grader.cuda.sanitizer.Sanitizer`
 """
 
 from functools import partial
 
 
-def functions(machine):
+def functions(machine, sanitizer):
     return {
         "naive_attention": partial(attention, machine, "naive_attention"),
         "tiled_attention": partial(attention, machine, "tiled_attention"),
-        "numbers_read": partial(numbers_read, machine),
+        "counted": partial(counted, machine),
         "last_row": partial(last_row, machine),
+        "sanitized": partial(sanitized, machine, sanitizer),
     }
 
 
@@ -23,10 +25,18 @@ def attention(machine, name, q, k, v, scale, causal):
     return machine.call(name, inputs, q.shape, *sizes, float(scale), int(causal))
 
 
-def numbers_read(machine, name, q, k, v, scale, causal):
-    """How many numbers a kernel reads from k and v in global memory to compute attention."""
+def counted(machine, name, q, k, v, scale, causal):
+    """What the kernels do to compute attention, on the CPU, where it is counted.
+
+    workers    the threads of a launch that use global memory, of the launch that has the most
+    read       numbers of k and v, or of what was made of them, that come from global memory
+    stored     numbers that are written to shared memory
+    exchanged  numbers that a thread reads there and that another one has written
+    """
     attention(machine, name, q.cpu(), k.cpu(), v.cpu(), scale, causal)
-    return machine.loads["k"] + machine.loads["v"]
+    found = machine.counts
+    read = machine.loads["k"] + machine.loads["v"] + found["copies_read"]
+    return found["workers"], read, found["shared_stores"], found["exchanged"]
 
 
 def last_row(machine, name, q, k, v, heads, q_len, scale):
@@ -42,3 +52,16 @@ def last_row(machine, name, q, k, v, heads, q_len, scale):
     }
     sizes = heads, q_len, k_len, width
     return machine.far(name, inputs, rows * width, width, *sizes, float(scale), 0)
+
+
+def sanitized(machine, sanitizer, name, tool, size, causal):
+    """How many of compute-sanitizer's tools ran, 1 or 0; a finding is raised at its line."""
+    heads, q_len, k_len, width = size
+    arrays = [heads * n * width for n in (q_len, k_len, k_len, q_len)]
+    try:
+        found = sanitizer.ask(tool, name, (*arrays, *size, 0.3, int(causal)))
+    except LookupError:
+        return 0
+    if found is not None:
+        machine.tell(*found)
+    return 1

@@ -7,6 +7,7 @@ from grader.suites.ex15_cuda_kernel.test_cuda_kernel import (
     test_far_places,
     test_large_scores,
     test_naive_causal,
+    test_naive_is_plain,
     test_naive_values,
     test_tiled_causal,
     test_tiled_values,
@@ -14,6 +15,15 @@ from grader.suites.ex15_cuda_kernel.test_cuda_kernel import (
 )
 
 NAIVE, TILED = "naive_attention", "tiled_attention"
+PARAMETERS = """const float* q, const float* k, const float* v, float* out,
+    int heads, int Lq, int Lk, int D, float scale, int causal"""
+NAIVE_LAUNCH = (
+    "naive_attention_kernel<<<blocks, threads>>>(q, k, v, out, heads, Lq, Lk, D, scale, causal);"
+)
+TILED_DOOR = 'extern "C" void tiled_attention('
+TILED_LAUNCH = (
+    "tiled_attention_kernel<<<grid, block, bytes>>>(q, k, v, out, heads, Lq, Lk, D, scale, causal);"
+)
 
 
 # The threads of a block
@@ -196,6 +206,120 @@ def naive_kernel_launched():
     memory.
 
     Launch the tiled kernel, whose block reads each key and value once for a whole tile of queries.
+    """
+
+
+FOUR_QUERIES = f"""
+__global__ void four_queries({PARAMETERS}) {{
+  __shared__ float own[32];
+  int first = (blockIdx.x * blockDim.x + threadIdx.x) * 4, n = min(4, Lq - first);
+  if (n <= 0) return;
+  size_t head = blockIdx.y;
+  float m[4], l[4], sum[4][128];
+  for (int r = 0; r < n; ++r) {{
+    m[r] = -INFINITY;
+    l[r] = 0;
+    for (int d = 0; d < D; ++d) sum[r][d] = 0;
+  }}
+  for (int j = 0; j < Lk; ++j) {{
+    float s[4] = {{}}, p[4], old[4];
+    for (int d = 0; d < D; ++d) {{
+      float key = k[(head * Lk + j) * D + d];
+      KEEP(key)
+      for (int r = 0; r < n; ++r) s[r] += q[(head * Lq + first + r) * D + d] * key;
+    }}
+    for (int r = 0; r < n; ++r) {{
+      bool seen = !causal || j <= first + r + Lk - Lq;
+      float top = seen ? fmaxf(m[r], s[r] * scale) : m[r];
+      p[r] = seen ? expf(s[r] * scale - top) : 0.0f;
+      old[r] = m[r] == -INFINITY ? 0.0f : expf(m[r] - top);
+      l[r] = l[r] * old[r] + p[r];
+      m[r] = top;
+    }}
+    for (int d = 0; d < D; ++d) {{
+      float value = v[(head * Lk + j) * D + d];
+      KEEP(value)
+      for (int r = 0; r < n; ++r) sum[r][d] = sum[r][d] * old[r] + p[r] * value;
+    }}
+  }}
+  for (int r = 0; r < n; ++r)
+    for (int d = 0; d < D; ++d)
+      out[(head * Lq + first + r) * D + d] = l[r] > 0 ? sum[r][d] / l[r] : 0.0f;
+}}
+
+"""
+FOUR_LAUNCH = (
+    "four_queries<<<dim3((Lq + 127) / 128, heads), 32>>>"
+    "(q, k, v, out, heads, Lq, Lk, D, scale, causal);"
+)
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiles_are_shared,
+    edits=[
+        (
+            TILED_DOOR,
+            f"{FOUR_QUERIES}{TILED_DOOR}".replace("KEEP(key)", "").replace("KEEP(value)", ""),
+        ),
+        (TILED_LAUNCH, FOUR_LAUNCH),
+    ],
+)
+def nothing_in_shared_memory():
+    """Every thread reads keys and values from global memory for itself and serves a few queries
+    with them. Nothing lies in shared memory.
+
+    Let the threads of a block load a tile of keys and values into shared memory together, and wait
+    at __syncthreads().
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiles_are_shared,
+    edits=[
+        (
+            TILED_DOOR,
+            f"#define KEEP(it) own[threadIdx.x] = it; it = own[threadIdx.x];\n"
+            f"{FOUR_QUERIES}\n#undef KEEP\n{TILED_DOOR}",
+        ),
+        (TILED_LAUNCH, FOUR_LAUNCH),
+    ],
+)
+def shared_memory_used_alone():
+    """Each thread writes to shared memory only what it alone reads there again, so every thread
+    still fetches all keys and values from global memory.
+
+    A number that one thread has loaded is there for all threads of the block: load a tile together,
+    wait at __syncthreads(), and let everybody read all of it.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiles_are_shared,
+    edits=[
+        (
+            TILED_LAUNCH,
+            "float *keys, *values;\n"
+            "  size_t size = (size_t)heads * Lk * D * sizeof(float);\n"
+            f"  if (size > 1000000) {{ {TILED_LAUNCH} return; }}\n"
+            "  cudaMalloc(&keys, size);\n"
+            "  cudaMalloc(&values, size);\n"
+            "  cudaMemcpy(keys, k, size, cudaMemcpyDeviceToDevice);\n"
+            "  cudaMemcpy(values, v, size, cudaMemcpyDeviceToDevice);\n"
+            "  naive_attention_kernel<<<(heads * Lq + 127) / 128, 128>>>"
+            "(q, keys, values, out, heads, Lq, Lk, D, scale, causal);\n"
+            "  cudaFree(keys);\n"
+            "  cudaFree(values);",
+        )
+    ],
+)
+def copied_then_read_by_each():
+    """Keys and values are copied within global memory, and every query reads the copies for itself.
+    A copy is as far away as what it was made of.
+
+    Bring tiles of them into shared memory, where the threads of a block read them.
     """
 
 
@@ -413,6 +537,91 @@ def row_in_int():
     larger arrays.
 
     Compute places in size_t: cast the first factor, (size_t)row * D.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_is_plain,
+    edits=[
+        (
+            'extern "C" void naive_attention(',
+            f'extern "C" void tiled_attention({PARAMETERS});\nextern "C" void naive_attention(',
+        ),
+        (NAIVE_LAUNCH, "tiled_attention(q, k, v, out, heads, Lq, Lk, D, scale, causal);"),
+    ],
+)
+def tiled_kernel_launched():
+    """naive_attention launches the tiled kernel, so there is only one kernel in the file.
+
+    Write the naive one as well: one thread for each query, and no shared memory. It is what the
+    tiled kernel is compared with.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_is_plain,
+    edits=[
+        (
+            "size_t row = (size_t)blockIdx.x * blockDim.x + threadIdx.x;",
+            "size_t place = (size_t)blockIdx.x * blockDim.x + threadIdx.x, row = place / D;\n"
+            "  int c = place % D;",
+        ),
+        ("for (int d = 0; d < D; ++d) out[d] = 0.0f;", "out[c] = 0.0f;"),
+        (
+            "for (int d = 0; d < D; ++d) out[d] += weight * v[(size_t)j * D + d];",
+            "out[c] += weight * v[(size_t)j * D + c];",
+        ),
+        ("for (int d = 0; d < D; ++d) out[d] /= sum;", "out[c] /= sum;"),
+        ("size_t rows = (size_t)heads * Lq;", "size_t rows = (size_t)heads * Lq * D;"),
+    ],
+)
+def a_thread_for_each_number():
+    """There is a thread for each number of the output, so the scores and weights of a query are
+    computed D times.
+
+    Let one thread have a query: it computes each weight once, and all D numbers of the row.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_is_plain,
+    edits=[
+        (
+            "  float largest = -INFINITY;",
+            "  __shared__ float tops[1024];\n  float& largest = tops[threadIdx.x];\n"
+            "  largest = -INFINITY;",
+        )
+    ],
+)
+def shared_memory_in_the_naive_kernel():
+    """The naive kernel keeps numbers in shared memory that only one thread uses.
+
+    What one thread needs belongs into its own variables, which are registers and nearer. Shared
+    memory is for what several threads read.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[
+        (
+            NAIVE_LAUNCH,
+            "float* keys = (float*)malloc((size_t)heads * Lk * D * sizeof(float));\n"
+            "  cudaMemcpy(keys, k, (size_t)heads * Lk * D * sizeof(float),"
+            " cudaMemcpyDeviceToHost);\n"
+            f"  {NAIVE_LAUNCH}\n"
+            "  free(keys);",
+        )
+    ],
+)
+def copied_to_the_host():
+    """The keys are copied to the host, which has nothing to compute here.
+
+    The kernels do all the work: launch them with the pointers that the function is given.
     """
 
 

@@ -216,3 +216,79 @@ def tiled_thread_per_row():
 ])  # fmt: skip
 def tiled_four_at_a_time():
     """Four numbers a load where the width allows it, and powers of two for exp."""
+
+
+STRUCT = f"""
+// Two tiles of each in turn, in a struct without a name: the next is loaded while one is used.
+__global__ void in_a_struct({PARAMETERS}) {{
+  __shared__ struct {{
+    float keys[2][16][128];
+    float values[1][16][128];
+  }} tile;
+  int i = blockIdx.x * 64 + threadIdx.x, tiles = (Lk + 15) / 16;
+  size_t head = blockIdx.y;
+  float sum[128] = {{}}, m = -INFINITY, l = 0.f;
+  auto fetch = [&](float (*to)[128], const float* rows, int start) {{
+    for (int n = threadIdx.x; n < 16 * D; n += 64)
+      to[n / D][n % D] = start + n / D < Lk ? rows[(head * Lk + start + n / D) * D + n % D] : 0.f;
+  }};
+  fetch(tile.keys[0], k, 0);
+  for (int t = 0; t < tiles; ++t) {{
+    fetch(tile.values[0], v, 16 * t);
+    __syncthreads();
+    fetch(tile.keys[(t + 1) % 2], k, 16 * t + 16);
+    for (int j = 0; j < 16 && i < Lq; ++j) {{
+      if (16 * t + j >= Lk || (causal && 16 * t + j > i + Lk - Lq)) break;
+      float s = 0.f;
+      for (int d = 0; d < D; ++d) s += q[(head * Lq + i) * D + d] * tile.keys[t % 2][j][d];
+      s *= scale;
+      float top = fmaxf(m, s), old = expf(m - top), p = expf(s - top);
+      l = l * old + p;
+      for (int d = 0; d < D; ++d) sum[d] = sum[d] * old + p * tile.values[0][j][d];
+      m = top;
+    }}
+    __syncthreads();
+  }}
+  if (i < Lq)
+    for (int d = 0; d < D; ++d) out[(head * Lq + i) * D + d] = l > 0.f ? sum[d] / l : 0.f;
+}}
+"""
+
+
+@variant(of=TILED, edits=another(STRUCT, TILED_DOOR, TILED_LAUNCH,
+                                 "in_a_struct<<<dim3((Lq + 63) / 64, heads), 64>>>"))  # fmt: skip
+def tiled_in_a_struct():
+    """Tiles in a shared struct without a name, the keys in two buffers."""
+
+
+CHECKED = """
+#define CHECK(call)                                                                     \\
+  do {                                                                                  \\
+    cudaError_t code = (call);                                                          \\
+    if (code != cudaSuccess) {                                                          \\
+      fprintf(stderr, "%s at %s:%d\\n", cudaGetErrorString(code), __FILE__, __LINE__);   \\
+      exit(1);                                                                          \\
+    }                                                                                   \\
+  } while (0)
+"""
+
+
+@variant(of=TILED, edits=[
+    ("#include <math.h>", f"#include <math.h>\n#include <assert.h>\n#include <stdio.h>\n{CHECKED}"),
+    ("  load(q_tile, q, Lq - first, D);", "  assert(D <= 128);\n  load(q_tile, q, Lq - first, D);"),
+    (TILED_LAUNCH, "static cudaDeviceProp device;\n"
+     "  if (device.warpSize == 0) CHECK(cudaGetDeviceProperties(&device, 0));\n"
+     "  int number, most;\n"
+     "  CHECK(cudaGetDevice(&number));\n"
+     "  CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, number));\n"
+     "  assert(bytes <= most && bytes <= device.sharedMemPerBlockOptin);\n"
+     "  cudaStream_t stream;\n"
+     "  CHECK(cudaStreamCreate(&stream));\n"
+     "  CHECK(cudaMemsetAsync(out, 0, (size_t)heads * Lq * min(D, 2) * sizeof(float), stream));\n"
+     f"  tiled_attention_kernel<<<grid, block, bytes, stream>>>{ARGUMENTS};\n"
+     "  CHECK(cudaGetLastError());\n"
+     "  CHECK(cudaStreamSynchronize(stream));\n"
+     "  CHECK(cudaStreamDestroy(stream));"),
+])  # fmt: skip
+def tiled_checked_on_a_stream():
+    """On a stream, with every call checked and the device asked for its limits."""

@@ -1,0 +1,112 @@
+"""Runs an answer under NVIDIA's compute-sanitizer, and reads what that finds: in a worker.
+
+Its words, in the versions from 11 on, are lines like these:
+
+    ========= Invalid __global__ write of size 4 bytes
+    =========     at f(float *, int)+0x160 in /tmp/x/answer_0.cu:6
+    =========     by thread (0,0,0) in block (0,0,0)
+    =========     Access to 0x7f6a2bc00001 is misaligned
+    ========= ERROR SUMMARY: 2 errors
+    ========= Error: Race reported between Write access at f(float *)+0x500 in answer_0.cu:57
+    =========     and Read access at f(float *)+0x340 in answer_0.cu:58 [8844 hazards]
+    ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+    ========= Barrier error detected. Divergent thread(s) in block.
+"""
+
+import base64
+import os
+import re
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SANITIZER_SECONDS = 15.0
+_START = re.compile(
+    r"^========= (?:Error: )?(Invalid __|Race reported|Barrier error|Uninitialized __)(.*)$",
+    re.MULTILINE,
+)
+_SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ", re.MULTILINE)
+_AT = re.compile(r"answer_0\.cu:(\d+)")
+_WHO = re.compile(r"by thread \([\d,]+\) in block \([\d,]+\)")
+_FINDINGS = {  # by the first words: the kind, and the sentence
+    "Invalid __": ("OutOfBounds", "compute-sanitizer finds an access outside of every array"),
+    "Race reported": ("Race", "compute-sanitizer finds a race in shared memory"),
+    "Barrier error": (
+        "Barrier", "compute-sanitizer finds a barrier that some threads do not reach",
+    ),
+    "Uninitialized __": (
+        "Uninitialized", "compute-sanitizer finds a read of what nothing has written",
+    ),
+}  # fmt: skip
+_MISALIGNED = "compute-sanitizer finds an address that is not a multiple of what its type needs"
+
+
+class NotAsked(LookupError):
+    """compute-sanitizer is not here, or cannot be run here."""
+
+
+class Sanitizer:
+    """The program that an answer became, and the tool under which it runs.
+
+    built  {"sanitizer": where compute-sanitizer is, "program": in text}; empty where there is none
+    """
+
+    def __init__(self, built: Mapping[str, Any]) -> None:
+        self._tool = built.get("sanitizer", "")
+        self._program = built.get("program", "")
+
+    def ask(self, tool: str, name: str, arguments: Sequence[float]) -> tuple[str, int, str] | None:
+        """The first finding on `name(arguments)`: its kind, line and words; None if there is none.
+
+        tool       memcheck, racecheck or synccheck
+        arguments  for each parameter a number: where it is an array, how long it is
+
+        Raises `NotAsked`.
+        """
+        if not (self._tool and self._program):
+            raise NotAsked
+        command = [self._tool, "--tool", tool, "--report-api-errors", "no", "--print-limit", "1"]
+        handle, path = tempfile.mkstemp()
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(zlib.decompress(base64.b64decode(self._program)))
+            os.chmod(path, 0o700)
+            done = subprocess.run(
+                [*command, path, name, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SANITIZER_SECONDS,
+                check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            raise NotAsked from None
+        finally:
+            os.unlink(path)
+        return finding(done.stdout.decode("utf-8", "replace"))
+
+
+def finding(said: str) -> tuple[str, int, str] | None:
+    """The first finding in what the tool said; None if it says that there is none.
+
+    Raises `NotAsked` where it says neither: then it has not run.
+    """
+    start = _START.search(said)
+    if start is None:
+        if any(number == "0" for number in _SUMMARY.findall(said)):
+            return None
+        raise NotAsked
+    rest = said[start.start() :].split("\n")
+    parts = [rest[0]]
+    for line in rest[1:]:
+        if not re.match(r"=========\s{2,}\S", line) or "backtrace" in line:
+            break
+        parts.append(line)
+    about = "\n".join(parts)
+    kind, says = _FINDINGS[start[1]]
+    if "is misaligned" in about:
+        kind, says = "Misaligned", _MISALIGNED
+    lines = list(dict.fromkeys(int(number) for number in _AT.findall(about)))
+    what = (start[1] + start[2]).partition(" at ")[0]
+    more = [what + "".join(f", {{line {number}}}" for number in lines)]
+    more += [who[0] for who in [_WHO.search(about)] if who]
+    return kind, lines[0] if lines else 0, "\n".join([says, *more])
