@@ -1,4 +1,4 @@
-# Skeleton ex13_mla adba2ea41bd7d3ac. The lesson: docs/lessons/ex13_mla.en.md
+# Skeleton ex13_mla a8b9eb43f4c8fd6a. The lesson: docs/lessons/ex13_mla.en.md
 """Multi-head latent attention: write the bodies, then run `make grade EX=ex13_mla`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, torch.nn.RMSNorm,
@@ -15,10 +15,14 @@ from torch import nn
 class LatentCache:
     """The latents and rotary keys of the tokens so far, in memory that is taken once.
 
-    length  how many tokens are in the cache
-    nbytes  the bytes of all `max_len` places, filled or not
+    latents  (batch, max_len, kv_rank), of which the first `length` places are filled
+    k_ropes  (batch, max_len, rope_dim), likewise
+    length   how many tokens are in the cache
+    nbytes   the bytes of both buffers, filled or not
     """
 
+    latents: torch.Tensor
+    k_ropes: torch.Tensor
     length: int
     nbytes: int
 

@@ -21,7 +21,7 @@ from reference.blocks import (
     PlainSelfAttention,
 )
 from reference.ex03_sdpa import exact_attention
-from reference.ex04_heads import exact_merge_heads, exact_split_heads
+from reference.ex04_heads import exact_merge_heads, exact_split_heads, plain_merge_heads
 from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
 
 State = Mapping[str, Array]  # parameters by their names in the module, float64
@@ -89,8 +89,8 @@ class _Oracle:
         size = largest(*(answer.exact for answer in answers))
         return tuple(answer._replace(magnitude=size) for answer in answers)
 
-    def _in_dtype_of(self, x: Tensor) -> nn.Module:
-        plain: nn.Module = self.plain
+    def _in_dtype_of(self, x: Tensor) -> Any:
+        plain = self.plain
         if self._ready != (x.device, x.dtype):
             plain.to(x.device, x.dtype).load_state_dict(self._state)
             self._ready = x.device, x.dtype
@@ -114,14 +114,32 @@ class SelfAttention(_Oracle):
 
     def exact(self, state: State, *inputs: Any) -> tuple[Array, float]:
         x, keep = (*inputs, None)[:2]
+        q, k, v = self._prepared(state, x)
+        heads, _ = exact_attention(q, k, v, keep)
+        return _linear(exact_merge_heads(heads), state, "o"), _projected(v, state, "o")
+
+    def rows(self, x: Tensor, rows: list[int]) -> Expected:
+        """What some tokens of a long x (B, L, E) get, (B, len(rows), E): no more is computed."""
+        plain = self._in_dtype_of(x)
+        state = {name: f64(parameter) for name, parameter in plain.state_dict().items()}
+        q, k, v = self._prepared(state, f64(x))
+        heads, _ = exact_attention(q[:, :, rows], k, v, None)
+        with torch.no_grad():
+            asked, keys, values = plain.prepare(*plain.project(x))
+            attended = plain.attend(asked[:, :, rows], keys, values, None)
+            output = plain.o(plain_merge_heads(attended))
+        exact = _linear(exact_merge_heads(heads), state, "o")
+        return Expected(exact, output, _projected(v, state, "o"))
+
+    def _prepared(self, state: State, x: Array) -> tuple[Array, Array, Array]:
+        """Queries, keys and values of every head, normalised and turned, (B, H, L, D)."""
         q, k, v = (_linear(x, state, name) for name in "qkv")
         if self.plain.qk_norm:
             q, k = (exact_rms_norm(y, state[f"norm_{n}.weight"]) for y, n in ((q, "q"), (k, "k")))
         q, k, v = (exact_split_heads(y, self.plain.num_heads) for y in (q, k, v))
         if self.plain.rope_base is not None:
             q, k = (exact_rotate(y, self.plain.rope_base) for y in (q, k))
-        heads, _ = exact_attention(q, k, v, keep)
-        return _linear(exact_merge_heads(heads), state, "o"), _projected(v, state, "o")
+        return q, k, v
 
 
 class CrossAttention(_Oracle):

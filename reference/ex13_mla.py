@@ -53,13 +53,24 @@ class LatentCache:
 
     def append(self, latent: Tensor, k_rope: Tensor) -> tuple[Expected, Expected]:
         """All so far, (B, length, R) and (B, length, rope), after latent and k_rope."""
-        plain = self.plain.append(latent.detach(), k_rope.detach())
-        exact = self.append_exact(f64(latent), f64(k_rope))
+        self.plain.append(latent.detach(), k_rope.detach())
+        self.append_exact(f64(latent), f64(k_rope))
+        return self.so_far()
+
+    def so_far(self) -> tuple[Expected, Expected]:
+        """What lies in it, (B, length, R) and (B, length, rope)."""
+        exact, plain = (self.latents, self.k_ropes), self.plain.so_far()
         # Clones, because an append after a reset writes over what the views show.
         latents, k_ropes = (
             Expected(e, p.clone(), largest(e)) for e, p in zip(exact, plain, strict=True)
         )
         return latents, k_ropes
+
+    def multiply(self, factor: float) -> None:
+        """Multiply all that lies in it."""
+        self.latents, self.k_ropes = self.latents * factor, self.k_ropes * factor
+        for buffer in (self.plain.latents, self.plain.k_ropes):
+            buffer *= factor
 
     def append_exact(self, latent: Array, k_rope: Array) -> tuple[Array, Array]:
         """The oracle's half of `append`."""

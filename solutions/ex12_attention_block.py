@@ -76,17 +76,19 @@
 # - A table of angles as a buffer. `module.to(torch.float16)` converts buffers too, and in float16
 #   the numbers between 256 and 512 stand a quarter apart: far too coarse for an angle.
 #   `module.to(torch.float64)`, on the other hand, does not bring back digits that float32 lost.
+#   And a table has an end: a video of five seconds has tens of thousands of tokens.
 # - The three weights joined once, in `__init__`. Weights that are loaded later never get there,
 #   nor do the steps of the optimiser. Join them in every call.
 # - Dropout in evaluation. `F.dropout(weights, p)` drops always: it needs `training=self.training`.
 # - A mask is about the text. The picture's tokens are not in it, neither first nor last.
 #
 # **What is graded.** All four modules with weights of the suite, in every dtype (`module.to`), both
-# ways of `fused`; masks, and tokens that see nothing; the state of dropout in training and in
-# evaluation, whatever random numbers you use; gradients of inputs and parameters; inputs that are
-# strided, empty, and left as they were. **Out of scope:** the block's modulation and residuals,
-# rotation in three dimensions (ex11), causal masks, caches, and speed. **Not allowed:** PyTorch's
-# fused attention, its attention modules, and its own RMSNorm. About 80 minutes.
+# ways of `fused`; texts of thousands of tokens; masks, and tokens that see nothing; the state of
+# dropout in training and in evaluation, whatever random numbers you use; gradients of inputs and
+# parameters; inputs that are strided, empty, and left as they were. **Out of scope:** the block's
+# modulation and residuals, rotation in three dimensions (ex11), causal masks, caches, and speed.
+# **Not allowed:** PyTorch's fused attention, its attention modules, and its own RMSNorm. About 80
+# minutes.
 
 # %% [markdown] tags=["zh"]
 # # 注意力模块
@@ -164,12 +166,14 @@
 # - 把角度表存成 buffer。`module.to(torch.float16)` 也会转换 buffer，
 #   而 float16 在 256 到 512 之间，相邻两数相差四分之一：对角度来说太粗了。
 #   反过来，`module.to(torch.float64)` 也找不回 float32 已经丢掉的数字。
+#   而且表总有尽头：五秒钟的视频就有几万个 token。
 # - 在 `__init__` 里把三个权重拼好。之后加载的权重、优化器的更新，都到不了那里。每次调用时再拼。
 # - 评估时还在 dropout。`F.dropout(weights, p)` 总是会丢：要写 `training=self.training`。
 # - 掩码只管文本。图片的 token 不在掩码里，既不在开头，也不在末尾。
 #
 # **评分内容。** 四个模块，权重由测试加载，各种 dtype（用 `module.to` 转换），`fused` 的两种取值；
-# 掩码，以及什么都看不到的 token；训练和评估时的 dropout（不论用的是哪些随机数）；
+# 几千个 token 的长文本；掩码，以及什么都看不到的 token；
+# 训练和评估时的 dropout（不论用的是哪些随机数）；
 # 输入和参数的梯度；内存不连续的输入、空输入，以及输入不被改动。
 # **不在范围内：** 模块里的调制和残差、三维旋转（ex11）、因果掩码、缓存，以及速度。
 # **不允许：** PyTorch 的融合注意力算子、它的注意力模块，以及它自带的 RMSNorm。约 80 分钟。
@@ -241,7 +245,8 @@ class RMSNorm(nn.Module):
 # There are two ways to the projections. Three products are easy to read; one product with the three
 # weights below each other, `(3E, E)`, keeps a GPU busier and gives q, k and v side by side. The
 # attribute `fused` chooses. The parameters stay three, under the names `q`, `k` and `v`, so that a
-# checkpoint fits either way.
+# checkpoint fits either way. From the numbers nobody can tell which way they came, so the products
+# of matrices that your code asks PyTorch for are counted.
 #
 # Dropout sets each weight to zero with probability `dropout` and divides the others by
 # `1 - dropout`, so that the mean of each stays what it was. The weights of a query then no longer
@@ -259,7 +264,8 @@ class RMSNorm(nn.Module):
 #
 # 投影有两种做法。三次乘法容易读；把三个权重上下拼成 `(3E, E)`，一次乘法并排得到 q、k、v，
 # 更能让 GPU 吃饱。由属性 `fused` 选择。参数始终是三份，名字是 `q`、`k`、`v`，
-# 所以不论哪种做法，都能加载同一份权重。
+# 所以不论哪种做法，都能加载同一份权重。从结果的数值看不出用的是哪一种，
+# 所以测试会数一数，你的代码向 PyTorch 要了几次矩阵乘法。
 #
 # dropout 以概率 `dropout` 把每个权重置零，其余的除以 `1 - dropout`，这样每个权重的期望不变。
 # 于是一个查询的权重之和不再是 1，本该如此。

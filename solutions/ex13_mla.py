@@ -85,14 +85,15 @@
 # - RoPE comes in two pairings. Here place `2i` is paired with place `2i + 1` (*interleaved*); code
 #   with a `rotate_half` pairs `i` with `i + rope_dim / 2`.
 # - Angles are computed in float32 at least, and in float64 for a float64 layer. bfloat16 cannot
-#   even count to 257.
+#   even count to 257. A table of angles must reach as far as the text does: nothing says how far.
 #
 # **What is graded.** Both ways against an oracle in every dtype, with and without `q_rank`; chunks
-# of any size with a cache; what is in the cache, its bytes and its manners; the names of the
-# parameters; gradients without a cache; and, for 3 of the points, the speed of absorbed one-token
-# steps at a context of 2048. **Out of scope:** padding masks, scaled RoPE for longer contexts
-# (YaRN), training through a cache. **Not allowed:** PyTorch's fused operator and attention modules,
-# and its RMSNorm, which is four lines. About 90 minutes.
+# of any size with a cache, up to position 5,000; what is in the cache, its bytes and its manners;
+# that the absorbed way makes no keys and no values of the latents; the names of the parameters;
+# gradients without a cache; and, for 3 of the points, the speed of absorbed one-token steps at a
+# context of 2048. **Out of scope:** padding masks, scaled RoPE for longer contexts (YaRN), training
+# through a cache. **Not allowed:** PyTorch's fused operator and attention modules, and its RMSNorm,
+# which is four lines. About 90 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头潜在注意力（MLA）
@@ -175,12 +176,13 @@
 # - RoPE 有两种配对方式。这里第 `2i` 维与第 `2i + 1` 维配对（interleaved，交错）；
 #   带有 `rotate_half` 的代码则让第 `i` 维与第 `i + rope_dim / 2` 维配对。
 # - 角度至少用 float32 计算，float64 的层用 float64。bfloat16 连 257 都数不到。
+#   如果用角度表，文本有多长，表就要有多长，而长度事先并不知道。
 #
-# **评分内容。** 两种算法在各种数据类型下与基准对比，有无 `q_rank` 都测；带缓存时任意大小的分块；
-# 缓存里的内容、字节数和行为；参数的名字；没有缓存时的梯度；另有 3 分给速度：上下文长度 2048 时，
-# 用吸收算法每步处理一个 token。**不在范围内：** 填充掩码、为更长上下文缩放的 RoPE（YaRN）、
-# 带着缓存做训练。**不允许：** PyTorch 的融合算子和注意力模块，还有它的 RMSNorm，
-# 自己写只要四行。约 90 分钟。
+# **评分内容。** 两种算法在各种数据类型下与基准对比，有无 `q_rank` 都测；带缓存时任意大小的分块，
+# 位置直到 5000；缓存里的内容、字节数和行为；吸收算法不把潜在向量展开成键和值；参数的名字；
+# 没有缓存时的梯度；另有 3 分给速度：上下文长度 2048 时，用吸收算法每步处理一个 token。
+# **不在范围内：** 填充掩码、为更长上下文缩放的 RoPE（YaRN）、带着缓存做训练。
+# **不允许：** PyTorch 的融合算子和注意力模块，还有它的 RMSNorm，自己写只要四行。约 90 分钟。
 
 # %%
 import math
@@ -191,9 +193,13 @@ from torch import nn
 # %% [markdown] tags=["en"]
 # ## Task 1: the cache
 #
-# Two buffers, `(B, max_len, R)` for the latents and `(B, max_len, rope_dim)` for the rotary keys,
-# with no axis for heads: that is the whole saving. `append` writes behind what is there and returns
-# views of the filled part. `length` counts the tokens; `nbytes` says what both buffers take.
+# Two buffers, `latents` `(B, max_len, R)` and `k_ropes` `(B, max_len, rope_dim)`, with no axis for
+# heads: that is the whole saving. `append` writes behind what is there and returns views of the
+# filled part. `length` counts the tokens; `nbytes` says what both buffers take.
+#
+# Anybody may look into the two, and the suite does: all that is kept of a token lies there and
+# nowhere else, in memory that is taken once. Expanded keys that a layer puts aside for the next
+# step would be the large cache all over again.
 #
 # What does not fit is refused before anything is written: too many tokens, or a shape that is not
 # the cache's own, which PyTorch might otherwise broadcast without a word.
@@ -201,9 +207,12 @@ from torch import nn
 # %% [markdown] tags=["zh"]
 # ## 任务 1：缓存
 #
-# 两个缓冲区：潜在向量用 `(B, max_len, R)`，旋转的键用 `(B, max_len, rope_dim)`，都没有头这个轴，
-# 节省就在这里。`append` 接在已有内容后面写入，返回已填部分的视图。`length` 是 token 的个数，
-# `nbytes` 是两个缓冲区一共占用的字节数。
+# 两个缓冲区：`latents` 的形状是 `(B, max_len, R)`，`k_ropes` 的形状是 `(B, max_len, rope_dim)`，
+# 都没有头这个轴，节省就在这里。`append` 接在已有内容后面写入，返回已填部分的视图。
+# `length` 是 token 的个数，`nbytes` 是两个缓冲区一共占用的字节数。
+#
+# 谁都可以查看这两个缓冲区，测试也会看：每个 token 保存的东西都在这里，别处没有，内存也只申请一次。
+# 如果某个层把展开的键留到下一步再用，那又变回了原来的大缓存。
 #
 # 放不进来的输入，在写入之前就要拒绝：token 太多，或者形状与缓存不同。
 # 后一种情况 PyTorch 可能不声不响地广播。
@@ -213,10 +222,14 @@ from torch import nn
 class LatentCache:
     """The latents and rotary keys of the tokens so far, in memory that is taken once.
 
-    length  how many tokens are in the cache
-    nbytes  the bytes of all `max_len` places, filled or not
+    latents  (batch, max_len, kv_rank), of which the first `length` places are filled
+    k_ropes  (batch, max_len, rope_dim), likewise
+    length   how many tokens are in the cache
+    nbytes   the bytes of both buffers, filled or not
     """
 
+    latents: torch.Tensor
+    k_ropes: torch.Tensor
     length: int
     nbytes: int
 
@@ -231,10 +244,10 @@ class LatentCache:
     ) -> None:
         """Take the memory for `max_len` latents (batch, kv_rank) and keys (batch, rope_dim)."""
         ### BEGIN SOLUTION
-        self._latents = torch.zeros(batch, max_len, kv_rank, dtype=dtype, device=device)
-        self._k_ropes = torch.zeros(batch, max_len, rope_dim, dtype=dtype, device=device)
+        self.latents = torch.zeros(batch, max_len, kv_rank, dtype=dtype, device=device)
+        self.k_ropes = torch.zeros(batch, max_len, rope_dim, dtype=dtype, device=device)
         self.length = 0
-        self.nbytes = self._latents.nbytes + self._k_ropes.nbytes
+        self.nbytes = self.latents.nbytes + self.k_ropes.nbytes
         ### END SOLUTION
 
     def append(
@@ -252,18 +265,18 @@ class LatentCache:
         """
         ### BEGIN SOLUTION
         t = latent.shape[1]
-        pairs = (("latent", latent, self._latents), ("k_rope", k_rope, self._k_ropes))
+        pairs = (("latent", latent, self.latents), ("k_rope", k_rope, self.k_ropes))
         for name, new, buffer in pairs:
             right = (buffer.shape[0], t, buffer.shape[2])
             if new.shape != right:
                 raise ValueError(f"{name} is {tuple(new.shape)}, but this cache takes {right}")
-        end, max_len = self.length + t, self._latents.shape[1]
+        end, max_len = self.length + t, self.latents.shape[1]
         if end > max_len:
             raise ValueError(f"{self.length} tokens and {t} more make {end}, over {max_len}")
         for _, new, buffer in pairs:
             buffer[:, self.length : end] = new
         self.length = end
-        return self._latents[:, :end], self._k_ropes[:, :end]
+        return self.latents[:, :end], self.k_ropes[:, :end]
         ### END SOLUTION
 
     def reset(self) -> None:

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from grader.catalog import find
+from grader.worker.child.prelude import prepare
 from reference import blocks
 from reference import ex12_attention_block as reference
 
@@ -143,6 +145,37 @@ def test_self_attention_agrees_with_the_oracle_in_every_dtype(dtype, options, fu
         x = draw(batch, length, 12, dtype=dtype)
         agree(module(x), oracle(x))
         agree(module(x, keep := keeps(3, length, length)), oracle(x, keep))
+
+
+def test_some_rows_of_the_oracle_are_rows_of_the_whole():
+    _, oracle = pair("SelfAttention", 12, 3, rope_base=100.0)
+    x, rows = draw(2, 7, 12), [0, 2, 6]
+    some, whole = oracle.rows(x, rows), oracle(x)
+    close(some.exact, whole.exact[:, rows])
+    close(some.plain, whole.plain[:, rows])
+    assert some.magnitude == whole.magnitude
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, y: x @ y,
+        lambda x, y: x.matmul(y),
+        lambda x, y: torch.bmm(x[None], y[None]),
+        lambda x, y: F.linear(x, y),
+        lambda x, y: nn.Linear(4, 4).double()(x),
+        lambda x, y: torch.addmm(x, x, y),
+        lambda x, y: torch.einsum("ij,jk->ik", x, y),
+        lambda x, y: torch.tensordot(x, y, 1),
+    ],
+)
+def test_the_prelude_counts_every_product_once(product):
+    counter = prepare(find("ex12_attention_block").prelude)
+    x, y = draw(4, 4), draw(4, 4)
+    before = counter.products
+    product(x, y)
+    x + y
+    assert counter.products == before + 1
 
 
 def test_scores_with_rope_depend_on_distances_alone():

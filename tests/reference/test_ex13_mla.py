@@ -198,6 +198,22 @@ def test_the_cache_returns_all_that_was_appended_in_order(cache, chunks):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_the_buffers_of_a_cache_are_what_it_answers_from(dtype):
+    ours, theirs = caches(PLAIN, dtype=dtype)
+    for one in (ours, theirs):
+        one.append(torch.ones(2, 3, 5, dtype=dtype), torch.ones(2, 3, 6, dtype=dtype))
+    ours.latents.mul_(-2)
+    ours.k_ropes.mul_(-2)
+    theirs.multiply(-2)
+    new = draw(2, 1, 5, dtype=dtype), draw(2, 1, 6, dtype=dtype)
+    for got, expected in zip(ours.append(*new), theirs.append(*new), strict=True):
+        assert (got[:, :3] == -2).all()
+        agree(got, expected)
+    for got, expected in zip((ours.latents, ours.k_ropes), theirs.so_far(), strict=True):
+        agree(got[:, :4], expected)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_the_bytes_are_fewer_by_the_stated_factor(dtype):
     heads, nope, rope, value, rank = 16, 8, 4, 8, 12
     cache = solution.LatentCache(3, 10, rank, rope, dtype)

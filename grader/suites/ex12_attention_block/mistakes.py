@@ -22,6 +22,7 @@ from .test_attention_block import (
     test_cross_manners,
     test_dropout,
     test_feed_forward,
+    test_fused,
     test_norm,
     test_norm_half,
     test_norm_manners,
@@ -52,6 +53,11 @@ class _Self(PlainSelfAttention):
     """The right self-attention, half precision in float32."""
 
     norm = _Norm
+
+    def project(self, x):
+        if not self.fused:
+            return super().project(x)
+        return F.linear(x, *self.joined((self.q, self.k, self.v))).chunk(3, -1)
 
     def turn(self, x):
         return plain_turn(*_wide(x), self.angles(x)).to(x.dtype)
@@ -208,6 +214,16 @@ class JoinedDetached(_Self):
         return F.linear(x, weight.detach(), bias.detach()).chunk(3, -1)
 
 
+@mistake(of="SelfAttention", caught_by=test_fused)
+class FusedIgnored(_Self):
+    """The attribute `fused` changes nothing: the same products are made with it and without.
+
+    With `fused`, multiply once by the three weights below each other; without, by each of them.
+    """
+
+    project = PlainSelfAttention.project
+
+
 @mistake(of="SelfAttention", caught_by=test_self_norms)
 class NormPerHead(_Self):
     """The mean square is taken of each head by itself.
@@ -312,6 +328,32 @@ class AnglesInHalfPrecision(_Self):
 
 
 @mistake(of="SelfAttention", caught_by=test_self_half)
+class SpeedsInHalfPrecision(_Self):
+    """The powers of the base are rounded to half precision: far out, their errors are whole turns.
+
+    Compute base ** (-2i/D) in float32, and keep no table of it that `module.to` would round.
+    """
+
+    def angles(self, x):
+        steps = torch.arange(x.shape[-1] // 2, dtype=torch.float64, device=x.device)
+        speeds = (self.rope_base ** (-2 * steps / x.shape[-1])).to(x.dtype)
+        (speeds,) = _wide(speeds)
+        return torch.arange(x.shape[-2], dtype=speeds.dtype, device=x.device)[:, None] * speeds
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class TableTooShort(_Self):
+    """The table of angles ends at position 2047: what stands further out is turned as if it did.
+
+    Compute the angles of as many tokens as there are in every call, or let the table grow.
+    """
+
+    def angles(self, x):
+        found = super().angles(x)
+        return found[torch.arange(len(found), device=x.device).clamp(max=2047)]
+
+
+@mistake(of="SelfAttention", caught_by=test_self_half)
 class SoftmaxInHalfPrecision(_Self):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
@@ -342,6 +384,18 @@ class MaskInverted(_Self):
 
     def attend(self, q, k, v, keep):
         return super().attend(q, k, v, keep if keep is None else ~keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class MaskOfTheFirstText(_Self):
+    """Where every text has a mask for each of its heads, all are given that of the first.
+
+    Let `keep` broadcast to (B, H, L, L) as it is: nothing is cut off it.
+    """
+
+    def attend(self, q, k, v, keep):
+        of_all = keep is not None and keep.ndim == 4 and keep.shape[1] > 1
+        return super().attend(q, k, v, keep[:1] if of_all else keep)
 
 
 @mistake(of="SelfAttention", caught_by=test_self_manners)
@@ -544,6 +598,18 @@ class MaskOnTheImage(_Cross):
             return super().read_image(q, image, keep)
         keep = F.pad(keep, (0, self.image_tokens), value=True)[..., : self.image_tokens]
         return self.attend(q, self.norm_k_img(self.k_img(image)), self.v_img(image), keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class CrossMaskOfTheFirstHead(_Cross):
+    """Where every head has a mask of its own for each text, all are given that of the first head.
+
+    Let `keep` broadcast to (B, H, L, Lc - image_tokens) as it is: nothing is cut off it.
+    """
+
+    def read_text(self, q, text, keep):
+        of_all = keep is not None and keep.ndim == 4
+        return super().read_text(q, text, keep[:, :1] if of_all else keep)
 
 
 @mistake(of="CrossAttention", caught_by=test_cross_manners)

@@ -45,6 +45,26 @@ def lacks(module, *names):
     expect(not there, f"the state_dict has {', '.join(there)}, which nobody asked for")
 
 
+def count(student, module, fused, x, keep):
+    """The products of matrices in one call, as its process tells."""
+    module.fused = fused
+    told = [student.told("products"), module(x, keep), student.told("products")]
+    before, after = (n if type(n) is int else 0 for n in told[::2])
+    return after - before
+
+
+def far(student, draw, device, length, dtype):
+    """The output at some tokens of a text so long, the right one, and what to call it.
+
+    One head of four pairs, whose scores are large enough for single tokens to be chosen.
+    """
+    sizes, options = (8, 1, False), {"rope_base": 10.0, "dtype": dtype}
+    module, right = pair(student, draw, device, "SelfAttention", *sizes, **options)
+    x = draw.normal(1, length, 8, dtype=dtype, scale=2.0)
+    places = [0, 1, *range(length // 4, length, length // 8), length - 1]
+    return module(x)[:, places], right.rows(x, places), f"output at tokens {places}"
+
+
 def gradients(draw, module, right, *inputs, keep=None):
     """The gradients of inputs and parameters are right."""
     leaves = [x.clone().requires_grad_() for x in inputs]

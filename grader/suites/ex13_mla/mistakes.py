@@ -14,6 +14,7 @@ from .test_mla import (
     test_cache_contents,
     test_cache_own,
     test_cache_refuses,
+    test_far,
     test_gradients,
     test_half_precision,
     test_manners,
@@ -129,7 +130,7 @@ class AnglesInFloat32(_Layer):
         return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).to(x.dtype)
 
 
-@mistake(of=OF, caught_by=test_half_precision)
+@mistake(of=OF, caught_by=test_far)
 class AnglesInHalfPrecision(_Layer):
     """The angles are computed in half precision, where distant positions are rounded away.
 
@@ -142,6 +143,35 @@ class AnglesInHalfPrecision(_Layer):
         angles = positions[:, None] * self.base ** (-places / x.shape[-1])
         a, b, cos, sin = x[..., 0::2], x[..., 1::2], angles.cos(), angles.sin()
         return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+@mistake(of=OF, caught_by=test_far)
+class RatesInHalfPrecision(_Layer):
+    """The rates of RoPE are rounded to half precision: far out, their errors add up to whole turns.
+
+    Compute base ** (-2i / rope_dim) in float32, and keep no table that `module.to` would round.
+    """
+
+    def rotate(self, x, start):
+        wide = self.up(x)
+        positions = torch.arange(start, start + x.shape[-2], dtype=wide.dtype, device=x.device)
+        places = torch.arange(0, x.shape[-1], 2, dtype=wide.dtype, device=x.device)
+        rates = (self.base ** (-places / x.shape[-1])).to(x.dtype).to(wide.dtype)
+        angles = positions[:, None] * rates
+        a, b, cos, sin = wide[..., 0::2], wide[..., 1::2], angles.cos(), angles.sin()
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).to(x.dtype)
+
+
+@mistake(of=OF, caught_by=test_far)
+class TableTooShort(_Layer):
+    """The table of angles ends at position 2047: what stands further out is turned as if it did.
+
+    Compute the angles of the positions that are asked for, or let the table grow.
+    """
+
+    def rotate(self, x, start):
+        positions = torch.arange(start, start + x.shape[-2], device=x.device).clamp(max=2047)
+        return plain_rope(self.up(x), positions, self.base).to(x.dtype)
 
 
 # The scale
@@ -377,6 +407,53 @@ class HiddenWithAFiniteNumber(_Layer):
         return torch.softmax(scores * self.scale() + bias, -1)
 
 
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedIgnored(_Layer):
+    """absorbed=True makes keys and values of every head all the same.
+
+    Multiply the query by the key matrix and attend to the latents: keys are never made.
+    """
+
+    def absorbed(self, *parts):
+        return self.naive(*parts)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedValuesExpanded(_Layer):
+    """With absorbed=True keys are never made, but the values of all tokens are.
+
+    Mix the latents, and put the value matrix into the one vector that comes out.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        w_k, w_v = self.expansion()
+        scores = self.up(q_nope) @ w_k @ latents[:, None].mT
+        weights = self.weights(scores + self.up(q_rope) @ k_ropes[:, None].mT)
+        return weights @ (latents[:, None] @ w_v.mT)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedForOneTokenOnly(_Layer):
+    """absorbed=True is heard for a single new token only; with more, keys and values are made.
+
+    Go the absorbed way for any number of new tokens: they need a mask, and nothing else.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        return super().forward(x, cache, absorbed and x.shape[1] == 1)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedWithACacheOnly(_Layer):
+    """absorbed=True is heard with a cache only; without one, keys and values are made.
+
+    Go the absorbed way wherever the latents come from.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        return super().forward(x, cache, absorbed and cache is not None)
+
+
 # With a cache
 
 
@@ -485,6 +562,44 @@ class KeyCachedUnrotated(_Layer):
         return latents, self.rotate(k_ropes, 0)
 
 
+@mistake(of=OF, caught_by=test_cache_contents)
+class ExpandedKeysKept(_Layer):
+    """The expanded keys are kept beside the latents, so that the cache is as large as ever.
+
+    A cache keeps latents and rotary keys. Who wants to spare the expansion goes the absorbed way.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        latents, k_ropes = super().remember(latent, k_rope, cache)
+        if cache is not None:
+            keys = self.up(latent)[:, None] @ self.expansion()[0].mT  # (B, H, t, nope)
+            room = keys.new_zeros(*keys.shape[:2], cache.latents.shape[1], self.nope)
+            kept = room if latents.shape[1] == latent.shape[1] else cache.keys
+            kept[:, :, latents.shape[1] - latent.shape[1] : latents.shape[1]] = keys
+            cache.keys = kept
+        return latents, k_ropes
+
+
+@mistake(of=OF, caught_by=test_cache_contents)
+class OwnCopyRead(_Layer):
+    """The layer keeps a copy of each cache, and attends to that: what lies in the cache is ignored.
+
+    Go on with what append returns, and keep nothing in the layer from one call to the next.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        latents, k_ropes = super().remember(latent, k_rope, cache)
+        if cache is None:
+            return latents, k_ropes
+        self.kept = getattr(self, "kept", {})
+        if latents.shape[1] == latent.shape[1]:
+            self.kept[id(cache)] = latent, k_rope
+        else:
+            pairs = zip(self.kept[id(cache)], (latent, k_rope), strict=True)
+            self.kept[id(cache)] = tuple(torch.cat(pair, 1) for pair in pairs)
+        return self.kept[id(cache)]
+
+
 # Precision, gradients, manners, names
 
 
@@ -502,21 +617,6 @@ class HalfPrecisionNotRaised(_Layer):
 
     def norm(self, layer, x):
         return super().norm(lambda y: layer(_Layer.up(self, y)), x)
-
-
-@mistake(of=OF, caught_by=test_half_precision)
-class AbsorbedIgnored(_Layer):
-    """absorbed=True makes keys and values of every head all the same, and in half precision.
-
-    Multiply the query by the key matrix and attend to the latents: keys are never made.
-    """
-
-    def absorbed(self, q_nope, q_rope, latents, k_ropes):
-        made = self.kv_b_proj(latents.to(self.kv_b_proj.weight.dtype))
-        made = self.up(made.unflatten(-1, (self.heads, -1)).transpose(1, 2))
-        k, v = made[..., : self.nope], made[..., self.nope :]
-        scores = self.up(q_nope) @ k.mT + self.up(q_rope) @ k_ropes[:, None].mT
-        return self.weights(scores) @ v
 
 
 @mistake(of=OF, caught_by=test_gradients)
@@ -632,6 +732,60 @@ class KeptTwice(PlainLatentCache):
     @property
     def nbytes(self):
         return super().nbytes + self.latents.nbytes
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class MoreThanItSays(PlainLatentCache):
+    """The cache keeps more tensors than `latents` and `k_ropes`, and nbytes is silent about them.
+
+    All that is kept of a token lies in these two: leave out what is kept beside them.
+    """
+
+    def __init__(self, *sizes, dtype=torch.float32, device=None):
+        super().__init__(*sizes[:4], sizes[4] if sizes[4:] else dtype, device)
+        self.values = torch.zeros_like(self.latents)
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class GrownByCat(PlainLatentCache):
+    """What is appended is joined to a tensor that grows; `latents` and `k_ropes` stay empty.
+
+    Write into the two buffers, from self.length on, and return views of their filled part.
+    """
+
+    grown = None
+
+    def write(self, start, latent, k_rope):
+        new = tuple(x.to(self.latents.dtype) for x in (latent, k_rope))
+        joined = [torch.cat(pair, 1) for pair in zip(self.grown or new, new, strict=True)]
+        self.grown = tuple(joined) if start else new
+
+    def so_far(self):
+        return self.grown
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class BuffersNotRead(GrownByCat):
+    """`latents` and `k_ropes` are written, and nobody reads them: append answers from a copy.
+
+    Return views of the two buffers, self.latents[:, :self.length] and the same of the keys.
+    """
+
+    def write(self, start, latent, k_rope):
+        super().write(start, latent, k_rope)
+        PlainLatentCache.write(self, start, latent, k_rope)
+
+
+@mistake(of="LatentCache", caught_by=test_cache_own)
+class CopiedAtEveryAppend(PlainLatentCache):
+    """Every append makes new buffers and copies all that was there.
+
+    Take the memory once, in __init__, and write into it: buffer[:, self.length:end] = new.
+    """
+
+    def write(self, start, latent, k_rope):
+        self.latents, self.k_ropes = self.latents.clone(), self.k_ropes.clone()
+        super().write(start, latent, k_rope)
 
 
 @mistake(of="LatentCache", caught_by=test_cache_own)

@@ -20,6 +20,14 @@ class OneBuffer:
     def nbytes(self):
         return self.room.numel() * self.room.element_size()
 
+    @property
+    def latents(self):
+        return self.room[..., : self.widths[0]]
+
+    @property
+    def k_ropes(self):
+        return self.room[..., self.widths[0] :]
+
     def append(self, latent, k_rope):
         batch, max_len, _ = self.room.shape
         t = latent.shape[1]
@@ -49,6 +57,7 @@ class LengthFirst:
             for width in (kv_rank, rope_dim)
         ]
         self.nbytes = batch * max_len * (kv_rank + rope_dim) * torch.finfo(dtype).bits // 8
+        self.latents, self.k_ropes = (part.transpose(0, 1) for part in self.parts)
         self.length = 0
 
     def append(self, latent, k_rope):
@@ -152,7 +161,10 @@ class AsInTheReleasedCode(torch.nn.Module):
 
 @variant(of="MultiHeadLatentAttention")
 class LikeMultiQueryAttention(torch.nn.Module):
-    """Always absorbed: every head attends to one key, latent and rotary key side by side."""
+    """Always absorbed: every head attends to one key, latent and rotary key side by side.
+
+    What is turned is kept in another order: first places of all pairs, then second places.
+    """
 
     def __init__(
         self, d_model, num_heads, nope_dim, rope_dim, value_dim, kv_rank, q_rank=None,
@@ -196,12 +208,9 @@ class LikeMultiQueryAttention(torch.nn.Module):
         steps = torch.arange(half, dtype=wide.dtype, device=x.device)
         rates = torch.exp(-math.log(self.base) * steps / half)
         positions = start + torch.arange(x.shape[-2], dtype=wide.dtype, device=x.device)
-        cos, sin = (
-            f(positions.unsqueeze(1) * rates).repeat_interleave(2, 1)
-            for f in (torch.cos, torch.sin)
-        )
-        other = torch.stack([-wide[..., 1::2], wide[..., ::2]], -1).reshape(x.shape)
-        return (wide * cos + other * sin).to(x.dtype)
+        cos, sin = (f(positions.unsqueeze(1) * rates) for f in (torch.cos, torch.sin))
+        a, b = wide[..., ::2], wide[..., 1::2]
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
 
     def forward(self, x, cache=None, absorbed=False):
         heads, nope, rope, _, rank = self.sizes

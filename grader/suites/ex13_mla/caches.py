@@ -1,0 +1,91 @@
+"""What lies in a cache of latents, and how much memory it takes, as it is seen from outside."""
+
+from contextlib import suppress
+
+from torch import Tensor
+
+from grader.judging import agree, expect, same, untouched
+from grader.judging.case import StudentFault
+
+BUFFERS = "latents", "k_ropes"
+BESIDE = 1.5  # times nbytes: a table of positions or the like may stand beside the buffers
+
+
+def append(cache, right, latent, k_rope):
+    """Append to both caches, and compare what comes back."""
+    before = f"after {right.length} earlier token(s)"
+    latents, k_ropes = untouched(lambda: cache.append(latent, k_rope))
+    right_latents, right_k_ropes = right.append(latent, k_rope)
+    agree(latents, right_latents, says=f"{before}, latents")
+    agree(k_ropes, right_k_ropes, says=f"{before}, k_ropes")
+    same(cache.length, right.length)
+
+
+def agree_buffers(cache, right):
+    """The buffers begin with all that was appended, in their own dtype."""
+    for name, expected in zip(BUFFERS, right.so_far(), strict=True):
+        held = f"{name}[:, :{right.length}] of the cache"
+        agree(getattr(cache, name)[:, : right.length], expected, says=held)
+
+
+def multiply(cache, right, factor):
+    """Multiply what lies in the buffers, where it lies.
+
+    Nothing else would be fair: in which order a layer keeps the places of a key is its business.
+    """
+    for name in BUFFERS:
+        getattr(cache, f"{name}.mul_")(factor)
+    right.multiply(factor)
+
+
+def stay(cache, call):
+    """What the call returns, before and after which the buffers lie in the same memory."""
+    before = [_address(cache, name) for name in BUFFERS]
+    result = call()
+    for name, then in zip(BUFFERS, before, strict=True):
+        moved = f"{name} lies elsewhere after append, but should be written in place"
+        expect(_address(cache, name) == then, moved)
+    return result
+
+
+def agree_bytes(cache, right):
+    """`nbytes` is right, and the cache keeps no tensors of more bytes than that."""
+    same(cache.nbytes, right.nbytes)
+    kept, few = _kept(cache), cache.nbytes
+    expect(
+        kept <= BESIDE * few, f"the cache keeps tensors of {kept} bytes, but its nbytes are {few}"
+    )
+
+
+def _kept(cache):
+    """The bytes of the tensors that a cache keeps; of those that share memory, once."""
+    fields = {}
+    with suppress(StudentFault):  # one with __slots__ has none
+        fields = cache.read("__dict__")
+    fields = fields if isinstance(fields, dict) else {}
+    tensors = {n: x for n, x in fields.items() if isinstance(x, Tensor) and n[:2] != "__"}
+    pieces = sorted((_address(cache, name), x.nbytes) for name, x in tensors.items())
+    end = total = 0
+    for start, size in pieces:
+        total += max(0, start + size - max(start, end))
+        end = max(end, start + size)
+    # In lists they may be views of the others, of which nothing tells: these count by themselves.
+    nested = [x for x in fields.values() if not isinstance(x, Tensor)]
+    return max(total, sum(x.nbytes for x in _tensors(nested)))
+
+
+def _tensors(value):
+    """Every tensor in nested lists, tuples and dicts."""
+    match value:
+        case Tensor():
+            return [value]
+        case list() | tuple():
+            return [x for item in value for x in _tensors(item)]
+        case dict():
+            return _tensors(list(value.values()))
+    return []
+
+
+def _address(cache, name):
+    address = getattr(cache, f"{name}.data_ptr")()
+    return address if type(address) is int else 0
