@@ -92,11 +92,12 @@
 # **What is graded.** Both statistics for every size of block, for hidden and very large scores;
 # merging, with empty parts; tiled attention in every dtype, causal or not, with any scale, any
 # `block_size`, its lse, and rows that see nothing; gradients through outputs and statistics;
-# inputs untouched. For 4 of the 14 points, measured: the peak memory of `flash_attention` at 4096
-# queries and 16,384 keys, where the table of scores alone takes 256 MiB and earns nothing. **Out of
-# scope:** masks other than causal, dropout, fewer key heads than query heads, speed, and a backward
-# pass by hand. **Not allowed:** PyTorch's fused operator and its attention modules. About 70
-# minutes.
+# inputs untouched. For 4 of the 14 points, measured: the peak memory. `flash_attention` is asked at
+# 2048 queries and 32,768 keys, then at 16 queries and 262,144 keys in 8 heads, and `online_softmax`
+# for a row of 67 million scores. Whoever makes the whole table, or takes the row as a whole, needs
+# 256 MiB and earns nothing. **Out of scope:** masks other than causal, dropout, fewer key heads
+# than query heads, speed, and a backward pass by hand. **Not allowed:** PyTorch's fused operator
+# and its attention modules. About 70 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 在线 softmax 与分块注意力
@@ -185,9 +186,10 @@
 #
 # **评分内容。** 各种块大小下的两个统计量，包括被遮住的分数和很大的分数；合并，包括空部分；
 # 各种 dtype 的分块注意力，因果或非因果，任意 scale、任意 `block_size`，它的 lse，
-# 以及什么都看不到的行；经由输出和统计量的梯度；不修改输入。14 分里有 4 分来自测量：
-# `flash_attention` 在 4096 个查询、16,384 个键时的内存峰值，
-# 单是整张分数表就要 256 MiB，这样写得 0 分。
+# 以及什么都看不到的行；经由输出和统计量的梯度；不修改输入。14 分里有 4 分来自测量，
+# 量的是内存峰值：先让 `flash_attention` 处理 2048 个查询、32,768 个键，再处理 8 个头、16 个查询、
+# 262,144 个键；然后让 `online_softmax` 读一行 6700 万个分数。
+# 存下整张分数表，或者把这一行整个复制出来，都要 256 MiB，这样写得 0 分。
 # **不在范围内：** 因果以外的掩码、dropout、键的头数少于查询的头数、速度，以及手写反向传播。
 # **不允许：** PyTorch 的融合算子和它的注意力模块。约 70 分钟。
 
@@ -327,7 +329,8 @@ def merge_partials(
 # rows that saw nothing, whose sum is 0.
 #
 # `block_size` changes the memory, and nothing else. You may tile the queries as well, or leave out
-# tiles that lie above the diagonal as a whole.
+# tiles that lie above the diagonal as a whole. Tiling the queries alone is not enough: a few of
+# them over all keys at once are whole rows, and where a text is long enough that is too much.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 3：分块的注意力
@@ -337,6 +340,7 @@ def merge_partials(
 # 只在最后除一次；注意什么都看不到的行，它们的和是 0。
 #
 # `block_size` 只影响内存，不影响任何结果。查询也可以分块，整块都在对角线上方时也可以跳过。
+# 只给查询分块是不够的：几个查询一次对上全部的键，就是几整行分数，文本够长时照样放不下。
 
 
 # %%

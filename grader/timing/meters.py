@@ -15,7 +15,7 @@ from grader.worker.client import Client
 from grader.worker.supervisor import Supervisor
 
 PAGE = 4096  # bytes
-UNSEEN = 64 << 20  # bytes of pages touched beyond the peak that an honest call may show
+UNSEEN = 64 << 20  # bytes beyond the peak that an honest call may seem to have held
 
 
 class Party:
@@ -75,8 +75,13 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
         usage = party.worker.usage()
         if not usage:
             raise StudentFault("its process ended after its answer")
-        rise = usage["peak_bytes"] - empty["peak_bytes"]
-        if (usage["faults"] - empty["faults"]) * PAGE > rise + UNSEEN:
+        rise, mapped, touched, by_children = (
+            usage[name] - empty[name]
+            for name in ("peak_bytes", "mapped_bytes", "faults", "child_faults")
+        )
+        # What is freed and taken again is touched again, and not all that is mapped is touched.
+        held = min(mapped, touched * PAGE) + by_children * PAGE
+        if held > rise + UNSEEN:
             raise StudentFault("the peak of its memory was set back while it ran")
         return max(rise, PAGE), answer
 

@@ -30,7 +30,7 @@ STEADY = 0.025  # the same, up to which more rounds are run
 TELLS_APART = 1.5  # T_zero / T_reference
 TOO_FAST = 1.1  # times the matrix product
 WORTH_A_LOOK = 1.5  # times faster than the reference
-MEMORY_SETS = 5
+MEMORY_SETS = 3
 
 
 def not_run(case: SpeedCase, why: str) -> Speed:

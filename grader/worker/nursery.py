@@ -21,7 +21,9 @@ START_SECONDS = 120.0  # a cold `import torch` from a slow disk
 # Variables that let torch and CUDA find their libraries; nothing else of ours reaches a worker.
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT", "LANG")
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# Fresh temporaries stay in the heap instead of going back to the kernel after every operator.
+# Fresh temporaries stay in the heap instead of going back to the kernel after every operator. That
+# steadies times; where memory is measured a worker undoes it (`gives_back`), since the holes
+# between blocks would count.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 
 
@@ -86,10 +88,12 @@ class Nursery:
             wipe(self._home)
 
     def start(self, *, arenas: tuple[int, int], printed: int, limits: Limits,
-              on_cuda: bool, core: int | None, preload: Sequence[str] = ()) -> Process:  # fmt: skip
+              on_cuda: bool, core: int | None, preload: Sequence[str] = (),
+              gives_back: bool = False) -> Process:  # fmt: skip
         """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
 
-        The modules of `preload` are imported before, once for all workers to come.
+        The modules of `preload` are imported before, once for all workers to come. One that
+        `gives_back` holds no memory that it has freed.
         """
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
@@ -97,7 +101,8 @@ class Nursery:
         # Read when triton is imported: kernels are compiled for a GPU, and interpreted elsewhere.
         environment = {"TRITON_INTERPRET": "0" if on_cuda else "1"}
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
-                   "environment": environment, "preload": list(preload)}  # fmt: skip
+                   "environment": environment, "preload": list(preload),
+                   "gives_back": gives_back}  # fmt: skip
         try:
             reply = self._ask(request, [theirs.fileno(), *arenas, printed])
         finally:

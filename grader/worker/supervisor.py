@@ -48,6 +48,7 @@ class Supervisor:
         preload: Sequence[str] = (),
         prelude: str = "",
         core: int | None = None,
+        gives_back: bool = False,
     ) -> None:
         self._nursery = nursery
         self._submission = submission
@@ -57,6 +58,7 @@ class Supervisor:
         self._preload = list(preload)  # modules that it finds imported
         self._prelude = prelude  # what runs before it
         self._core = core  # the processor to which it is bound
+        self._gives_back = gives_back  # what it has freed, at once: for the meter of memory
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
@@ -136,6 +138,7 @@ class Supervisor:
             on_cuda=self._on_cuda,
             core=self._core,
             preload=self._preload,
+            gives_back=self._gives_back,
         )
         self._prepare()
         source, slug = self._submission.source, self._submission.slug

@@ -11,21 +11,27 @@ from grader.timing.speed import measure
 from tests.timing.contests import ECHO, LINUX, contest, echoes, party
 
 MIB = 1 << 20
-EMPTY = {"peak_bytes": 200 * MIB, "faults": 1000}
+EMPTY = {"peak_bytes": 200 * MIB, "mapped_bytes": 900 * MIB, "faults": 1000, "child_faults": 0}
+MUCH = (MIB + UNSEEN) // PAGE  # pages, the most that may go unseen beside a rise of one MiB
 
 
 @pytest.mark.parametrize(
-    "peak, faults, rise",
+    "peak, mapped, faults, child_faults, rise",
     [
-        (264 * MIB, 1000 + 64 * MIB // PAGE, 64 * MIB),
-        (200 * MIB, 1000, PAGE),
-        (199 * MIB, 900, PAGE),  # no less than nothing
-        (201 * MIB, 1000 + (MIB + UNSEEN) // PAGE, MIB),
-        (201 * MIB, 1000 + (MIB + UNSEEN) // PAGE + 1, None),  # more was touched than is shown
+        (64 * MIB, 64 * MIB, 64 * MIB // PAGE, 0, 64 * MIB),
+        (0, 0, 0, 0, PAGE),
+        (-MIB, 0, -100, 0, PAGE),  # no less than nothing
+        (MIB, MIB, 9 * MUCH, 0, MIB),  # the same room taken and given back time and again
+        (MIB, 9 * MUCH * PAGE, 100, 0, MIB),  # room that nobody has used
+        (MIB, MUCH * PAGE, MUCH, 0, MIB),
+        (MIB, (MUCH + 1) * PAGE, MUCH + 1, 0, None),  # more was there and touched than is shown
+        (MIB, 0, 0, MUCH, MIB),
+        (MIB, 0, 0, MUCH + 1, None),  # by a process that it waited for
     ],
 )
-def test_a_peak_is_what_an_empty_process_has_not(peak, faults, rise):
-    one = party({"peak_bytes": peak, "faults": faults})
+def test_a_peak_is_what_an_empty_process_has_not(peak, mapped, faults, child_faults, rise):
+    more = dict(zip(EMPTY, (peak, mapped, faults, child_faults), strict=True))
+    one = party({name: EMPTY[name] + more[name] for name in EMPTY})
     if rise is None:
         with pytest.raises(StudentFault, match="the peak of its memory was set back"):
             peak_bytes(EMPTY)(one, lambda: 7)
@@ -63,6 +69,36 @@ def test_the_peak_of_a_process_is_seen_wherever_it_was(wall, tmp_path, source):
     row = peaks(wall, tmp_path, source)
     assert 60 < row["student"] - row["reference"] < 72
     assert max(row["zero"], row["reference"]) < 24  # what any first call takes
+
+
+VARIED = """
+import torch
+def answer(x):
+    kept = []
+    for step in range(1, 101):
+        one = torch.ones(20_000 * step)  # at most 8 MB
+        other = torch.exp(one)
+        kept.append(torch.ones(500))
+    return x
+"""
+LARGE = """
+import torch
+def answer(x):
+    large = [torch.ones(step << 12) for step in range(1, 129)]  # 129 MiB in all
+    return x + 0 * len(large)
+"""
+
+
+@LINUX
+def test_what_a_call_has_given_back_does_not_count(wall, tmp_path):
+    row = peaks(wall, tmp_path, VARIED)
+    assert row["student"] - row["reference"] < 32  # three are there at once, of 8 MB
+
+
+@LINUX
+def test_what_a_call_holds_at_once_counts(wall, tmp_path):
+    row = peaks(wall, tmp_path, LARGE)
+    assert 120 < row["student"] - row["reference"] < 138
 
 
 SETS_BACK = """
@@ -106,6 +142,6 @@ def test_memory_is_scored_from_fresh_processes(nursery, tmp_path):
     assert (speed.verdict, speed.measured.unit, len(speed.measured.rounds)) == (
         "scored",
         "bytes",
-        5,
+        3,
     )
     assert 0.4 < speed.fraction < 0.7

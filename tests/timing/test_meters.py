@@ -96,6 +96,9 @@ def test_time_for_which_others_had_the_processor_is_not_the_partys(wall, tmp_pat
                 assert 0.2 <= measured < mostly
 
 
+NOTHING = {"peak_bytes": 0, "mapped_bytes": 0, "faults": 0, "child_faults": 0}
+
+
 def used(cpu: float = 0.0, waited: float = 0.0) -> dict[str, int]:
     return {"cpu_ns": int(cpu * 1e9), "waited_ns": int(waited * 1e9)}
 
@@ -127,11 +130,9 @@ def test_on_a_gpu_it_is_the_walls_time_alone():
     assert measured >= 0.1
 
 
-@pytest.mark.parametrize(
-    "meter", [wall_seconds, seconds, peak_bytes({"peak_bytes": 0, "faults": 0})]
-)
+@pytest.mark.parametrize("meter", [wall_seconds, seconds, peak_bytes(NOTHING)])
 def test_a_party_is_awake_and_waits_before_it_is_asked_and_stands_still_after(meter):
-    one = party(*[{**used(), "peak_bytes": 0, "faults": 0}] * 2)
+    one = party(*[{**used(), **NOTHING}] * 2)
     meter(one, lambda: one.worker.log.append("call"))
     assert one.worker.log == ["resume", "ping", "call", "stop"]
 

@@ -205,15 +205,15 @@ def bytes_of(*students: float, zero: float = 260.0, reference: float = 10.0):
     return lambda number: [[zero, reference, students[number % len(students)]]]
 
 
-def test_memory_is_scored_at_the_middle_one_of_five_fresh_processes():
-    contest = made_up(bytes_of(136, 12, 136, 400, 136), measures="memory")
+def test_memory_is_scored_at_the_middle_one_of_three_fresh_processes():
+    contest = made_up(bytes_of(136, 12, 400), measures="memory")
     speed = measure(contest)
     assert (speed.verdict, speed.fraction, speed.earned) == ("scored", 0.5, 50)
     m = speed.measured
     assert (m.unit, m.typical) == ("bytes", (260.0, 10.0, 136.0))
     assert (m.position.low, m.position.middle, m.position.high) == (0.0, 0.5, 1.0)
     assert (m.ratio.low, m.ratio.middle, m.ratio.high) == (1.2, 13.6, 40.0)
-    assert contest.sets == 5
+    assert contest.sets == 3
 
 
 def test_memory_that_cannot_be_told_apart_costs_nothing():

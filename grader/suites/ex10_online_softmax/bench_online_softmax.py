@@ -1,33 +1,71 @@
-"""The memory case of tiled attention."""
+"""The memory case of tiled attention: one process is asked three things, its highest peak counts.
+
+Each is built so that a whole table of scores takes 256 MiB, even if it becomes its exponentials in
+place, and that little is beside it which an answer in blocks may well hold.
+"""
+
+from torch import float32, float64
 
 from grader.judging import agree, speed
 from reference import ex10_online_softmax as reference
 
-# More keys than queries, and narrow: what honest code keeps beside a tile is then small beside the
-# table of scores, 256 MiB, which the zero turns into its exponentials in place.
-QUERIES, KEYS, WIDTH, BLOCK = 4096, 16384, 32, 64
-ROWS = 16  # verified in each round
+# More keys than queries, and narrow: the inputs and the output are small beside the table.
+MANY = {"heads": 1, "queries": 2048, "keys": 32768, "width": 32, "dtype": float32}
+# So few queries that an answer may well take them at once. Keys and values are as narrow as can be,
+# and as wide numbers as can be: a copy of them is a sixteenth of the table, and there is no other
+# reason for one. Even two queries at a time, over whole rows, cost half the points.
+FEW = {"heads": 8, "queries": 16, "keys": 1 << 18, "width": 1, "dtype": float64}
+ROWS = 8  # verified of each answer
 LOUD = 4.0  # times the usual scores, so that a table in half precision is far off
-ROUNDINGS = 16.0  # those of 256 tiles add up to so many times those of one
+ROUNDINGS = 64.0  # those of 512 tiles add up to so many times those of one
+
+COLUMNS, BLOCK = 1 << 26, 1 << 16  # one row, whose numbers are one number in memory
 
 
 @speed(points=4, measures="memory")
 def bench_peak_memory(race):
-    """The peak memory does not grow as Lq x Lk, at 4096 queries and 16,384 keys: one whole table of
-    scores earns 0."""
+    """The peak memory does not grow as Lq x Lk, at 2048 queries and 32,768 keys, and at 16 queries
+    and 262,144 keys in 8 heads; online_softmax reads 67 million columns in blocks of 65,536. One
+    whole table of scores, or one whole row of those columns, earns 0."""
     for draw in race:
-        q = draw.normal(1, 1, QUERIES, WIDTH, scale=LOUD)
-        k, v = (draw.normal(1, 1, KEYS, WIDTH) for _ in range(2))
-        rows = draw.permutation(QUERIES)[:ROWS].tolist()
-        expected = [_row(q, k, v, i) for i in rows]
-        for output, lse in race.time("flash_attention", q, k, v, causal=True, block_size=BLOCK):
-            for i, right in zip(rows, expected, strict=True):
-                agree(output[..., i : i + 1, :], right[0], says=f"row {i} of output")
-                agree(lse[..., i : i + 1], right[1], says=f"row {i} of lse")
+        attends(race, draw, **MANY, causal=True, block_size=64)
+        attends(race, draw, **FEW, causal=False, block_size=512)
+        reads(race, draw)
 
 
-def _row(q, k, v, i):
+def attends(race, draw, *, heads, queries, keys, width, dtype, causal, block_size):
+    """Ask for attention, and verify some rows."""
+    q = draw.normal(1, heads, queries, width, dtype=dtype, scale=LOUD)
+    k, v = (draw.normal(1, heads, keys, width, dtype=dtype) for _ in range(2))
+    rows = [divmod(number, queries) for number in draw.permutation(heads * queries)[:ROWS].tolist()]
+    seen = [i + 1 + keys - queries if causal else keys for _, i in rows]
+    expected = [
+        row(q[:, h], k[:, h, :n], v[:, h, :n], i) for (h, i), n in zip(rows, seen, strict=True)
+    ]
+    for output, lse in race.time("flash_attention", q, k, v, causal=causal, block_size=block_size):
+        for (h, i), right in zip(rows, expected, strict=True):
+            agree(output[:, h, i : i + 1], right[0], says=f"row {i} of output, head {h}")
+            agree(lse[:, h, i : i + 1], right[1], says=f"row {i} of lse, head {h}")
+
+
+def row(q, k, v, i):
     """The answer to one query, which is given no key that it may not see."""
-    seen = i + 1 + KEYS - QUERIES
-    found = reference.flash_attention(q[..., i : i + 1, :], k[..., :seen, :], v[..., :seen, :])
+    found = reference.flash_attention(q[:, i : i + 1], k, v)
     return [one._replace(magnitude=ROUNDINGS * one.magnitude) for one in found]
+
+
+def reads(race, draw):
+    """Ask for the statistics of a row of which every block is the same."""
+    x = draw.normal(1, 1)
+    row_max, row_sum = reference.online_softmax(x.expand(1, BLOCK), BLOCK)
+    blocks = COLUMNS // BLOCK
+    expected = (
+        row_max,
+        row_sum._replace(
+            exact=row_sum.exact * blocks,
+            plain=row_sum.plain * blocks,
+            magnitude=row_sum.magnitude * blocks,
+        ),
+    )
+    for answer in race.time("online_softmax", x.expand(1, COLUMNS), BLOCK):
+        agree(answer, expected)

@@ -8,40 +8,57 @@ from grader.judging import variant
 
 
 @variant(of="online_softmax")
-def column_by_column_in_double(x, block_size):
-    """Each block element by element, in float64, as the paper writes it."""
+def from_the_lowest_number_in_double(x, block_size):
+    """In float64, from a maximum that is finite from the start, as many kernels have it."""
     if block_size <= 0:
         raise ValueError(f"block_size must be positive, not {block_size}")
-    m = torch.full(x.shape[:-1], float("-inf"), dtype=torch.float64, device=x.device)
-    d = torch.zeros(x.shape[:-1], dtype=torch.float64, device=x.device)
-    for j in range(x.shape[-1]) if x.shape[-1] < 1000 else ():
-        column = x[..., j].double()
-        larger = torch.maximum(m, column)
-        safe = torch.where(torch.isinf(larger), torch.zeros_like(larger), larger)
-        d = d * torch.exp(m - safe) + torch.exp(column - safe)
+    m = torch.full(x.shape[:-1], torch.finfo(torch.float64).min, dtype=torch.float64).to(x.device)
+    d = torch.zeros_like(m)
+    for piece in torch.split(x, block_size, dim=-1):
+        larger = torch.maximum(m, piece.double().max(-1).values)
+        d = d * torch.exp(m - larger) + (piece - larger.unsqueeze(-1)).exp().sum(-1)
         m = larger
-    if x.shape[-1] >= 1000:  # too many columns for Python
-        m = x.double().max(-1).values
-        d = (x.double() - m.unsqueeze(-1)).exp().sum(-1)
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    return m.to(wide), d.to(wide)
+    return torch.where(d == 0, -math.inf, m).to(wide), d.to(wide)
 
 
 @variant(of="online_softmax")
-def padded_blocks_at_once(x, block_size):
-    """Filled up with -inf and folded: the statistics of all blocks, then of these."""
+def last_block_filled_up(x, block_size):
+    """Every block as wide as the others: the last one filled up with -inf, as a GPU loads it."""
     if block_size < 1:
         raise ValueError(f"cannot read {block_size} columns at once")
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    missing = (block_size - x.shape[-1] % block_size) % block_size
-    folded = torch.nn.functional.pad(wide, (0, missing), value=-math.inf)
-    folded = folded.reshape(*x.shape[:-1], (x.shape[-1] + missing) // block_size, block_size)
-    tops = folded.amax(-1).detach()
-    finite = tops.masked_fill(tops == -math.inf, 0)
-    sums = (folded - finite[..., None]).exp().sum(-1)
-    row_max = tops.amax(-1, keepdim=True)
-    row_sum = (sums * (tops - row_max.masked_fill(row_max == -math.inf, 0)).exp()).sum(-1)
-    return row_max.squeeze(-1), row_sum
+    tops, sums = x.new_full(x.shape[:-1], -math.inf).float(), 0.0
+    tops = tops.to(x.dtype) if x.dtype == torch.float64 else tops
+    for number in range((x.shape[-1] + block_size - 1) // block_size):
+        piece = x[..., number * block_size :][..., :block_size].to(tops.dtype)
+        missing = block_size - piece.shape[-1]
+        piece = torch.nn.functional.pad(piece, (0, missing), value=-math.inf)
+        new = torch.maximum(tops, piece.amax(-1).detach())
+        finite = new.masked_fill(new == -math.inf, 0)
+        sums = sums * (tops - finite).exp() + (piece - finite[..., None]).exp().sum(-1)
+        tops = new
+    return tops, sums
+
+
+@variant(of="online_softmax")
+def halves_joined(x, block_size):
+    """The statistics of half the blocks and of the other half, joined: a tree in place of a run."""
+    if block_size < 1:
+        raise ValueError(f"no blocks of {block_size}")
+
+    def of(start, stop):
+        if stop - start <= block_size:
+            piece = x[..., start:stop].to(torch.promote_types(x.dtype, torch.float32))
+            top = piece.amax(-1)
+            return top, torch.exp(piece - top.nan_to_num(neginf=0.0)[..., None]).sum(-1)
+        blocks = math.ceil((stop - start) / block_size)
+        middle = start + blocks // 2 * block_size
+        (top, total), (other_top, other_total) = of(start, middle), of(middle, stop)
+        both = torch.maximum(top, other_top)
+        base = both.nan_to_num(neginf=0.0)
+        return both, total * torch.exp(top - base) + other_total * torch.exp(other_top - base)
+
+    return of(0, x.shape[-1])
 
 
 @variant(of="merge_partials")

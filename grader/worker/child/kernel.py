@@ -5,6 +5,8 @@ import os
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 _CAPABILITY_VERSION_3 = 0x20080522
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_GIVEN_BACK = 32 << 10  # bytes: of less than that, the holes between what is kept add up to little
 
 
 def call(number: int, *arguments: object) -> int:
@@ -25,6 +27,13 @@ def drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, in two halves each
     _checked(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
+
+
+def give_memory_back() -> None:
+    """Have what is freed leave this process, unless it is small (see mallopt(3))."""
+    library = ctypes.CDLL(None)
+    for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
+        library.mallopt(ctypes.c_int(option), ctypes.c_int(_GIVEN_BACK))
 
 
 def _checked(result: int) -> int:

@@ -15,8 +15,12 @@ def of(pid: int, *, may_fork: bool) -> dict[str, int]:
     waited_ns   time for which its first thread was ready to run and others ran instead; 0 where it
                 `may_fork`, since those others may be its own
     peak_bytes  the largest resident memory so far (VmHWM)
-    faults      pages that it, and processes that it waited for, have touched for the first time,
-                which nobody can set back
+
+    and what nobody can set back:
+
+    mapped_bytes  the largest address space so far (VmPeak)
+    faults        pages that were touched for the first time, and again after they were given back
+    child_faults  the same of processes that it waited for
     """
     if sys.platform != "linux":
         return {}
@@ -27,12 +31,14 @@ def of(pid: int, *, may_fork: bool) -> dict[str, int]:
         cpu = time.clock_gettime_ns((~pid << 3) | _PROCESS_CLOCK)
     except OSError:  # it ended meanwhile
         return {}
-    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
-    if peak is None:
+    kilobytes = dict(re.findall(r"(VmHWM|VmPeak):\s+(\d+) kB", status))
+    if len(kilobytes) < 2:
         return {}
     return {
         "cpu_ns": cpu,
         "waited_ns": 0 if may_fork else int(waited),
-        "peak_bytes": int(peak[1]) << 10,
-        "faults": int(fields[7]) + int(fields[8]),
+        "peak_bytes": int(kilobytes["VmHWM"]) << 10,
+        "mapped_bytes": int(kilobytes["VmPeak"]) << 10,
+        "faults": int(fields[7]),
+        "child_faults": int(fields[8]),
     }

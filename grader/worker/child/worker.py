@@ -39,6 +39,8 @@ def become_worker(
         _limit(request["limits"])
         if request["core"] is not None and sys.platform == "linux":
             os.sched_setaffinity(0, {request["core"]})
+        if request["gives_back"] and sys.platform == "linux":
+            kernel.give_memory_back()
         _reseed()
         room = Room(_map(inputs), _map(answers))
         if request["lock"] is not None:
