@@ -10,9 +10,10 @@ import torch
 from torch.nn import functional
 
 COUNTED = [
-    *[(torch, name) for name in ("matmul", "mm", "bmm", "addmm", "baddbmm", "einsum")],
+    *[(torch, name) for name in ("matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "inner")],
     *[(torch.Tensor, name) for name in ("__matmul__", "matmul", "mm", "bmm", "addmm", "baddbmm")],
-    *[(torch, "tensordot"), (functional, "linear")],
+    *[(torch, "tensordot"), (torch.Tensor, "inner"), (torch.linalg, "matmul")],
+    (functional, "linear"),
 ]
 products = 0
 

@@ -129,7 +129,7 @@ def test_fused(student, draw, device, heads, masked):
     x, keep = draw.normal(2, 5, 12), draw.keep(5, 5) if masked else None
     many, few = (count(student, module, fused, x, keep) for fused in (False, True))
     says = f"{few} products of matrices with fused=True and {many} with fused=False: one of them"
-    expect(few <= many - 2, f"{says} should take the place of three")
+    expect(few <= many - 2, f"{says} (F.linear, @, einsum, ...) should take the place of three")
 
 
 @check(points=1, needs=[test_norm, test_self])

@@ -816,6 +816,21 @@ def dtype_of_the_cache(q, k, v, cache, sequence, chunk_size):
     return _chunks(q.to(cache.keys.dtype), k, v, cache, sequence, chunk_size, attend)
 
 
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def chunk_not_read_back(q, k, v, cache, sequence, chunk_size):
+    """A chunk attends to its own keys and values as they were given, not as the cache holds them.
+
+    In a cache of another dtype they are rounded: attend to cache.gather(sequence), all of it.
+    """
+    past = cache.gather(sequence)
+    fresh = [torch.cat([old.to(new.dtype), new], 1) for old, new in zip(past, (k, v), strict=True)]
+
+    def attend(q, keys, values):
+        return _causal(q, *(x[:, : keys.shape[1]] for x in fresh))
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
 @mistake(of="chunked_prefill", caught_by=test_pool_read)
 def prompt_kept_aside(q, k, v, cache, sequence, chunk_size):
     """The keys and values of a prompt are kept beside the pools, for the prompt that follows it.
