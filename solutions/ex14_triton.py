@@ -77,9 +77,9 @@
 # that the kernels are the ones that compute, and read at most 1024 keys at once. With a GPU also
 # bfloat16 and larger sizes, and for 4 of the points the speed of `flash_attention` there. **Out of
 # scope:** the backward pass, masks other than causal, grouped heads, offsets beyond 2^31 elements,
-# and `triton.autotune`, which has nothing to measure in the interpreter. **Not allowed:** arithmetic
-# outside the kernels, be it PyTorch's, NumPy's or Python's on single numbers, and `tl.softmax`.
-# About 120 minutes.
+# and `triton.autotune`, which has nothing to measure in the interpreter. **Not allowed:**
+# arithmetic outside the kernels, be it PyTorch's, NumPy's or Python's on single numbers, and
+# `tl.softmax`. About 120 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 用 Triton 写内核
@@ -150,8 +150,8 @@
 #
 # **评分内容。** 两个函数在 float32 和 float16 下的数值，尺寸都不是块大小的整数倍；
 # 全是负无穷的行、什么都看不到的行；`Lq != Lk` 的因果掩码；内存不连续的输入；
-# 计算确实由内核完成，而且一次最多读 1024 个键。有 GPU 时还有 bfloat16 和更大的尺寸，另有 4 分给 `flash_attention`
-# 在 GPU 上的速度。**不在范围内：** 反向传播、因果以外的掩码、分组的头、
+# 计算确实由内核完成，而且一次最多读 1024 个键。有 GPU 时还有 bfloat16 和更大的尺寸，
+# 另有 4 分给 `flash_attention` 在 GPU 上的速度。**不在范围内：** 反向传播、因果以外的掩码、分组的头、
 # 超过 2^31 个元素的偏移，以及 `triton.autotune`（在解释器里没有时间可测）。
 # **不允许：** 在内核之外做算术，不管是用 PyTorch、NumPy，还是用 Python 逐个数地算；
 # 也不允许 `tl.softmax`。约 120 分钟。
