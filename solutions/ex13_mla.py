@@ -89,11 +89,11 @@
 #
 # **What is graded.** Both ways against an oracle in every dtype, with and without `q_rank`; chunks
 # of any size with a cache, up to position 5,000; what is in the cache, its bytes and its manners;
-# that the absorbed way makes no keys and no values of the latents; the names of the parameters;
-# gradients without a cache; and, for 3 of the points, the speed of absorbed one-token steps at a
-# context of 2048. **Out of scope:** padding masks, scaled RoPE for longer contexts (YaRN), training
-# through a cache. **Not allowed:** PyTorch's fused operator and attention modules, and its RMSNorm,
-# which is four lines. About 90 minutes.
+# that the absorbed way makes no keys and no values of the latents, not for a whole text either; the
+# names of the parameters; gradients without a cache; and, for 3 of the points, the speed of
+# absorbed one-token steps at a context of 2048. **Out of scope:** padding masks, scaled RoPE
+# for longer contexts (YaRN), training through a cache. **Not allowed:** PyTorch's fused operator
+# and attention modules, and its RMSNorm, which is four lines. About 90 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头潜在注意力（MLA）
@@ -179,8 +179,9 @@
 #   如果用角度表，文本有多长，表就要有多长，而长度事先并不知道。
 #
 # **评分内容。** 两种算法在各种数据类型下与基准对比，有无 `q_rank` 都测；带缓存时任意大小的分块，
-# 位置直到 5000；缓存里的内容、字节数和行为；吸收算法不把潜在向量展开成键和值；参数的名字；
-# 没有缓存时的梯度；另有 3 分给速度：上下文长度 2048 时，用吸收算法每步处理一个 token。
+# 位置直到 5000；缓存里的内容、字节数和行为；吸收算法不把潜在向量展开成键和值，
+# 一次处理整段文本时也不展开；参数的名字；没有缓存时的梯度；
+# 另有 3 分给速度：上下文长度 2048 时，用吸收算法每步处理一个 token。
 # **不在范围内：** 填充掩码、为更长上下文缩放的 RoPE（YaRN）、带着缓存做训练。
 # **不允许：** PyTorch 的融合算子和注意力模块，还有它的 RMSNorm，自己写只要四行。约 90 分钟。
 

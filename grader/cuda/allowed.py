@@ -27,6 +27,7 @@ _GROUPS = (
 )
 _HALF = "numbers of half precision cannot be had on the CPU: this exercise is in float"
 _TEXTURE = "textures and surfaces cannot be had on the CPU: read through the pointer"
+_LAUNCH = "the CPU launches kernels by name alone: kernel<<<grid, block, shared>>>(arguments)"
 _SHARED = (
     "memory that the host and the device share cannot be had: cudaMalloc, and kernels do the work"
 )
@@ -47,6 +48,7 @@ WORDS = {
     **dict.fromkeys(("tex1D*", "tex2D*", "tex3D*", "surf2D*", "cudaTextureObject_t"), _TEXTURE),
     **dict.fromkeys(("__managed__", "cudaMallocManaged", "cudaMallocHost", "cudaHostAlloc",
                      "cudaHostRegister", "cudaHostGetDevicePointer"), _SHARED),
+    **dict.fromkeys(("cudaLaunch*", "cudaGraph*"), _LAUNCH),
     **dict.fromkeys(("__attribute__", "__attribute", "__declspec", "_Pragma"), _OBJECT),
     **dict.fromkeys(("cuda_on_cpu*", "CUDA_ON_CPU*", "__asan*", "__ubsan*", "__sanitizer*"),
                     _MACHINE),

@@ -20,6 +20,10 @@ from grader.worker.faults import NotHere
 from grader.worker.walls import PROCESS, Wall
 
 MAX_SHOWN = 300  # characters of a line, or of what a compiler says of it
+KNOWN = (
+    "it knows cudaMalloc, cudaFree, cudaMemcpy, cudaMemset, cudaMemcpyToSymbol, "
+    "cudaFuncSetAttribute, and the usual calls for errors, streams, events and the device"
+)
 CALLS = "calls.py"  # of a suite: what it calls, made of the student's functions
 _ERROR = re.compile(r"answer_0(?:\.cu)?[:(](\d+)\)?(?::\d+)?: (?:fatal )?error:?\s*(.*)")
 _UNKNOWN = re.compile(r"'(cuda[A-Z]\w*)' (?:was not declared|has not been declared)")
@@ -135,7 +139,7 @@ def _sentence(says: str, text: str, line: Callable[[int], str]) -> str:
         number, what = int(found[1]), " ".join(found[2].split())[:MAX_SHOWN]
         if 0 < number <= len(lines):
             if unknown := _UNKNOWN.search(what):
-                why = "the machine that runs kernels on the CPU does not know it"
+                why = f"the machine that runs kernels on the CPU does not know it; {KNOWN}"
                 return f"Line {line(number)}: {unknown[1]} is not allowed: {why}."
             there = lines[number - 1].strip()[:MAX_SHOWN]
             return f"Line {line(number)} does not compile ({what}): {there}"

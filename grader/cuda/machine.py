@@ -94,11 +94,11 @@ class Machine:
         self, name: str, inputs: Mapping[str, tuple[int, Tensor]], size: int, width: int,
         *numbers: float,
     ) -> Tensor | None:  # fmt: skip
-        """A call with arrays too large to exist, of whose grid only the corners are run.
+        """A call with arrays too large to exist, of whose grid only some blocks are run.
 
         inputs  by name how many numbers, and the pattern of which they are made
         size    of the output, whose last `width` numbers are the result
-        None    where that is too much to be done here
+        None    where no block that was run had them, or that is too much to be done here
         """
         self._begin(0, corners=True)
         given, kept = [], []
@@ -108,7 +108,8 @@ class Machine:
             given.append(self._far_array(key, count, values.data_ptr(), values.numel()))
         out = self._far_array("out", size, None, 0)
         done = self._ask(name, [*given, out], numbers)
-        if not done or self._cpu.cuda_on_cpu_few_blocks():
+        if not (done and self._cpu.cuda_on_cpu_last_is_known()):
+            self._cpu.cuda_on_cpu_end()
             return None
         last = torch.empty(width)
         start = ctypes.c_void_p((out.value or 0) + 4 * (size - width))

@@ -24,7 +24,8 @@ from typing import Any
 
 SANITIZER_SECONDS = 15.0
 _START = re.compile(
-    r"^========= (?:Error: )?(Invalid __|Race reported|Barrier error|Uninitialized __)(.*)$",
+    r"^========= (?:Error: |Warning: )?"
+    r"(Invalid __|Race reported|Barrier error|Uninitialized __)(.*)$",
     re.MULTILINE,
 )
 _SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ", re.MULTILINE)

@@ -68,7 +68,7 @@ class Judge:
         return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
 
     def ask(self, student: Student, item: pytest.Function, *again: str) -> StudentFault | None:
-        """Ask a case of any student, outside pytest: the fault, or None if it passes."""
+        """Ask a case of any student, outside pytest: the fault, or None."""
         at_hand = {
             "student": student,
             "draw": self.draw_for(item, *again),
@@ -82,6 +82,8 @@ class Judge:
             item.function(**{name: at_hand[name] for name in names})
         except StudentFault as fault:
             return fault
+        except pytest.skip.Exception:
+            return None  # it cannot be asked of this one
         return None
 
     def results(self) -> tuple[CheckResult, ...]:

@@ -101,7 +101,10 @@ def test_what_the_machine_does_not_know_is_told_by_name(graded):
     report = graded(SLUG, solution(SLUG).replace("  const int threads = 128;", call))
     number = solution(SLUG)[: solution(SLUG).index("  const int threads = 128;")].count("\n") + 1
     why = "the machine that runs kernels on the CPU does not know it"
-    assert report.sentence == f"Line {number}: cudaDeviceReset is not allowed: {why}."
+    assert report.sentence.startswith(f"Line {number}: cudaDeviceReset is not allowed: {why}; ")
+    assert "it knows cudaMalloc" in report.sentence
+    assert Words("zh").said(report.sentence).startswith(f"第 {number} 行")
+    assert "knows" not in Words("zh").said(report.sentence)
 
 
 def test_what_is_not_allowed_is_told_with_its_line(graded):

@@ -50,6 +50,9 @@ RACE = """========= COMPUTE-SANITIZER
 =========
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
 """
+WARNED = RACE.replace("Error: ", "Warning: ").replace(
+    "(1 error, 0 warnings)", "(0 errors, 1 warning)"
+)
 BARRIER = """========= COMPUTE-SANITIZER
 ========= Barrier error detected. Divergent thread(s) in block.
 =========     at tiled(float *, int)+0xb0 in /tmp/grader-x/answer_0.cu:20
@@ -74,6 +77,7 @@ FOUND = {
     OLDER: ("Misaligned", 31, "Invalid __shared__ read of size 16 bytes, {line 31}\n"
             "by thread (0,0,0) in block (0,0,0)"),
     RACE: ("Race", 12, "Race reported between Write access, {line 12}, {line 40}"),
+    WARNED: ("Race", 12, "Race reported between Write access, {line 12}, {line 40}"),
     BARRIER: ("Barrier", 20, "Barrier error detected. Divergent thread(s) in block., {line 20}\n"
               "by thread (33,0,0) in block (0,0,0)"),
     NO_LINE: ("Barrier", 0, "Barrier error detected. Divergent thread(s) in warp."),

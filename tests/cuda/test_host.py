@@ -25,6 +25,10 @@ WRONG = {
         "", EACH, "float x[64];\ncudaMemcpyAsync(x, q,\n 256, cudaMemcpyDefault);",
         "HostCopy", (10, 11), "from q",
     ),
+    "a variable copied to the host": (
+        "__device__ float kept[64]; ", EACH,
+        f"float x[64]; {ONE} cudaMemcpyFromSymbol(x, kept, 256);", "HostCopy", 7, "from kept",
+    ),
     "an input overwritten": (
         "", EACH, "cudaMemset((void*)q, 0, 256);", "InputChanged", 7, "to q",
     ),
@@ -107,6 +111,15 @@ RIGHT = {
         "float x[2] = {1, 2}, y[2]; std::memcpy(y, x, 8); memmove(x, y, 8); memset(y, 0, 8); "
         "f<<<1, 64>>>(q, out, (int)y[1]);",
     ),
+    "a variable filled by the host": (
+        "struct Sizes { int none, one, n; }; __constant__ Sizes sizes; ",
+        "  out[threadIdx.x] = threadIdx.x + sizes.one - sizes.n;\n",
+        "Sizes s = {7, 8, Lq}; cudaFuncSetCacheConfig(f, cudaFuncCachePreferShared); "
+        "cudaMemcpyToSymbol(sizes, &s, sizeof s); "
+        "if (cudaMemcpyToSymbol(sizes, &s, sizeof s, 4) == cudaSuccess) return; "
+        "cudaMemcpyToSymbol(sizes, &Lq, 4, offsetof(Sizes, one)); "
+        f"cudaMemcpyToSymbolAsync(sizes, &Lq, 4, 8, cudaMemcpyHostToDevice, 0); {ONE}",
+    ),
     "an assert that holds": ("", "  assert(n == 64 && q);\n" + EACH, ONE),
     "a struct without a name": (
         "", "  __shared__ struct {\n    float here[64];\n    int there;\n  } a, b[2];\n"
@@ -185,13 +198,34 @@ LAUNCHES = """float* t; cudaMalloc(&t, 256); copies<<<1, 64>>>(q, t, Lq);
   doubles<2><<<2, 8>>>(t, out + 4 * 0); cudaFree(t);"""
 
 
-def test_what_the_kernels_do_is_counted():
-    file = file_with(COUNTED, LAUNCHES.replace("<<<2, 8>>>", "<<<1, 8>>>"))
+SYMBOL = """
+struct Sizes { int n; };
+__constant__ Sizes sizes;
+__device__ float copy[64];
+__global__ void reads(float* out) {
+  if (threadIdx.x < sizes.n) out[threadIdx.x] = copy[threadIdx.x];
+}
+"""
+FILLED = """Sizes s = {Lq}; cudaMemcpyToSymbol(sizes, &s, sizeof s);
+  cudaMemcpyToSymbol(copy, q, 256, 0, cudaMemcpyDeviceToDevice); reads<<<1, 64>>>(out);"""
+
+
+def counted(file):
+    """The machine after a call of a file's function on 64 ones."""
     declared = [EXERCISE.functions["tiled_attention"].declaration]
     library = compiler.for_cpu(HEAD + translated(file, "answer_0", declared))
     machine = Machine(answer._built(library))
     x = torch.ones(1, 64, 1)
     machine.call("tiled_attention", {"q": x, "k": x, "v": x}, x.shape, 1, 64, 64, 1, 1.0, 0)
+    return machine
+
+
+def test_a_variable_with_numbers_of_an_input_counts_as_a_copy_of_it():
+    assert counted(file_with(SYMBOL, FILLED)).counts["copies_read"] == 64
+
+
+def test_what_the_kernels_do_is_counted():
+    machine = counted(file_with(COUNTED, LAUNCHES.replace("<<<2, 8>>>", "<<<1, 8>>>")))
     assert machine.kernels == "copies, doubles<2>"
     assert machine.loads == {"q": 64, "k": 0, "v": 0}
     assert machine.counts == {

@@ -61,6 +61,23 @@ WRONG = {
         "  row[threadIdx.x] = 2;\n  out[threadIdx.x] = row[63 - threadIdx.x];\n",
         ONE, "Race", (6, 7), "with no barrier between them",
     ),
+    "a byte that another thread has written": (
+        "  __shared__ unsigned char seen[64];\n  seen[threadIdx.x ^ 1] = 1;\n"
+        "  out[threadIdx.x] = seen[threadIdx.x];\n", ONE, "Race", (4, 5), "place ",
+    ),
+    "two values in one byte": (
+        "  __shared__ short seen[2];\n  seen[1] = threadIdx.x;\n  __syncthreads();\n"
+        "  out[threadIdx.x] = seen[1];\n", ONE, "Race", 4, "place 1 of seen",
+    ),
+    "a byte of a word that another thread reads": (
+        "  __shared__ bool seen[64];\n  seen[threadIdx.x] = true;\n  __syncthreads();\n"
+        "  seen[threadIdx.x] = true;\n  out[threadIdx.x] = ((int*)seen)[threadIdx.x / 4];\n",
+        ONE, "Race", (6, 7), "with no barrier between them",
+    ),
+    "a byte that nobody has written": (
+        "  __shared__ bool seen[64];\n  out[threadIdx.x] = seen[threadIdx.x];\n",
+        ONE, "Uninitialized", 4, "to which no thread of its block has written",
+    ),
     "two blocks in one place": (
         "  out[threadIdx.x] = blockIdx.x;\n", "f<<<2, 64>>>(q, out, Lq);", "Race", 3, "two blocks",
     ),
@@ -159,6 +176,21 @@ RIGHT = {
     "the same value from every thread": (
         "  __shared__ int first;\n  first = 0;\n  __syncthreads();\n"
         "  out[threadIdx.x] = first + threadIdx.x;\n", ONE,
+    ),
+    "a byte for each thread": (
+        "  __shared__ unsigned char own[64];\n  own[threadIdx.x] = threadIdx.x;\n"
+        "  own[threadIdx.x] += 1;\n  float x = own[threadIdx.x] - 1;\n  __syncthreads();\n"
+        "  out[threadIdx.x] = x + own[63 - threadIdx.x] - 64 + threadIdx.x;\n", ONE,
+    ),
+    "words read as bytes, and bytes as words": (
+        "  __shared__ int own[64];\n  own[threadIdx.x] = threadIdx.x;\n  __syncthreads();\n"
+        "  int x = ((unsigned char*)own)[4 * threadIdx.x];\n  __syncthreads();\n"
+        "  ((unsigned char*)own)[threadIdx.x] = 0;\n  __syncthreads();\n"
+        "  out[threadIdx.x] = x + own[threadIdx.x / 4];\n", ONE,
+    ),
+    "the same flag from every thread": (
+        "  __shared__ bool flag;\n  flag = false;\n  __syncthreads();\n"
+        "  out[threadIdx.x] = flag + threadIdx.x;\n", ONE,
     ),
     "a shuffle": (
         "  float other = __shfl_xor_sync(0xffffffff, (float)threadIdx.x, 1);\n"

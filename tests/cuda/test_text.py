@@ -50,6 +50,9 @@ REFUSED = {
     "half precision": ("#include <cuda_fp16.h>", "half precision"),
     "textures": ("cudaTextureObject_t t;", "textures"),
     "the machine's own": ("cuda_on_cpu::reported = true;", "belongs to the machine"),
+    "a launch by address": (
+        "cudaLaunchKernel((void*)f, 1, 1, args, 0, 0);", "kernel<<<grid, block, shared>>>",
+    ),
     "other programs": ("system(\"ls\");", "reaches out of the program"),
     "other libraries": ("dlopen(\"libtorch.so\", 1);", "reaches out of the program"),
 }  # fmt: skip

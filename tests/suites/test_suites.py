@@ -100,6 +100,11 @@ def test_there_are_null_answers_for_every_function(exercise):
     assert covered == set(exercise.names)
 
 
+# What cannot be asked of a right answer: it is "not run", and costs nothing. A kernel whose threads
+# walk over the whole grid has no block that could be run alone.
+TOO_MUCH = {("naive_grid_stride_in_double", "test_far_places")}
+
+
 @pytest.mark.parametrize(
     "exercise, variant", VARIANTS, ids=lambda x: getattr(x, "slug", None) or x.id
 )
@@ -108,7 +113,9 @@ def test_a_right_answer_written_otherwise_earns_everything(exercise, variant, nu
     report = mutants_table.graded(exercise, variant, run)
     assert report.sentence == ""
     assert [
-        (c.id, c.why) for c in report.checks if c.earned < c.points and c.why != "needs CUDA"
+        (c.id, c.why)
+        for c in report.checks
+        if c.earned < c.points and c.why != "needs CUDA" and (variant.id, c.id) not in TOO_MUCH
     ] == []
     assert mutants_table.earns_all(report)
 

@@ -4,7 +4,7 @@
 
 namespace cuda_on_cpu {
 
-constexpr size_t MUCH = size_t{256} << 20;  // bytes, where arrays are too large to exist
+constexpr size_t MUCH = size_t{32} << 20;  // bytes, where arrays are too large to exist
 
 void* allocate(size_t bytes) {
   if (corners_only && bytes > MUCH) give_up();
@@ -64,6 +64,22 @@ int copy(int line, void* to, const void* from, size_t bytes) {
   now_written(to, bytes);
   open_arrays(false);
   return 0;
+}
+
+// What a kernel reads from a variable that was copied from an array is a copy of numbers.
+int copy_to_symbol(int line, void* to, const void* from, size_t bytes) {
+  if (array_at(reinterpret_cast<uintptr_t>(from)))
+    if (Array* symbol = array_at(reinterpret_cast<uintptr_t>(to))) symbol->of_device = true;
+  return copy(line, to, from, bytes);
+}
+
+int copy_from_symbol(int line, void* to, const void* from, size_t bytes) {
+  const Array* symbol = array_at(reinterpret_cast<uintptr_t>(from));
+  if (!array_at(reinterpret_cast<uintptr_t>(to)))
+    report("HostCopy", line, "the host copies numbers from the device to itself",
+           "from %s: kernels do all the work, and the host only launches them",
+           symbol ? symbol->name : "a variable");
+  return copy(line, to, from, bytes);
 }
 
 int fill(int line, void* to, int byte, size_t bytes) {

@@ -41,7 +41,26 @@ inline cudaError_t copied(int line, void* to, const void* from, size_t bytes, cu
 inline cudaError_t filled(int line, void* to, int byte, size_t bytes, void* = nullptr) {
   return cudaError_t(fill(line, to, byte, bytes));
 }
+// A variable of the text: its own place is that of the device.
+template <class T>
+cudaError_t to_symbol(int line, T& symbol, const void* from, size_t bytes, size_t offset = 0,
+                      cudaMemcpyKind = cudaMemcpyHostToDevice, void* = nullptr) {
+  if (offset > sizeof(T) || bytes > sizeof(T) - offset) return cudaErrorInvalidValue;
+  char* to = reinterpret_cast<char*>(&const_cast<std::remove_cv_t<T>&>(symbol)) + offset;
+  return cudaError_t(copy_to_symbol(line, to, from, bytes));
+}
+template <class T>
+cudaError_t from_symbol(int line, void* to, const T& symbol, size_t bytes, size_t offset = 0,
+                        cudaMemcpyKind = cudaMemcpyDeviceToHost, void* = nullptr) {
+  if (offset > sizeof(T) || bytes > sizeof(T) - offset) return cudaErrorInvalidValue;
+  auto from = reinterpret_cast<const char*>(&symbol) + offset;
+  return cudaError_t(copy_from_symbol(line, to, from, bytes));
+}
 }  // namespace cuda_on_cpu
+#define cudaMemcpyToSymbol(...) cuda_on_cpu::to_symbol(__LINE__, __VA_ARGS__)
+#define cudaMemcpyToSymbolAsync(...) cuda_on_cpu::to_symbol(__LINE__, __VA_ARGS__)
+#define cudaMemcpyFromSymbol(...) cuda_on_cpu::from_symbol(__LINE__, __VA_ARGS__)
+#define cudaMemcpyFromSymbolAsync(...) cuda_on_cpu::from_symbol(__LINE__, __VA_ARGS__)
 #define cudaMemcpy(...) cuda_on_cpu::copied(__LINE__, __VA_ARGS__)
 #define cudaMemcpyAsync(...) cuda_on_cpu::copied(__LINE__, __VA_ARGS__)
 #define cudaMemset(...) cuda_on_cpu::filled(__LINE__, __VA_ARGS__)
@@ -92,6 +111,12 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int 
   *value = known[which];
   return cudaSetDevice(device);
 }
+enum cudaFuncCache {
+  cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual
+};
+template <class Kernel>
+cudaError_t cudaFuncSetCacheConfig(Kernel, cudaFuncCache) { return cudaSuccess; }
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute which, int value) {
   if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;

@@ -72,6 +72,8 @@ int last_error();
 void* allocate(size_t bytes);
 int release(void* at);
 int copy(int line, void* to, const void* from, size_t bytes);
+int copy_to_symbol(int line, void* to, const void* from, size_t bytes);
+int copy_from_symbol(int line, void* to, const void* from, size_t bytes);
 int fill(int line, void* to, int byte, size_t bytes);
 int print(int line, const char* format, ...) __attribute__((format(printf, 2, 3)));
 [[noreturn]] void fails(int line, const char* what);  // assert

@@ -33,7 +33,7 @@ struct Mark {
   const void* code;
 };
 
-// What is known of four bytes.
+// What is known of four bytes; or of one, in an array of which single bytes are used.
 struct Word {
   Mark write, read, read_elsewhere;  // the last reads of two different warps
   uint64_t written_in;               // the block, in shared memory; 1 elsewhere
@@ -47,6 +47,7 @@ struct Array {
   uintptr_t begin = 0, end = 0;
   Kind kind = Kind::shared;
   Word* words = nullptr;  // what is known of its contents; nullptr: only its bounds are watched
+  Word* bytes = nullptr;  // the same of each byte, from the first use of less than four on
   void* memory = nullptr;  // of which it is the middle, if it is ours
   size_t mapped = 0;       // bytes of that
   size_t gap = 0;          // bytes behind it that belong to nothing
@@ -80,8 +81,16 @@ inline Word* words_for(size_t bytes) {
   return static_cast<Word*>(calloc(bytes / 4 + 2, sizeof(Word)));
 }
 
+// The bytes of an array, for as long as it lives.
+inline Word* bytes_of(Array& a) {
+  if (!a.bytes) a.bytes = words_for(4 * (a.begin == dynamic.begin ? DYNAMIC : a.end - a.begin) + 64);
+  return a.bytes;
+}
+
 inline void forget(Array& a) {
   free(a.words);
+  free(a.bytes);
+  a.bytes = nullptr;
   if (a.memory) munmap(a.memory, a.mapped);
   a.words = nullptr;
   a.memory = nullptr;
@@ -160,6 +169,8 @@ inline Array* static_at(uintptr_t at) {
   return inside ? &statics[low - 1] : nullptr;
 }
 
+[[noreturn]] void give_up();  // in watch.h
+
 // A page of an array that is too large to exist.
 inline bool is_there(uintptr_t page, size_t size) {
   void* wanted = reinterpret_cast<void*>(page);
@@ -172,7 +183,7 @@ inline bool is_there(uintptr_t page, size_t size) {
 
 constexpr size_t PAGE = 64 << 10;
 constexpr uintptr_t FAR_AWAY = uintptr_t{1} << 44, FAR_APART = uintptr_t{1} << 38;
-constexpr int MOST_PAGES = 1 << 14;
+constexpr int MOST_PAGES = 1 << 13;
 inline uintptr_t pages[MOST_PAGES];
 inline int page_count;
 
@@ -183,14 +194,16 @@ inline void bring(const Array& a, uintptr_t at, size_t size) {
   for (uintptr_t page = at / PAGE * PAGE; page < at + size; page += PAGE) {
     if (known[page / PAGE % KNOWN] == page) continue;
     known[page / PAGE % KNOWN] = page;
-    if (page_count == MOST_PAGES)
-      report("MemoryError", 0, "a kernel touches too much of its arrays", " ");
+    if (page_count == MOST_PAGES) give_up();
     if (is_there(page, PAGE)) continue;
     pages[page_count++] = page;
     auto* values = reinterpret_cast<float*>(page);
     size_t first = (page - a.begin) / sizeof(float);  // a far array begins at a page
-    for (size_t i = 0; i < PAGE / sizeof(float); ++i)
-      values[i] = a.pattern ? a.pattern[(first + i) % a.period] : a.filled;
+    size_t at_pattern = a.pattern ? first % a.period : 0;
+    for (size_t i = 0; i < PAGE / sizeof(float); ++i) {
+      values[i] = a.pattern ? a.pattern[at_pattern] : a.filled;
+      if (++at_pattern == a.period) at_pattern = 0;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // The machine itself: launches, barriers, the calls that g++ puts before accesses, and the doors
 // through which Python comes in.
+#include "corners.h"
 #include "crash.h"
 #include "device.h"
 #include "hooks.h"
@@ -82,9 +83,6 @@ void* shared(void* at, size_t size, const char* name, int line) {
 
 // Launches.
 static size_t allowed_shared = STATIC;
-static uint64_t blocks_in_grid;
-constexpr uint64_t FEW_BLOCKS = 100;  // each of which would have too much to do
-constexpr uint64_t MOST_ACCESSES = 50'000'000;  // about a second
 
 int allow_shared(const void*, size_t bytes) {
   if (bytes > DYNAMIC) return 1;
@@ -112,14 +110,6 @@ static void check(const Launch& l) {
            shared <= DYNAMIC ? " without cudaFuncSetAttribute" : "");
 }
 
-// Whether the last number of the last array, which is the output, is there.
-static bool last_is_written() {
-  uintptr_t at = arrays[array_count - 1].end - sizeof(float);
-  for (int p = 0; p < page_count; ++p)
-    if (pages[p] == at / PAGE * PAGE) return *reinterpret_cast<float*>(at) == *reinterpret_cast<float*>(at);
-  return false;
-}
-
 static void account_for(const Launch& l) {
   auto [grid, block, shared] = l.shape;
   ++counts.kernels;
@@ -129,19 +119,11 @@ static void account_for(const Launch& l) {
   snprintf(kernels_named + used, sizeof kernels_named - used, "%s%s", used ? ", " : "", l.kernel);
 }
 
-static void run_corners(dim3 n) {
-  for (unsigned c = 0; c < 8 && !last_is_written(); ++c) {  // from the last block on
-    bool twice = (c & 1 && n.x == 1) || (c & 2 && n.y == 1) || (c & 4 && n.z == 1);
-    if (!twice) run_block({c & 1 ? 0 : n.x - 1, c & 2 ? 0 : n.y - 1, c & 4 ? 0 : n.z - 1});
-  }
-}
-
 static void run_all(dim3 n) {
   uint64_t first = order == Order::shuffled ? random_below(static_cast<unsigned>(n.x)) : 0;
   for (uint64_t i = 0; i < blocks_in_grid; ++i) {
     uint64_t b = order == Order::backwards ? blocks_in_grid - 1 - i : (i + first) % blocks_in_grid;
-    run_block({static_cast<unsigned>(b % n.x), static_cast<unsigned>(b / n.x % n.y),
-               static_cast<unsigned>(b / (uint64_t{n.x} * n.y))});
+    run_block(block_number(b, n));
   }
   if (unsettled.array) settle();
   if (workers > counts.workers) counts.workers = workers;
@@ -159,8 +141,8 @@ void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* c
   dim3 n = shape.grid;
   blocks_in_grid = uint64_t{n.x} * n.y * n.z;
   open_arrays(true);
-  if (!corners_only) run_all(n);
-  else if (blocks_in_grid >= FEW_BLOCKS) run_corners(n);
+  if (corners_only) run_some(n);
+  else run_all(n);
   open_arrays(false);
 }
 
@@ -195,6 +177,7 @@ int guarded(void (*body)(void*), void* closure) {
   unsettled.array = nullptr;
   allowed_shared = STATIC;
   gave_up = false;
+  all_tried = true;
   dynamic.kind = Kind::shared;
   if (!dynamic.words) dynamic.words = words_for(DYNAMIC);
   if (_setjmp(beginning) == 0) {
@@ -225,7 +208,7 @@ const Report* cuda_on_cpu_report() { return &found; }
 const Counts* cuda_on_cpu_counts() { return &counts; }
 const char* cuda_on_cpu_kernels() { return kernels_named; }
 uint64_t cuda_on_cpu_loads(int array) { return arrays[array].loads; }
-int cuda_on_cpu_few_blocks() { return blocks_in_grid < FEW_BLOCKS; }
+int cuda_on_cpu_last_is_known() { return last_is_written() || last_is_lost(); }
 
 void cuda_on_cpu_lines(const uint32_t* places, const uint32_t* lines, size_t count) {
   code_places = places;

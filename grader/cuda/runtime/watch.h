@@ -22,6 +22,7 @@ struct Unsettled {
   Mark first, second;
 };
 inline Unsettled unsettled;
+inline size_t place_size = sizeof(float);  // of a place, as the present access counts them
 
 inline Mark mark_of(const Fiber& f, const void* code) {
   auto thread = static_cast<uint16_t>(f.number);
@@ -56,7 +57,7 @@ inline const char* thread_name(char* text, size_t size) {
   int here = line_of(now.code), there = line_of(then.code);
   report(RACE, too_early ? there : here, says,
          "place %zu of %s: %s at {line %d}, %s at {line %d}\n"
-         "%s", (at - a.begin) / sizeof(float), a.name,
+         "%s", (at - a.begin) / place_size, a.name,
          before == Act::read ? "read" : "written", there, act == Act::read ? "read" : "written",
          here, blocks ? "each element of out belongs to one block"
                       : "another order of the threads gives another result: __syncthreads() between");
@@ -81,6 +82,15 @@ inline void remember_read(Word& w, const Mark& now) {
   last = now;
 }
 
+// A write over another thread's: whether it leaves the value as it was is seen when it is done.
+inline void overwrites(const Array& a, uintptr_t at, size_t size, const Mark& then, const Mark& now) {
+  Unsettled& u = unsettled;
+  bool goes_on = u.array == &a && u.at + u.size == at && u.size + size <= sizeof u.before;
+  if (!goes_on) u = {&a, at, {}, 0, then, now};
+  memcpy(u.before + u.size, reinterpret_cast<const void*>(at), size);
+  u.size += size;
+}
+
 inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act act,
                        const Mark& now) {
   bool shared = a.kind == Kind::shared;
@@ -94,18 +104,14 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
                  : "a thread reads device memory to which nothing has been written",
           "place %zu of %s; %s\n"
           "what another thread is to write first needs a barrier between",
-          (at - a.begin) / sizeof(float), a.name, thread_name(who, sizeof who));
+          (at - a.begin) / place_size, a.name, thread_name(who, sizeof who));
   }
   if (!apart(w.write, now, shared) && !(w.atomic && act == Act::atomic)) {
-    if (act != Act::write || w.atomic || size > sizeof unsettled.before) {
-      report_race(a, at, w.write, now, Act::write, act);
-    } else {
-      unsettled = {&a, at, {}, size, w.write, now};
-      memcpy(unsettled.before, reinterpret_cast<const void*>(at), size);
-    }
+    if (act != Act::write || w.atomic) report_race(a, at, w.write, now, Act::write, act);
+    overwrites(a, at, size, w.write, now);
   }
   if (act == Act::read) {
-    if (shared) counts.exchanged += w.write.thread != now.thread;
+    if (shared && size == sizeof(float)) counts.exchanged += w.write.thread != now.thread;
     return remember_read(w, now);
   }
   bool too_early = w.written_in != here;
@@ -148,6 +154,17 @@ inline void count(Array& a, size_t size, Act act) {
   if (a.kind == Kind::scratch || a.kind == Kind::constant) counts.copies_read += numbers;
 }
 
+// The bytes of one word may belong to different threads, so each is watched for itself.
+inline void watch_bytes(Array& a, uintptr_t at, size_t size, Act act, const Mark& now) {
+  uint64_t here = a.kind == Kind::shared ? block_serial : 1;
+  for (size_t i = at - a.begin; i < at - a.begin + size; ++i) {
+    Word &byte = bytes_of(a)[i], &word = a.words[i / 4];
+    if (word.written_in == here) byte.written_in = here;  // all four together
+    watch_word(a, byte, a.begin + i, 1, act, now);
+    if (size < 4 && act != Act::read) word.written_in = here;
+  }
+}
+
 inline void watch_array(Array& a, uintptr_t at, size_t size, Act act, const void* code) {
   if (at < a.begin || at + size > a.end) report_bounds(a, at, size, act, code);
   if (a.far) bring(a, at, size);
@@ -158,12 +175,9 @@ inline void watch_array(Array& a, uintptr_t at, size_t size, Act act, const void
   }
   if (!a.words) return;
   Mark now = mark_of(*current, code);
-  if (size < 4) {  // parts of a word may belong to different threads
-    if (act != Act::read)
-      a.words[(at - a.begin) / 4].written_in = a.kind == Kind::shared ? block_serial : 1;
-    return;
-  }
-  for (size_t i = 0; i < size; i += 4)
+  place_size = size < 4 ? size : 4;
+  if (size < 4 || a.bytes) watch_bytes(a, at, size, act, now);
+  for (size_t i = 0; size >= 4 && i < size; i += 4)
     watch_word(a, a.words[(at + i - a.begin) / 4], at + i, 4, act, now);
 }
 
@@ -201,6 +215,7 @@ inline void watch_variable(Array& a, size_t size, Act act, const void* code) {
   if (a.of_device) count(a, size, act);
 }
 
+// Leave a call that is not asked to come to its end.
 [[noreturn]] inline void give_up() {
   settle_doubt();
   gave_up = true;

@@ -6,9 +6,15 @@ from torch import Tensor
 
 from grader.judging import agree, expect, same, untouched
 from grader.judging.case import StudentFault
+from reference import ex13_mla as reference
 
 BUFFERS = "latents", "k_ropes"
 BESIDE = 1.5  # times nbytes: a table of positions or the like may stand beside the buffers
+
+
+def new_caches(student, device, *sizes):
+    """An empty cache of the student's, and the reference's beside it."""
+    return student.LatentCache(*sizes, device=device), reference.LatentCache(*sizes, device=device)
 
 
 def append(cache, right, latent, k_rope):

@@ -454,6 +454,62 @@ class AbsorbedWithACacheOnly(_Layer):
         return super().forward(x, cache, absorbed and cache is not None)
 
 
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedNotInPrefill(_Layer):
+    """absorbed=True is not heard while the cache is empty: keys and values of a prefill are made.
+
+    Go the absorbed way whatever is in the cache, be it nothing.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        empty = cache is not None and not cache.length
+        return super().forward(x, cache, absorbed and not empty)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedForFewTokensOnly(_Layer):
+    """With a cache absorbed=True is heard for one or two new tokens; with more, keys are made.
+
+    Go the absorbed way for any number of new tokens: they need a mask, and nothing else.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        return super().forward(x, cache, absorbed and (cache is None or x.shape[1] <= 2))
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedValuesExpandedInPrefill(_Layer):
+    """With absorbed=True keys are never made, but the values are where no token came before.
+
+    Mix the latents of a prefill too, and put the value matrix into what comes out.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        w_k, w_v = self.expansion()
+        if q_nope.shape[2] < latents.shape[1]:
+            return super().absorbed(q_nope, q_rope, latents, k_ropes)
+        scores = self.up(q_nope) @ w_k @ latents[:, None].mT
+        weights = self.weights(scores + self.up(q_rope) @ k_ropes[:, None].mT)
+        return weights @ (latents[:, None] @ w_v.mT)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedExpandedToScale(_Layer):
+    """absorbed=True makes keys and values all the same, if divided by their largest weight.
+
+    Multiply the query by the key matrix and attend to the latents: keys of no size are made.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        w_k, w_v = self.expansion()
+        most_k, most_v = (w.abs().amax(-1) for w in (w_k, w_v))  # (H, nope), (H, value)
+        k = latents[:, None] @ (w_k / most_k[..., None]).mT
+        v = latents[:, None] @ (w_v / most_v[..., None]).mT
+        scores = (self.up(q_nope) * most_k[:, None]) @ k.mT
+        weights = self.weights(scores + self.up(q_rope) @ k_ropes[:, None].mT)
+        return weights @ v * most_v[:, None]
+
+
 # With a cache
 
 

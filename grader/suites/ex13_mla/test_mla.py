@@ -5,9 +5,16 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
-from grader.suites.ex13_mla.caches import agree_buffers, agree_bytes, append, multiply, stay
-from grader.suites.ex13_mla.layers import cancelling, load, parameters
-from reference import ex13_mla as reference
+from grader.suites.ex13_mla.caches import (
+    agree_buffers,
+    agree_bytes,
+    append,
+    multiply,
+    new_caches,
+    stay,
+)
+from grader.suites.ex13_mla.expanded import EXPANDED, never_expanded
+from grader.suites.ex13_mla.layers import new_layers, parameters
 from reference import raised
 
 HALVES = [float16, bfloat16]
@@ -17,7 +24,6 @@ LAYERS = [  # batch, tokens, sizes
     *[(2, 3, (8, 2, 6, 4, 5, 6)), (1, 1, (4, 1, 2, 2, 1, 4, 2)), (2, 17, (*PLAIN, None, 50.0))],
     *[(3, 65, (16, 4, 8, 8, 8, 16)), (2, 9, (*NARROW, 10.0)), (1, 17, (9, 3, 4, 2, 4, 4, 4))],
 ]
-HUGE = {float32: 1e37, float64: 1e307}
 TEXTS = [  # sizes, tokens of each call, dtype
     *[(PLAIN, [1] * 4, float64), (NARROW, [4, 5], float64), (PLAIN, [7, 1, 3], float64)],
     *[(NARROW, [1, 4], float32), (PLAIN, [7, 1, 3], float16), (NARROW, [4, 1], bfloat16)],
@@ -46,7 +52,7 @@ both_ways = pytest.mark.parametrize("absorbed", [False, True], ids=["naive", "ab
 @pytest.mark.parametrize("batch, tokens, sizes", LAYERS)
 def test_values(student, draw, device, batch, tokens, sizes, dtype):
     """Without a cache the layer is causal latent attention, with and without a q_rank."""
-    layer, right = _layers(student, draw, device, sizes, dtype)
+    layer, right = new_layers(student, draw, device, sizes, dtype)
     x = draw.normal(batch, tokens, sizes[0], dtype=dtype)
     agree(layer(x), right(x))
 
@@ -56,7 +62,7 @@ def test_values(student, draw, device, batch, tokens, sizes, dtype):
 @pytest.mark.parametrize("batch, tokens, sizes", LAYERS)
 def test_absorbed(student, draw, device, batch, tokens, sizes, dtype):
     """With absorbed=True the layer answers the same."""
-    layer, right = _layers(student, draw, device, sizes, dtype)
+    layer, right = new_layers(student, draw, device, sizes, dtype)
     x = draw.normal(batch, tokens, sizes[0], dtype=dtype)
     agree(layer(x, absorbed=True), right(x, absorbed=True))
 
@@ -82,7 +88,7 @@ def test_names(student, sizes):
 def test_half_precision(student, draw, device, q_rank, dtype, absorbed):
     """Half precision stays; norms and scores do not overflow."""
     sizes = (16, 4, 8, 8, 8, 16, q_rank, 3.0)
-    layer, right = _layers(student, draw, device, sizes, dtype)
+    layer, right = new_layers(student, draw, device, sizes, dtype)
     x = draw.normal(2, 33, 16, dtype=dtype)
     agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed))
     large = draw.normal(1, 1, 16, dtype=dtype, scale=300).expand(1, 5, 16).contiguous()
@@ -93,7 +99,7 @@ def test_half_precision(student, draw, device, q_rank, dtype, absorbed):
 @check(points=1)
 def test_cache(student, draw, device):
     """LatentCache.append gives back all latents and rotary keys so far, and length counts them."""
-    cache, right = _caches(student, device, 2, 17, 5, 4)
+    cache, right = new_caches(student, device, 2, 17, 5, 4)
     same(cache.length, 0, says="length of a new cache")
     for t in (1, 4, 1, 1, 7):
         append(cache, right, draw.normal(2, t, 5), draw.normal(2, t, 4))
@@ -103,7 +109,7 @@ def test_cache(student, draw, device):
 def test_cache_own(student, draw, device):
     """Every LatentCache has its own `latents` and `k_ropes`, in which all lies, and no more memory
     than nbytes; reset empties that one alone."""
-    pairs = [_caches(student, device, *sizes) for sizes, _ in CACHES]
+    pairs = [new_caches(student, device, *sizes) for sizes, _ in CACHES]
     for cache, right in pairs:
         same(cache.nbytes, right.nbytes)
     for t in (1, 5, 2):
@@ -121,7 +127,7 @@ def test_cache_own(student, draw, device):
     multiply(*pairs[0], -2)
     new = draw.normal(2, 7, 4, dtype=float64), draw.normal(2, 7, 6, dtype=float64)
     stay(pairs[0][0], lambda: append(*pairs[0], *new))
-    large = _caches(student, device, 2, 64, 32, 8)
+    large = new_caches(student, device, 2, 64, 32, 8)
     append(*large, draw.normal(2, 3, 32), draw.normal(2, 3, 8))
     agree_bytes(*large)
 
@@ -130,7 +136,7 @@ def test_cache_own(student, draw, device):
 @pytest.mark.parametrize("old, latent, k_rope, numbers", REFUSED)
 def test_cache_refuses(student, draw, device, old, latent, k_rope, numbers):
     """A LatentCache refuses what does not fit (ValueError with both numbers), unchanged by it."""
-    cache, right = _caches(student, device, 3, 8, 5, 4)
+    cache, right = new_caches(student, device, 3, 8, 5, 4)
     if old:
         append(cache, right, draw.normal(3, old, 5), draw.normal(3, old, 4))
     new = draw.normal(*latent), draw.normal(*k_rope)
@@ -152,9 +158,9 @@ def test_with_cache(student, draw, device, sizes, chunks, dtype):
 def test_cache_contents(student, draw, device, sizes):
     """What the layer leaves in the cache are normalised latents and rotated keys, and nothing else;
     it attends to what lies there."""
-    layer, right = _layers(student, draw, device, sizes, float64)
+    layer, right = new_layers(student, draw, device, sizes, float64)
     layer.requires_grad_(False)
-    cache, seen = _caches(student, device, 2, 64, sizes[5], sizes[3], float64)
+    cache, seen = new_caches(student, device, 2, 64, sizes[5], sizes[3], float64)
     for t in (3, 1, 2):
         x = draw.normal(2, t, sizes[0], dtype=float64)
         layer(x, cache=cache)
@@ -178,8 +184,8 @@ def test_absorbed_with_cache(student, draw, device, sizes, chunks, dtype):
     without; the two ways may take turns on one cache."""
     ways = [False, True] if 1 in chunks[1:] else [True]
     _texts(student, draw, device, sizes, chunks, dtype, ways)
-    if dtype in HUGE:
-        _never_expanded(student, draw, device, sizes, dtype)
+    if dtype in EXPANDED:
+        never_expanded(student, draw, device, sizes, dtype)
 
 
 @check(points=1, needs=[test_absorbed_with_cache])
@@ -187,9 +193,9 @@ def test_absorbed_with_cache(student, draw, device, sizes, chunks, dtype):
 @both_ways
 def test_far(student, draw, device, dtype, absorbed):
     """After 5,000 tokens positions are still right, both ways and in half precision."""
-    layer, right = _layers(student, draw, device, (16, 2, 4, 8, 8, 16, None, 10.0), dtype)
+    layer, right = new_layers(student, draw, device, (16, 2, 4, 8, 8, 16, None, 10.0), dtype)
     layer.requires_grad_(False)
-    cache, seen = _caches(student, device, 1, 5016, 16, 8, dtype)
+    cache, seen = new_caches(student, device, 1, 5016, 16, 8, dtype)
     # Loud keys at the beginning, which drown what lies between.
     x = draw.normal(1, 16, 16, dtype=dtype, scale=10.0)
     nothing = [torch.zeros(1, 4992, width, dtype=dtype, device=device) for width in (16, 8)]
@@ -205,7 +211,7 @@ def test_far(student, draw, device, dtype, absorbed):
 @both_ways
 def test_manners(student, draw, device, dtype, absorbed):
     """x is left alone; strided, expanded and empty ones work; later tokens change nothing."""
-    layer, right = _layers(student, draw, device, NARROW, dtype)
+    layer, right = new_layers(student, draw, device, NARROW, dtype)
     for x in (
         draw.strided(2, 5, 10, dtype=dtype),
         draw.normal(1, 5, 10, dtype=dtype).expand(3, 5, 10),
@@ -228,7 +234,7 @@ def test_manners(student, draw, device, dtype, absorbed):
 @both_ways
 def test_gradients(student, draw, device, sizes, t, dtype, absorbed):
     """The gradients are right both ways: of x and of every parameter."""
-    layer, right = _layers(student, draw, device, sizes, dtype)
+    layer, right = new_layers(student, draw, device, sizes, dtype)
     x, upstream = (draw.normal(2, t, sizes[0], dtype=dtype) for _ in range(2))
     expected = right.gradients(x, absorbed, upstream=upstream)
     [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
@@ -236,17 +242,17 @@ def test_gradients(student, draw, device, sizes, t, dtype, absorbed):
     for name, one in zip(parameters(sizes), expected[1:], strict=True):
         agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
     if t == 1:
-        layer, _ = _layers(student, draw, device, (3, 2, 2, 2, 1, 2), dtype)
+        layer, _ = new_layers(student, draw, device, (3, 2, 2, 2, 1, 2), dtype)
         x = draw.normal(1, 2, 3, dtype=dtype).requires_grad_()
         gradcheck(lambda x: layer(x, absorbed=absorbed), x)
 
 
 def _texts(student, draw, device, sizes, chunks, dtype, ways):
     """Two texts in turn, each with its cache, and one without; after a reset another text."""
-    layer, right = _layers(student, draw, device, sizes, dtype)
+    layer, right = new_layers(student, draw, device, sizes, dtype)
     layer.requires_grad_(False)
     rank, rope = sizes[5], sizes[3]
-    texts = [_caches(student, device, 3, 1 + sum(chunks), rank, rope, dtype) for _ in range(2)]
+    texts = [new_caches(student, device, 3, 1 + sum(chunks), rank, rope, dtype) for _ in range(2)]
     for number, t in enumerate([*chunks, 2]):
         if number == len(chunks):
             for one in texts[0]:
@@ -263,35 +269,3 @@ def _texts(student, draw, device, sizes, chunks, dtype, ways):
             agree(output, expected, says=f"{when}, output")
             if cache is not None:
                 same(cache.length, seen.length)
-
-
-def _never_expanded(student, draw, device, sizes, dtype):
-    """Places of keys and values that would be infinite, and that nobody asks for, are not made."""
-    says = "output where expanded keys and values would be infinite"
-    layer, right = _layers(student, draw, device, sizes, dtype, unasked=HUGE[dtype])
-    layer.requires_grad_(False)
-    cache, seen = _caches(student, device, 2, 11, sizes[5], sizes[3], dtype)
-    latents = cancelling(draw, 2, 8, sizes[5], dtype)
-    append(cache, seen, latents, torch.zeros(2, 8, sizes[3], dtype=dtype, device=device))
-    for t in (1, 2):
-        x = draw.normal(2, t, sizes[0], dtype=dtype)
-        agree(layer(x, cache, True), right(x, seen, True), says=says)
-    layer, right = _layers(student, draw, device, sizes, dtype, unasked=HUGE[dtype], loud=1000.0)
-    x = draw.normal(2, 3, sizes[0], dtype=dtype)
-    agree(layer(x, absorbed=True), right(x, absorbed=True), says=says)
-
-
-def _caches(student, device, *sizes):
-    """An empty cache of the student's, and the reference's beside it."""
-    return student.LatentCache(*sizes, device=device), reference.LatentCache(*sizes, device=device)
-
-
-def _layers(student, draw, device, sizes, dtype, **options):
-    """The student's layer and the reference's, with the same weights (see `load`)."""
-    both = (
-        student.MultiHeadLatentAttention(*sizes),
-        reference.MultiHeadLatentAttention(*sizes),
-    )
-    both[0].to(device, dtype)
-    load(*both, draw, sizes, dtype, **options)
-    return both

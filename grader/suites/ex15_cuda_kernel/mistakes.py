@@ -405,6 +405,41 @@ def causal_top_left():
 @mistake(
     of=TILED,
     caught_by=test_tiled_causal,
+    edits=[
+        ("TILE = 32;", "TILE = 64;"),
+        ("SIDE = 8;", "SIDE = 16;"),
+        ("COLUMNS = 4;", "COLUMNS = 2;"),
+        ("min(first + TILE + offset, Lk)", "min(first + TILE, Lk)"),
+    ],
+)
+def large_tiles_end_too_early():
+    """With causal, a block looks at no tile of keys beyond its own queries' numbers, though query i
+    sees Lk - Lq keys more than that where there are more keys than queries.
+
+    The last query of a block sees the keys up to its number + Lk - Lq: go over the tiles up to
+    there.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        ("+ TILE * WEIGHTS) *", "+ TILE * WEIGHTS + 4 * (size_t)Lk) *"),
+        ("(int)bytes);", "(int)bytes);  // a place for each key, for four queries at a time"),
+    ],
+)
+def shared_memory_for_all_keys():
+    """The launch asks for shared memory that grows with Lk. A block has at most 227 KiB, so it
+    fails for long sequences.
+
+    Shared memory holds one tile at a time: its size depends on the tile and on D alone.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_causal,
     edits=[("sum[i] > 0.0f ? 1.0f / sum[i] : 0.0f", "1.0f / sum[i]")],
 )
 def empty_row_divided():
@@ -537,6 +572,104 @@ def row_in_int():
     larger arrays.
 
     Compute places in size_t: cast the first factor, (size_t)row * D.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_far_places,
+    edits=[
+        ("  size_t row = (size_t)blockIdx.x", "  for (int row = blockIdx.x"),
+        (
+            " + threadIdx.x;  // of all heads * Lq rows\n"
+            "  if (row >= (size_t)heads * Lq) return;\n  size_t head",
+            " + threadIdx.x; row < heads * Lq;\n       row += gridDim.x * blockDim.x) {\n"
+            "  size_t head",
+        ),
+        ("  q += row * D;            // (D)\n", "  const float* query = q + row * D;\n"),
+        ("  k += head * Lk * D;      //", "  const float* keys = k + head * Lk * D;  //"),
+        ("  v += head * Lk * D;      //", "  const float* values = v + head * Lk * D;  //"),
+        ("  out += row * D;          // (D)\n", "  float* mine = out + row * D;\n"),
+        (
+            "scale * dot(q, k + (size_t)j * D, D));",
+            "scale * dot(query, keys + (size_t)j * D, D));",
+        ),
+        ("for (int d = 0; d < D; ++d) out[d] = 0.0f;", "for (int d = 0; d < D; ++d) mine[d] = 0;"),
+        (
+            "expf(scale * dot(q, k + (size_t)j * D, D) - largest)",
+            "expf(scale * dot(query, keys + (size_t)j * D, D) - largest)",
+        ),
+        ("out[d] += weight * v[", "mine[d] += weight * values["),
+        (
+            "for (int d = 0; d < D; ++d) out[d] /= sum;",
+            "for (int d = 0; d < D; ++d) mine[d] /= sum;\n  }",
+        ),
+        ("<<<blocks, threads>>>", "<<<64, threads>>>"),
+    ],
+)
+def loop_in_int():
+    """A few blocks go over all rows, and the place of a row is computed in int, which ends at
+    2**31 - 1.
+
+    Compute places in size_t: cast the first factor, (size_t)row * D.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[
+        ("  float largest = -INFINITY;", "  float largest = -INFINITY, scores[2048];"),
+        (
+            "largest = fmaxf(largest, scale * dot(q, k + (size_t)j * D, D));",
+            "{\n    scores[j] = scale * dot(q, k + (size_t)j * D, D);\n"
+            "    largest = fmaxf(largest, scores[j]);\n  }",
+        ),
+        ("expf(scale * dot(q, k + (size_t)j * D, D) - largest)", "expf(scores[j] - largest)"),
+    ],
+)
+def scores_in_an_array():
+    """A thread keeps the scores of its query in an array of a fixed size, and writes past its end
+    where there are more keys.
+
+    Lk can be any number: compute each score where it is needed, or keep a running maximum.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_is_plain,
+    edits=[
+        ("  size_t row = (size_t)blockIdx.x * blockDim.x + threadIdx.x;", "  size_t row = 0;"),
+        (
+            "  size_t head = row / Lq;",
+            "  for (; row < (size_t)heads * Lq; ++row) {\n  size_t head = row / Lq;",
+        ),
+        ("  out += row * D;          // (D)\n", ""),
+        ("  q += row * D;            // (D)\n", ""),
+        ("  k += head * Lk * D;      // (Lk, D)\n", ""),
+        ("  v += head * Lk * D;      // (Lk, D)\n", ""),
+        (
+            "largest = fmaxf(largest, scale * dot(q, k + (size_t)j * D, D));",
+            "largest = fmaxf(largest, scale * dot(q + row * D, k + (head * Lk + j) * D, D));",
+        ),
+        ("out[d] = 0.0f;\n  for", "out[row * D + d] = 0.0f;\n  for"),
+        (
+            "expf(scale * dot(q, k + (size_t)j * D, D) - largest)",
+            "expf(scale * dot(q + row * D, k + (head * Lk + j) * D, D) - largest)",
+        ),
+        (
+            "out[d] += weight * v[(size_t)j * D + d]",
+            "out[row * D + d] += weight * v[(head * Lk + j) * D + d]",
+        ),
+        ("out[d] /= sum;", "out[row * D + d] /= sum;\n  }"),
+        ("<<<blocks, threads>>>", "<<<1, 1>>>"),
+    ],
+)
+def one_thread_for_everything():
+    """A single thread computes all rows one after another, and the rest of the GPU stands idle.
+
+    Launch a thread for each of the heads * Lq rows; each finds its own by blockIdx and threadIdx.
     """
 
 

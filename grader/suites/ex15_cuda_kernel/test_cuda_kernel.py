@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -11,15 +12,16 @@ from grader.judging import agree, check, expect, untouched
 
 # (N, Lq, Lk, D): below, at and above the size of any tile; no width a multiple of all others
 SIZES = [(1, 1, 1, 1), (2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128),
-         (1, 2, 1100, 3), (1, 1100, 2, 3)]  # fmt: skip
-# In two of these whole tiles of queries see nothing.
+         (1, 2, 1100, 3), (1, 1100, 2, 3), (1, 1, 20_000, 1)]  # fmt: skip
+# In two of these whole tiles of queries see nothing; in the last ones even a large tile of queries
+# sees keys far behind those of its own numbers.
 CAUSAL = [
     *[(1, 3, 3, 4), (2, 17, 33, 5), (2, 33, 17, 31), (1, 65, 65, 33)],
-    *[(1, 65, 17, 8), (1, 300, 3, 8)],
+    *[(1, 65, 17, 8), (1, 300, 3, 8), (1, 8, 300, 8), (1, 130, 400, 5)],
 ]
 # Past 2**32 numbers in q and out, and in k and v: (heads, Lq, Lk) at a width of 128. A last block
-# of any usual size has few rows left to compute.
-FAR = [(59_393, 1025, 2), (59_393, 2, 600)]
+# of any usual size has few rows left to compute, and blocks are a multiple of 8.
+FAR = [(59_400, 1025, 2), (59_400, 2, 600)]
 
 each_size = pytest.mark.parametrize("size", SIZES)
 each_causal_size = pytest.mark.parametrize("size", CAUSAL)
@@ -29,6 +31,8 @@ each_kernel = pytest.mark.parametrize("name", ["naive_attention", "tiled_attenti
 def given(draw, heads, q_len, k_len, width):
     """q, k, v and a scale of about 1/sqrt(D)."""
     q, k, v = (draw.normal(heads, n, width) for n in (q_len, k_len, k_len))
+    if k_len > 2000:  # weights of 1 and whole values: no order of summing makes a difference
+        q, v = 0 * q, v.round()
     return q, k, v, draw.integer(50, 200) / 100 / math.sqrt(width)
 
 
@@ -51,11 +55,15 @@ def test_naive_causal(student, draw, size):
 @check(points=1, needs=[test_naive_values])
 def test_naive_is_plain(student, draw):
     """In the naive kernel one thread works on each query, and shared memory is not used."""
-    workers, _, stored, _ = student.counted("naive_attention", *given(draw, 2, 9, 12, 16), False)
+    asked = given(draw, 2, 600, 3, 4)  # more queries than a block can have threads
+    workers, _, stored, _ = student.counted("naive_attention", *asked, False)
     expect(
         stored == 0, f"the kernel writes {stored:,} numbers to shared memory, but should use none"
     )
-    expect(workers <= 18, f"{workers:,} threads work on 18 queries, but should be one for each")
+    expect(
+        workers == 1200,
+        f"the threads that work on 1,200 queries are {workers:,}, but should be one for each",
+    )
 
 
 @check(points=2)
@@ -118,16 +126,19 @@ def test_tiles_are_shared(student, draw):
 
 
 @check(points=1, needs=[test_naive_values, test_tiled_values])
-@each_kernel
-@pytest.mark.parametrize("size", FAR)
-def test_far_places(student, draw, name, size):
+def test_far_places(student, draw):
     """Where an array has more than 2**32 numbers, the last row of the last head is found."""
-    heads, q_len, k_len = size
-    q, k, v = draw.normal(128), draw.normal(k_len, 128), draw.normal(k_len, 128)
-    found = student.last_row(name, q, k, v, heads, q_len, 0.1)
-    if found is not None:  # too much to be done thread by thread
+    unknown = False
+    for name, (heads, q_len, k_len) in product(["naive_attention", "tiled_attention"], FAR):
+        q, k, v = draw.normal(128), draw.normal(k_len, 128), draw.normal(k_len, 128)
+        found = student.last_row(name, q, k, v, heads, q_len, 0.1)
+        if found is None:
+            unknown = True
+            continue
+        expect(not torch.isnan(found).all(), "the last row is never written")
         agree(found, reference.last_row(q.cpu(), k.cpu(), v.cpu(), 0.1), "the last row")
-    expect(found is None or not torch.isnan(found).any(), "the last row is never written")
+    if unknown:  # of one of them: then the others do not earn the point
+        pytest.skip("too much to be done thread by thread")
 
 
 @check(points=1, needs=[test_naive_values, test_tiled_values], cuda=True)

@@ -1,0 +1,101 @@
+"""Whether the absorbed way expands latents to keys or values, which the answer does not tell.
+
+In prefill keys and values of all heads are no larger than queries and outputs, and cost as many
+products: neither sizes nor counts would tell. So weights are chosen with which an expanded key or
+value is infinite, or at least so large that the rest of it is rounded away, while no number of the
+absorbed way is. Latents are loud in their last place, which makes only some places of the keys or
+of the values, and these so many times:
+"""
+
+import torch
+from torch import float32, float64
+
+from grader.judging import agree
+
+from .caches import append, new_caches
+from .layers import new_layers
+
+EXPANDED = {float32: 2.0**123, float64: 2.0**1020}  # times LOUD these are infinite
+LOUD, SOFT = 100.0, 2.0**-8
+
+
+def never_expanded(student, draw, device, sizes, dtype):
+    """With absorbed=True the layer makes neither keys nor values, whatever is in the cache."""
+    for part, change in (("keys", _loud_keys), ("values", _loud_values)):
+
+        def changed(state, change=change):
+            return _apart(state, sizes) | change(state, sizes, EXPANDED[dtype])
+
+        layer, right = new_layers(student, draw, device, sizes, dtype, changed)
+        layer.requires_grad_(False)
+        cache, seen = new_caches(student, device, 2, 16, sizes[5], sizes[3], dtype)
+        latents = _cancelling(draw, 2, 8, sizes[5], dtype)
+        append(cache, seen, latents, torch.zeros(2, 8, sizes[3], dtype=dtype, device=device))
+        steps = [(cache, seen, t) for t in (1, 2, 5)]
+        empty = new_caches(student, device, 2, 16, sizes[5], sizes[3], dtype)
+        for cache, seen, t in [*steps, (*empty, 9), (None, None, 9)]:
+            when = f"after {seen.length} token(s)" if seen else "without a cache"
+            x = _tokens(draw, 2, t, sizes[0], dtype)
+            expected, output = right(x, seen, True), layer(x, cache, True)
+            if t > 1:  # the first sees one of a pair, and its values are really infinite
+                exact, plain = expected.exact[:, 1:], expected.plain[:, 1:]
+                expected, output = expected._replace(exact=exact, plain=plain), output[:, 1:]
+            says = f"with weights with which expanded {part} would overflow, output {when}"
+            agree(output, expected, says=says)
+
+
+def _tokens(draw, batch, t, width, dtype):
+    """Tokens of which the first two are alike but for the sign of a loud first place."""
+    x = draw.normal(batch, t, width, dtype=dtype)
+    x[..., 0] = 0.0
+    if t > 1:
+        x[:, 1] = x[:, 0]
+        x[:, 0, 0], x[:, 1, 0] = 4.0, -4.0
+    return x
+
+
+def _cancelling(draw, batch, tokens, rank, dtype):
+    """Latents in pairs, alike but for the sign of a loud last place."""
+    latents = draw.normal(batch, tokens // 2, rank, dtype=dtype).repeat_interleave(2, dim=1)
+    latents[:, 0::2, -1], latents[:, 1::2, -1] = LOUD, -LOUD
+    return latents
+
+
+def _apart(state, sizes):
+    """The first place of a token makes the last of its latent, and no other does.
+
+    Rotary keys are zero, so that both tokens of a pair get the same weight, and cancel in the mix.
+    In the reference's layer the last place of a latent makes nothing.
+    """
+    down, rank = state["kv_a_proj_with_mqa.weight"], sizes[5]
+    down[:, 0] = 0.0
+    down[rank - 1 :] = 0.0
+    down[rank - 1, 0] = 1.0
+    state["kv_a_layernorm.weight"][-1] = LOUD
+    state["kv_b_proj.weight"][:, -1] = 0.0
+    return {}
+
+
+def _loud_keys(state, sizes, number):
+    """Two places of a key are loud, which cancel in the absorbed query, bit by bit.
+
+    A key that is scaled down in time has still lost what else makes these two places.
+    """
+    queries = state["q_proj.weight" if "q_proj.weight" in state else "q_b_proj.weight"]
+    queries = queries.unflatten(0, (sizes[1], -1))
+    queries[:, :2] = 0.0
+    queries[:, 0, 1], queries[:, 1, 1] = SOFT, -SOFT
+    return _expansion(state, sizes, [0, 1], number)
+
+
+def _loud_values(state, sizes, number):
+    """The first place of a value is loud, and no output asks for it."""
+    state["o_proj.weight"].unflatten(1, (sizes[1], -1))[..., 0] = 0.0
+    return _expansion(state, sizes, [sizes[2]], number)
+
+
+def _expansion(state, sizes, places, number):
+    """The weights that expand latents, with so large a number for these places of each head."""
+    theirs = state["kv_b_proj.weight"].unflatten(0, (sizes[1], -1)).clone()  # (H, nope + value, R)
+    theirs[:, places, -1] = number
+    return {"kv_b_proj.weight": theirs.flatten(0, 1)}
