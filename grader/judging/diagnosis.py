@@ -236,7 +236,8 @@ def _alike(one: StudentFault | None, other: StudentFault | None) -> bool:
         return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
     if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
         return False
-    return _distance(a.got, b.got) <= NEAR * _distance(a.got, a.exact)
+    between = _distance(a.got, b.got)
+    return between < np.inf and between <= NEAR * _distance(a.got, a.exact)
 
 
 def _distance(a: Any, b: Any) -> float:

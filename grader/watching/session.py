@@ -33,8 +33,9 @@ def watch(
     It begins with `start`, or with the first exercise that is not passed.
     """
     hide_this_process()  # it holds the seed and the expected values
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # a closed window ends it as Ctrl-C does
+    # A closed window ends it as Ctrl-C does, which a script's background ignores by default.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     with (
         suppress(KeyboardInterrupt),
         Screen(console, words) as screen,

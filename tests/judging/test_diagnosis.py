@@ -12,6 +12,7 @@ import torch
 from grader import catalog
 from grader.course.mutants import solution
 from grader.judging import diagnosis, location, suite
+from grader.judging.case import Differs, StudentFault
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.records import Place
@@ -152,6 +153,28 @@ def test_sizes_that_do_not_fit_are_given_no_name():
 
     told = named("ex05_causal_mask", causal_attention=exchanged)
     assert set(told.values()) == {()}
+
+
+@pytest.mark.parametrize(
+    "other, alike",
+    [
+        ([1.0, math.nan], True),
+        ([1.0, 2.0], False),
+        ([math.nan] * 2, False),
+        ([1.0, math.inf], False),
+    ],
+)
+def test_an_answer_with_nan_is_like_one_with_nan_in_the_same_places(other, alike):
+    right = np.array([1.1, 2.0])
+
+    def came_out(got):
+        fault, got = StudentFault("wrong"), np.array(got)
+        fault.differs = Differs(
+            got=got, exact=right, wrong=got != right, subject="output", call="f(x)"
+        )
+        return fault
+
+    assert diagnosis._alike(came_out([1.0, math.nan]), came_out(other)) is alike
 
 
 def test_what_a_mistake_keeps_does_not_outlive_its_use():
