@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grader import packs
 from grader.records import Class, Exercise, Function, Limits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,7 +76,30 @@ class BadManifest(Exception):
 def exercises() -> tuple[Exercise, ...]:
     """Every exercise, core track first, in the order of the syllabus."""
     found = [read_manifest(path) for path in SUITES.glob("*/exercise.toml")]
+    for pack in packs.packs():
+        found += [read_manifest(path, pack) for path in pack.glob("suites/*/exercise.toml")]
+    _check_names(found)
     return tuple(sorted(found, key=lambda e: (e.track != "core", e.order, e.slug)))
+
+
+def add_packs(paths: Iterable[Path]) -> None:
+    """Add the exercises of these folders to ours. Raises `BadPack` or `BadManifest`."""
+    packs.use(paths)
+    exercises.cache_clear()
+    exercises()
+
+
+def _check_names(found: Iterable[Exercise]) -> None:
+    """Raise `BadPack` where a short name, such as ex03, would be of two exercises."""
+    known: dict[str, Exercise] = {}
+    for exercise in found:
+        number = exercise.slug.split("_")[0]
+        other = known.setdefault(number, exercise)
+        if other is not exercise:
+            raise packs.BadPack(
+                f"{exercise.folder} has the number of {other.folder}: give {exercise.slug} "
+                "another number, ex50 or more, say."
+            )
 
 
 def find(name: str) -> Exercise:
@@ -108,11 +132,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]}?" if close else ""
 
 
-def read_manifest(path: Path) -> Exercise:
-    """The exercise that the manifest at `path` declares."""
+def suite_folder(slug: str) -> Path:
+    """The folder of an exercise's suite; where it would be, if there is none."""
+    return next((e.folder for e in exercises() if e.slug == slug), SUITES / slug)
+
+
+def read_manifest(path: Path, home: Path = ROOT) -> Exercise:
+    """The exercise that the manifest at `path` declares, part of the tree `home`."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _exercise(path.parent, entries)
+        return _exercise(home, path.parent, entries)
     except tomllib.TOMLDecodeError as error:
         raise BadManifest(f"{path} is not valid TOML: {error}.") from None
     except KeyError as error:
@@ -123,7 +152,7 @@ def read_manifest(path: Path) -> Exercise:
         raise BadManifest(f"{path} names a file that cannot be read: {error.filename}.") from None
 
 
-def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
+def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
     functions = [_function(f) for f in entries.get("functions", [])]
     classes = [_class(c) for c in entries.get("classes", [])]
     groups = [GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
@@ -131,6 +160,7 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
     only = entries["not_allowed"].get("all_modules_but", [])
     return Exercise(
         slug=folder.name,
+        home=home,
         folder=folder,
         title=entries["title"],
         order=entries["order"],
@@ -156,6 +186,7 @@ def _exercise(folder: Path, entries: Mapping[str, Any]) -> Exercise:
         prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
         about=_text(entries),
         hunts=entries.get("hunts", False),
+        draft=entries.get("draft", False),
         language=entries.get("language", "python"),
         given={f["name"]: _function(f) for f in entries.get("given", [])},
     )

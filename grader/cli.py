@@ -33,6 +33,7 @@ from grader.class_commands import commands as class_commands
 from grader.commands import commands
 from grader.drill_command import commands as drill_commands
 from grader.languages import Words
+from grader.packs import BadPack
 from grader.records import Exercise, Report
 from grader.similar_command import commands as similar_commands
 from grader.worker.faults import NurseryFailed
@@ -206,7 +207,11 @@ app.add_typer(commands)
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except (catalog.BadManifest, BadPack) as problem:
+        print(problem, file=sys.stderr)
+        sys.exit(USAGE)
 
 
 def _in_runner() -> None:

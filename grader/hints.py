@@ -184,7 +184,7 @@ def _after(exercise: Exercise, number: int, count: int, kept: bool, words: Words
 
 def _congratulation(exercise: Exercise, words: Words) -> tuple[str, ...]:
     told = words("{slug} is passed: there is nothing to hint at.", slug=exercise.slug)
-    if not solutions.path_of(exercise.slug).is_file():
+    if not exercise.solution.is_file():
         return (told,)
     return told, words("`make hint EX={slug} ARGS=--solution` shows a solution beside which to "
                        "lay yours.", slug=exercise.slug)  # fmt: skip
@@ -192,7 +192,7 @@ def _congratulation(exercise: Exercise, words: Words) -> tuple[str, ...]:
 
 def _code(exercise: Exercise, words: Words) -> str:
     """The code of the solution, without its prose."""
-    path = solutions.path_of(exercise.slug)
+    path = exercise.solution
     if not path.is_file():
         raise NoHint(words("The solution of {slug} is not at hand here.", slug=exercise.slug))
     parts = [c.text for c in solutions.cells(path.read_text("utf-8")) if c.kind == "code"]

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.catalog import SUITES
+from grader import catalog
 from grader.records import Exercise
 
 LANGUAGES = ("en", "zh")
@@ -86,7 +86,7 @@ class Words:
 
 @cache
 def _of_suite(slug: str) -> Mapping[str, Any]:
-    return _read(SUITES / slug / "zh.toml")
+    return _read(catalog.suite_folder(slug) / "zh.toml")
 
 
 @cache

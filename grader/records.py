@@ -64,7 +64,8 @@ class Exercise:
     """One exercise: its manifest and the folder of its suite."""
 
     slug: str
-    folder: Path
+    home: Path  # the tree that it is part of: ours, or a pack
+    folder: Path  # of its suite
     title: str
     order: int
     track: str  # "core" or "further"
@@ -84,6 +85,7 @@ class Exercise:
     language: str = "python"  # of the answers; or "cuda"
     given: Mapping[str, Function] = field(default_factory=dict)  # besides: about a name
     hunts: bool = False  # an answer to it has an answer to another exercise in it
+    draft: bool = False  # not finished: graded and shown as such, and part of no total
 
     @property
     def suffix(self) -> str:
@@ -94,6 +96,11 @@ class Exercise:
     def file(self) -> str:
         """What the file of an answer is called."""
         return f"{self.slug}{self.suffix}"
+
+    @property
+    def solution(self) -> Path:
+        """The one source; where a course was handed out without it, nothing is there."""
+        return self.home / "solutions" / self.file
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from grader.catalog import ROOT
 from grader.course.skeletons import lesson_text, skeleton_text
-from grader.course.solutions import path_of
 from grader.languages import LANGUAGES
 from grader.records import Exercise
 from grader.submission import lesson_path
@@ -25,7 +24,7 @@ _OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "
 _WORKFLOW = Path(__file__).with_name("grade.yml")
 _AUTOGRADER = [Path(__file__).with_name(name) for name in ("setup.sh", "run_autograder")]
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
-_LEFT_OUT = ("variants.py", "picture.py")
+_LEFT_OUT = frozenset({"variants.py", "__pycache__"})
 
 
 def for_students(exercises: Sequence[Exercise], notebooks: Mapping[str, Path]) -> bytes:
@@ -37,7 +36,20 @@ def for_gradescope(exercises: Sequence[Exercise]) -> bytes:
     """Gradescope's autograder: `setup.sh`, `run_autograder` and the grader beside them."""
     names = " ".join(exercise.slug for exercise in exercises).encode()
     scripts = {path.name: path.read_bytes() for path in _AUTOGRADER}
-    return _zip([*_grader(), *scripts.items(), ("exercises.txt", names)])
+    grader = [*_grader(), *_packed(exercises)]
+    return _zip([*grader, *scripts.items(), ("exercises.txt", names)])
+
+
+def _packed(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
+    """What packs bring: it becomes part of the one tree."""
+    for exercise in exercises:
+        if exercise.home != ROOT:
+            for path in exercise.folder.rglob("*"):
+                name = path.relative_to(exercise.folder.parent).as_posix()
+                if path.is_file() and not _LEFT_OUT.intersection(path.parts):
+                    yield f"grader/suites/{name}", path.read_bytes()
+            for path in (exercise.home / "reference").glob(f"{exercise.slug}*.py"):
+                yield f"reference/{path.name}", path.read_bytes()
 
 
 def _zip(contents: Iterable[tuple[str, bytes]]) -> bytes:
@@ -66,9 +78,10 @@ def _contents(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path]
 ) -> Iterator[tuple[str, bytes]]:
     yield from _grader()
+    yield from _packed(exercises)
     yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     for exercise in exercises:
-        source = path_of(exercise.slug).read_text(encoding="utf-8")
+        source = exercise.solution.read_text(encoding="utf-8")
         yield f"exercises/{exercise.file}", skeleton_text(exercise, source).encode()
         yield f"notebooks/{exercise.slug}.ipynb", notebooks[exercise.slug].read_bytes()
         for language in LANGUAGES:
@@ -77,8 +90,10 @@ def _contents(
 
 
 def _goes_along(path: Path) -> bool:
-    left_out = {*_LEFT_OUT, "__pycache__", "lessons"}  # lessons are written for what is released
-    return left_out.isdisjoint(path.relative_to(ROOT).parts)
+    name = path.relative_to(ROOT)
+    # Lessons are written for what is released; the picture is drawn from the solutions.
+    ours = name.is_relative_to("docs/lessons") or name == Path("docs/picture.py")
+    return not ours and _LEFT_OUT.isdisjoint(name.parts)
 
 
 def makefile(text: str) -> str:

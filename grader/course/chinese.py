@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from grader.course.solutions import cells, path_of
+from grader.course.solutions import cells
 from grader.judging import suite
 from grader.records import Class, Exercise, Function
 
@@ -20,7 +20,8 @@ def complaints(exercise: Exercise) -> Iterator[str]:
         yield f"{slug}: zh.toml has no {name}. Write it."
     for name in sorted(there - wanted):
         yield f"{slug}: zh.toml has {name}, which the suite has not. Remove it."
-    prose = [c.language for c in cells(path_of(slug).read_text("utf-8")) if c.kind == "markdown"]
+    lesson = cells(exercise.solution.read_text("utf-8"))
+    prose = [cell.language for cell in lesson if cell.kind == "markdown"]
     if prose != ["en", "zh"] * (len(prose) // 2):
         yield f"{slug}: in its lesson not every English cell has a Chinese one after it. Add them."
 

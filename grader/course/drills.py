@@ -54,7 +54,7 @@ def new_seed() -> int:
 def text(name: str, hunt: Exercise, words: Words) -> str:
     """The file of a drill, as a student gets it."""
     drawn = drills.drill(name)
-    source = drills.solution(drawn.exercise).read_text(encoding="utf-8")
+    source = drawn.exercise.solution.read_text(encoding="utf-8")
     imports, code = _code(drawn.applied(source))
     offered = [
         f"  {m.id}\n      {words.mistake(drawn.exercise.slug, m.id, m.says, m.mend)[0]}"

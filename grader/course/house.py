@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader import catalog, submission
 from grader.catalog import ROOT, SUITES
-from grader.course import chinese, interfaces, skeletons, solutions
+from grader.course import chinese, interfaces, skeletons
 from grader.cuda import outline as cuda_outline
 from grader.judging import outline, suite
 from grader.judging.check import Mistake, Variant
@@ -45,11 +45,11 @@ def complaints() -> list[str]:
 def about(exercise: Exercise) -> Iterator[str]:
     """What is missing or wrong in one exercise."""
     slug = exercise.slug
-    source = solutions.path_of(slug)
+    source = exercise.solution
     if not source.is_file():
         yield f"{slug}: solutions/{exercise.file} is missing. Write it; it is the one source."
         return
-    if _asks_reference(exercise) and not (ROOT / "reference" / f"{slug}.py").is_file():
+    if _asks_reference(exercise) and not (exercise.home / "reference" / f"{slug}.py").is_file():
         yield f"{slug}: reference/{slug}.py is missing. Write the oracle and the yardstick."
     for pattern in ("test_*.py", "mistakes.py", "variants.py"):
         if len(list(exercise.folder.glob(pattern))) != 1:
@@ -132,15 +132,15 @@ def _law(parts: tuple[str, ...], module: str) -> str | None:
 
 
 def _skeleton(exercise: Exercise, source: str) -> Iterator[str]:
-    answer = ROOT / "exercises" / exercise.file
+    answer = exercise.home / "exercises" / exercise.file
     wanted: Mapping[Path, str] = {answer: skeletons.skeleton_text(exercise, source)} | {
-        ROOT / submission.lesson_path(exercise.slug, lang): skeletons.lesson_text(
+        exercise.home / submission.lesson_path(exercise.slug, lang): skeletons.lesson_text(
             exercise, source, lang
         )
         for lang in LANGUAGES
     }
     for path, text in wanted.items():
-        name = path.relative_to(ROOT)
+        name = path.relative_to(exercise.home)
         if not path.is_file():
             yield f"{exercise.slug}: {name} is missing. Run `make skeletons`."
         else:

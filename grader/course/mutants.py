@@ -12,7 +12,6 @@ from multiprocessing import get_context
 from types import ModuleType
 
 from grader import catalog
-from grader.catalog import ROOT
 from grader.judging import diagnosis, ours, suite
 from grader.judging.check import Mistake, Variant, edited
 from grader.judging.diagnosis import Catalogue
@@ -132,9 +131,8 @@ def variant_source(exercise: Exercise, variant: Variant) -> str:
 
     Or the solution with the variant's edits.
     """
-    path = ROOT / "solutions" / exercise.file
     if variant.edits:
-        return edited(path.read_text(encoding="utf-8"), variant.edits)
+        return edited(exercise.solution.read_text(encoding="utf-8"), variant.edits)
     tree = ast.parse(textwrap.dedent(inspect.getsource(variant.answer)))
     [node] = tree.body
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -142,4 +140,6 @@ def variant_source(exercise: Exercise, variant: Variant) -> str:
     node.decorator_list = [d for d in node.decorator_list if "variant" not in ast.unparse(d)]
     used = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name)}
     imports = "\n".join(line for name, line in IMPORTS.items() if name in used)
-    return f"{path.read_text(encoding='utf-8')}\n\n{imports}\n\n\n{ast.unparse(tree)}\n"
+    return (
+        f"{exercise.solution.read_text(encoding='utf-8')}\n\n{imports}\n\n\n{ast.unparse(tree)}\n"
+    )

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from grader.course.naming import CUDA, METADATA, SPEED, grade_id
-from grader.course.solutions import cells, has_region, path_of
+from grader.course.solutions import cells, has_region
 from grader.cuda import source
 from grader.judging import suite
 from grader.judging.tasks import checks_by_task
@@ -70,7 +70,7 @@ def to_text(notebook: NotebookNode) -> str:
 
 def _cells(exercise: Exercise, words: Words, points: dict[str, int]) -> Iterator[NotebookNode]:
     yield _code(_SETUP.format(missing=words(_MISSING)), "setup", locked=True)
-    for number, cell in enumerate(cells(path_of(exercise.slug).read_text(encoding="utf-8"))):
+    for number, cell in enumerate(cells(exercise.solution.read_text(encoding="utf-8"))):
         if cell.kind == "markdown":
             if cell.language == words.language:
                 yield new_markdown_cell(cell.text)

@@ -10,6 +10,7 @@ from grader.course import bundle
 from grader.course.naming import grade_id
 from grader.course.official import secret_of
 from grader.languages import Words
+from grader.packs import packs
 from grader.records import Exercise
 
 if TYPE_CHECKING:  # nbgrader brings it
@@ -29,8 +30,13 @@ _GENERATED = """\
 # Written by every `make release`; settings of your own belong into nbgrader_config.py.
 import sys
 
+from pathlib import Path
+
 sys.path.insert(0, {root!r})
+from grader import catalog
 from grader.course.bridge import configure
+
+catalog.add_packs(map(Path, {packs!r}))
 
 c = get_config()
 c.CourseDirectory.course_id = "attention-by-hand"
@@ -82,7 +88,10 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
 
 
 def _write_config(course: Path, terms: Terms) -> None:
-    text = _GENERATED.format(root=str(catalog.ROOT), language=terms.language, device=terms.device)
+    text = _GENERATED.format(
+        root=str(catalog.ROOT), packs=list(map(str, packs())), language=terms.language,
+        device=terms.device,
+    )  # fmt: skip
     (course / GENERATED).write_text(text, encoding="utf-8")
     if not (course / CONFIG).exists():
         (course / CONFIG).write_text(_CONFIG, encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 from grader import catalog, submission
 from grader.catalog import ROOT
 from grader.course import interfaces
-from grader.course.solutions import cells, path_of, stubbed
+from grader.course.solutions import cells, stubbed
 from grader.languages import LANGUAGES
 from grader.records import Exercise
 
@@ -18,15 +18,15 @@ EMPTIED, SPACE = r"\n{4,}", "\n\n\n"  # a region at the top level leaves a hole
 def write_all() -> Iterator[tuple[str, str]]:
     """Write every skeleton and lesson; yields each path and what became of it."""
     for exercise in catalog.exercises():
-        source = path_of(exercise.slug).read_text(encoding="utf-8")
+        source = exercise.solution.read_text(encoding="utf-8")
         for language in LANGUAGES:
-            lesson = ROOT / submission.lesson_path(exercise.slug, language)
+            lesson = exercise.home / submission.lesson_path(exercise.slug, language)
             lesson.parent.mkdir(parents=True, exist_ok=True)
             yield _put(lesson, lesson_text(exercise, source, language))
-        answer = ROOT / "exercises" / exercise.file
+        answer = exercise.home / "exercises" / exercise.file
         answer.parent.mkdir(exist_ok=True)
         if answer.exists() and not submission.is_untouched(answer):
-            yield str(answer.relative_to(ROOT)), "yours"
+            yield _name(answer), "yours"
         else:
             yield _put(answer, skeleton_text(exercise, source))
     yield _put(ROOT / interfaces.PATH, interfaces.page())
@@ -74,8 +74,13 @@ def _comment(exercise: Exercise) -> str:
 
 
 def _put(path: Path, text: str) -> tuple[str, str]:
-    name = str(path.relative_to(ROOT))
+    name = _name(path)
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return name, "in step"
     path.write_text(text, encoding="utf-8")
     return name, "written"
+
+
+def _name(path: Path) -> str:
+    """Of a file of ours, its path in the tree; of a pack's, the whole path."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

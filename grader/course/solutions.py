@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader import catalog
-from grader.catalog import ROOT
 
-SOLUTIONS = ROOT / "solutions"
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 CUDA_BEGIN, CUDA_END = "/// BEGIN SOLUTION", "/// END SOLUTION"
 MARKS = (BEGIN, END, CUDA_BEGIN, CUDA_END)
@@ -31,7 +29,7 @@ class Cell:
 
 
 def path_of(slug: str) -> Path:
-    return SOLUTIONS / f"{slug}{catalog.suffix(slug)}"
+    return catalog.find(slug).solution
 
 
 def cells(source: str) -> list[Cell]:

@@ -11,10 +11,8 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from grader import catalog
-from grader.catalog import ROOT
 from grader.judging import outline, suite
 from grader.judging.case import GraderFault
 from grader.judging.check import CannotEdit, Edits, Mistake, edited
@@ -118,11 +116,6 @@ def choices(name: str) -> tuple[Mistake, ...]:
     others = _shuffled([m for m in known if m.of != right.of], name)
     offered = [right, *same[: OF_THE_SAME - 1], *others, *same[OF_THE_SAME - 1 :]]
     return tuple(_shuffled(offered[:CHOICES], name))
-
-
-def solution(exercise: Exercise) -> Path:
-    """Where the solution lies from which drills are drawn."""
-    return ROOT / "solutions" / f"{exercise.slug}.py"
 
 
 def _shuffled(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:

@@ -4,7 +4,6 @@ from functools import cache
 from types import ModuleType
 
 from grader import catalog
-from grader.catalog import ROOT
 from grader.cuda import answer as cuda
 from grader.judging import suite
 from grader.judging.check import Mistake, edited
@@ -14,7 +13,7 @@ from grader.worker.in_process import load
 
 def solution(exercise: Exercise) -> ModuleType | None:
     """A fresh copy; None where a course was handed out without its solutions."""
-    path = ROOT / "solutions" / exercise.file
+    path = exercise.solution
     if not path.is_file():
         return None
     if exercise.language == "python":
@@ -24,8 +23,9 @@ def solution(exercise: Exercise) -> ModuleType | None:
 
 def with_edits(exercise: Exercise, mistake: Mistake) -> ModuleType | None:
     """The solution with a mistake that is an edit of its text; None as for `solution`."""
-    path = ROOT / "solutions" / exercise.file
-    return _copy(_compiled(exercise.slug)[mistake.id]) if path.is_file() else None
+    if not exercise.solution.is_file():
+        return None
+    return _copy(_compiled(exercise.slug)[mistake.id])
 
 
 def _copy(module: ModuleType) -> ModuleType:
@@ -38,7 +38,7 @@ def _copy(module: ModuleType) -> ModuleType:
 def _compiled(slug: str) -> dict[str, ModuleType]:
     """The solution, as "", and each mistake that is an edit of it, compiled once and together."""
     exercise = catalog.find(slug)
-    text = (ROOT / "solutions" / exercise.file).read_text(encoding="utf-8")
+    text = exercise.solution.read_text(encoding="utf-8")
     mistakes = [m for m in suite.mistakes(exercise) if m.edits]
     wrong = {m.id: edited(text, m.edits) for m in mistakes}
     return cuda.modules({"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes})

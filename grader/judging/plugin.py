@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from grader import catalog, submission
-from grader.judging import drills
+from grader.judging import drills, importing
 from grader.judging.draw import Draw
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     exercise = _exercise(config)
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
+    importing.reach(exercise)
     if lacking := packages.lacking(exercise.requires):
         raise pytest.UsageError(f"{exercise.slug} {lacking}")
     seed = config.getoption("--seed") or secrets.token_hex(8)

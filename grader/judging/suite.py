@@ -1,6 +1,5 @@
 """Runs a suite's checks with pytest, in this process, and returns the verdicts."""
 
-import importlib
 import os
 from types import ModuleType
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from grader.catalog import SUITES
+from grader.judging import importing
 from grader.judging.case import GraderFault
 from grader.judging.check import Check, Mistake, SpeedCase, Variant, marks
 from grader.judging.judge import Judge
@@ -26,6 +26,7 @@ def ask(
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
+    importing.reach(exercise)
     files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
     if only:
         files = [f"{file}::{name}" for file in files for name in _with_needs(exercise, only)]
@@ -85,7 +86,7 @@ def variants(exercise: Exercise) -> list[Variant]:
 
 def _module(exercise: Exercise, pattern: str) -> ModuleType:
     [path] = exercise.folder.glob(pattern)
-    return importlib.import_module(f"grader.suites.{exercise.slug}.{path.stem}")
+    return importing.module(exercise, path.stem)
 
 
 class _Named:

@@ -8,7 +8,6 @@ A suite's `show.py` has three functions, and imports nothing of ours but the ref
                                  is taken}       what the student's functions say of these steps
 """
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grader.judging import importing
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.student import Student
 from grader.records import Exercise
@@ -38,7 +38,7 @@ def trace(
     """Every step of the example; beside it the student's, if there is a student."""
     if not has_example(exercise):
         raise CannotShow(f"There is nothing to show of {exercise.slug}.")
-    example = importlib.import_module(f"grader.suites.{exercise.slug}.show")
+    example = importing.module(exercise, "show")
     inputs = {name: x.clone().requires_grad_() for name, x in example.inputs(sentence).items()}
     steps = example.steps(**inputs)
     target = "output" if "output" in steps else "weights"

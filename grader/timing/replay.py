@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pytest_benchmark.session import PerformanceRegression
 
-from grader.catalog import SUITES
+from grader.catalog import SUITES, suite_folder
 from grader.judging.draw import Draw
 from grader.records import Measured, Speed
 from grader.timing.statistics import PARTIES
@@ -26,7 +26,7 @@ def replay(speeds: Mapping[str, Speed], options: Sequence[str]) -> int:
         for slug, s in speeds.items()
         if s.measured is not None and s.measured.unit == "s"
     }
-    files = [str(path) for slug in seconds for path in (SUITES / slug).glob("bench_*.py")]
+    files = [str(path) for slug in seconds for path in suite_folder(slug).glob("bench_*.py")]
     if not files:
         return 0
     settings = {"addopts": "", "python_files": "bench_*.py", "python_functions": "bench_*"}

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.packs import packs
+
 ROOT = Path(__file__).resolve().parents[2]
 # Packages of ours that a worker must not find, should the project be installed among others.
 OURS = ("grader", "reference", "solutions", "exercises", "tests")
@@ -61,7 +63,8 @@ def site_folders() -> list[str]:
 def _hidden(read: Iterable[str]) -> Iterator[str]:
     """Our own folders that lie below something that may be read."""
     places = {ROOT, *(Path(folder) for folder in site_folders())}
-    for path in sorted(place / name for place in places for name in OURS):
+    ours = [place / name for place in places for name in OURS]
+    for path in sorted([*ours, *packs()]):
         if path.exists() and any(Path(folder) in path.parents for folder in read):
             yield str(path)
 

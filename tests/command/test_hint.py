@@ -7,7 +7,7 @@ import pytest
 from grader import catalog, hints
 from grader.judging.grade import Run, grade
 from grader.languages import Words
-from grader.records import CheckResult, Verdict
+from grader.records import CheckResult, Exercise, Verdict
 from tests.conftest import ROOT, solution
 
 EX01 = catalog.find("ex01")
@@ -149,7 +149,7 @@ def test_the_solution_is_kept_from_who_has_not_passed(asked):
 
 
 def test_where_there_is_no_solution_none_is_offered(asked, monkeypatch, tmp_path):
-    monkeypatch.setattr(hints.solutions, "SOLUTIONS", tmp_path / "nowhere")
+    monkeypatch.setattr(Exercise, "solution", tmp_path / "nowhere")
     assert asked(solution("ex01_softmax")) == (
         "ex01_softmax is passed: there is nothing to hint at.",
     )

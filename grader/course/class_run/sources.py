@@ -1,9 +1,11 @@
 """The digest of the code that decides a verdict."""
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from grader import catalog
 from grader.catalog import ROOT
 
 # What a verdict depends on besides the exercise's own suite.
@@ -15,14 +17,21 @@ _FILES = ("bindings.py", "catalog.py", "cells.py", "records.py", "scoring.py", "
 def digest(slug: str) -> str:
     """The digest of the suite of an exercise and of all that judges it."""
     found = hashlib.sha256()
-    for path in sorted(_files(slug)):
-        found.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
+    for name, path in sorted(_files(slug)):
+        found.update(f"{name}\0".encode())
         found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 
-def _files(slug: str) -> list[Path]:
-    folders = (*_PARTS, f"grader/suites/{slug}")
-    found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
-    kept = [path for path in found if path.is_file() and "__pycache__" not in path.parts]
-    return [*kept, *(ROOT / "grader" / name for name in _FILES)]
+def _files(slug: str) -> Iterator[tuple[str, Path]]:
+    """Every file, under a name that is the same wherever the project and its packs lie."""
+    suite = catalog.suite_folder(slug)
+    folders = {part: ROOT / part for part in _PARTS} | {f"grader/suites/{slug}": suite}
+    if suite.parents[1] != ROOT / "grader":
+        folders["pack/reference"] = suite.parents[1] / "reference"
+    for front, folder in folders.items():
+        for path in folder.rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield f"{front}/{path.relative_to(folder).as_posix()}", path
+    for name in _FILES:
+        yield f"grader/{name}", ROOT / "grader" / name

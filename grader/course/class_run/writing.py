@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grader import catalog
 from grader.catalog import ROOT
 from grader.course.class_run.adjust import Adjustments
 from grader.course.class_run.lanes import Result
@@ -121,6 +122,7 @@ def _look(words: Words) -> str:
     found = hashlib.sha256(words.language.encode())
     folder = ROOT / "grader"
     sources = [*folder.glob("reporting/*.*"), *folder.glob("*.toml"), folder / "languages.py"]
-    for path in sorted([*sources, *folder.glob("suites/*/*.toml")]):
+    suites = {exercise.folder for exercise in catalog.exercises()}
+    for path in sorted([*sources, *(path for suite in suites for path in suite.glob("*.toml"))]):
         found.update(path.read_bytes())
     return found.hexdigest()

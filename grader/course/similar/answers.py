@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.catalog import ROOT, names_read
+from grader.catalog import names_read
 from grader.course.class_run.collect import entries, handed_in
 from grader.course.class_run.contents import is_answer
 from grader.course.class_run.files import printable
 from grader.course.similar.tokens import Tokens, own, tokens
 from grader.course.skeletons import skeleton_text
-from grader.course.solutions import path_of
 from grader.records import Exercise
 from grader.submission import Unreadable, is_untouched, is_untouched_skeleton, read
 
@@ -107,7 +106,7 @@ def skeleton(exercise: Exercise) -> str:
     The project builds it from the solution. Students and classes have no solution, and there the
     file in `exercises` is the skeleton as long as nobody has changed it.
     """
-    solution, file = path_of(exercise.slug), ROOT / "exercises" / exercise.file
+    solution, file = exercise.solution, exercise.home / "exercises" / exercise.file
     if solution.is_file():
         return skeleton_text(exercise, solution.read_text(encoding="utf-8"))
     return file.read_text(encoding="utf-8") if is_untouched(file) else ""

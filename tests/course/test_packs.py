@@ -1,0 +1,180 @@
+"""Packs: exercises of another folder, which behave like our own in every command."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from grader import catalog, packs
+from grader.course import bundle, house, notebooks, skeletons
+from grader.course.class_run import sources
+from grader.languages import Words
+from grader.worker import visible
+from tests.classes.classroom import grader
+from tests.conftest import ROOT
+
+SAMPLE = ROOT / "tests/packs/sample"
+SLUG = "ex50_sink_softmax"
+SOLUTION = SAMPLE / "solutions" / f"{SLUG}.py"
+SUITE = SAMPLE / "suites" / SLUG
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """Add packs for one test."""
+
+    def add(*paths):
+        monkeypatch.setenv(packs.VARIABLE, "")
+        catalog.add_packs(paths)
+        return catalog.find("ex50")
+
+    yield add
+    monkeypatch.undo()
+    catalog.exercises.cache_clear()
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A pack of one's own, to be changed."""
+    return shutil.copytree(SAMPLE, tmp_path / "pack", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def test_no_pack_is_in_use_unless_it_is_named():
+    assert all(e.home == ROOT for e in catalog.exercises())
+
+
+def test_it_comes_after_our_own(use):
+    use(SAMPLE)
+    assert [e.slug for e in catalog.exercises()][-1] == SLUG
+
+
+def test_an_answer_is_graded_and_its_mistake_is_named(use, graded):
+    exercise = use(SAMPLE)
+    right = SOLUTION.read_text(encoding="utf-8")
+    assert graded(SLUG, right).score.earned == 3
+    report = graded(SLUG, right.replace("[..., :-1]", "[..., 1:]"))
+    assert report.score.earned == 0
+    [named] = report.checks[0].diagnosis.mistakes
+    assert named.id == "another_column_left_out"
+    says, _ = Words("zh").mistake(SLUG, named.id, named.says, named.mend)
+    assert says.startswith("汇点在最后")
+    assert Words("zh").title(exercise) == "带汇点的 softmax"
+
+
+def test_a_class_of_another_process_knows_it(use, tmp_path):
+    """The processes of a class run inherit it; a change of its oracle is a change of the judge."""
+    use(SAMPLE)
+    student = tmp_path / "submissions" / "ada"
+    student.mkdir(parents=True)
+    shutil.copy(SOLUTION, student)
+    done = grader("class", student.parent, "ex50", "-o", tmp_path / "results", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "results/students/ada/report.json").read_text())
+    assert report["further"][0]["score"] == {"earned": 3, "possible": 3, "not_run": 0}
+
+
+def test_the_digest_of_the_judge_holds_a_pack_wherever_it_lies(use, copied, monkeypatch):
+    digests = {}
+    for name, pack in {"here": SAMPLE, "there": copied}.items():
+        use(pack)
+        sources.digest.cache_clear()
+        digests[name] = sources.digest(SLUG)
+    with (copied / "reference" / f"{SLUG}.py").open("a") as file:
+        file.write("\n")
+    sources.digest.cache_clear()
+    assert digests["here"] == digests["there"] != sources.digest(SLUG)
+    sources.digest.cache_clear()
+
+
+def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):
+    exercise = use(SAMPLE)
+    built = notebooks.to_text(notebooks.source_notebook(exercise, Words("en")))
+    assert f'check(\\"{SLUG}\\", \\"sink_softmax\\")  # 3 points' in built
+    made = tmp_path / "built.ipynb"
+    made.write_text(built)
+    archive = zipfile.ZipFile(io.BytesIO(bundle.for_students([exercise], {SLUG: made})))
+    names = {name.removeprefix("attention-by-hand/") for name in archive.namelist()}
+    assert {
+        f"grader/suites/{SLUG}/test_sink_softmax.py", f"reference/{SLUG}.py",
+        f"exercises/{SLUG}.py", f"docs/lessons/{SLUG}.zh.md",
+    } <= names  # fmt: skip
+    assert not {n for n in names if n.endswith("variants.py") or n.startswith("solutions/")}
+    archive.extractall(tmp_path)
+    home = tmp_path / "attention-by-hand"
+    told = subprocess.run(
+        [sys.executable, "-m", "grader", "hint", "ex50", "--lang", "en"],
+        cwd=home, env=os.environ | {"PYTHONPATH": str(home), packs.VARIABLE: ""},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert "What do the weights of a row add up to" in told.stdout
+
+
+def test_what_is_generated_goes_into_the_pack(use, copied):
+    use(copied)
+    shutil.rmtree(copied / "exercises")
+    written = dict(skeletons.write_all())
+    assert written[str(copied / "exercises" / f"{SLUG}.py")] == "written"
+    assert (copied / "exercises" / f"{SLUG}.py").read_text() == (
+        SAMPLE / "exercises" / f"{SLUG}.py"
+    ).read_text()
+    assert {what for path, what in written.items() if "pack" not in path} <= {"in step", "yours"}
+
+
+def test_the_house_looks_into_it(use, copied):
+    assert list(house.about(use(SAMPLE))) == []
+    (copied / "reference" / f"{SLUG}.py").unlink()
+    [complaint] = house.about(use(copied))
+    assert complaint.startswith(f"{SLUG}: reference/{SLUG}.py is missing.")
+
+
+def test_no_answer_may_read_it(use, copied, monkeypatch):
+    """Not even where it lies below something that an answer may read, such as the packages."""
+    monkeypatch.setattr(visible, "site_folders", lambda: [str(copied.parent)])
+    use(copied)
+    seen = visible.visible(on_cuda=False)
+    assert str(copied.parent) in seen.read
+    assert str(copied) in seen.hidden
+
+
+def _broken(pack, name, text):
+    (pack / "suites" / SLUG / name).write_text(text)
+    return pack
+
+
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda p: p / "nowhere", "is no folder of exercises. Name the folder above its suites/."),
+        (lambda p: SOLUTION, "is no folder of exercises."),
+        (lambda p: p / "solutions", "There is no suites/<slug>/exercise.toml in"),
+        (lambda p: _broken(p, "exercise.toml", "title = "), "is not valid TOML"),
+        (lambda p: _broken(p, "exercise.toml", "title = 'x'\n"), "has no entry"),
+        (lambda p: (p / "suites" / SLUG).rename(p / "suites/ex01_mine").parents[1],
+         "has the number of"),
+    ],
+)  # fmt: skip
+def test_what_is_no_pack_gets_a_sentence(copied, make, says, use):
+    with pytest.raises((packs.BadPack, catalog.BadManifest), match=says):
+        use(make(copied))
+
+
+def test_two_packs_with_the_same_exercise_get_a_sentence(use, copied):
+    with pytest.raises(packs.BadPack, match="give ex50_sink_softmax another number"):
+        use(SAMPLE, copied)
+
+
+def test_its_suite_can_be_run_with_pytest(tmp_path):
+    shutil.copy(SOLUTION, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-c", "grader/suites/pytest.ini", SUITE,
+         "--in-process", "--submission", tmp_path],
+        cwd=ROOT, env=os.environ | {packs.VARIABLE: str(SAMPLE)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert "9 passed" in done.stdout, done.stdout
