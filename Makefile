@@ -98,8 +98,8 @@ cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for n
 house: $(CORE) ## say what is not in order in the project, and the cure
 	@$(GRADER) house
 
-doctor: $(CORE) ## say what this machine can do, above all which walls, and how to get more
-	@$(GRADER) doctor
+doctor: $(CORE) ## say what this machine can do, and the cure for every problem (ARGS="--lang zh")
+	@$(GRADER) doctor $(ARGS)
 
 gpu-check: ## run every suite on CUDA, with the Python and torch that the machine has
 	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader gpu-check

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -207,6 +208,9 @@ app.add_typer(commands)
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what a terminal cannot show becomes "?"
+            stream.reconfigure(errors="replace")
     try:
         app()
     except (catalog.BadManifest, BadPack) as problem:

@@ -87,9 +87,9 @@ def gpu_check(
 
 
 @commands.command()
-def doctor() -> None:
-    """Say what this machine can do, and how to get more."""
+def doctor(lang: Lang = None) -> None:
+    """Say what this machine can do, and the cure for every problem that is found on it."""
     from grader.doctor import show
 
-    if not show(Console()):
+    if not show(Console(), words_in(lang)):
         raise typer.Exit(BELOW)

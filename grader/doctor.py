@@ -1,9 +1,9 @@
-"""Says what this machine can do: the interpreter, the device, the walls, and how to get more."""
+"""Says what this machine can do, and every problem that it finds there, with its cure."""
 
-import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from grader import catalog
+from grader.catalog import ROOT
+from grader.checkup import packages, system
+from grader.checkup.machine import Machine, Torch, this_machine
+from grader.checkup.problem import KINDS, Kind, Problem, Problems
+from grader.languages import Words
 from grader.records import Limits, Submission
 from grader.worker import walls
 from grader.worker.faults import NurseryFailed, WorkerFault
-from grader.worker.nursery import Nursery
 from grader.worker.share import MEMORY_BYTES, PROCESSES, Share
-from grader.worker.supervisor import Supervisor
 from grader.worker.walls import Probe
 
 _NEVER_SEEN = ("grader", "reference", "solutions")
@@ -30,68 +34,123 @@ _WHAT = {
     "locked": "no other files, no other processes, no network",
     "contained": "nothing there but Python, its packages and a folder for its files",
 }
+_TITLES = {
+    "stops": "What stops grading here:",
+    "limits": "What this machine cannot do as it is:",
+    "note": "Worth knowing:",
+}
+_COLOURS = {"stops": "red", "limits": "yellow", "note": "dim"}
 
 
-def show(console: Console) -> bool:
+def show(console: Console, words: Words) -> bool:
     """Print it; whether answers can be graded here."""
-    for line in _machine():
+    machine = this_machine()
+    for line in _about(machine, words):
         console.print(escape(line), highlight=False)
     probes = [walls.probe(name) for name in walls.NAMES]
-    console.print(_ladder(probes))
-    console.print(_bound(), highlight=False)
+    console.print(_ladder(probes, words))
     strongest = [probe.wall for probe in probes if probe.wall is not None][-1]
-    console.print(f"`make grade` takes the strongest that works: {strongest.name}.")
-    try:
-        seen = _seen_from(strongest)
-    except (NurseryFailed, WorkerFault) as problem:
-        console.print(f"[red]No answer can be graded here: {escape(str(problem))}[/]")
-        return False
-    if seen:
-        console.print(
-            f"[red]An answer could import {' and '.join(seen)}, so it is not graded fairly here. "
-            "Uninstall attention-by-hand from this environment; it runs from its own folder.[/]"
-        )
-    return not seen
-
-
-def _machine() -> Iterator[str]:
-    import torch
-
-    yield f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} cores"
-    yield f"Python {platform.python_version()}, torch {torch.__version__}"
-    if torch.cuda.is_available():
-        yield f"CUDA: {torch.cuda.get_device_name()}"
-    else:
-        yield "CUDA: none that this torch sees; what needs it is not run and costs nothing"
-
-
-def _ladder(probes: Sequence[Probe]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in ("Wall", "", "What it leaves to an answer"):
-        table.add_column(title)
-    for probe in probes:
-        if probe.wall is None:
-            table.add_row(probe.name, "[red]no[/]", escape(f"{probe.why}. {probe.cure}"))
-        else:
-            user = "; as another user" if probe.wall.user is not None else ""
-            table.add_row(probe.name, "[green]works[/]", f"{_WHAT[probe.name]}{user}")
-    return table
-
-
-def _bound() -> str:
+    console.print(
+        words("`make grade` takes the strongest that works: {wall}.", wall=strongest.name)
+    )
     share = Share.where_possible()
     share.close()
     if share.groups:
-        most = f"{MEMORY_BYTES >> 30} GiB and {PROCESSES} processes"
-        return f"Behind each of them an answer has {most}, all that it starts together."
-    return (
-        "No bound can be set here on what an answer starts together: that takes root, or a control "
-        "group that this user may divide. The limits of each process hold all the same."
-    )
+        bound = words(
+            "Behind each of them an answer has {memory} GiB and {most} processes, all that it "
+            "starts together.",
+            memory=MEMORY_BYTES >> 30, most=PROCESSES,
+        )  # fmt: skip
+        console.print(bound, highlight=False)
+    found = [*_problems(machine, probes, shared=bool(share.groups))]
+    if not any(problem.kind == "stops" for problem in found):
+        found += _trial(strongest)
+    tell(found, console, words)
+    return not any(problem.kind == "stops" for problem in found)
 
 
-def _seen_from(wall: walls.Wall) -> Any:
-    """Which of our packages a submission behind the wall could import."""
+def tell(found: Sequence[Problem], console: Console, words: Words) -> None:
+    """Print the problems, the worst first; or that there are none."""
+    for kind in KINDS:
+        if of_kind := [problem for problem in found if problem.kind == kind]:
+            console.print(f"\n[bold]{words(_TITLES[kind])}[/]")
+            for problem in of_kind:
+                console.print(_line(problem, kind, words), highlight=False, soft_wrap=True)
+    if not any(problem.kind != "note" for problem in found):
+        console.print(f"\n[green]{words('Everything can be graded here.')}[/]")
+
+
+def _line(problem: Problem, kind: Kind, words: Words) -> str:
+    both = words.joined(words.said(problem.says), words.said(problem.cure))
+    return f"[{_COLOURS[kind]}]-[/] {escape(both)}"
+
+
+def _problems(machine: Machine, probes: Sequence[Probe], *, shared: bool) -> Problems:
+    """Everything that can be told without running an answer."""
+    exercises = catalog.exercises()
+    core, notebooks = packages.needed(ROOT), packages.needed(ROOT, "notebooks")
+    have = packages.installed([*core, *notebooks, *chain(*(e.requires for e in exercises))])
+    contained = probes[-1].wall is not None
+    yield from packages.core(core, have)
+    if "torch" in have:
+        yield from packages.torch(machine)
+    yield from system.temporary(machine, exercises, contained=contained)
+    yield from packages.cuda(machine, exercises)
+    yield from system.walls(probes, machine.system)
+    yield from system.memory(machine)
+    yield from system.cores(machine)
+    yield from system.compilers(machine, exercises)
+    yield from packages.extras(exercises, have, machine.system)
+    yield from system.share(shared)
+    yield from system.terminal(machine)
+    yield from system.environment(machine)
+    yield from packages.other_versions(packages.pinned(ROOT), have)
+    yield from packages.beside_torch(have, packages.asked_beside_torch())
+    yield from packages.notebooks(notebooks, have)
+
+
+def _about(machine: Machine, words: Words) -> Iterator[str]:
+    yield words(
+        "{system}, {cores} cores, {memory} GiB",
+        system=f"{platform.system()} {platform.release()}, {platform.machine()}",
+        cores=f"{machine.cores:g}", memory=f"{machine.memory_bytes / (1 << 30):.1f}",
+    )  # fmt: skip
+    match machine.torch:
+        case Torch(version=version, gpu=gpu):
+            yield f"Python {platform.python_version()}, torch {version}"
+        case _:
+            yield f"Python {platform.python_version()}"
+            return
+    none = words("none that this torch sees; what needs it is not run and costs nothing")
+    yield f"CUDA: {gpu or none}"
+
+
+def _ladder(probes: Sequence[Probe], words: Words) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("Wall", "", "What it leaves to an answer"):
+        table.add_column(words(title) if title else "")
+    for probe in probes:
+        if probe.wall is None:
+            table.add_row(probe.name, f"[red]{words('no')}[/]", escape(words.said(probe.why)))
+        else:
+            what = words(_WHAT[probe.name])
+            user = words("; as another user") if probe.wall.user is not None else ""
+            table.add_row(probe.name, f"[green]{words('works')}[/]", f"{what}{user}")
+    return table
+
+
+def _trial(wall: walls.Wall) -> Problems:
+    """What comes of asking an answer behind the wall, and what that answer could import."""
+    from grader.worker.nursery import Nursery
+    from grader.worker.supervisor import Supervisor  # imports torch
+
     answer = Submission(slug="look", path=Path("look.py"), sha256="", source=_LOOK)
-    with Nursery(wall) as nursery, closing(Supervisor(nursery, answer, Limits())) as worker:
-        return worker.client().call(None, "found", [list(_NEVER_SEEN)], {}, graph=False).value
+    try:
+        with Nursery(wall) as nursery, closing(Supervisor(nursery, answer, Limits())) as worker:
+            asked: list[Any] = [list(_NEVER_SEEN)]
+            seen: Any = worker.client().call(None, "found", asked, {}, graph=False).value
+    except (NurseryFailed, WorkerFault) as problem:
+        says = f"No answer can be graded behind the wall {wall.name}: {problem}"
+        yield Problem("stops", says, "Try another wall: `make grade ISOLATION=process`.")
+        return
+    yield from system.importable(seen)

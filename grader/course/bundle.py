@@ -18,7 +18,7 @@ from grader.submission import lesson_path
 
 TOP = "attention-by-hand"
 _FILES = ("README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constraints.txt")
-_FOLDERS = ("grader", "reference", "docs")
+_FOLDERS = ("grader", "reference", "docs", ".devcontainer")
 _OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "gpu-check",
          "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
 _WORKFLOW = Path(__file__).with_name("grade.yml")
@@ -80,6 +80,7 @@ def _contents(
     yield from _grader()
     yield from _packed(exercises)
     yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
+    yield "AI-POLICY.md", (ROOT / "docs/ai-policy.md").read_bytes()
     for exercise in exercises:
         source = exercise.solution.read_text(encoding="utf-8")
         yield f"exercises/{exercise.file}", skeleton_text(exercise, source).encode()

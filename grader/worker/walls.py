@@ -22,7 +22,7 @@ CHILD = Path(__file__).resolve().parent / "child"
 NAMES = ("process", "locked", "contained")  # from the weakest to the strongest
 _NOBODY = 65534
 _PROBE_SECONDS = 60.0
-_USER_NAMESPACES = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_SETTINGS = Path("/proc/sys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +101,28 @@ def _contained(seen: Visible, *, on_cuda: bool) -> Probe:
         wall = Wall(
             name="contained", prefix=prefix, child=bubblewrap.INSIDE, user=user, files=_files(seen)
         )
-        tried = _tried(wall, _cure_for_bubblewrap(), on_cuda=on_cuda)
+        tried = _tried(wall, cure_for_bubblewrap(), on_cuda=on_cuda)
         if tried.wall is not None:
             break
     return tried
 
 
-def _cure_for_bubblewrap() -> str:
-    if _USER_NAMESPACES.exists() and _USER_NAMESPACES.read_text().strip() == "1":
-        return (
-            "Ubuntu refuses user namespaces to programs that it does not know: "
-            f"`sudo sysctl -w kernel.{_USER_NAMESPACES.name}=0`."
-        )
-    return "In a container it needs user namespaces; *locked* works without."
+def cure_for_bubblewrap(settings: Path = _SETTINGS) -> str:
+    """What lets bubblewrap work, by the settings of the kernel."""
+    known = [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "0",
+         "Ubuntu refuses user namespaces to programs that it does not know"),
+        ("kernel/unprivileged_userns_clone", "0", "1", "User namespaces are for root alone here"),
+        ("user/max_user_namespaces", "0", "15000", "User namespaces are switched off here"),
+    ]  # fmt: skip
+    for name, bad, good, says in known:
+        file = settings / name
+        if file.exists() and file.read_text().strip() == bad:
+            return f"{says}: `sudo sysctl -w {name.replace('/', '.')}={good}`."
+    return (
+        "A container must be started so that it may make user namespaces and mount /proc "
+        "(docs/trust.md has the options); the wall locked works without."
+    )
 
 
 def _tried(wall: Wall, cure: str, *, on_cuda: bool = False) -> Probe:

@@ -178,6 +178,8 @@ def test_the_bundle_can_grade(out, tmp_path):
     goals = run("make", cwd=root)
     assert all(f"make {goal} " in goals for goal in ("grade", "bench", "watch", "hint", "show"))
     assert not any(f"make {goal} " in goals for goal in ("test", "release", "bench-watch"))
+    assert (root / "AI-POLICY.md").read_text() == (catalog.ROOT / "docs/ai-policy.md").read_text()
+    assert (root / ".devcontainer/devcontainer.json").is_file()
     for page in root.glob("*.md"):
         for link in re.findall(r"\]\(([\w./-]+)\)", page.read_text(encoding="utf-8")):
             assert (root / link).exists(), (page, link)

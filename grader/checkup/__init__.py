@@ -1,0 +1,1 @@
+"""What can be wrong with a machine on which answers are graded, and the cure for each."""

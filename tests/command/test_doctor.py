@@ -1,0 +1,225 @@
+"""The doctor: every problem from a machine that has it, and none from one that has not."""
+
+import io
+import os
+import re
+import runpy
+import sys
+from dataclasses import replace
+from itertools import chain
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from grader import catalog, cli, doctor
+from grader.catalog import ROOT
+from grader.checkup import packages, system
+from grader.checkup.machine import Machine, Torch, this_machine
+from grader.checkup.problem import Problem
+from grader.languages import Words
+from grader.worker import walls
+from grader.worker.faults import NurseryFailed
+from grader.worker.walls import PROCESS, Probe
+
+HAN = re.compile("[\u4e00-\u9fff]")
+GIB = 1 << 30
+EXERCISES = catalog.exercises()
+HEALTHY = Machine(
+    system="Linux", environment={}, prefix="/venv", encoding="utf-8", cores=4, load=0.3,
+    memory_bytes=16 * GIB, address_bytes=None, temporary="/tmp", free_bytes=20 * GIB,
+    loads_libraries=True, counts_waiting=True, programs=frozenset({"g++", "objdump", "strip"}),
+    driver=False, devices=False, torch=Torch(version="2.13.0", cuda=None, gpu="", numpy=True),
+)  # fmt: skip
+ON_CUDA = Torch(version="2.13.0", cuda="13.0", gpu="NVIDIA H200", numpy=True)
+BLIND = replace(ON_CUDA, gpu="")
+HAVE = {"torch": "2.13.0+cpu", "numpy": "2.4.6", "triton": "3.7.1", "nbgrader": "0.9.6"}
+LOCKED, CONTAINED = (replace(PROCESS, name=name) for name in ("locked", "contained"))
+
+
+def probes(*working: str, why: str = "bubblewrap is not installed") -> list[Probe]:
+    wall = {"process": PROCESS, "locked": LOCKED, "contained": CONTAINED}
+    cure = "Install it: `apt-get install bubblewrap`."
+    return [
+        Probe(name=name, wall=wall[name])
+        if name in ("process", *working)
+        else Probe(name=name, wall=None, why=why, cure=cure)
+        for name in walls.NAMES
+    ]
+
+
+def machine(**changes) -> Machine:
+    return replace(HEALTHY, **changes)
+
+
+def on(**changes) -> Machine:
+    """A machine with NVIDIA's driver."""
+    return machine(driver=True, devices=True) if not changes else machine(driver=True, **changes)
+
+
+# What is found on which machine: its kind, words of the sentence, words of the cure.
+BAD = [
+    (packages.core(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
+    (packages.core(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "pip install 'torch>=2.5'"),
+    (packages.extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
+    (packages.extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
+    (packages.notebooks(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
+    (packages.other_versions({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
+    (packages.beside_torch(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
+    (packages.torch(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
+    (packages.torch(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
+    (packages.torch(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
+    (packages.cuda(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
+    (packages.cuda(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
+    (packages.cuda(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
+    (packages.cuda(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
+    (packages.cuda(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
+    (system.memory(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
+    (system.memory(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
+    (system.memory(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
+    (system.temporary(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
+    (system.temporary(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
+    (system.temporary(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
+    (system.cores(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
+    (system.cores(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
+    (system.cores(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
+    (system.terminal(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
+    (system.environment(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
+    (system.compilers(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
+    (system.compilers(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
+    (system.walls(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
+    (system.walls(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
+    (system.walls(probes(), "Linux"), "limits", "no class is graded", "another machine"),
+    (system.walls(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
+    (system.share(False), "note", "No bound can be set", "root"),
+    (system.importable(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("found, kind, says, cure", [(tuple(f), *rest) for f, *rest in BAD])
+def test_a_problem_is_told_with_its_cure_in_both_languages(found, kind, says, cure):
+    [problem] = [p for p in found if says in p.says]
+    assert problem.kind == kind
+    assert cure in problem.cure
+    for text in (problem.says, problem.cure):
+        assert "\n" not in text
+        assert HAN.search(Words("zh").said(text)), text
+
+
+def test_of_a_healthy_machine_nothing_is_told():
+    need, extras = packages.needed(ROOT), packages.needed(ROOT, "notebooks")
+    have = {packages.Requirement(text).name: "99" for text in need} | HAVE
+    found = chain(
+        packages.core(need, have), packages.torch(HEALTHY), packages.cuda(HEALTHY, EXERCISES),
+        packages.extras(EXERCISES, have, "Linux"), packages.notebooks(extras, have),
+        packages.other_versions(packages.pinned(ROOT), have),
+        packages.beside_torch(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
+        system.memory(HEALTHY), system.temporary(HEALTHY, EXERCISES, contained=False),
+        system.cores(HEALTHY), system.terminal(HEALTHY), system.compilers(HEALTHY, EXERCISES),
+        system.environment(machine(environment={"VIRTUAL_ENV": "/venv"})), system.share(True),
+        system.walls(probes("locked", "contained"), "Linux"), system.importable([]),
+        packages.cuda(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
+    )  # fmt: skip
+    assert list(found) == []
+
+
+def told(found: list[Problem], language: str = "en") -> str:
+    console = Console(width=200, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    doctor.tell(found, console, Words(language))
+    return console.export_text()
+
+
+def test_a_machine_without_problems_is_said_to_be_fit():
+    assert told([]).strip() == "Everything can be graded here."
+    assert told([], "zh").strip() == "在这里什么都能评分。"
+
+
+def test_what_stops_grading_is_told_first():
+    note, stops = (Problem(kind, f"It {kind}.", "[cure]") for kind in ("note", "stops"))
+    lines = told([note, stops]).splitlines()
+    assert [line for line in lines if line] == [
+        "What stops grading here:", "- It stops. [cure]", "Worth knowing:", "- It note. [cure]",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "limits, fit", [([], True), (["limits", "note"], True), (["stops"], False)]
+)
+def test_only_what_stops_grading_fails(monkeypatch, limits, fit):
+    bad = [Problem(kind, "It is bad.", "Mend it.") for kind in limits]
+    monkeypatch.setattr(doctor, "this_machine", lambda: HEALTHY)
+    monkeypatch.setattr(walls, "probe", lambda name: Probe(name=name, wall=PROCESS))
+    monkeypatch.setattr(doctor, "_problems", lambda *_, **__: iter(bad))
+    monkeypatch.setattr(doctor, "_trial", lambda wall: iter(()))
+    with open(os.devnull, "w") as nowhere:
+        assert doctor.show(Console(file=nowhere), Words()) is fit
+
+
+def test_of_a_real_environment_nothing_is_told_that_stops_grading():
+    found = doctor._problems(HEALTHY, probes("locked", "contained"), shared=True)
+    assert [problem for problem in found if problem.kind == "stops"] == []
+
+
+def test_an_answer_that_cannot_be_asked_stops_grading(monkeypatch):
+    def fails(self, wall):
+        raise NurseryFailed("the process that starts workers ended.")
+
+    monkeypatch.setattr("grader.worker.nursery.Nursery.__init__", fails)
+    [problem] = doctor._trial(PROCESS)
+    assert problem.kind == "stops"
+    assert "behind the wall process: the process that starts workers ended." in problem.says
+    assert HAN.search(Words("zh").said(problem.says))
+
+
+def test_an_answer_is_asked_and_can_import_nothing_of_ours():
+    assert list(doctor._trial(PROCESS)) == []
+
+
+def test_this_machine_can_be_read():
+    here = this_machine()
+    assert here.cores > 0
+    assert here.memory_bytes > GIB
+    assert isinstance(here.torch, Torch) and here.torch.numpy
+
+
+@pytest.mark.parametrize(
+    "name, value, cure",
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "`sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`"),
+        ("kernel/unprivileged_userns_clone", "0", "`sudo sysctl -w kernel.unprivileged_userns_clone=1`"),
+        ("user/max_user_namespaces", "0", "`sudo sysctl -w user.max_user_namespaces=15000`"),
+        ("user/max_user_namespaces", "94000", "A container must be started so"),
+    ],
+)  # fmt: skip
+def test_why_bubblewrap_is_refused_is_read_off_the_kernels_settings(tmp_path, name, value, cure):
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text(f"{value}\n")
+    found = walls.cure_for_bubblewrap(tmp_path)
+    assert cure in found
+    assert HAN.search(Words("zh").said(found))
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"version_info": (3, 10, 4)}, ["this is 3.10.4", "make BASE_PYTHON=", "需要 Python 3.11"]),
+        ({"platform": "win32"}, ["wsl --install", "请安装 WSL"]),
+    ],
+)  # fmt: skip
+def test_where_nothing_can_be_started_a_sentence_says_so(monkeypatch, changes, says):
+    monkeypatch.setitem(
+        sys.modules,
+        "sys",
+        SimpleNamespace(exit=sys.exit, **{"version_info": (3, 12), "platform": "linux"} | changes),
+    )
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "grader/__main__.py"))
+    assert all(part in ended.value.code for part in says)
+
+
+def test_a_terminal_that_cannot_show_a_sign_gets_question_marks(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    monkeypatch.setattr(cli, "app", lambda: print("✓ 通过", flush=True))
+    cli.main()
+    assert printed.getvalue() == b"? ??\n"

@@ -1,0 +1,76 @@
+"""The pages for people: both READMEs say the same, and what a page names is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from grader.catalog import ROOT
+from grader.cli import app
+
+ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
+PAGES = [ENGLISH, CHINESE, ROOT / "docs/instructors.md", ROOT / ".devcontainer/README.md"]
+GOALS = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+COMMANDS = set(typer.main.get_command(app).commands)
+each = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def headings(page: Path) -> list[str]:
+    outside_code = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)
+    return re.findall(r"^(#+) ", outside_code, re.MULTILINE)
+
+
+def code(page: Path) -> list[list[str]]:
+    """Every block of code, without comments and without what a reader chooses."""
+    blocks = re.findall(r"```\w*\n(.*?)```", text(page), re.DOTALL)
+    plain = (re.sub(r'TOKENS=".*?"', "", re.sub(r" +# .*", "", block)) for block in blocks)
+    return [[line.rstrip() for line in block.splitlines()] for block in plain]
+
+
+def rows(page: Path) -> list[tuple[str, str]]:
+    """Of every row of a table, the exercise if it is one, and its points."""
+    return re.findall(r"^\|(?: (ex\d\d\w+) )?.*?\|(?: ([\d +]+) \|)?$", text(page), re.MULTILINE)
+
+
+def test_both_readmes_have_the_same_headings():
+    assert headings(ENGLISH) == headings(CHINESE)
+    assert len(headings(ENGLISH)) > 5
+
+
+def test_both_readmes_show_the_same_commands_and_code():
+    assert code(ENGLISH) == code(CHINESE)
+
+
+def test_both_readmes_have_the_same_tables():
+    assert rows(ENGLISH) == rows(CHINESE)
+    assert ("ex03_sdpa", "13 + 3") in rows(ENGLISH)
+
+
+def test_both_readmes_lead_to_the_same_pages():
+    """Where a page is there in Chinese, the Chinese one leads to that."""
+    found = [
+        [re.sub(r"\.(en|zh)\.md", ".md", link) for link in re.findall(r"\]\((.*?)\)", text(page))]
+        for page in (ENGLISH, CHINESE)
+    ]
+    assert found[0] == found[1]
+
+
+@each
+def test_every_link_leads_to_a_file(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(page))
+    assert links
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@each
+def test_every_command_that_is_named_exists(page):
+    goals = set(re.findall(r"(?:`|^)make ([a-z-]+)", text(page), re.MULTILINE))
+    commands = set(re.findall(r"python -m grader ([a-z-]+)", text(page)))
+    assert goals | commands
+    assert goals - GOALS == set()
+    assert commands - COMMANDS == set()
