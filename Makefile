@@ -12,6 +12,7 @@ EMBEDDING ?= drawn
 TOKENS ?=
 HEAD ?=
 OUT ?=
+MINUTES ?= 30
 JOBS ?=
 CLUSTER ?=
 ARGS ?=
@@ -40,7 +41,7 @@ quoted = '$(subst ','\'',$(1))'
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill test lint skeletons release class similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release class similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +77,12 @@ show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKEN
 
 drill: $(CORE) ## draw a bug hunt from an exercise that you have passed (EX=ex05_causal_mask SUBMISSION= ARGS="--seed 4711 --again")
 	@$(GRADER) drill $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
+
+interview: $(CORE) ## a blank file, a clock, the verdict, three questions (MINUTES=30 EX=ex03_sdpa SEED= ARGS=--edit)
+	@$(GRADER) interview $(EX) --minutes $(call quoted,$(MINUTES)) --isolation $(ISOLATION) $(if $(SEED),--seed $(call quoted,$(SEED))) $(ARGS)
+
+reset: $(CORE) ## put the skeleton of an exercise back; your answer is kept beside it (EX=ex03_sdpa SUBMISSION=)
+	@$(GRADER) reset $(EX) --submission $(call quoted,$(SUBMISSION)) $(ARGS)
 
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons

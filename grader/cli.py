@@ -33,9 +33,11 @@ from grader.arguments import (
 from grader.class_commands import commands as class_commands
 from grader.commands import commands
 from grader.drill_command import commands as drill_commands
+from grader.interview_command import commands as interview_commands
 from grader.languages import Words
 from grader.packs import BadPack
 from grader.records import Exercise, Report
+from grader.reset_command import commands as reset_commands
 from grader.similar_command import commands as similar_commands
 from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
@@ -204,6 +206,8 @@ def hint(
 app.add_typer(class_commands)
 app.add_typer(similar_commands)
 app.add_typer(drill_commands)
+app.add_typer(interview_commands)
+app.add_typer(reset_commands)
 app.add_typer(commands)
 
 

@@ -80,6 +80,11 @@ class Words:
         entry = self._suite(slug).get("mistakes", {}).get(id, {})
         return entry.get("says", says), entry.get("mend", mend)
 
+    def question(self, slug: str, id: str, asks: str, answer: str) -> tuple[str, str]:
+        """A question of an interview, and a model answer."""
+        entry = self._suite(slug).get("questions", {}).get(id, {})
+        return entry.get("asks", asks), entry.get("answer", answer)
+
     def _suite(self, slug: str) -> Mapping[str, Any]:
         return _of_suite(slug) if self.language == "zh" else {}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.catalog import ROOT
-from grader.course.skeletons import lesson_text, skeleton_text
+from grader.course.skeletons import copy_path, lesson_text, skeleton_text
 from grader.languages import LANGUAGES
 from grader.records import Exercise
 from grader.submission import lesson_path
@@ -83,7 +83,9 @@ def _contents(
     yield "AI-POLICY.md", (ROOT / "docs/ai-policy.md").read_bytes()
     for exercise in exercises:
         source = exercise.solution.read_text(encoding="utf-8")
-        yield f"exercises/{exercise.file}", skeleton_text(exercise, source).encode()
+        skeleton = skeleton_text(exercise, source).encode()
+        yield f"exercises/{exercise.file}", skeleton
+        yield copy_path(exercise), skeleton  # for `make reset`
         yield f"notebooks/{exercise.slug}.ipynb", notebooks[exercise.slug].read_bytes()
         for language in LANGUAGES:
             lesson = lesson_text(exercise, source, language)

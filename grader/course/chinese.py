@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from grader.course.questions import questions
 from grader.course.solutions import cells
 from grader.judging import suite
 from grader.records import Class, Exercise, Function
@@ -36,16 +37,8 @@ def _wanted(exercise: Exercise) -> set[str]:
         *([f"speed.{speed.bench.__name__}"] if speed else []),
         *(f"hints.{n}.{i}" for n, w in written.items() for i in range(len(w.hints))),
         *(f"mistakes.{m.id}.{x}" for m in suite.mistakes(exercise) for x in ("says", "mend")),
-        *(f"questions.{id}.{x}" for id in _questions(exercise) for x in ("asks", "answer")),
+        *(f"questions.{q.id}.{x}" for q in questions(exercise) for x in ("asks", "answer")),
     }
-
-
-def _questions(exercise: Exercise) -> list[str]:
-    """The ids of the questions that an interview asks after the exercise."""
-    path = exercise.folder / "questions.toml"
-    if not path.is_file():
-        return []
-    return [q["id"] for q in tomllib.loads(path.read_text(encoding="utf-8"))["questions"]]
 
 
 def _entries(table: Mapping[str, Any], front: str = "") -> set[str]:

@@ -5,6 +5,7 @@ import secrets
 from pathlib import Path
 
 from grader import submission
+from grader.course import kept
 from grader.course.solutions import BEGIN, END, cells
 from grader.judging import drills
 from grader.languages import LANGUAGES, Words
@@ -83,19 +84,10 @@ def put(path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool) ->
     Returns where an earlier answer went, if there was one.
     """
     drawn = text(drill, hunt, words)  # before anything is moved: it may fail
-    kept = None
-    if path.exists() and not _is_fresh(path, hunt):
-        if not again:
-            raise Occupied(words(_IN_USE, name=path.name))
-        kept = next(p for n in range(1, MOST) if not (p := path.with_suffix(f".{n}.py")).exists())
-        path.rename(kept)
-    try:
-        path.write_text(drawn, encoding="utf-8")
-    except OSError:
-        if kept is not None:
-            kept.replace(path)
-        raise
-    return kept
+    used = path.exists() and not _is_fresh(path, hunt)
+    if used and not again:
+        raise Occupied(words(_IN_USE, name=path.name))
+    return next(iter(kept.put(path, drawn, [path] if used else [])), None)
 
 
 def _is_fresh(path: Path, hunt: Exercise) -> bool:

@@ -15,6 +15,10 @@ from grader.records import Exercise
 EMPTIED, SPACE = r"\n{4,}", "\n\n\n"  # a region at the top level leaves a hole
 
 
+class NoSkeleton(Exception):
+    """There is nothing to make a skeleton from. The message is a sentence with the cure."""
+
+
 def write_all() -> Iterator[tuple[str, str]]:
     """Write every skeleton and lesson; yields each path and what became of it."""
     for exercise in catalog.exercises():
@@ -32,6 +36,27 @@ def write_all() -> Iterator[tuple[str, str]]:
     yield _put(ROOT / interfaces.PATH, interfaces.page())
 
 
+def pristine(exercise: Exercise) -> str:
+    """The skeleton as it is handed out: made from the solution, or in a student's bundle the copy.
+
+    Raises `NoSkeleton` where there is neither.
+    """
+    source, copy = exercise.solution, ROOT / copy_path(exercise)
+    if source.is_file():
+        return skeleton_text(exercise, source.read_text(encoding="utf-8"))
+    if copy.is_file():
+        return copy.read_text(encoding="utf-8")
+    raise NoSkeleton(
+        f"There is no skeleton of {exercise.slug} here: unpack the bundle of your course, or clone "
+        "the project, and work in there."
+    )
+
+
+def copy_path(exercise: Exercise) -> str:
+    """Where a bundle, which has no solutions, has the skeleton once more; no answer's name."""
+    return f"grader/skeletons/{exercise.file}.txt"
+
+
 def skeleton_text(exercise: Exercise, source: str) -> str:
     """The skeleton: the code without its solution regions, its digest and lesson in line one."""
     code = [stubbed(cell.text) for cell in cells(source) if cell.kind == "code"]
@@ -40,7 +65,8 @@ def skeleton_text(exercise: Exercise, source: str) -> str:
     body = f"{_opening(exercise)}\n\n{re.sub(EMPTIED, SPACE, parts)}\n"
     digest = submission.skeleton_digest(body)
     lesson = submission.lesson_path(exercise.slug)
-    return f"{_comment(exercise)} Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
+    sign = comment_sign(exercise)
+    return f"{sign} Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
 
 
 def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
@@ -68,7 +94,7 @@ def _opening(exercise: Exercise) -> str:
     return "\n".join(f"// {line}".rstrip() for line in [first, "", *lines])
 
 
-def _comment(exercise: Exercise) -> str:
+def comment_sign(exercise: Exercise) -> str:
     """The sign with which a comment begins."""
     return "#" if exercise.language == "python" else "//"
 

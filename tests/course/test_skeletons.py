@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -80,9 +81,19 @@ def test_the_search_for_bodies_finds_one_that_is_left():
     assert _hidden(source) & _runs_of_two(ast.parse(source))
 
 
-def test_a_changed_answer_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(skeletons, "ROOT", tmp_path)
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A tree of its own with one exercise."""
+    exercise = replace(catalog.find("ex01"), home=tmp_path)
+    exercise.solution.parent.mkdir()
+    exercise.solution.write_text(solution("ex01_softmax"))
     (tmp_path / "exercises").mkdir()
+    monkeypatch.setattr(skeletons, "ROOT", tmp_path)
+    monkeypatch.setattr(catalog, "exercises", lambda: (exercise,))
+
+
+@pytest.mark.usefixtures("tree")
+def test_a_changed_answer_is_left_alone(tmp_path):
     mine = tmp_path / "exercises" / "ex01_softmax.py"
     mine.write_text("# my work\n")
     what = dict(skeletons.write_all())
@@ -92,9 +103,8 @@ def test_a_changed_answer_is_left_alone(tmp_path, monkeypatch):
     assert set(dict(skeletons.write_all()).values()) == {"yours", "in step"}
 
 
-def test_an_old_skeleton_that_nobody_touched_is_renewed(tmp_path, monkeypatch):
-    monkeypatch.setattr(skeletons, "ROOT", tmp_path)
-    (tmp_path / "exercises").mkdir()
+@pytest.mark.usefixtures("tree")
+def test_an_old_skeleton_that_nobody_touched_is_renewed(tmp_path):
     old = tmp_path / "exercises" / "ex01_softmax.py"
     old.write_text(f"# Skeleton ex01_softmax {submission.skeleton_digest('old')}.\nold")
     assert dict(skeletons.write_all())["exercises/ex01_softmax.py"] == "written"

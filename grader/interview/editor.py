@@ -1,0 +1,41 @@
+"""The person's own editor, in the foreground while the clock runs."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+
+class NoEditor(Exception):
+    """There is none to be opened. The message is a sentence with the cure."""
+
+
+def chosen(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The command that VISUAL or EDITOR names."""
+    named = environment.get("VISUAL") or environment.get("EDITOR") or ""
+    try:
+        command = shlex.split(named)
+    except ValueError:
+        command = []
+    if not command:
+        raise NoEditor(
+            "VISUAL and EDITOR name no editor: set one of them, or open the file yourself, "
+            "without --edit."
+        )
+    if shutil.which(command[0]) is None:
+        raise NoEditor(
+            f"The editor {command[0]} is not there: name another in VISUAL or EDITOR, or open the "
+            "file yourself, without --edit."
+        )
+    return command
+
+
+def opened(command: list[str], path: Path, seconds: float) -> subprocess.Popen[bytes]:
+    """The editor with the file in it, after it was closed or the time was over."""
+    process = subprocess.Popen([*command, str(path)])
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process
