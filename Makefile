@@ -13,6 +13,9 @@ TOKENS ?=
 HEAD ?=
 OUT ?=
 MINUTES ?= 30
+ROSTER ?=
+SOURCE ?=
+RESULTS ?=
 JOBS ?=
 CLUSTER ?=
 ARGS ?=
@@ -41,7 +44,7 @@ quoted = '$(subst ','\'',$(1))'
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release class similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,8 +93,14 @@ skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (change
 release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= ARGS="--lang zh --no-speed")
 	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) --device $(DEVICE) $(ARGS)
 
+collect: $(CORE) ## collect a class from clones, uploads or nbgrader (ROSTER=roster.csv SOURCE=clones OUT=submissions ARGS="--until ...")
+	@$(GRADER) collect $(call quoted,$(or $(ROSTER),roster.csv)) $(call quoted,$(or $(SOURCE),clones)) -o $(call quoted,$(or $(OUT),submissions)) $(ARGS)
+
 class: $(CORE) $(if $(CLUSTER),$(WITH_CLUSTER)) ## grade a class (SUBMISSION=submissions OUT=results EX= JOBS= CLUSTER=address ARGS="--resume --no-speed")
 	@$(GRADER) class $(call quoted,$(CLASS)) $(EX) -o $(call quoted,$(or $(OUT),results)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster $(call quoted,$(CLUSTER))) $(ARGS)
+
+return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.csv OUT=returned ARGS="--to branches --repositories clones")
+	@$(GRADER) return $(call quoted,$(or $(RESULTS),results)) $(if $(ROSTER),--roster $(call quoted,$(ROSTER))) -o $(call quoted,$(or $(OUT),returned)) $(ARGS)
 
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
 	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)

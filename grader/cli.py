@@ -31,6 +31,7 @@ from grader.arguments import (
     words_in,
 )
 from grader.class_commands import commands as class_commands
+from grader.collect_command import commands as collect_commands
 from grader.commands import commands
 from grader.drill_command import commands as drill_commands
 from grader.interview_command import commands as interview_commands
@@ -204,6 +205,7 @@ def hint(
 
 
 app.add_typer(class_commands)
+app.add_typer(collect_commands)
 app.add_typer(similar_commands)
 app.add_typer(drill_commands)
 app.add_typer(interview_commands)

@@ -10,10 +10,12 @@ import itertools
 import re
 import stat
 import struct
+import sys
 import zipfile
 import zlib
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from grader.course.class_run.files import (
     File,
@@ -49,6 +51,7 @@ class _Archive:
     zip: zipfile.ZipFile
     size: int
     left: int = MAX_UNPACKED
+    of_class: bool = False  # written by a platform, with what each student handed in
 
     def read(self, entry: zipfile.ZipInfo, name: str) -> bytes:
         """The bytes of an entry. `zipfile` unpacks no more than the entry says that it has."""
@@ -88,7 +91,7 @@ class _Archive:
             return (
                 f"{shown} unpacks to more than {MAX_RATIO} times its size: hand in the file itself."
             )
-        if is_zip(entry.filename):
+        if is_zip(entry.filename) and not self.of_class:
             return f"{shown} is a zip in a zip: put its files into one."
         return ""
 
@@ -110,6 +113,21 @@ def files(content: bytes, shown: str) -> list[File]:
         archive = _Archive(zipfile.ZipFile(io.BytesIO(content)), len(content))
     except _BROKEN:
         raise broken from None
+    found = (_file(archive, entry) for entry in archive.zip.infolist())
+    return [file for file in found if file is not None]
+
+
+def files_of_class(path: Path) -> list[File]:
+    """The files in a zip of a whole class, for as long as it lies there; zips may be among them.
+
+    A platform writes it, so it may be large; what a student chose in it is bounded file by file.
+    """
+    try:
+        archive = _Archive(zipfile.ZipFile(path), path.stat().st_size, sys.maxsize, of_class=True)
+    except _BROKEN:
+        raise Unreadable(f"{path} cannot be opened as a zip: download it again.") from None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
     found = (_file(archive, entry) for entry in archive.zip.infolist())
     return [file for file in found if file is not None]
 

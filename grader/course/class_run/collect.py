@@ -17,6 +17,7 @@ from grader.records import Exercise
 from grader.submission import Unreadable, is_untouched_skeleton
 
 MAX_NOTES = 10  # on one student
+SUBMITTED = "submitted.csv"  # beside the students: when what was handed in
 
 
 class NoClass(Exception):
@@ -71,7 +72,7 @@ def _listed(folder: Path, shown: str) -> list[tuple[str, str]]:
     """The names in the submissions, sorted, and why any is no student's."""
     try:
         with os.scandir(folder) as found:
-            kept = [entry for entry in found if not is_passed_over(entry.name)]
+            kept = [e for e in found if not (is_passed_over(e.name) or e.name == SUBMITTED)]
     except FileNotFoundError:
         raise NoClass(f"{shown} is not there: name the folder of the submissions.") from None
     except NotADirectoryError:
@@ -172,7 +173,7 @@ def _notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
     first = [*found.notes, *_left_out(found, answers)]
     if not found.files:
         first.append(f"{found.place} holds no file.")
-    notes = [*first, *map(_about, odd[:MAX_NOTES])][:MAX_NOTES]
+    notes = [*first, *map(about, odd[:MAX_NOTES])][:MAX_NOTES]
     more = len(first) + len(odd) - len(notes)
     return (*notes, *([f"And {more} more."] if more else []))
 
@@ -184,7 +185,8 @@ def _left_out(found: Contents, answers: Sequence[Handed]) -> list[str]:
     return [left_out(file.path, name) for file, name in notebooks if file is not None]
 
 
-def _about(file: File) -> str:
+def about(file: File) -> str:
+    """The sentence on a file that is not graded."""
     return file.problem or f"{file.shown} is no answer to an exercise.{_meant(file.name)}"
 
 

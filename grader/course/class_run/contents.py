@@ -51,16 +51,17 @@ def contents(entry: Path, place: str) -> Iterator[Contents]:
         yield Contents(place=place, files=archive.files(files.read(entry, shown), shown))
         return
     with files.opened(entry, shown) as folder:
-        yield _of_folder(files.listed(folder, shown), place)
+        yield of_files(files.listed(folder, shown), place)
 
 
 def is_answer(name: str) -> bool:
     """Whether this is the name of an answer, to whichever exercise."""
-    return name in _answers()
+    return name in answers()
 
 
 @cache
-def _answers() -> frozenset[str]:
+def answers() -> frozenset[str]:
+    """The names of all answers."""
     return frozenset(f"{e.slug}{s}" for e in catalog.exercises() for s in (e.suffix, ".ipynb"))
 
 
@@ -69,7 +70,7 @@ def left_out(name: str, other: str) -> str:
     return f"{printable(name)} was left out: {printable(other)} counts."
 
 
-def _of_folder(found: Sequence[File], place: str) -> Contents:
+def of_files(found: Sequence[File], place: str) -> Contents:
     """A folder holds files, or one zip in their place."""
     zips = [file for file in found if is_zip(file.name)]
     others = [file for file in found if not is_zip(file.name)]

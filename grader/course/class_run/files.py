@@ -14,6 +14,7 @@ from grader.worker.text import harmless
 
 MAX_NOTEBOOK = 20_000_000
 MAX_ZIP = 20_000_000
+MAX_STAMP = 1_000  # nbgrader's timestamp.txt
 _MAX_PRINTED = 300  # characters; a name in a zip may have 65,535
 _TOO_LARGE = {  # by the suffix: how large, and what is said beyond that
     **dict.fromkeys(
@@ -24,6 +25,7 @@ _TOO_LARGE = {  # by the suffix: how large, and what is said beyond that
         "{file} is too large: a notebook has at most {bytes:,} bytes. "
         "Clear its outputs and save it again.",
     ),
+    ".txt": (MAX_STAMP, "{file} is too large: a time stamp has at most {bytes:,} bytes."),
     ".zip": (
         MAX_ZIP,
         "{file} is too large: a zip has at most {bytes:,} bytes. Put only the answers into it.",
@@ -80,7 +82,7 @@ def is_zip(name: str) -> bool:
 
 
 def limit(name: str) -> int:
-    """How many bytes an answer or a zip of this name may have."""
+    """How many bytes an answer, a zip or a time stamp of this name may have."""
     return _TOO_LARGE[_suffix(name)][0]
 
 

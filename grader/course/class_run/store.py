@@ -34,14 +34,14 @@ class Store:
         return self.folder / key[:2] / f"{key}.json"
 
 
-def is_written(path: Path, text: str) -> bool:
-    """Whether a file holds just this text."""
+def is_written(path: Path, text: str | bytes) -> bool:
+    """Whether a file holds just this."""
     with suppress(FileNotFoundError):
         return path.read_bytes() == _bytes(text)
     return False
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str | bytes) -> None:
     """Write a file so that it is the old one or the new one at any moment.
 
     One that would not change is not touched.
@@ -70,5 +70,5 @@ def sweep(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "replace")

@@ -1,0 +1,90 @@
+"""A folder of clones, one for each student, named by the login or ending in it: hw1-ada."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from grader.course.class_run.contents import Contents
+from grader.course.class_run.files import printable
+from grader.course.collecting import clones, objects, parcels, pushes
+from grader.course.collecting.clones import Clone
+from grader.course.collecting.parcels import Parcel, Told
+from grader.course.collecting.pushes import Push, Pushes
+from grader.course.collecting.roster import Nobody, Person, Roster, only, read_as
+from grader.submission import Unreadable
+
+_CURE = "Write the repository's name into a column `repository` of the roster."
+
+
+def read(
+    folder: Path, roster: Roster, times: Path | None, until: datetime | None, told: Told
+) -> Iterator[Parcel]:
+    """What each student has in their repository: of the last push, or the last one `until`."""
+    known = _pushes(folder, times, told)
+    found = clones.clones(folder)
+    for other in sorted(set(parcels.folders(folder)) - {clone.path for clone in found}):
+        told.open.append(f"{printable(other.name)} is no repository: it was left alone.")
+    return _parcels(owned(found, roster, told), known, until, told)
+
+
+def _parcels(
+    found: Sequence[tuple[Person, Clone]], known: Pushes, until: datetime | None, told: Told
+) -> Iterator[Parcel]:
+    for person, clone in found:
+        try:
+            push = pushes.last(known.get(read_as(clone.name), ()), clone.shown, until)
+            if push is None:
+                told.open.append(f"{clone.shown} has no push in the list: its time is not known.")
+            with objects.opened(clone) as kept:
+                files = kept.files(_commit(clone, push))
+                yield Parcel(
+                    person=person, contents=Contents(place=clone.shown, files=files),
+                    submitted={file.path: push.pushed for file in files} if push else {},
+                )  # fmt: skip
+        except Unreadable as problem:
+            told.open.append(str(problem))
+
+
+def owned(found: Sequence[Clone], roster: Roster, told: Told) -> list[tuple[Person, Clone]]:
+    """Whose each clone is."""
+    return parcels.owned(found, partial(_owner, roster), lambda clone: clone.shown, told)
+
+
+def _owner(roster: Roster, clone: Clone) -> Person:
+    """Who is named by the roster as its owner, else whose login its name is or ends in."""
+    if found := roster.known_as(clone.name, "repository"):
+        return only(found, clone.shown, _CURE)
+    name = read_as(clone.name)
+    logins = [p for p in roster.people if p.login and f"-{name}".endswith(f"-{p.login}")]
+    person = only(logins, clone.shown, _CURE)
+    if person.repository:
+        raise Nobody(
+            f"{clone.shown} was left alone: the roster names {printable(person.repository)} as "
+            f"{printable(person.student)}'s repository."
+        )
+    return person
+
+
+def _pushes(folder: Path, times: Path | None, told: Told) -> Pushes:
+    path = times or folder / pushes.NAME
+    if times is None and not path.exists():
+        told.open.append(
+            f"{printable(str(path))} is not there: no time of submission is known. Write the "
+            "platform's push times into it, below repository,pushed,commit."
+        )
+        return {}
+    return pushes.read(path)
+
+
+def _commit(clone: Clone, push: Push | None) -> str:
+    """The commit that was pushed; where nobody says which, the one that the clone was left at."""
+    if push and push.commit:
+        return push.commit
+    clones.check(clone)
+    if (found := clones.reference(clone, "HEAD")) is None:
+        raise Unreadable(
+            f"{clone.shown} is empty, or its HEAD cannot be read: write the commit into the "
+            "list of pushes."
+        )
+    return found

@@ -1,0 +1,122 @@
+"""Uploads as Canvas and Moodle name them, and as folders; a zip is not unpacked to the disk."""
+
+import stat
+
+import pytest
+
+from tests.classes.handing import laid, of_kind, zipped
+from tests.course.collected import (
+    ANSWER,
+    AT,
+    LATER,
+    OTHER,
+    ROSTER,
+    SLUG,
+    collect,
+    files,
+    times,
+)
+
+NAME = f"{SLUG}.py"
+NAMED = "student,login,id,name\nada,ada-l,11,Ada Lovelace\nben,ben,12,王伟\neve,eve,13,王_伟\n"
+MOODLE = "Ada Lovelace_57_assignsubmission_file"
+
+FOUND = [
+    ("Canvas", [(f"adalovelace_11_731_{NAME}", ANSWER)]),
+    ("Canvas, late, handed in again", [(f"adalovelace_LATE_11_731_{SLUG}-2.py", ANSWER)]),
+    ("Canvas, a zip", [("adalovelace_11_731_all.zip", zipped((f"work/{NAME}", ANSWER)))]),
+    ("Moodle, a folder", [(f"{MOODLE}/{NAME}", ANSWER)]),
+    ("Moodle, a folder below", [(f"{MOODLE}/work/{NAME}", ANSWER)]),
+    ("Moodle, one file", [(f"{MOODLE}_{NAME}", ANSWER)]),
+    ("Moodle, with a text", [(f"{MOODLE}/{NAME}", ANSWER), ("Ada Lovelace_57_assignsubmission_onlinetext/onlinetext.html", b"x")]),
+    ("a student's folder", [(f"ada/{NAME}", ANSWER)]),
+    ("a login's", [(f"Ada-L/{NAME}", ANSWER), ("__MACOSX/ada/x", b"x")]),
+    ("a zip named by the id", [("11.zip", zipped((NAME, ANSWER)))]),
+]  # fmt: skip
+
+
+CASES = [
+    pytest.param(uploads, packed, id=f"{name}, {'zip' if packed else 'folder'}")
+    for name, uploads in FOUND
+    for packed in (True, False)
+    if packed or "work/" not in uploads[0][0]  # only in zips folders below are looked into
+]
+
+
+@pytest.mark.parametrize("uploads, packed", CASES)
+def test_an_upload_is_its_students(tmp_path, uploads, packed):
+    source = tmp_path / ("all.zip" if packed else "all")
+    if packed:
+        source.write_bytes(zipped(*uploads))
+    else:
+        laid(source, dict(uploads))
+    done = collect(tmp_path, source, roster=NAMED)
+    assert done.exit_code == 0, done.output
+    assert "is read as uploads to a platform." in done.output
+    assert files(tmp_path) == {f"ada/{NAME}": ANSWER}
+
+
+LEFT = [
+    ("nobody's", [(f"x_99_1_{NAME}", ANSWER)], ROSTER, "x_99_1_ belongs to nobody in the roster"),
+    ("two students with one id", [(f"x_12_1_{NAME}", ANSWER)], ROSTER + "zoe,zoe,12\n",
+     "ben and zoe have the same id in the roster, 12"),
+    ("two uploads", [(f"b_12_1_{NAME}", ANSWER), (f"b_12_2_{NAME}", b"2")], ROSTER,
+     "b_12_1_ and b_12_2_ are of one student, ben"),
+    ("two files of one name", [(f"b_12_1_{NAME}", ANSWER), (f"b_12_1_{SLUG}-1.py", b"2")], ROSTER,
+     f"{NAME} is there more than once"),
+    ("no name", [(NAME, ANSWER)], ROSTER, f"{NAME} does not say who uploaded it"),
+    ("a number that is another's id", [(f"Ada Lovelace_12_assignsubmission_file/{NAME}", ANSWER)],
+     ROSTER, "Ada Lovelace_12 belongs to nobody in the roster"),
+    ("two of one name", [(f"Wang Wei_1_assignsubmission_file/{NAME}", ANSWER)],
+     "student,name\nben,Wang Wei\nzoe,wang wei\n", "may be of ben, zoe"),
+    ("a name that plays another's", [(f"王伟_1_assignsubmission_file_2_assignsubmission_file/{NAME}", ANSWER)],
+     NAMED, "may be of several students"),
+    ("a student's name that is another's login", [(f"ben/{NAME}", ANSWER)],
+     "student,login\nben,b\nzoe,ben\n", "ben may be of ben, zoe"),
+    ("a link", [(of_kind(f"b_12_1_{NAME}", stat.S_IFLNK), b"/etc/passwd")], ROSTER, "is a link"),
+    ("a way out", [(f"../../b_12_1_{NAME}", ANSWER)], ROSTER, ".. belongs to nobody"),
+    ("a zip in a zip", [("b_12_1_a.zip", zipped(("b.zip", zipped((NAME, ANSWER)))))], ROSTER,
+     "ben: b_12_1_/b_12_1_a.zip holds no answer that can be read."),
+    ("no zip", [("b_12_1_a.zip", b"no zip")], ROSTER, "cannot be opened as a zip"),
+    ("misnamed", [("b_12_1_softmax.py", ANSWER)], ROSTER, f"Did you mean {OTHER}.py?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("uploads, roster, says", [c[1:] for c in LEFT], ids=[c[0] for c in LEFT])
+def test_what_is_not_clear_is_left_alone_with_a_sentence(tmp_path, uploads, roster, says):
+    (tmp_path / "all.zip").write_bytes(zipped(*uploads))
+    done = collect(tmp_path, tmp_path / "all.zip", roster=roster)
+    assert (done.exit_code, says in done.output) == (1, True), done.output
+    assert files(tmp_path) == {}
+    assert {p.name for p in tmp_path.iterdir()} == {"all.zip", "roster.csv", "submissions"}
+
+
+def test_times_come_from_a_table_and_never_from_the_zip(tmp_path):
+    (tmp_path / "all.zip").write_bytes(
+        zipped((f"a_11_1_{NAME}", ANSWER), (f"b_12_2_{NAME}", ANSWER), (f"e_13_3_{NAME}", ANSWER))
+    )
+    table = tmp_path / "times.csv"
+    table.write_text(
+        f"login;exercise;submitted\nada-l;ex02;{AT}\nben;;{LATER}\nben;ex01;{AT}\nx;;{AT}\n"
+    )
+    done = collect(tmp_path, tmp_path / "all.zip", "--times", str(table))
+    assert "times.csv, line 5 belongs to nobody in the roster" in done.output
+    assert times(tmp_path) == [f"ada,{SLUG},{AT}", f"ben,{SLUG},{LATER}"]
+
+
+def test_what_nobody_says_was_in_time_is_left_alone(tmp_path):
+    (tmp_path / "all.zip").write_bytes(zipped((f"a_11_1_{NAME}", ANSWER), (f"b_12_2_{NAME}", b"2")))
+    table = tmp_path / "times.csv"
+    table.write_text(f"student,submitted\nada,{AT}\nben,{LATER}\n")
+    until = ["--times", str(table), "--until", "2026-03-02T00:00:00+00:00"]
+    done = collect(tmp_path, tmp_path / "all.zip", *until)
+    assert f"Nothing says that b_12_2_{NAME} was uploaded until" in done.output
+    assert files(tmp_path) == {f"ada/{NAME}": ANSWER}
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip"])
+def test_a_source_that_is_no_zip_is_a_sentence(tmp_path, content):
+    (tmp_path / "all.zip").write_bytes(content)
+    done = collect(tmp_path, tmp_path / "all.zip")
+    assert (done.exit_code, "cannot be opened as a zip" in done.output) == (2, True)
+    assert not (tmp_path / "submissions").exists()
