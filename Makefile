@@ -111,8 +111,8 @@ mutants: $(CORE) ## print which check catches which mistake (EX= for one exercis
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)
 
-house: $(CORE) ## say what is not in order in the project, and the cure
-	@$(GRADER) house
+house: $(CORE) ## say what is not in order in the project, and the cure (ARGS=--laws prints the laws)
+	@$(GRADER) house $(ARGS)
 
 doctor: $(CORE) ## say what this machine can do, and the cure for every problem (ARGS="--lang zh")
 	@$(GRADER) doctor $(ARGS)

@@ -2,13 +2,12 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader import packs
+from grader import manifest, packs, tables
 from grader.records import Class, Exercise, Function, Limits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,8 +67,8 @@ class UnknownExercise(Exception):
     """No exercise has this name. The message is a sentence for the person who typed it."""
 
 
-class BadManifest(Exception):
-    """An exercise.toml that cannot be used. The message names the file and the entry."""
+class BadManifest(tables.BadFile):
+    """An exercise.toml that cannot be used."""
 
 
 @cache
@@ -140,16 +139,11 @@ def suite_folder(slug: str) -> Path:
 def read_manifest(path: Path, home: Path = ROOT) -> Exercise:
     """The exercise that the manifest at `path` declares, part of the tree `home`."""
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _exercise(home, path.parent, entries)
-    except tomllib.TOMLDecodeError as error:
-        raise BadManifest(f"{path} is not valid TOML: {error}.") from None
-    except KeyError as error:
-        raise BadManifest(f"{path} has no entry {error}: add it.") from None
-    except TypeError as error:
-        raise BadManifest(f"{path} has an entry that nothing reads: {error}.") from None
-    except OSError as error:
-        raise BadManifest(f"{path} names a file that cannot be read: {error.filename}.") from None
+        return _exercise(home, path.parent, tables.read(path, manifest.exercise(GROUPS)))
+    except tables.BadFile as problem:
+        raise BadManifest(str(problem)) from None
+    except (OSError, UnicodeDecodeError):
+        raise BadManifest(f"{path}: its prelude cannot be read. Name a text file here.") from None
 
 
 def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:

@@ -40,6 +40,7 @@ from grader.packs import BadPack
 from grader.records import Exercise, Report
 from grader.reset_command import commands as reset_commands
 from grader.similar_command import commands as similar_commands
+from grader.tables import BadFile
 from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
@@ -219,7 +220,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         app()
-    except (catalog.BadManifest, BadPack) as problem:
+    except (BadFile, BadPack) as problem:  # of a suite; any command may be the first that reads it
         print(problem, file=sys.stderr)
         sys.exit(USAGE)
 

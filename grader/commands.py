@@ -48,9 +48,17 @@ def release(
 def skeletons() -> None:
     """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
     from grader.course.skeletons import write_all
+    from grader.course.solutions import BadSource
 
-    for path, what in write_all():
-        print(f"{what:10} {path}")
+    try:
+        for path, what in write_all():
+            print(f"{what:10} {path}")
+    except BadSource as problem:
+        stop(str(problem))
+    except UnicodeDecodeError:
+        stop("A solution or a skeleton is not UTF-8 text. `make house` says which: save it anew.")
+    except OSError as error:
+        stop(f"{error.filename} cannot be used: {error.strerror}. `make house` says what is due.")
 
 
 @commands.command()
@@ -63,14 +71,20 @@ def mutants(names: Names = None) -> None:
 
 
 @commands.command()
-def house() -> None:
+def house(
+    laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,
+) -> None:
     """Say what is not in order in this house, and the cure for each."""
-    from grader.course.house import complaints
+    from grader.course.house import state, stated
 
-    found = complaints()
-    for line in found:
+    if laws:
+        for number, law in enumerate(stated(), 1):
+            print(f"{number:2}. {law}")
+        return
+    found = state()
+    for line in (*found.breaches, *found.drafts, *found.notes):
         print(line)
-    if found:
+    if found.breaches:
         raise typer.Exit(BELOW)
     print("The house is in order.")
 

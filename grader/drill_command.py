@@ -60,9 +60,9 @@ def drill(
             )
         )
     number = drills.new_seed() if seed is None else _number(seed, words)
-    exercise = _exercise(name, submission, number, wall_named(isolation, "cpu"), words)
-    path = submission / f"{hunt.slug}.py"
+    wall, path = wall_named(isolation, "cpu"), submission / f"{hunt.slug}.py"
     try:
+        exercise = _exercise(name, submission, number, wall, words)
         kept = drills.put(path, hunt, f"{exercise.slug} {number}", words, again=again)
     except drills.Occupied as problem:
         stop(str(problem))

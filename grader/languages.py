@@ -7,14 +7,13 @@ What has no Chinese stays English.
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader import catalog
+from grader import catalog, manifest, tables
 from grader.records import Exercise
 
 LANGUAGES = ("en", "zh")
@@ -91,7 +90,8 @@ class Words:
 
 @cache
 def _of_suite(slug: str) -> Mapping[str, Any]:
-    return _read(catalog.suite_folder(slug) / "zh.toml")
+    path = catalog.suite_folder(slug) / "zh.toml"
+    return tables.read(path, manifest.CHINESE) if path.is_file() else {}
 
 
 @cache
@@ -116,8 +116,4 @@ def _pattern(english: str) -> str:
 
 @cache
 def _own() -> Mapping[str, str]:
-    return _read(_OWN)
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return tables.read(_OWN, tables.Table(others=tables.TEXT)) if _OWN.is_file() else {}

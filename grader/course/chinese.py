@@ -1,30 +1,37 @@
 """Whether every sentence of a suite, and every cell of its lesson, is there in Chinese."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from grader import manifest, tables
 from grader.course.questions import questions
 from grader.course.solutions import cells
 from grader.judging import suite
 from grader.records import Class, Exercise, Function
 
 
-def complaints(exercise: Exercise) -> Iterator[str]:
-    """What is missing, and what nobody asks for."""
-    slug, path = exercise.slug, exercise.folder / "zh.toml"
+def missing(exercise: Exercise) -> Iterator[str]:
+    """What a Chinese reader is told in English. No breach, but worth a note."""
+    path = exercise.folder / "zh.toml"
     if not path.is_file():
-        yield f"{slug}: zh.toml is missing, so that its sentences stay English. Write it."
-        return
-    there, wanted = _entries(tomllib.loads(path.read_text(encoding="utf-8"))), _wanted(exercise)
-    for name in sorted(wanted - there):
-        yield f"{slug}: zh.toml has no {name}. Write it."
-    for name in sorted(there - wanted):
-        yield f"{slug}: zh.toml has {name}, which the suite has not. Remove it."
-    lesson = cells(exercise.solution.read_text("utf-8"))
-    prose = [cell.language for cell in lesson if cell.kind == "markdown"]
+        yield "zh.toml is missing, so that its sentences stay English. Write it."
+    else:
+        for name in sorted(_wanted(exercise) - _there(exercise)):
+            yield f"zh.toml has no {name}. Write it."
+    prose = [cell.language for cell in cells(exercise.solution.read_text("utf-8")) if cell.language]
     if prose != ["en", "zh"] * (len(prose) // 2):
-        yield f"{slug}: in its lesson not every English cell has a Chinese one after it. Add them."
+        yield "in its lesson not every English cell has a Chinese one after it. Add them."
+
+
+def needless(exercise: Exercise) -> Iterator[str]:
+    """What nobody asks for: the suite has another name for it by now, or none."""
+    for name in sorted(_there(exercise) - _wanted(exercise)):
+        yield f"zh.toml has {name}, which the suite has not. Remove it."
+
+
+def _there(exercise: Exercise) -> set[str]:
+    path = exercise.folder / "zh.toml"
+    return _names(tables.read(path, manifest.CHINESE)) if path.is_file() else set()
 
 
 def _wanted(exercise: Exercise) -> set[str]:
@@ -41,12 +48,12 @@ def _wanted(exercise: Exercise) -> set[str]:
     }
 
 
-def _entries(table: Mapping[str, Any], front: str = "") -> set[str]:
+def _names(table: Mapping[str, Any], front: str = "") -> set[str]:
     found: set[str] = set()
     for key, value in table.items():
         name = f"{front}{key}"
         if isinstance(value, Mapping):
-            found |= _entries(value, f"{name}.")
+            found |= _names(value, f"{name}.")
         elif isinstance(value, list):
             found |= {f"{name}.{i}" for i in range(len(value))}
         else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from grader import catalog, submission
 from grader.catalog import ROOT
 from grader.course import interfaces
-from grader.course.solutions import cells, stubbed
+from grader.course.solutions import BadSource, cells, stubbed
 from grader.languages import LANGUAGES
 from grader.records import Exercise
 
@@ -59,7 +59,7 @@ def copy_path(exercise: Exercise) -> str:
 
 def skeleton_text(exercise: Exercise, source: str) -> str:
     """The skeleton: the code without its solution regions, its digest and lesson in line one."""
-    code = [stubbed(cell.text) for cell in cells(source) if cell.kind == "code"]
+    code = [_stubbed(exercise, cell.text) for cell in cells(source) if cell.kind == "code"]
     blank = "\n\n\n" if exercise.language == "python" else "\n\n"
     parts = blank.join(part.strip() for part in code if part.strip())
     body = f"{_opening(exercise)}\n\n{re.sub(EMPTIED, SPACE, parts)}\n"
@@ -75,11 +75,18 @@ def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
     language_of_code = "python" if exercise.language == "python" else "cpp"
     for cell in cells(source):
         if cell.kind == "code":
-            if code := re.sub(EMPTIED, SPACE, stubbed(cell.text)).strip():
+            if code := re.sub(EMPTIED, SPACE, _stubbed(exercise, cell.text)).strip():
                 parts.append(f"```{language_of_code}\n{code}\n```")
         elif cell.language == language:
             parts.append(cell.text)
     return "\n\n".join(parts) + "\n"
+
+
+def _stubbed(exercise: Exercise, code: str) -> str:
+    try:
+        return stubbed(code)
+    except BadSource as problem:
+        raise BadSource(f"solutions/{exercise.file}, in a cell, {problem}") from None
 
 
 def _opening(exercise: Exercise) -> str:

@@ -69,7 +69,7 @@ def stubbed(code: str) -> str:
                 kept.append(_stub(indent, tasks(number)))
         elif line.strip() in (END, CUDA_END):
             if begun is None:
-                raise BadSource(f"line {number}: a region ends that never began.")
+                raise BadSource(f"line {number}: a region ends that never began: remove it.")
             begun = None
         elif begun is None:
             kept.append(line)
@@ -92,15 +92,24 @@ def _stub(indent: str, task: str) -> str:
 
 def _tasks(code: str) -> Callable[[int], str]:
     """A function from a line number to the task of the innermost function around it."""
-    functions = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.FunctionDef)]
+    try:
+        tree = ast.parse(code)
+    except SyntaxError as error:
+        raise BadSource(f"line {error.lineno}: this is not Python by itself: mend it.") from None
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
 
     def task(line: int) -> str:
         around = [n for n in functions if n.lineno <= line <= (n.end_lineno or n.lineno)]
         # The last statement of a region is its END comment, which belongs to no node.
-        owner = max(around or functions, key=lambda n: n.lineno if n.lineno <= line else -1)
+        before = [n for n in functions if n.lineno <= line]
+        if not before:
+            raise BadSource(f"line {line}: this region is in no function: put it into one.")
+        owner = max(around or before, key=lambda n: n.lineno)
         docstring = ast.get_docstring(owner)
         if not docstring:
-            raise BadSource(f"line {line}: {owner.name} has no docstring to take its task from.")
+            raise BadSource(
+                f"line {line}: {owner.name} has no docstring to take its task from: write one."
+            )
         return docstring.splitlines()[0].replace('"', "'")
 
     return task

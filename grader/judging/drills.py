@@ -8,11 +8,10 @@ import ast
 import contextlib
 import hashlib
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grader import catalog
+from grader import catalog, manifest, tables
 from grader.judging import outline, suite
 from grader.judging.case import GraderFault
 from grader.judging.check import CannotEdit, Edits, Mistake, edited
@@ -25,6 +24,10 @@ _NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{LONGEST}}})")
 
 class NoDrill(Exception):
     """There is no such drill. The message is a sentence for the person who asked for it."""
+
+
+class BadDrills(GraderFault):
+    """A drills.toml that cannot be used. The message names it and the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,10 @@ def drills(exercise: Exercise) -> tuple[Drill, ...]:
     path = exercise.folder / "drills.toml"
     if not path.is_file():
         return ()
-    entries = tomllib.loads(path.read_text(encoding="utf-8"))["drills"]
+    try:
+        entries = tables.read(path, manifest.DRILLS)["drills"]
+    except tables.BadFile as problem:
+        raise BadDrills(str(problem).removesuffix(".")) from None
     return tuple(
         Drill(
             exercise=exercise, mistake=e["mistake"], edits=tuple((a, b) for a, b in e["edits"]),
@@ -111,7 +117,12 @@ def choices(name: str) -> tuple[Mistake, ...]:
     wanted = drill(name)
     mistakes = suite.mistakes(wanted.exercise)
     known = [m for m in mistakes if not m.null and m.id not in wanted.alike]
-    right = next(m for m in known if m.id == wanted.mistake)
+    right = next((m for m in known if m.id == wanted.mistake), None)
+    if right is None:
+        raise BadDrills(
+            f"{wanted.exercise.slug}/drills.toml: {wanted.mistake} is no mistake that can be"
+            " offered. Name another of mistakes.py"
+        )
     same = _shuffled([m for m in known if m.of == right.of and m is not right], name)
     others = _shuffled([m for m in known if m.of != right.of], name)
     offered = [right, *same[: OF_THE_SAME - 1], *others, *same[OF_THE_SAME - 1 :]]

@@ -67,11 +67,19 @@ def functions(exercise: Exercise) -> list[Any]:
     return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
 
 
+def tests(exercise: Exercise) -> set[str]:
+    """Whatever pytest takes for a test in a suite, be it a check or not."""
+    return {name for name in vars(_module(exercise, "test_*.py")) if name.startswith("test_")}
+
+
 def speed_case(exercise: Exercise) -> SpeedCase | None:
     """The speed case of an exercise, if it has one."""
     if not list(exercise.folder.glob("bench_*.py")):
         return None
-    return marks(_module(exercise, "bench_*.py"), SpeedCase)[0]
+    cases = marks(_module(exercise, "bench_*.py"), SpeedCase)
+    if len(cases) != 1:
+        raise GraderFault(f"{exercise.slug} has a bench with {len(cases)} @speed, not one")
+    return cases[0]
 
 
 def mistakes(exercise: Exercise) -> list[Mistake]:

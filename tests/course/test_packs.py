@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from grader import catalog, packs
-from grader.course import bundle, house, notebooks, skeletons
+from grader.course import bundle, laws, notebooks, skeletons
 from grader.course.class_run import sources
 from grader.languages import Words
 from grader.worker import visible
@@ -127,10 +127,10 @@ def test_what_is_generated_goes_into_the_pack(use, copied):
 
 
 def test_the_house_looks_into_it(use, copied):
-    assert list(house.about(use(SAMPLE))) == []
+    assert laws.broken(use(SAMPLE)) == []
     (copied / "reference" / f"{SLUG}.py").unlink()
-    [complaint] = house.about(use(copied))
-    assert complaint.startswith(f"{SLUG}: reference/{SLUG}.py is missing.")
+    [complaint] = laws.broken(use(copied))
+    assert complaint.startswith(f"reference/{SLUG}.py is missing.")
 
 
 def test_no_answer_may_read_it(use, copied, monkeypatch):
@@ -154,7 +154,7 @@ def _broken(pack, name, text):
         (lambda p: SOLUTION, "is no folder of exercises."),
         (lambda p: p / "solutions", "There is no suites/<slug>/exercise.toml in"),
         (lambda p: _broken(p, "exercise.toml", "title = "), "is not valid TOML"),
-        (lambda p: _broken(p, "exercise.toml", "title = 'x'\n"), "has no entry"),
+        (lambda p: _broken(p, "exercise.toml", "title = 'x'\n"), "There is no order. Add it."),
         (lambda p: (p / "suites" / SLUG).rename(p / "suites/ex01_mine").parents[1],
          "has the number of"),
     ],

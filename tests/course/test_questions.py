@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from grader import catalog
-from grader.course.chinese import complaints
+from grader.course import chinese as wanted
 from tests.course.test_chinese import HAN
 
 EXERCISES = catalog.exercises()
@@ -199,9 +199,12 @@ def test_a_question_without_chinese_and_chinese_without_a_question_are_told(tmp_
     shutil.copytree(exercise.folder, folder)
     path = folder / "questions.toml"
     path.write_text(path.read_text("utf-8").replace('id = "which_axis"', 'id = "which_side"'))
-    assert list(complaints(replace(exercise, folder=folder))) == [
-        "ex02_masking: zh.toml has no questions.which_side.answer. Write it.",
-        "ex02_masking: zh.toml has no questions.which_side.asks. Write it.",
-        "ex02_masking: zh.toml has questions.which_axis.answer, which the suite has not. Remove it.",
-        "ex02_masking: zh.toml has questions.which_axis.asks, which the suite has not. Remove it.",
+    changed = replace(exercise, folder=folder)
+    assert list(wanted.missing(changed)) == [
+        "zh.toml has no questions.which_side.answer. Write it.",
+        "zh.toml has no questions.which_side.asks. Write it.",
+    ]
+    assert list(wanted.needless(changed)) == [
+        "zh.toml has questions.which_axis.answer, which the suite has not. Remove it.",
+        "zh.toml has questions.which_axis.asks, which the suite has not. Remove it.",
     ]

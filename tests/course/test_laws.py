@@ -1,0 +1,250 @@
+"""Each law of the house is broken once, and its complaint names the cure."""
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import cli, languages
+from grader.course import house, laws, suite_laws
+from grader.course.house import State
+from grader.judging import drills
+from grader.languages import Words
+from grader.tables import BadFile
+from tests.course import tiny
+from tests.course.tiny import SLUG, SOLUTION, SUITE
+
+MANIFEST, TESTS = f"{SUITE}/exercise.toml", f"{SUITE}/test_double.py"
+WRONG, RIGHT, BENCH = f"{SUITE}/mistakes.py", f"{SUITE}/variants.py", f"{SUITE}/bench_double.py"
+DRILLS, CHINESE, PAGE = f"{SUITE}/drills.toml", f"{SUITE}/zh.toml", "docs/exercises.md"
+ASKED, GONE = f"{SUITE}/questions.toml", None
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    yield tiny.build(tmp_path, monkeypatch)
+    tiny.forget()
+
+
+def change(path, old, new):
+    """Put `new` in the place of `old`, of everything if that is empty; GONE removes the file."""
+    if new is GONE:
+        path.unlink()
+    elif isinstance(new, bytes):
+        path.write_bytes(new)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        assert not old or old in text
+        path.write_text(text.replace(old, new) if old else new, encoding="utf-8")
+
+
+FIT, TOML = "the solution does not fit the manifest.", f"{{home}}/{MANIFEST}:"
+SKELETON = f"exercises/{SLUG}.py"
+# The law; the file that is changed, what there, into what; the complaint.
+BREACHES = [
+    (laws.files, SOLUTION, "", GONE, f"{SOLUTION} is missing. Write it; it is the one source."),
+    (laws.files, WRONG, "", GONE, "its suite needs one mistakes.py. Write it, or make it one file."),
+    (laws.files, RIGHT, "", GONE, "its suite needs one variants.py. Write it, or make it one file."),
+    (laws.files, TESTS, "", GONE, "its suite needs one test_*.py. Write it, or make it one file."),
+    (laws.files, f"{SUITE}/test_more.py", "", "", "its suite needs one test_*.py. Write it, or make it one file."),
+    (laws.files, f"{SUITE}/bench_more.py", "", "", "its suite has several bench_*.py. Make it one file."),
+    (laws.files, TESTS, "Doubling.", "As the reference.", f"reference/{SLUG}.py is missing. Write the oracle and the yardstick."),
+    (laws.sources, TESTS, "2 * x)", "2 *)", f"{TESTS} is not Python. Mend it: Line 10 is not valid Python (invalid syntax): same(student.double(x), 2 *)"),
+    (laws.sources, WRONG, "return 3 * x", "return 3 *", f"{WRONG} is not Python. Mend it: Line 14 is not valid Python (invalid syntax): return 3 *"),
+    (laws.sources, SOLUTION, "x + x", "x +", f"{SOLUTION} is not Python. Mend it: Line 17 is not valid Python (invalid syntax): return x +"),
+    (laws.sources, f"{SUITE}/show.py", "", b"\xff", f"{SUITE}/show.py is not UTF-8 text. Save it as UTF-8."),
+    (laws.modules, TESTS, "points=1", "point=1", "test_*.py cannot be imported (TypeError: check() got an unexpected keyword argument 'point'). Mend it."),
+    (laws.modules, WRONG, "import test_nothing", "import test_nothin", "mistakes.py cannot be imported (ImportError: cannot import name 'test_nothin' from 'grader.suites.ex90_double.test_double' ({home}/suites/ex90_double/test_double.py)). Mend it."),
+    (laws.modules, BENCH, "@speed(points=1)", "", f"bench_*.py cannot be imported (GraderFault: {SLUG} has a bench with 0 @speed, not one). Mend it."),
+    (laws.signatures, MANIFEST, '"double"', '"treble"', f"{FIT} There is no treble in the file. Did you mean double?"),
+    (laws.signatures, SOLUTION, "def double(x)", "def double(y)", f"{FIT} double takes (y), but should take (x)."),
+    (laws.regions, SOLUTION, "    ### END SOLUTION\n", "", f"{SOLUTION}, in a cell, line 3: the region that begins here never ends: add ### END SOLUTION."),
+    (laws.regions, SOLUTION, " SOLUTION", "", f"{SOLUTION} marks no answer. Put it between BEGIN and END SOLUTION."),
+    (laws.regions, SOLUTION, '    """Double a tensor."""\n', "", f"{SOLUTION}, in a cell, line 2: double has no docstring to take its task from: write one."),
+    (laws.regions, SOLUTION, "def double(x):", "if torch:", f"{SOLUTION}, in a cell, line 3: this region is in no function: put it into one."),
+    (laws.prose, SOLUTION, '[markdown] lang="en"', '[markdown] lang="zh"', f"{SOLUTION} has no prose. Write a `# %% [markdown]` cell."),
+    (laws.in_step, SKELETON, "", GONE, f"{SKELETON} is missing. Run `make skeletons`."),
+    (laws.in_step, SOLUTION, "Double a tensor.", "Double it.", f"{SKELETON} is out of step. Run `make skeletons`."),
+    (laws.in_step, SOLUTION, "Add a number", "Add one", f"docs/lessons/{SLUG}.en.md is out of step. Run `make skeletons`."),
+    (laws.in_step, f"docs/lessons/{SLUG}.zh.md", "", GONE, f"docs/lessons/{SLUG}.zh.md is missing. Run `make skeletons`."),
+    (laws.hints, MANIFEST, ', "It is a sum."', "", "double has 1 hints; it needs 2. Write more of them."),
+    (laws.translations, CHINESE, "test_values =", "test_value =", "zh.toml has checks.test_value, which the suite has not. Remove it."),
+    (laws.translations, CHINESE, "[checks]", "[checks", "{home}/suites/ex90_double/zh.toml is not valid TOML: Expected ']' at the end of a table declaration (at line 3, column 8). Mend that line."),
+    (laws.translations, CHINESE, '"两倍"', "2", "{home}/suites/ex90_double/zh.toml: title is 2. Write text in quotes."),
+    (suite_laws.checks, TESTS, "points=1", "points=0", "test_values has 0 points. Give it one at least."),
+    (suite_laws.checks, TESTS, '"""double is twice x."""', "", "test_values has no docstring. Say what should hold."),
+    (suite_laws.checks, TESTS, "@check(points=1)\ndef test_nothing", "def test_nothing", "test_nothing is no check, and never asked. Put @check(points=...) above it."),
+    (suite_laws.totals, TESTS, "points=1", "points=2", "its checks give 4 points, but the syllabus has 2. Mend the points beside the checks."),
+    (suite_laws.speed, BENCH, "", GONE, "speed has 0 points, but the syllabus has 1. Mend @speed(points=...)."),
+    (suite_laws.speed, BENCH, "", GONE, "there are parties/ but no bench_*.py. Write it, or remove them."),
+    (suite_laws.speed, BENCH, "points=1", "points=2", "speed has 2 points, but the syllabus has 1. Mend @speed(points=...)."),
+    (suite_laws.speed, BENCH, '"""As fast as the sum."""', "...", "its bench has no docstring. Say what earns its points."),
+    (suite_laws.speed, f"{SUITE}/parties/zero.py", "", GONE, "its bench needs one parties/zero.py. Write it, or make it one file."),
+    (suite_laws.mistakes, WRONG, '@mistake(of="double", caught_by=test_values)\ndef times_3', "def times_3", "9 named mistakes; it needs 10. Name more."),
+    (suite_laws.mistakes, WRONG, "\n    Take it twice.\n", "", "times_3 needs two paragraphs: what was done, how to mend it. Write them in its docstring."),
+    (suite_laws.mistakes, WRONG, "caught_by=test_values)", "caught_by=mistake)", "times_3 names mistake, which is no check of the suite. Name the check that catches it."),
+    (suite_laws.mistakes, WRONG, 'of="double"', 'of="treble"', "times_3 is of treble, which the manifest does not declare. Mend `of`."),
+    (suite_laws.mistakes, WRONG, "caught_by=test_values)", 'caught_by=test_values, edits=[("y", "x")])', "times_3 does not fit the solution: 0 times in the solution, but should be once: y. Mend its edits."),
+    (suite_laws.variants, RIGHT, '@variant(of="double")\ndef twice_0', "def twice_0", "4 right variants; it needs 5. Write more."),
+    (suite_laws.variants, RIGHT, 'of="double"', 'of="treble"', "twice_0 is of treble, which the manifest does not declare. Mend `of`."),
+    (suite_laws.allowed, MANIFEST, "torch.Tensor.mul", "torch.nn.functional.softmx", "[not_allowed] in exercise.toml has torch.nn.functional.softmx, which does not exist. Mend the name."),
+    (suite_laws.allowed, MANIFEST, 'cure = "Write it with a sum."', "", "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."),
+    (suite_laws.drills, DRILLS, '"times_3"', '"times_4"', "4 drills; it needs 5 or none. Write more."),
+    (suite_laws.drills, DRILLS, '"times_3"', '"times_99"', "drills.toml, times_99: it is no mistake that can be offered. Name another of mistakes.py."),
+    (suite_laws.drills, DRILLS, '"times_3"', '"times_9"', "drills.toml, times_9: it is no mistake that can be offered. Name another of mistakes.py."),
+    (suite_laws.drills, DRILLS, '"times_3"', '"times_3"\nalike = ["none"]', "drills.toml, times_3: it is alike none, which is no mistake. Name one of mistakes.py."),
+    (suite_laws.drills, DRILLS, '"x + x", "3', '"y + y", "3', "drills.toml, times_3 does not fit the solution: 0 times in the solution, but should be once: y + y. Mend its edits."),
+    (suite_laws.drills, DRILLS, "", "drills = 3", "{home}/suites/ex90_double/drills.toml: drills is no list of tables. Write [[drills]] above each of them."),
+    (suite_laws.drills, DRILLS, '[["x + x", "3 * x"]]', '["x + x"]', "{home}/suites/ex90_double/drills.toml: drills.times_3.edits is ['x + x']. Write a list of pairs: what is found in the solution, and what comes there."),
+    (suite_laws.drills, DRILLS, "[[drills]]", "[[drills", "{home}/suites/ex90_double/drills.toml is not valid TOML: Expected ']]' at the end of an array declaration (at line 1, column 9). Mend that line."),
+    (suite_laws.questions, ASKED, "", GONE, "questions.toml has 0 questions; it needs 3. Write more."),
+    (suite_laws.questions, ASKED, "", tiny.FILES[ASKED].split("[[questions]]\nid = \"what_1")[0], "questions.toml has 1 questions; it needs 3. Write more."),
+    (suite_laws.questions, ASKED, "", "questions = 3", "{home}/suites/ex90_double/questions.toml should hold [[questions]] and nothing else: mend it."),
+    (suite_laws.questions, ASKED, 'asks = "What?"', "", "{home}/suites/ex90_double/questions.toml: question 1 has no text `asks`: add it."),
+    (house.manifests, MANIFEST, "minutes = 5", 'minutes = "x"', f"{TOML} minutes is 'x'. Write a whole number."),
+    (house.manifests, MANIFEST, "minutes = 5", "", f"{TOML} There is no minutes. Add it."),
+    (house.manifests, MANIFEST, '"core"', '"cor"', f"{TOML} track is 'cor'. Write 'core' or 'further'."),
+    (house.manifests, MANIFEST, "order = 90", 'order = 90\nlanguage = "rust"', f"{TOML} language is 'rust'. Write 'python' or 'cuda'."),
+    (house.manifests, MANIFEST, "minutes", "minuets", f"{TOML} There is no minutes. Add it."),
+    (house.manifests, MANIFEST, "shapes =", "shaeps =", f"{TOML} functions.double.shaeps is an entry that nothing reads. Write shapes."),
+    (house.manifests, MANIFEST, '"(x)"', '"(x"', f"{TOML} functions.double.signature is '(x'. Write parameters in brackets, as in \"(q, k, v, keep=None)\"."),
+    (house.manifests, MANIFEST, '"attention"', '"softmx"', f"{TOML} not_allowed.groups is ['softmx']. Write a list of some of 'attention', 'softmax', 'arithmetic'."),
+    (house.manifests, MANIFEST, "requires = []", "requires = []\nlimits = 4", f"{TOML} limits is 4. Write a table, [limits], and its entries under it."),
+    (house.manifests, MANIFEST, "requires = []", "requires = []\nlimits.memory_gib = -1", f"{TOML} limits.memory_gib is -1. Write a number above 0."),
+    (house.manifests, MANIFEST, "requires = []", 'requires = []\nprelude = "none.py"', f"{TOML} its prelude cannot be read. Name a text file here."),
+    (house.manifests, MANIFEST, "[not_allowed]", "[not_allowed", f"{{home}}/{MANIFEST} is not valid TOML: Expected ']' at the end of a table declaration (at line 7, column 13). Mend that line."),
+    (house.manifests, MANIFEST, "", b"\xff", f"{{home}}/{MANIFEST} is not UTF-8 text. Save it as UTF-8."),
+    (house.the_page_is_in_step, MANIFEST, '"Twice as much"', '"Twice"', f"{PAGE} is not what the manifests say. Run `make skeletons`."),
+    (house.the_page_is_in_step, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
+    (house.goals_have_a_sentence, "Makefile", "", ".PHONY: all\nall: ; true\n", "make all has no sentence. Write `## what it makes` behind the goal."),
+    (house.imports_go_one_way, SOLUTION, "import torch", "import torch, grader", f"{SOLUTION} imports grader. A solution stands alone: import what a student may."),
+]  # fmt: skip
+
+
+def of_the_exercise(law):
+    return law in laws.LAWS
+
+
+def test_a_sound_exercise_breaks_no_law(home):
+    assert house.state() == State()
+
+
+@pytest.mark.parametrize("law, name, old, new, complaint", BREACHES)
+def test_a_breach_is_found_by_its_law_with_the_cure(home, law, name, old, new, complaint):
+    change(home / name, old, new)
+    says = complaint.replace("{home}", str(home))
+    found = law(*tiny.exercises()) if of_the_exercise(law) else law()
+    assert says in list(found)
+    assert (f"{SLUG}: {says}" if of_the_exercise(law) else says) in house.complaints()
+
+
+def test_an_exercise_that_the_core_lacks_is_missed(home, monkeypatch):
+    monkeypatch.setattr(suite_laws, "POINTS", {**suite_laws.POINTS, "ex91_treble": (9, 0)})
+    assert house.complaints() == [
+        "ex91_treble: the core track has no such exercise. Write it, or mend POINTS."
+    ]
+
+
+def test_a_bench_without_points_is_found_outside_the_core_too(home, monkeypatch):
+    monkeypatch.setattr(suite_laws, "POINTS", {})
+    change(home / BENCH, "points=1", "points=0")
+    assert house.complaints() == [
+        f"{SLUG}: its bench has no points. Give it some in @speed(points=...), or remove it."
+    ]
+
+
+def test_an_exercise_that_asks_for_nothing_is_found(home):
+    text = tiny.FILES[MANIFEST]
+    change(home / MANIFEST, "", text[: text.index("[[functions]]")])
+    assert any("its manifest declares nothing." in line for line in house.complaints())
+
+
+def test_a_function_of_cuda_without_its_declaration_is_found(home):
+    change(home / MANIFEST, "order = 90", 'order = 90\nlanguage = "cuda"')
+    (home / SOLUTION).rename(home / SOLUTION.replace(".py", ".cu"))
+    assert list(laws.signatures(*tiny.exercises())) == [
+        "double has no declaration in C. Add it to exercise.toml."
+    ]
+
+
+def test_every_law_is_broken_by_a_test():
+    broken = {law for law, *_ in BREACHES} | {house.the_core_is_whole}
+    assert broken == {*laws.LAWS, *house.OF_THE_HOUSE}
+
+
+def test_the_laws_are_a_numbered_list():
+    said = CliRunner().invoke(cli.app, ["house", "--laws"]).stdout.splitlines()
+    assert [int(line.split(".")[0]) for line in said] == list(range(1, len(said) + 1))
+    assert len(said) == len(laws.LAWS) + len(house.OF_THE_HOUSE)
+    assert all(line.endswith(".") and len(line) > 30 for line in said)
+
+
+def asked():
+    done = CliRunner().invoke(cli.app, ["house"])
+    return done.exit_code, done.stdout.splitlines()
+
+
+def test_what_a_draft_lacks_is_listed_and_no_breach(home):
+    change(home / MANIFEST, "order = 90", "order = 90\ndraft = true")
+    change(home / RIGHT, 'of="double"', 'of="treble"')
+    code, said = asked()
+    assert code == 0
+    assert said[0].startswith(f"draft {SLUG}: twice_0 is of treble")
+    assert said[-1] == "The house is in order."
+
+
+def test_the_same_is_a_breach_of_what_is_finished(home):
+    change(home / RIGHT, 'of="double"', 'of="treble"')
+    code, said = asked()
+    assert code == 1
+    assert said[0].startswith(f"{SLUG}: twice_0 is of treble")
+
+
+@pytest.mark.parametrize(
+    "name, old, new, note",
+    [
+        (CHINESE, "", GONE, "zh.toml is missing, so that its sentences stay English. Write it."),
+        (CHINESE, 'title = "两倍"\n', "", "zh.toml has no title. Write it."),
+        (CHINESE, 'what_0 = { asks = "什么？", ', "what_0 = { ", "zh.toml has no questions.what_0.asks. Write it."),
+        (SOLUTION, '# %% [markdown] lang="zh"\n# # 两倍\n# 把一个数加上它自己。\n\n', "", "in its lesson not every English cell has a Chinese one after it. Add them."),
+    ],
+)  # fmt: skip
+def test_what_is_told_in_english_only_is_a_note(home, name, old, new, note):
+    change(home / name, old, new)
+    tiny.write_skeletons()
+    assert asked() == (0, [f"note {SLUG}: {note}", "The house is in order."])
+
+
+@pytest.mark.parametrize("mistake", ["times_99", "times_9"])
+def test_a_drill_of_no_mistake_is_a_sentence_to_who_draws_it(home, mistake):
+    change(home / DRILLS, "", tiny.FILES[DRILLS].split("[[drills]]")[1].join(["[[drills]]", ""]))
+    change(home / DRILLS, "times_3", mistake)
+    with pytest.raises(drills.BadDrills, match=f"{mistake} is no mistake that can be offered"):
+        drills.choices(f"{SLUG} 1")
+
+
+def test_a_chinese_reader_gets_a_sentence_too(home, monkeypatch):
+    change(home / CHINESE, "[hints]", "[hint]")
+    monkeypatch.setattr(languages, "_of_suite", languages._of_suite.__wrapped__)
+    with pytest.raises(BadFile, match=r"hint is an entry that nothing reads\. Write hints\."):
+        Words("zh").title(*tiny.exercises())
+
+
+def test_skeletons_are_not_made_of_a_region_without_end(home):
+    change(home / SOLUTION, "    ### END SOLUTION\n", "")
+    done = CliRunner().invoke(cli.app, ["skeletons"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"{SOLUTION}, in a cell, line 3: the region that begins here")
+
+
+def test_any_command_says_what_is_wrong_with_a_manifest(home, monkeypatch, capsys):
+    change(home / MANIFEST, '"core"', '"cor"')
+    monkeypatch.setattr(sys, "argv", ["grader", "skeletons"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr().err
+        == f"{home}/{MANIFEST}: track is 'cor'. Write 'core' or 'further'.\n"
+    )
