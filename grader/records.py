@@ -184,9 +184,6 @@ class CheckResult:
         return self.points if self.verdict is Verdict.PASSED else 0
 
 
-MARGIN = 1.2  # times what the reference takes: who takes no more earns everything for speed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """A value, and between which two it lies in 95 of 100 resamples."""

@@ -6,6 +6,7 @@ from grader.records import CheckResult, Score, Speed, Verdict
 
 LEFT_OUT = "left out with --no-speed"
 TO_COME = "not timed yet"
+MARGIN = 1.2  # times what the reference takes: who takes no more earns everything for speed
 
 
 def score(checks: Sequence[CheckResult], speed: Speed | None) -> Score:

@@ -5,7 +5,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from grader.languages import Words
-from grader.records import MARGIN, Measured, Speed
+from grader.records import Measured, Speed
+from grader.scoring import MARGIN
 
 _WIDTH = 40  # cells between the zero and the reference
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from grader.records import MARGIN, Interval
+from grader.records import Interval
+from grader.scoring import MARGIN
 
 PARTIES = ("zero", "reference", "student")
 QUANTILE = 0.2
