@@ -5,7 +5,9 @@
 
 EX ?=
 SUBMISSION ?= exercises
-DEVICE ?= cpu
+DEVICE ?=
+COURSE ?=
+EXERCISES ?=
 SEED ?=
 ISOLATION ?= auto
 EMBEDDING ?= drawn
@@ -38,9 +40,9 @@ NOTEBOOKS :=
 SIMILAR :=
 WITH_CLUSTER :=
 endif
-GRADER := $(PY) -m grader
 # A path as the shell takes it, whatever is in it.
 quoted = '$(subst ','\'',$(1))'
+GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if $(EXERCISES), --exercises $(call quoted,$(EXERCISES)))
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
@@ -49,8 +51,8 @@ CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... ARGS=--no-speed)
-	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... COURSE=course.toml ARGS=--no-speed)
+	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test: $(DEV) ## run the project's own tests (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
@@ -67,7 +69,7 @@ lint: $(DEV) ## ruff and mypy
 	@$(PY) -m mypy
 
 bench: $(CORE) ## time your answers alone (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
-	@$(GRADER) bench $(EX) --submission $(call quoted,$(SUBMISSION)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(GRADER) bench $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=)
 	@$(GRADER) watch $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
@@ -90,14 +92,14 @@ reset: $(CORE) ## put the skeleton of an exercise back; your answer is kept besi
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons
 
-release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= ARGS="--lang zh --no-speed")
-	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) --device $(DEVICE) $(ARGS)
+release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= COURSE=course.toml ARGS="--lang zh --no-speed")
+	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
 collect: $(CORE) ## collect a class from clones, uploads or nbgrader (ROSTER=roster.csv SOURCE=clones OUT=submissions ARGS="--until ...")
 	@$(GRADER) collect $(call quoted,$(or $(ROSTER),roster.csv)) $(call quoted,$(or $(SOURCE),clones)) -o $(call quoted,$(or $(OUT),submissions)) $(ARGS)
 
-class: $(CORE) $(if $(CLUSTER),$(WITH_CLUSTER)) ## grade a class (SUBMISSION=submissions OUT=results EX= JOBS= CLUSTER=address ARGS="--resume --no-speed")
-	@$(GRADER) class $(call quoted,$(CLASS)) $(EX) -o $(call quoted,$(or $(OUT),results)) --device $(DEVICE) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster $(call quoted,$(CLUSTER))) $(ARGS)
+class: $(CORE) $(if $(CLUSTER),$(WITH_CLUSTER)) ## grade a class (SUBMISSION=submissions OUT=results EX= COURSE=course.toml JOBS= CLUSTER=address ARGS="--resume --no-speed")
+	@$(GRADER) class $(call quoted,$(CLASS)) $(EX) -o $(call quoted,$(or $(OUT),results)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster $(call quoted,$(CLUSTER))) $(ARGS)
 
 return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.csv OUT=returned ARGS="--to branches --repositories clones")
 	@$(GRADER) return $(call quoted,$(or $(RESULTS),results)) $(if $(ROSTER),--roster $(call quoted,$(ROSTER))) -o $(call quoted,$(or $(OUT),returned)) $(ARGS)

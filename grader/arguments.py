@@ -1,8 +1,9 @@
 """What the commands of the command line have in common: options, and what they mean."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -11,12 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from grader import catalog
+from grader.course.settings import NO_COURSE, Settings
 from grader.languages import LANGUAGES, Words, preferred
 from grader.records import Exercise
 from grader.worker import walls
 from grader.worker.walls import Wall
 
 FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "classroom50")
+COURSE = ContextVar("course", default=NO_COURSE)  # of the running command
 GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 
 Names = Annotated[
@@ -30,23 +33,39 @@ Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environmen
 Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
 
 
+def course() -> Settings:
+    """What the file says that `--course` named; the defaults where none was named."""
+    return COURSE.get()
+
+
 def exercises_named(names: list[str], place: Path) -> list[Exercise]:
-    """The exercises that were named; all of them, or that of the file, if none was."""
+    """The exercises that were named; those of the course, or that of the file, if none was."""
     if not _there(place):
         stop(f"{place} is not there. Name a folder of answers, or one file.")
     if len(set(names)) > 1 and place.is_file():
         stop(f"{place} is one file, so it answers one exercise: name that one.")
     try:
         if names:
-            return list({e.slug: e for e in map(catalog.find, names)}.values())
+            return _of_course({e.slug: e for e in map(catalog.find, names)}.values())
         if place.is_file():
-            return [catalog.find(place.stem)]
-        return list(catalog.exercises())
+            return _of_course([catalog.find(place.stem)])
+        return course().exercises
     except catalog.UnknownExercise as error:
         hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
         stop(f"{error}{hint}")
     except catalog.BadManifest as error:
         stop(str(error))
+
+
+def _of_course(named: Iterable[Exercise]) -> list[Exercise]:
+    """The exercises that were named, if all of them are of the course."""
+    found, known = list(named), [e.slug for e in course().exercises]
+    for exercise in found:
+        if exercise.slug not in known:
+            told = "{slug} is no part of {course}, which has {others}."
+            words, others = words_in(course().language), ", ".join(known)
+            stop(words(told, slug=exercise.slug, course=course().path, others=others))
+    return found
 
 
 def exercise_named(command: str, name: str | None, place: Path) -> Exercise:
@@ -71,7 +90,7 @@ def wall_named(name: str, device: str) -> Wall:
         close = catalog.did_you_mean(name, names)
         stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
     try:
-        return walls.choose(name, on_cuda=device == "cuda")
+        return walls.choose(name, on_cuda=device == "cuda", weakest=course().wall or "process")
     except walls.NoSuchWall as problem:
         stop(f"{problem} `make doctor` says what this machine can do.")
 

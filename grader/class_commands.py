@@ -16,6 +16,7 @@ from grader.arguments import (
     Lang,
     Names,
     check_device,
+    course,
     exercises_named,
     stop,
     wall_named,
@@ -54,7 +55,7 @@ def class_(
     asked = Asked(
         submissions=submissions, results=output, exercises=exercises_named(names or [], Path(".")),
         device=_device(device, cluster), wall=_wall(isolation, device, words), speed=speed,
-        jobs=jobs or processors(), cluster=cluster, words=words,
+        jobs=jobs or processors(), cluster=cluster, words=words, course=course(),
     )  # fmt: skip
     try:
         with Progress(Console(stderr=True), words) as progress:
@@ -92,8 +93,9 @@ def _diff_of_class(results: Path, jobs: int, words: Words) -> None:
     from grader.course.differences import told
 
     try:
+        asked = again.as_before(results, jobs, words, course())
         with Progress(Console(stderr=True), words) as progress:
-            changes = list(again.changes(again.as_before(results, jobs, words), progress))
+            changes = list(again.changes(asked, progress))
     except Stopped as problem:
         stop(words.said(str(problem)))
     cure = "Nothing was written: `grader class` does that, without grading again."
@@ -128,16 +130,17 @@ def replay(
 ) -> None:
     """Grade again what a report is about, with the same inputs: does it come out alike?"""
     from grader.course import replay as again
-    from grader.course.class_run.again import answers_to, secret_beside
+    from grader.course.class_run.again import answers_to, full_report, secret_beside
     from grader.course.class_run.lanes import Stopped
     from grader.reporting.from_json import NoReport, from_json
 
     try:
+        report = full_report(report)
         read = from_json(report.read_text(encoding="utf-8"))
         seed = again.secret_for(read, secret or secret_beside(report))
     except (OSError, UnicodeDecodeError):
         stop(f"{report} cannot be read.")
-    except (NoReport, again.CannotReplay) as problem:
+    except (NoReport, Stopped, again.CannotReplay) as problem:
         stop(str(problem))
     check_device(read.device)
     wall = wall_named(isolation, read.device)
@@ -178,7 +181,8 @@ def processors() -> int:
 
 
 def _tell(done: "Done", output: Path, words: Words) -> None:
-    from grader.course.class_run.writing import CANVAS, GRADES, PAGE, STUDENTS
+    from grader.course.class_run.folder import STUDENTS
+    from grader.course.class_run.writing import CANVAS, GRADES, PAGE
 
     for remark in done.remarks:
         print(words.said(remark))

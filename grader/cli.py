@@ -23,6 +23,7 @@ from grader.arguments import (
     Place,
     Seed,
     check_device,
+    course,
     exercise_named,
     exercises_named,
     progress_bar,
@@ -33,20 +34,24 @@ from grader.arguments import (
 from grader.class_commands import commands as class_commands
 from grader.collect_command import commands as collect_commands
 from grader.commands import commands
+from grader.course_commands import commands as course_commands
 from grader.drill_command import commands as drill_commands
+from grader.everywhere import Everywhere, begin
 from grader.interview_command import commands as interview_commands
 from grader.languages import Words
 from grader.packs import BadPack
 from grader.records import Exercise, Report
+from grader.reporting.limited import limited
 from grader.reset_command import commands as reset_commands
 from grader.similar_command import commands as similar_commands
 from grader.tables import BadFile
 from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
+_MARKS = ("junit", "gradescope", "classroom50")  # formats that a machine takes marks from
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
-    help="Grades attention written by hand.",
+    cls=Everywhere, callback=begin, add_completion=False, no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )  # fmt: skip
 
 
@@ -70,12 +75,15 @@ def grade(
     if format not in FORMATS:
         close = catalog.did_you_mean(format, FORMATS)
         stop(f"There is no format called {format!r}.{close}")
+    if format in _MARKS and course().shows == "nothing":
+        stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
     if format == "classroom50":
         _in_runner()
     check_device(device)
     words = words_in(lang)
     wall = wall_named(isolation, device)
     report = _graded(exercises, submission, seed, device, wall, speed)
+    report = limited(report, course().shows)
     _write(report, format, output, words)
     if report.faulted:
         raise typer.Exit(FAULT)
@@ -172,10 +180,10 @@ def watch(
     from grader.watching.session import watch as begin
 
     words, named = words_in(lang), exercises_named([name] if name else [], submission)
-    exercises = named if submission.is_file() else list(catalog.exercises())
+    exercises = named if submission.is_file() else course().exercises
     begin(
         exercises, submission, words=words, console=Console(), start=named[0] if name else None,
-        wall=wall_named(isolation, "cpu"),
+        wall=wall_named(isolation, "cpu"), shows=course().shows,
     )  # fmt: skip
 
 
@@ -195,7 +203,7 @@ def hint(
     try:
         told = hints.hint(
             exercise, submission, words=words, level=level, solution=solution,
-            wall=wall_named(isolation, "cpu"),
+            wall=wall_named(isolation, "cpu"), shows=course().shows,
         )  # fmt: skip
     except hints.NoHint as problem:
         stop(str(problem))
@@ -209,6 +217,7 @@ app.add_typer(class_commands)
 app.add_typer(collect_commands)
 app.add_typer(similar_commands)
 app.add_typer(drill_commands)
+app.add_typer(course_commands)
 app.add_typer(interview_commands)
 app.add_typer(reset_commands)
 app.add_typer(commands)

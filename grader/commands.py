@@ -12,6 +12,7 @@ from grader.arguments import (
     Lang,
     Names,
     check_device,
+    course,
     exercises_named,
     stop,
     words_in,
@@ -29,16 +30,18 @@ def release(
     lang: Lang = None,
 ) -> None:
     """Build a nbgrader course, its notebooks, and the bundle for students."""
-    from grader.course import release as course
+    from grader.course import release as building
 
     exercises = exercises_named(names or [], Path("solutions"))
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
-    terms = course.Terms(language=words_in(lang).language, device=device, speed=speed)
+    terms = building.Terms(
+        language=words_in(lang).language, device=device, speed=speed, course=course()
+    )
     try:
-        for what, path in course.release(output, exercises, terms):
+        for what, path in building.release(output, exercises, terms):
             print(f"{what:14} {path}")
-    except course.CannotRelease as problem:
+    except building.CannotRelease as problem:
         stop(str(problem))
     except OSError as error:
         stop(f"{error.filename or output} cannot be written: {error.strerror}.")

@@ -12,6 +12,7 @@ from grader import submission
 from grader.course import solutions
 from grader.languages import Words
 from grader.records import CheckResult, Exercise, ExerciseReport, Verdict
+from grader.reporting.limited import of_exercise
 from grader.worker.text import harmless
 from grader.worker.walls import PROCESS, Wall
 
@@ -36,14 +37,14 @@ class Progress:
 
 def hint(
     exercise: Exercise, place: Path, *, words: Words, level: int | None = None,
-    solution: bool = False, wall: Wall = PROCESS,
+    solution: bool = False, wall: Wall = PROCESS, shows: str = "open",
 ) -> tuple[str, ...]:  # fmt: skip
     """The next hint on an answer in `place`, in sentences; or, of a passed exercise, its solution.
 
     The exercise is graded first, without its speed. Raises `NoHint` if there is no such level, or
     no solution to show yet, and `Fault` if the grader itself failed.
     """
-    report = _graded(exercise, place, wall)
+    report = of_exercise(_graded(exercise, place, wall), shows)
     before = read(place, exercise)
     progress = still_open(before, report)
     if passed(report):

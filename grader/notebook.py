@@ -45,12 +45,13 @@ class Shown:
         return self.html or None
 
 
-def check(slug: str, task: str, *, lang: str = "") -> Shown:
+def check(slug: str, task: str, *, lang: str = "", shows: str = "open") -> Shown:
     """The verdicts on one task of an exercise.
 
     slug  the exercise, such as "ex01_softmax"
     task  a function or class of it, or "cuda" or "speed"
     lang  "en" or "zh"; by default that of the environment
+    shows how much of a verdict: "open", "hints", "verdicts" or "nothing"
     """
     words = Words(lang or preferred())
     try:
@@ -64,12 +65,12 @@ def check(slug: str, task: str, *, lang: str = "") -> Shown:
     file = _file(slug)
     if file is not None:
         return Shown(words(_STALE)) if _stale(file, run, exercise) else _graded(
-            file, exercise, task, words
+            file, exercise, task, words, shows
         )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{slug}.ipynb"
         file.write_bytes(_notebook(run))
-        shown = _graded(file, exercise, task, words)
+        shown = _graded(file, exercise, task, words, shows)
     return Shown(f"{words(_FROM_KERNEL)}\n{shown.text}", shown.html)
 
 
@@ -108,8 +109,8 @@ def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
     return any(texts[-1] not in saved.get(name, ()) for name, texts in last.items())
 
 
-def _graded(file: Path, exercise: Exercise, task: str, words: Words) -> Shown:
-    arguments = [exercise.slug, task, words.language, str(file)]
+def _graded(file: Path, exercise: Exercise, task: str, words: Words, shows: str) -> Shown:
+    arguments = [exercise.slug, task, words.language, str(file), shows]
     command = [sys.executable, "-m", "grader.notebook", *arguments]
     environment = os.environ | {"PYTHONPATH": str(catalog.ROOT)}
     done = subprocess.run(
@@ -123,11 +124,12 @@ def _graded(file: Path, exercise: Exercise, task: str, words: Words) -> Shown:
     return Shown(found["text"], found["html"])
 
 
-def _main(slug: str, task: str, language: str, file: str) -> None:
+def _main(slug: str, task: str, language: str, file: str, shows: str) -> None:
     """Grade, in a process that knows nothing of the kernel, and print what is to be shown."""
     from grader.grading import grade_all
     from grader.judging.tasks import checks_by_task
     from grader.reporting import task as reporting
+    from grader.reporting.limited import of_exercise
     from grader.worker import walls
 
     exercise, words = catalog.find(slug), Words(language)
@@ -137,7 +139,8 @@ def _main(slug: str, task: str, language: str, file: str) -> None:
     timed = task == SPEED
     [graded] = report.exercises
     worth = graded.speed.points if timed and graded.speed else sum(c.points for c in checks)
-    told = reporting.of_task(graded, [c.id for c in checks], worth, timed)
+    shown_of = of_exercise(graded, shows)
+    told = reporting.of_task(shown_of, [c.id for c in checks], worth, timed)
     shown = {"text": reporting.to_text(told, words), "html": reporting.to_html(told, words)}
     print(json.dumps(shown))
 

@@ -261,8 +261,8 @@ class ExerciseReport:
     track: str
     path: str
     sha256: str
-    state: str  # graded, not_started, missing, unreadable, refused, fault
-    sentence: str  # what the state means for the student; empty when graded
+    state: str  # graded, not_started, missing, unreadable, refused, fault, received
+    sentence: str  # what the state means for the student; when graded only that it came late
     score: Score | None
     checks: tuple[CheckResult, ...]
     speed: Speed | None

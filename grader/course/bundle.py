@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.catalog import ROOT
+from grader.course.settings import FILE
 from grader.course.skeletons import copy_path, lesson_text, skeleton_text
 from grader.languages import LANGUAGES
 from grader.records import Exercise
@@ -27,17 +28,28 @@ _WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
 _LEFT_OUT = frozenset({"variants.py", "__pycache__"})
 
 
-def for_students(exercises: Sequence[Exercise], notebooks: Mapping[str, Path]) -> bytes:
-    """The bundle's bytes, the same for the same sources."""
-    return _zip((f"{TOP}/{name}", text) for name, text in _contents(exercises, notebooks))
+def for_students(
+    exercises: Sequence[Exercise], notebooks: Mapping[str, Path], course: str = ""
+) -> bytes:
+    """The bundle's bytes, the same for the same sources; `course` is its course.toml."""
+    contents = [*_contents(exercises, notebooks), *_with_course(course)]
+    return _zip((f"{TOP}/{name}", text) for name, text in dict(contents).items())
 
 
-def for_gradescope(exercises: Sequence[Exercise]) -> bytes:
+def _with_course(course: str) -> Iterator[tuple[str, bytes]]:
+    """The course's file, and the Makefile that names it."""
+    if course:
+        yield FILE, course.encode()
+        text = makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
+        yield "Makefile", text.replace("COURSE ?=\n", f"COURSE ?= {FILE}\n").encode()
+
+
+def for_gradescope(exercises: Sequence[Exercise], course: str = "") -> bytes:
     """Gradescope's autograder: `setup.sh`, `run_autograder` and the grader beside them."""
     names = " ".join(exercise.slug for exercise in exercises).encode()
     scripts = {path.name: path.read_bytes() for path in _AUTOGRADER}
-    grader = [*_grader(), *_packed(exercises)]
-    return _zip([*grader, *scripts.items(), ("exercises.txt", names)])
+    grader = [*_grader(), *_packed(exercises), *_with_course(course)]
+    return _zip(dict([*grader, *scripts.items(), ("exercises.txt", names)]).items())
 
 
 def _packed(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:

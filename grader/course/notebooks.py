@@ -54,11 +54,15 @@ def points_by_task(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, 
 
 
 def source_notebook(
-    exercise: Exercise, words: Words, *, cuda: bool = False, speed: bool = True
-) -> NotebookNode:
-    """The notebook with its solutions, in the language of `words`."""
+    exercise: Exercise, words: Words, *, cuda: bool = False, speed: bool = True,
+    shows: str = "open",
+) -> NotebookNode:  # fmt: skip
+    """The notebook with its solutions, in the language of `words`.
+
+    shows  what its cells show of a verdict, as `reporting.limited` has it
+    """
     points = points_by_task(exercise, cuda=cuda, speed=speed)
-    built = list(_cells(exercise, words, points))
+    built = list(_cells(exercise, words, points, shows))
     for number, cell in enumerate(built):
         cell["id"] = f"{exercise.slug}-{number:02}"  # by place, so that two builds are alike
     return new_notebook(cells=built, metadata=METADATA)
@@ -68,7 +72,9 @@ def to_text(notebook: NotebookNode) -> str:
     return str(nbformat.writes(notebook, version=4)) + "\n"
 
 
-def _cells(exercise: Exercise, words: Words, points: dict[str, int]) -> Iterator[NotebookNode]:
+def _cells(
+    exercise: Exercise, words: Words, points: dict[str, int], shows: str
+) -> Iterator[NotebookNode]:
     yield _code(_SETUP.format(missing=words(_MISSING)), "setup", locked=True)
     for number, cell in enumerate(cells(exercise.solution.read_text(encoding="utf-8"))):
         if cell.kind == "markdown":
@@ -84,19 +90,20 @@ def _cells(exercise: Exercise, words: Words, points: dict[str, int]) -> Iterator
         else:
             yield _code(text, f"given-{number}", locked=True)
         for name in names:
-            yield from _check(exercise, words, name, points)
+            yield from _check(exercise, words, name, points, shows)
     for name in (CUDA, SPEED):
-        yield from _check(exercise, words, name, points)
+        yield from _check(exercise, words, name, points, shows)
 
 
 def _check(
-    exercise: Exercise, words: Words, name: str, points: dict[str, int]
+    exercise: Exercise, words: Words, name: str, points: dict[str, int], shows: str
 ) -> Iterator[NotebookNode]:
     if name not in points:
         return
     told = words("1 point") if points[name] == 1 else words("{points} points", points=points[name])
     language = "" if words.language == "en" else f', lang="{words.language}"'
-    text = f'check("{exercise.slug}", "{name}"{language})  # {told}'
+    limited = "" if shows == "open" else f', shows="{shows}"'
+    text = f'check("{exercise.slug}", "{name}"{language}{limited})  # {told}'
     yield _code(text, grade_id(name), locked=True, points=points[name])
 
 

@@ -47,6 +47,7 @@ class Official:
     secret: str
     wall: str = "auto"
     device: str = "cpu"
+    weakest: str = "process"  # the wall that is demanded
     _nursery: Nursery | None = field(default=None, init=False)
 
     def grade(
@@ -76,7 +77,8 @@ class Official:
         if self._nursery is None:
             hide_this_process()  # it holds the secret and the expected values
             on_cuda = self.device == "cuda"
-            self._nursery = Nursery(walls.choose(self.wall, on_cuda=on_cuda))
+            wall = walls.choose(self.wall, on_cuda=on_cuda, weakest=self.weakest)
+            self._nursery = Nursery(wall)
         from grader.judging.grade import Run  # imports torch while the nursery does
 
         return Run(

@@ -1,14 +1,16 @@
 """Builds what a course hands out, from `solutions/` alone: an nbgrader course and zips."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader import catalog
 from grader.course import bundle
+from grader.course.course_file import to_toml
 from grader.course.naming import grade_id
 from grader.course.official import secret_of
+from grader.course.settings import FILE, NO_COURSE, Chosen, Settings
 from grader.languages import Words
 from grader.packs import packs
 from grader.records import Exercise
@@ -42,6 +44,8 @@ c = get_config()
 c.CourseDirectory.course_id = "attention-by-hand"
 c.Judge.language = {language!r}
 c.Judge.device = {device!r}
+c.Judge.weakest = {weakest!r}
+c.Judge.shows = {shows!r}
 configure(c)
 """
 
@@ -57,6 +61,12 @@ class Terms:
     language: str = "en"
     device: str = "cpu"
     speed: bool = True  # points for speed are part of it
+    course: Settings = NO_COURSE
+
+    @property
+    def settled(self) -> Settings:
+        """The course as it is released: an option that was written out is what holds."""
+        return replace(self.course, language=self.language, device=self.device, speed=self.speed)
 
 
 def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tuple[str, Path]]:
@@ -80,18 +90,34 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
         yield "source", _write_source(course, exercise, terms)
     for exercise in exercises:
         yield "release", _generate(course, exercise)
+        _set_due_date(course, exercise, terms)
     notebooks = {e.slug: course / "release" / e.slug / f"{e.slug}.ipynb" for e in exercises}
-    (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks))
+    text = _for_students(exercises, terms)
+    (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks, text))
     yield "for students", out / BUNDLE
-    (out / GRADESCOPE).write_bytes(bundle.for_gradescope(exercises))
+    if terms.course.shows == "nothing":  # what it prints are marks
+        (out / GRADESCOPE).unlink(missing_ok=True)
+        return
+    (out / GRADESCOPE).write_bytes(bundle.for_gradescope(exercises, text))
     yield "for Gradescope", out / GRADESCOPE
+
+
+def _for_students(exercises: Sequence[Exercise], terms: Terms) -> str:
+    """The course's file as students get it: what is released, and nobody's extension."""
+    if terms.course.path is None:
+        return ""
+    settled = {one.slug: one for one in terms.course.chosen}
+    chosen = tuple(settled.get(e.slug, Chosen(slug=e.slug)) for e in exercises)
+    return to_toml(replace(terms.settled.for_students(), chosen=chosen))
 
 
 def _write_config(course: Path, terms: Terms) -> None:
     text = _GENERATED.format(
         root=str(catalog.ROOT), packs=list(map(str, packs())), language=terms.language,
-        device=terms.device,
+        device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
     )  # fmt: skip
+    if terms.course.path is not None:
+        (course / FILE).write_text(to_toml(terms.settled), encoding="utf-8")
     (course / GENERATED).write_text(text, encoding="utf-8")
     if not (course / CONFIG).exists():
         (course / CONFIG).write_text(_CONFIG, encoding="utf-8")
@@ -103,7 +129,7 @@ def _check_grades(course: Path, exercise: Exercise, terms: Terms) -> None:
 
     from grader.course import notebooks
 
-    url = str(config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}"))
+    url = _gradebook(course)
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         return
     wanted = notebooks.points_by_task(exercise, cuda=terms.device == "cuda", speed=terms.speed)
@@ -121,6 +147,21 @@ def _check_grades(course: Path, exercise: Exercise, terms: Terms) -> None:
         )
 
 
+def _gradebook(course: Path) -> str:
+    own = config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}")
+    return str(own)
+
+
+def _set_due_date(course: Path, exercise: Exercise, terms: Terms) -> None:
+    """The deadline as nbgrader shows it; without a course's file, whatever is set there stays."""
+    from nbgrader.api import Gradebook
+
+    if terms.course.path is not None:
+        due = terms.course.deadlines.get(exercise.slug)
+        with Gradebook(_gradebook(course)) as gradebook:
+            gradebook.update_or_create_assignment(exercise.slug, duedate=due)
+
+
 def config(course: Path) -> "Config":
     """The settings of a course, as nbgrader reads them."""
     from traitlets.config import PyFileConfigLoader
@@ -134,8 +175,9 @@ def _write_source(course: Path, exercise: Exercise, terms: Terms) -> Path:
     path = course / "source" / exercise.slug / f"{exercise.slug}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     built = notebooks.source_notebook(
-        exercise, Words(terms.language), cuda=terms.device == "cuda", speed=terms.speed
-    )
+        exercise, Words(terms.language), cuda=terms.device == "cuda", speed=terms.speed,
+        shows=terms.course.shows,
+    )  # fmt: skip
     path.write_text(notebooks.to_text(built), encoding="utf-8")
     return path
 

@@ -13,7 +13,8 @@ from urllib.parse import quote
 from grader.languages import Words
 from grader.records import Interval
 from grader.reporting import html
-from grader.reporting.class_summary import ClassSummary, Figures, Frequent, Mark, Row
+from grader.reporting.class_summary import ClassSummary, Figures, Frequent, Row
+from grader.reporting.marks import Mark
 from grader.reporting.worth_a_look import line
 
 BINS = 10  # of the histogram, or one more
@@ -41,10 +42,11 @@ class Bin:
     share: float  # of the tallest
 
 
-def bins(totals: Sequence[int], maximum: int) -> list[Bin]:
+def bins(totals: Sequence[float], most: float) -> list[Bin]:
     """The totals from 0 to the maximum; more than that, by adjustments, stands in the last bin."""
+    maximum = math.ceil(most)
     width = max(1, math.ceil(maximum / BINS))
-    places = [min(total, maximum) // width for total in totals]
+    places = [int(min(total, maximum) // width) for total in totals]
     counts = [places.count(place) for place in range(maximum // width + 1)]
     tallest = max([1, *counts])
     more = any(total > maximum for total in totals)
@@ -132,6 +134,8 @@ class _View:
             return "!", self._words("grader fault")
         if mark.adjustment:
             return f"{mark.points}*", self._words("adjusted")
+        if mark.late:
+            return f"{mark.points}†", self._words("late")
         if mark.state == "missing":
             return "–", self._words("not handed in")
         if mark.state == "not_started":
@@ -144,6 +148,13 @@ class _View:
             for slug, mark in row.marks.items():
                 if mark.adjustment:
                     yield row, slug, f"{mark.adjustment.points:+d}: {mark.adjustment.why}"
+
+    def late(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
+        """Every answer that came late: whose, to which exercise, and what that costs."""
+        for row in rows:
+            for slug, mark in row.marks.items():
+                if mark.late:
+                    yield row, slug, f"{mark.lost:+d}: {self._words.said(mark.late.why)}"
 
     def scale(self, figures: Figures) -> Scale:
         ratios = [timing.ratio for _, timing in figures.timed]

@@ -8,19 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
+from types import MappingProxyType
 
-from grader.records import Exercise, ExerciseReport, Interval, Report, Score, Speed, Verdict
-from grader.reporting.worth_a_look import NOT_BEGUN, Reason, line, reasons
+from grader.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
+from grader.reporting.marks import Adjustment, Late, Mark, Timing
+from grader.reporting.worth_a_look import Reason, line, reasons
 
 _Key = tuple[str, str, str, str]  # slug, id, what it says, how to mend it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adjustment:
-    """Points that a person gave or took, and why."""
-
-    points: int  # may be negative
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,49 +24,21 @@ class Graded:
     report: Report
     notes: tuple[str, ...] = ()  # sentences about what was handed in
     adjustments: Mapping[str, Adjustment] = field(default_factory=dict)  # by slug
+    late: Mapping[str, Late] = field(default_factory=dict)  # by slug
     page: str = ""  # the student's own page, relative to that of the class; not yet encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """How fast one answer is: its ratio to the reference, and what that earned."""
-
-    ratio: Interval
-    fraction: float | None
-    earned: int
-    points: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """What one exercise came to for one student. `score` is None after a grader fault."""
-
-    state: str
-    score: Score | None
-    right: bool  # nothing that was asked is wrong
-    timing: Timing | None = None
-    adjustment: Adjustment | None = None
-
-    @property
-    def begun(self) -> bool:
-        return self.state not in NOT_BEGUN
-
-    @property
-    def points(self) -> int | None:
-        """What it counts: with the adjustment, never below 0; None where there is no score."""
-        if self.score is None:
-            return None
-        return max(0, self.score.earned + (self.adjustment.points if self.adjustment else 0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One student: the marks by slug, and of the core track the score and the adjusted total."""
+    """One student: the marks by slug, and of what counts the score and the adjusted total.
+
+    The score has no weights, the total has them.
+    """
 
     name: str
     marks: Mapping[str, Mark]
     score: Score
-    total: int
+    total: float
     reasons: tuple[Reason, ...]  # why somebody should look
     page: str
 
@@ -94,6 +60,7 @@ class Figures:
     begun: int  # students
     right: int
     faults: int
+    weight: float  # times the points is what counts; 0 for what is no part of the total
     mean_share: float | None  # of what was possible, over those who began; None if nobody did
     timed: tuple[tuple[Row, Timing], ...]  # the fastest first
 
@@ -114,15 +81,21 @@ class ClassSummary:
     """The class: students by name, exercises in their order, the most frequent first."""
 
     rows: tuple[Row, ...]
-    core: tuple[Figures, ...]
+    core: tuple[Figures, ...]  # what the total is made of
     further: tuple[Figures, ...]  # no part of any total
     failed: tuple[Frequent, ...]
     mistakes: tuple[Frequent, ...]
+    deadlines: bool = False  # whether coming late costs points
 
     @property
-    def maximum(self) -> int:
+    def maximum(self) -> float:
         """The most that a total can be in this run, before adjustments."""
-        return sum(figures.maximum for figures in self.core)
+        return rounded(sum(figures.weight * figures.maximum for figures in self.core))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether points do not count as they are."""
+        return any(figures.weight != 1 for figures in self.core)
 
     @property
     def faults(self) -> int:
@@ -130,7 +103,7 @@ class ClassSummary:
         return sum(figures.faults for figures in (*self.core, *self.further))
 
     @property
-    def totals(self) -> list[int]:
+    def totals(self) -> list[float]:
         """Of those who handed in something."""
         return [row.total for row in self.rows if row.handed_in]
 
@@ -148,22 +121,38 @@ class ClassSummary:
         return sum(total >= self.maximum > 0 for total in self.totals)
 
 
-def summarise(graded: Iterable[Graded], exercises: Sequence[Exercise]) -> ClassSummary:
-    """The class in rows and figures; `exercises` are the columns, the core track first."""
+def rounded(points: float) -> float:
+    """Weighted points with two decimals, and a whole number where they are one."""
+    found = round(points, 2)
+    return int(found) if found == int(found) else found
+
+
+def summarise(
+    graded: Iterable[Graded],
+    exercises: Sequence[Exercise],
+    weights: Mapping[str, float] = MappingProxyType({}),
+    deadlines: bool = False,
+) -> ClassSummary:
+    """The class in rows and figures; `exercises` are the columns, the core track first.
+
+    Where `weights` has none for an exercise it is 1 in the core track, and 0 in the further.
+    """
+    counts = {e.slug: weights.get(e.slug, 1 if e.track == "core" else 0) for e in exercises}
     failed, mistakes = Counter[_Key](), Counter[_Key]()
     rows = []
     for one in graded:
-        rows.append(_row(one, exercises))
+        rows.append(_row(one, exercises, counts))
         failed.update(_failed(one.report))
         mistakes.update(_mistakes(one.report))
     rows.sort(key=lambda row: (row.name.casefold(), row.name, row.page))
-    figures = [_figures(exercise, rows) for exercise in exercises]
+    figures = [_figures(exercise, rows, counts[exercise.slug]) for exercise in exercises]
     return ClassSummary(
         rows=tuple(rows),
-        core=tuple(f for f in figures if f.exercise.track == "core"),
-        further=tuple(f for f in figures if f.exercise.track != "core"),
+        core=tuple(f for f in figures if f.weight),
+        further=tuple(f for f in figures if not f.weight),
         failed=_most_frequent(failed),
         mistakes=_most_frequent(mistakes),
+        deadlines=deadlines,
     )
 
 
@@ -191,24 +180,25 @@ def _mistakes(report: Report) -> set[_Key]:
     }
 
 
-def _row(one: Graded, exercises: Sequence[Exercise]) -> Row:
+def _row(one: Graded, exercises: Sequence[Exercise], weights: Mapping[str, float]) -> Row:
     reports = {e.slug: e for e in one.report.exercises}
     asked = [(e, reports[e.slug]) for e in exercises if e.slug in reports]
-    marks = {e.slug: _mark(report, one.adjustments.get(e.slug)) for e, report in asked}
-    core = [marks[e.slug] for e, _ in asked if e.track == "core"]
-    scores = (mark.score for mark in core if mark.score is not None)
-    total = sum(mark.points or 0 for mark in core)
+    marks = {e.slug: _mark(report, one) for e, report in asked}
+    counted = {slug: mark for slug, mark in marks.items() if weights[slug]}
+    scores = (mark.score for mark in counted.values() if mark.score is not None)
+    total = rounded(sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items()))
     return Row(
         name=line(one.report.student) or "?",
         marks=marks,
         score=sum(scores, Score(earned=0, possible=0, not_run=0)),
         total=total,
-        reasons=tuple(reasons(asked, one.notes, total)),
+        reasons=tuple(reasons(asked, one.notes, total, weights)),
         page=one.page,
     )
 
 
-def _mark(e: ExerciseReport, adjustment: Adjustment | None) -> Mark:
+def _mark(e: ExerciseReport, one: Graded) -> Mark:
+    adjustment, late = one.adjustments.get(e.slug), one.late.get(e.slug)
     asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
     passed = bool(asked) and all(c.verdict is Verdict.PASSED for c in asked)
     too_slow = e.speed is not None and e.speed.verdict == "failed"
@@ -218,6 +208,7 @@ def _mark(e: ExerciseReport, adjustment: Adjustment | None) -> Mark:
         right=e.state == "graded" and passed and not too_slow,
         timing=None if e.speed is None else _timing(e.speed),
         adjustment=adjustment and Adjustment(points=adjustment.points, why=line(adjustment.why)),
+        late=late and Late(points=late.points, why=line(late.why)),
     )
 
 
@@ -228,7 +219,7 @@ def _timing(speed: Speed) -> Timing | None:
     return Timing(ratio=ratio, fraction=speed.fraction, earned=speed.earned, points=speed.points)
 
 
-def _figures(exercise: Exercise, rows: Sequence[Row]) -> Figures:
+def _figures(exercise: Exercise, rows: Sequence[Row], weight: float) -> Figures:
     slug = exercise.slug
     marks = [row.marks[slug] for row in rows if slug in row.marks]
     scored = [(mark, mark.score) for mark in marks if mark.score is not None]
@@ -241,6 +232,7 @@ def _figures(exercise: Exercise, rows: Sequence[Row]) -> Figures:
         begun=sum(mark.begun for mark in marks),
         right=sum(mark.right for mark in marks),
         faults=sum(mark.score is None for mark in marks),
+        weight=weight,
         mean_share=fmean(shares) if shares else None,
         timed=tuple(timed),
     )

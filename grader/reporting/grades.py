@@ -4,10 +4,11 @@ An exercise that the grader failed on has an empty field: nobody knows what it i
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grader.reporting.class_summary import ClassSummary, Row
+from grader.reporting.class_summary import ClassSummary, Row, rounded
+from grader.reporting.marks import Mark
 from grader.reporting.table import to_csv
 
 # At worst a name to a spreadsheet: such a formula shows an error, or another field.
@@ -31,17 +32,24 @@ class _Exact:
 def to_grades(summary: ClassSummary) -> str:
     """A row for each student.
 
-    The exercises stand as the grader has graded them. `adjustment` is what the adjustments of the
-    core track come to, and `why` says what they were: the core exercises and it add up to `total`.
+    The exercises stand as the grader has graded them. `adjustment` is what the adjustments of what
+    counts come to, and `why` says what they were: the exercises that count and it add up to
+    `total`. In a course with deadlines `late` is the third summand. Where exercises have weights,
+    they stand without them, and all that follows has them.
     """
+    weights = {figures.exercise.slug: figures.weight for figures in summary.core}
     core = [figures.exercise.slug for figures in summary.core]
     further = [figures.exercise.slug for figures in summary.further]
-    more = ("adjustment", "why", "total", "possible", "not_run", "remarks")
+    late = ("late",) if summary.deadlines else ()
+    more = (*late, "adjustment", "why", "total", "possible", "not_run", "remarks")
     rows = (
         (
             *(row.name, *_earned(row, core), *_earned(row, further)),
-            *(row.total - row.score.earned, "; ".join(_adjustments(row)), row.total),
-            *(row.score.possible, row.score.not_run, "; ".join(_remarks(row))),
+            *(_sum(row, weights, lambda mark: mark.lost) for _ in late),
+            *(_sum(row, weights, lambda mark: mark.adjusted), "; ".join(_reasons(row)), row.total),
+            *(_sum(row, weights, lambda mark: mark.score.possible if mark.score else 0),),
+            *(_sum(row, weights, lambda mark: mark.score.not_run if mark.score else 0),),
+            "; ".join(_remarks(row)),
         )
         for row in summary.rows
     )
@@ -54,8 +62,16 @@ def _earned(row: Row, slugs: list[str]) -> Iterator[int | None]:
         yield mark.score.earned if mark and mark.score else None
 
 
-def _adjustments(row: Row) -> Iterator[str]:
+def _sum(row: Row, weights: Mapping[str, float], of: Callable[[Mark], int]) -> float:
+    """What the marks that count come to, with their weights."""
+    return rounded(sum(weights[slug] * of(m) for slug, m in row.marks.items() if slug in weights))
+
+
+def _reasons(row: Row) -> Iterator[str]:
+    """Why points are not as graded."""
     for slug, mark in row.marks.items():
+        if mark.late:
+            yield f"{slug} -{mark.late.points}: {mark.late.why}"
         if mark.adjustment:
             yield f"{slug} {mark.adjustment.points:+d}: {mark.adjustment.why}"
 
@@ -66,7 +82,7 @@ def _remarks(row: Row) -> Iterator[str]:
 
 
 def to_canvas(summary: ClassSummary) -> str:
-    """The core track for Canvas's gradebook, adjustments included.
+    """What counts for Canvas's gradebook: with its weights, lateness and adjustments included.
 
     As Canvas's importer reads it: lib/gradebook_importer.rb of
     https://github.com/instructure/canvas-lms. It finds a student by the login, else by the name
@@ -77,16 +93,18 @@ def to_canvas(summary: ClassSummary) -> str:
     "@x" for a formula, but one without effect, so that it stays as it is; what could be more than
     that gets an apostrophe all the same, and Canvas asks whose row it is.
     """
-    slugs = [figures.exercise.slug for figures in summary.core]
+    weights = {figures.exercise.slug: figures.weight for figures in summary.core}
     # A maximum of 0 may be one that nobody knows: Canvas keeps its own where the field is empty.
-    most = [figures.maximum or None for figures in summary.core]
-    head = [(*_STUDENT, *slugs), (f"    {_POINTS}", None, None, None, None, *most)]
-    return to_csv([*head, *(_in_canvas(row, slugs) for row in summary.rows)])
+    most = [rounded(figures.weight * figures.maximum) or None for figures in summary.core]
+    head = [(*_STUDENT, *weights), (f"    {_POINTS}", None, None, None, None, *most)]
+    return to_csv([*head, *(_in_canvas(row, weights) for row in summary.rows)])
 
 
-def _in_canvas(row: Row, slugs: list[str]) -> tuple[object, ...]:
+def _in_canvas(row: Row, weights: Mapping[str, float]) -> tuple[object, ...]:
     name = f"'{row.name}" if _OTHER_NUMBER.fullmatch(row.name) else row.name
     login = _Exact(name) if _ONLY_A_NAME.fullmatch(name) else name
     shown = None if _POINTS in name else name  # in the first column it would be another second row
-    marks = (row.marks.get(slug) for slug in slugs)
-    return shown, None, None, login, None, *(mark.points if mark else None for mark in marks)
+    points = ((weight, mark.points if (mark := row.marks.get(slug)) else None)
+              for slug, weight in weights.items())  # fmt: skip
+    counted = (None if p is None else rounded(weight * p) for weight, p in points)
+    return shown, None, None, login, None, *counted

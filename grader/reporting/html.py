@@ -157,6 +157,8 @@ class _Tell:
                 return self._words("not started yet")
             case "fault":
                 return self._words("grader fault: no score")
+            case "received":
+                return self._words("handed in")
             case "refused":
                 return self._words("not graded: it uses something that is not allowed")
         return self._words("not graded")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from grader.records import CheckResult, ExerciseReport, Report, Verdict
+from grader.reporting.limited import RECEIVED
 
 
 class Kind(StrEnum):
@@ -15,6 +16,7 @@ class Kind(StrEnum):
     MEND_CHECK = "mend_check"
     MEND_SPEED = "mend_speed"  # right until it was timed
     FASTER = "faster"  # right, and some points for speed are left
+    WAIT = "wait"  # an exam shows no more than that it was read
     NOTHING = "nothing"
 
 
@@ -34,7 +36,9 @@ def next_step(report: Report) -> Step:
     values = [step for e in report.exercises if (step := _values(e)) is not None]
     begun = [step for step in values if not _unwritten(step)]
     speed = [step for e in report.exercises if (step := _speed(e)) is not None]
-    return next(iter([*begun, *values, *speed]), Step(kind=Kind.NOTHING))
+    exam = any(e.state == RECEIVED for e in report.exercises)
+    at_last = Step(kind=Kind.WAIT if exam else Kind.NOTHING)
+    return next(iter([*begun, *values, *speed]), at_last)
 
 
 def _unwritten(step: Step) -> bool:
@@ -42,6 +46,8 @@ def _unwritten(step: Step) -> bool:
 
 
 def _values(e: ExerciseReport) -> Step | None:
+    if e.state == RECEIVED:
+        return None
     if e.state != "graded":
         kind = Kind.START if e.state == "not_started" else Kind.MEND_FILE
         return Step(kind=kind, exercise=e)

@@ -11,6 +11,7 @@ from rich.console import Console
 from grader.languages import Words
 from grader.records import CheckResult, ExerciseReport, Speed, Verdict
 from grader.reporting import html, speed, terminal
+from grader.reporting.limited import RECEIVED
 
 _STYLE = Path(__file__).with_name("report.css")
 _WIDTH = 100
@@ -67,7 +68,8 @@ def to_html(task: TaskReport, words: Words) -> str:
 def to_text(task: TaskReport, words: Words) -> str:
     """The same as plain text."""
     console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
-    console.print(f"{task.earned}/{task.worth} {words('points')}", highlight=False)
+    if task.exercise.state != RECEIVED:
+        console.print(f"{task.earned}/{task.worth} {words('points')}", highlight=False)
     if _sentence(task):
         console.print(words.said(_sentence(task)), markup=False, highlight=False)
     for check in task.checks:

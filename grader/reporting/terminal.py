@@ -12,6 +12,7 @@ from grader import catalog, submission
 from grader.languages import Words
 from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
 from grader.reporting import places, speed, stages
+from grader.reporting.limited import RECEIVED
 from grader.reporting.next_step import Kind, next_step
 
 SIGNS = {
@@ -63,8 +64,8 @@ def _table(
 
 
 def _points(e: ExerciseReport) -> Text:
-    if e.score is None:
-        return Text("-", style="magenta")
+    if e.score is None or e.state == RECEIVED:
+        return Text("-", style="magenta" if e.score is None else "")
     style = "green" if e.score.earned == e.score.possible > 0 else ""
     return Text(f"{e.score.earned}/{e.score.worth}", style=style)
 
@@ -78,6 +79,8 @@ def _state(e: ExerciseReport, words: Words) -> Text:
             return Text(words("not started yet: {lesson}", lesson=lesson), style="dim")
         case "fault":
             return Text(words("grader fault: no score"), style="magenta")
+        case "received":
+            return Text(words.said(e.sentence))
         case "refused":
             return Text(words("not graded: it uses something that is not allowed"), style="red")
     return Text(words.said(e.sentence), style="red")
@@ -179,6 +182,8 @@ def _next(report: Report, words: Words) -> Text:
     step = next_step(report)
     e, check = step.exercise, step.check
     if e is None:
+        if step.kind is Kind.WAIT:
+            return Text(f"\n{words('It was read. What it is worth is not shown here.')}")
         if step.kind is Kind.NOTHING:
             return Text(f"\n{words('Everything that was asked is right.')}", style="green")
         fault = "The grader itself failed on an exercise marked above. Please report it."

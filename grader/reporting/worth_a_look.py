@@ -4,7 +4,7 @@ The sentences are in English, their values in them: `Words.said` says them in an
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.records import Exercise, ExerciseReport, Speed, Verdict
@@ -33,15 +33,19 @@ def line(text: str) -> str:
     return _ODD.sub("\ufffd", text)
 
 
-def reasons(asked: Asked, notes: Sequence[str], total: int) -> Iterator[Reason]:
+def reasons(
+    asked: Asked, notes: Sequence[str], total: float, weights: Mapping[str, float]
+) -> Iterator[Reason]:
     """Why somebody should look: exercise by exercise, then at all of them, then the notes.
 
-    asked  the exercises with what became of them, in their order
-    total  of the core track, with adjustments
+    asked    the exercises with what became of them, in their order
+    total    of what counts, with adjustments
+    weights  by slug; 0 for what does not count
     """
     for _, e in asked:
         yield from (Reason(slug=e.slug, says=_sentence(says)) for says in _of_exercise(e))
-    yield from (Reason(says=says) for says in _of_all(asked, total))
+    counted = [(e, report) for e, report in asked if weights[e.slug]]
+    yield from (Reason(says=says) for says in _of_all(asked, counted, total))
     yield from (Reason(says=_sentence(note)) for note in notes[:MOST_NOTES])
     if len(notes) > MOST_NOTES:
         more = len(notes) - MOST_NOTES
@@ -77,21 +81,17 @@ def _of_speed(s: Speed, e: ExerciseReport) -> Iterator[str]:
         yield s.why
 
 
-def _of_all(asked: Asked, total: int) -> Iterator[str]:
+def _of_all(asked: Asked, counted: Asked, total: float) -> Iterator[str]:
     states = {e.state for _, e in asked}
-    missing = [e.slug for exercise, e in asked if _is_core(exercise) and e.state == "missing"]
+    missing = [e.slug for _, e in counted if e.state == "missing"]
     if states <= {"missing"}:
         yield "handed in nothing"
     elif states <= set(NOT_BEGUN):
         yield "handed in nothing but skeletons"
     elif missing:
         yield f"not handed in: {', '.join(missing)}"
-    if total == 0 and any(_could_earn(e) for exercise, e in asked if _is_core(exercise)):
+    if total == 0 and any(_could_earn(e) for _, e in counted):
         yield "a total of 0, though something was begun"
-
-
-def _is_core(exercise: Exercise) -> bool:
-    return exercise.track == "core"
 
 
 def _could_earn(e: ExerciseReport) -> bool:

@@ -15,6 +15,7 @@ from grader import submission
 from grader.hints import passed
 from grader.languages import Words
 from grader.records import Exercise, ExerciseReport
+from grader.reporting.limited import of_exercise
 from grader.watching.files import Files
 from grader.watching.overtaken import Overtaken
 from grader.watching.screen import Screen, View
@@ -26,7 +27,7 @@ LOOK_SECONDS = 0.05
 
 def watch(
     exercises: Sequence[Exercise], place: Path, *, words: Words, console: Console,
-    start: Exercise | None = None, wall: Wall = PROCESS,
+    start: Exercise | None = None, wall: Wall = PROCESS, shows: str = "open",
 ) -> None:  # fmt: skip
     """Grade the answers in `place` whenever one is saved, until Ctrl-C.
 
@@ -39,7 +40,7 @@ def watch(
     with (
         suppress(KeyboardInterrupt),
         Screen(console, words) as screen,
-        Session(exercises, place, words, screen, wall) as session,
+        Session(exercises, place, words, screen, wall, shows) as session,
     ):
         session.run(start or exercises[0])
     console.print(session.farewell(), markup=False, highlight=False)
@@ -49,13 +50,15 @@ class Session:
     """One sitting: a nursery kept warm, the last report on every exercise, and what is shown."""
 
     def __init__(
-        self, exercises: Sequence[Exercise], place: Path, words: Words, screen: Screen, wall: Wall
-    ) -> None:
+        self, exercises: Sequence[Exercise], place: Path, words: Words, screen: Screen, wall: Wall,
+        shows: str = "open",
+    ) -> None:  # fmt: skip
         self._exercises = {e.slug: e for e in exercises}
         self._files = Files({slug: submission.locate(place, slug) for slug in self._exercises})
         self._words = words
         self._screen = screen
         self._wall = wall
+        self._shows = shows
         self._secret = secrets.token_hex(8)  # one for all: a mended file meets the same inputs
         self._view = View(reports={}, slugs=tuple(self._exercises))
 
@@ -143,7 +146,8 @@ class Session:
         overtaken = Overtaken(lambda: self._files.changed(slug))
         try:
             with overtaken:
-                return grade(self._exercises[slug], self._files.paths[slug], run)
+                report = grade(self._exercises[slug], self._files.paths[slug], run)
+                return of_exercise(report, self._shows)
         except KeyboardInterrupt:
             if not overtaken.happened:
                 raise

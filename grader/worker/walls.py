@@ -65,8 +65,19 @@ def hide_this_process() -> None:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
 
-def choose(wanted: str, *, on_cuda: bool = False) -> Wall:
-    """The wall called `wanted`, or the strongest that works here for "auto"."""
+def choose(wanted: str, *, on_cuda: bool = False, weakest: str = "process") -> Wall:
+    """The wall called `wanted`, or the strongest that works here for "auto".
+
+    Raises `NoSuchWall` if it does not work here, or is weaker than the one that is demanded.
+    """
+    found = _chosen(wanted, on_cuda=on_cuda)
+    if NAMES.index(found.name) < NAMES.index(weakest):
+        here = "the strongest here" if wanted == "auto" else "what was asked for"
+        raise NoSuchWall(f"The course demands the wall {weakest!r}, and {found.name!r} is {here}.")
+    return found
+
+
+def _chosen(wanted: str, *, on_cuda: bool) -> Wall:
     if wanted != "auto":
         tried = probe(wanted, on_cuda=on_cuda)
         if tried.wall is None:

@@ -9,8 +9,10 @@ import sys
 import zipfile
 
 import pytest
+from typer.testing import CliRunner
 
 from grader import catalog, packs
+from grader.cli import app
 from grader.course import bundle, laws, notebooks, skeletons
 from grader.course.class_run import sources
 from grader.languages import Words
@@ -31,7 +33,7 @@ def use(monkeypatch):
     def add(*paths):
         monkeypatch.setenv(packs.VARIABLE, "")
         catalog.add_packs(paths)
-        return catalog.find("ex50")
+        return catalog.find("ex50") if paths else None
 
     yield add
     monkeypatch.undo()
@@ -64,6 +66,23 @@ def test_an_answer_is_graded_and_its_mistake_is_named(use, graded):
     says, _ = Words("zh").mistake(SLUG, named.id, named.says, named.mend)
     assert says.startswith("汇点在最后")
     assert Words("zh").title(exercise) == "带汇点的 softmax"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_option_stands_before_a_command_or_after_it(use, tmp_path, before):
+    use()
+    answers = shutil.copytree(SAMPLE / "exercises", tmp_path / "answers")
+    option = ["--exercises", str(SAMPLE)]
+    asked = ["hint", "ex50", "--level", "1", "--submission", str(answers), "--lang", "en"]
+    told = CliRunner().invoke(app, [*option, *asked] if before else [*asked, *option])
+    assert "What do the weights of a row add up to" in told.stdout
+
+
+def test_a_folder_that_is_no_pack_is_a_sentence_in_every_command(use):
+    use()
+    told = CliRunner().invoke(app, ["house", "--exercises", "nowhere"])
+    assert told.exit_code == 2
+    assert told.stderr.startswith("nowhere is no folder of exercises.")
 
 
 def test_a_class_of_another_process_knows_it(use, tmp_path):

@@ -25,6 +25,7 @@ def configure(c: Config) -> None:
     )
 
     from grader.course.bridge.judge import Judge, SaveJudged
+    from grader.course.bridge.late import Late
     from grader.course.bridge.restore import Restore, TolerantExporter
     from grader.course.bridge.skeleton import Skeleton
 
@@ -40,4 +41,5 @@ def configure(c: Config) -> None:
     c.Autograde.autograde_preprocessors = [
         Judge, LimitOutput, SaveJudged, AssignLatePenalties, CheckCellMetadata,
     ]  # fmt: skip
+    c.AssignLatePenalties.plugin_class = Late
     c.ExportApp.plugin_class = "grader.course.bridge.export.SafeCsv"

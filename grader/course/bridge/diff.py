@@ -38,8 +38,9 @@ def _official(course: Path) -> Official:
     """The grader as the course's own configuration has it."""
     judge = config(course).Judge
     return Official(
-        secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu"))
-    )
+        secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu")),
+        str(judge.get("weakest", "process")),
+    )  # fmt: skip
 
 
 def _change(course: Path, exercise: Exercise, graded: Path, official: Official) -> Change | None:

@@ -19,6 +19,7 @@ from grader.course.official import Official, secret_of
 from grader.languages import Words
 from grader.records import Exercise, ExerciseReport
 from grader.reporting import as_json, task
+from grader.reporting.limited import of_exercise
 from grader.reporting.task import TaskReport
 
 _WIDTH = 90  # columns of a comment
@@ -27,9 +28,9 @@ Resources = dict[str, Any]
 
 
 @cache
-def official(course: Path, wall: str, device: str) -> Official:
+def official(course: Path, wall: str, device: str, weakest: str) -> Official:
     """The grader of a course; one for all notebooks of this process."""
-    made = Official(secret_of(course), wall, device)
+    made = Official(secret_of(course), wall, device, weakest)
     atexit.register(made.close)
     return made
 
@@ -40,6 +41,8 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
     language = Unicode("en", help="Of what students read: en or zh.").tag(config=True)
     isolation = Unicode("auto", help="The wall: auto, locked or contained.").tag(config=True)
     device = Unicode("cpu", help="cpu or cuda.").tag(config=True)
+    weakest = Unicode("process", help="The weakest wall that is accepted.").tag(config=True)
+    shows = Unicode("open", help="To students: open, hints, verdicts, nothing.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
         at = resources["nbgrader"]
@@ -51,11 +54,13 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
             for name in (*exercise.names, CUDA, SPEED)
             if grade_id(name) in cells
         }
+        seen = of_exercise(report, self.shows)
+        shown = {name: _part(seen, exercise, name, cells[grade_id(name)]) for name in found}
         for name, part in found.items():
-            cells[grade_id(name)].outputs = _outputs(part, words)
+            cells[grade_id(name)].outputs = _outputs(part, shown[name], words)
             cells[grade_id(name)].metadata[KEY] = {"not_run": part.not_run}
         for cell in nb.cells:
-            if is_solution(cell) and (told := _comment(cell, found, words)):
+            if is_solution(cell) and (told := _comment(cell, shown, words)):
                 cell.metadata[KEY] = {"comment": told}
         nb.metadata[KEY] = as_json.of_exercise(report)
         return nb, resources
@@ -65,7 +70,7 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         course = self.parent.parent.coursedir
         folder = course.format_path(course.submitted_directory, at["student"], at["assignment"])
         file = Path(folder) / f"{exercise.slug}.ipynb"
-        grader = official(Path(course.root), self.isolation, self.device)
+        grader = official(Path(course.root), self.isolation, self.device, self.weakest)
         report = grader.grade(exercise, file, at["student"], speed=speed)
         if report.score is None:
             self.log.error("The grader itself failed on %s: %s", file, report.sentence)
@@ -85,9 +90,9 @@ def _part(report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookN
     return part
 
 
-def _outputs(part: TaskReport, words: Words) -> list[NotebookNode]:
-    """What a reader sees, and the score, which nbgrader takes from the last output."""
-    data = {"text/html": task.to_html(part, words), "text/plain": task.to_text(part, words)}
+def _outputs(part: TaskReport, shown: TaskReport, words: Words) -> list[NotebookNode]:
+    """What a reader is shown, and the score, which nbgrader takes from the last output."""
+    data = {"text/html": task.to_html(shown, words), "text/plain": task.to_text(shown, words)}
     told = new_output("display_data", data=data)
     score = new_output("execute_result", data={"text/plain": str(part.earned)}, execution_count=1)
     return [told] if part.not_run else [told, score]

@@ -7,7 +7,7 @@ from pathlib import Path
 from grader import catalog
 from grader.course.class_run.lanes import Stopped
 from grader.records import Exercise
-from grader.reporting.class_summary import Adjustment
+from grader.reporting.marks import Adjustment
 
 NAME = "adjustments.csv"
 _COLUMNS = ("student", "exercise", "points", "why")

@@ -1,6 +1,6 @@
 """A class graded again: one mark for an appeal, or all of them to see whose would change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,20 +8,22 @@ from tempfile import TemporaryDirectory
 
 from grader import catalog
 from grader.course import differences
-from grader.course.class_run import adjust, collect
+from grader.course.class_run import adjust, collect, late
 from grader.course.class_run.adjust import Adjustments
 from grader.course.class_run.files import printable
-from grader.course.class_run.folder import RUN, last_run, opened
-from grader.course.class_run.grading import Asked, class_run, left_behind, sentences
+from grader.course.class_run.folder import RUN, full_reports, last_run, opened
+from grader.course.class_run.grading import Asked, class_run, lates_of, left_behind, sentences
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.progress import Progress
-from grader.course.class_run.writing import STUDENTS, Written
+from grader.course.class_run.writing import Written
 from grader.course.differences import Change
 from grader.course.official import SECRET
+from grader.course.settings import BadCourse, Settings, read
 from grader.languages import Words
 from grader.records import Report
 from grader.reporting import as_json
 from grader.reporting.from_json import NoReport, from_json
+from grader.reporting.marks import Late
 
 
 def is_results(folder: Path) -> bool:
@@ -33,6 +35,15 @@ def secret_beside(report: Path) -> Path | None:
     """The secret that a report of a class run was drawn from; None for another report."""
     results = _results_of(report)
     return results / SECRET if is_results(results) else None
+
+
+def full_report(report: Path) -> Path:
+    """The report that has everything, where the one that a student may see has not."""
+    results = _results_of(report)
+    if not is_results(results):
+        return report
+    with sentences():
+        return full_reports(results, last_run(results).shows) / report.parent.name / report.name
 
 
 def _results_of(report: Path) -> Path:
@@ -76,26 +87,36 @@ def changes(asked: Asked, progress: Progress) -> Iterator[Change]:
             if asked.speed:
                 run.time(progress)
         names = [row.student for row in run.rows]
+        reports = full_reports(asked.results, last_run(asked.results).shows)
+        before = late.before(asked.results)
         adjusted, _ = adjust.read(asked.results, names, asked.exercises)
         written = Written(
-            folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjusted
-        )
+            folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjusted,
+            lates=lates_of(asked, names)[0],
+        )  # fmt: skip
         for path in left_behind(asked.results, run):
             why = ("nobody of that name is in the class now",)
             yield Change(student=printable(path.name), slug="", before=None, after=None, why=why)
         for row, report in written.reports(run):
-            before = _before(asked.results / STUDENTS / row.folder / "report.json")
-            yield from _of_student(before, report, adjusted)
+            yield from _of_student(_before(reports / row.folder / "report.json"), report, adjusted)
+            yield from _of_lateness(row.student, written.lates.of(report), before)
 
 
-def as_before(results: Path, jobs: int, words: Words) -> Asked:
-    """What the last run into this folder was asked for."""
+def as_before(results: Path, jobs: int, words: Words, course: Settings) -> Asked:
+    """What the last run into this folder was asked for, by the course as it is now.
+
+    course  another one than that of the last run, if it has a path
+    """
     with sentences():
         last = last_run(results)
+    try:
+        now = read(Path(last.course)) if last.course and course.path is None else course
+    except BadCourse as problem:
+        raise Stopped(str(problem)) from None
     return Asked(
         submissions=Path(last.submissions), results=results,
         exercises=[catalog.find(slug) for slug in last.exercises], device=last.device,
-        wall=last.wall, speed=last.speed, jobs=jobs, cluster=None, words=words,
+        wall=last.wall, speed=last.speed, jobs=jobs, cluster=None, words=words, course=now,
     )  # fmt: skip
 
 
@@ -117,3 +138,16 @@ def _of_student(before: Report | None, after: Report, adjusted: Adjustments) -> 
         if change is not None:
             by_hand = adjusted.get(after.student, {}).get(exercise.slug)
             yield replace(change, by_hand=by_hand.points if by_hand else 0)
+
+
+def _of_lateness(
+    student: str, lates: Mapping[str, Late], before: Mapping[tuple[str, str], int]
+) -> Iterator[Change]:
+    """The answers of a student that lose other points by coming late than they did."""
+    slugs = {*lates, *(slug for name, slug in before if name == student)}
+    for slug in sorted(slugs):
+        was, now = before.get((student, slug), 0), lates.get(slug)
+        lost = now.points if now else 0
+        if was != lost:
+            why = (f"late: {was} points lost before, {lost} now", *([now.why] if now else []))
+            yield Change(student=student, slug=slug, before=-was, after=-lost, why=why)

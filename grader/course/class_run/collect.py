@@ -72,7 +72,7 @@ def _listed(folder: Path, shown: str) -> list[tuple[str, str]]:
     """The names in the submissions, sorted, and why any is no student's."""
     try:
         with os.scandir(folder) as found:
-            kept = [e for e in found if not (is_passed_over(e.name) or e.name == SUBMITTED)]
+            kept = [e for e in found if not (is_passed_over(e.name) or _is_times(e))]
     except FileNotFoundError:
         raise NoClass(f"{shown} is not there: name the folder of the submissions.") from None
     except NotADirectoryError:
@@ -81,6 +81,11 @@ def _listed(folder: Path, shown: str) -> list[tuple[str, str]]:
         raise NoClass(f"{shown} cannot be read: {error.strerror}.") from None
     kept.sort(key=lambda entry: entry.name)  # `bob` before `bob.zip`
     return [(entry.name, _problem(entry, shown)) for entry in kept]
+
+
+def _is_times(entry: os.DirEntry[str]) -> bool:
+    """Whether this is the table of when answers were handed in."""
+    return entry.name == SUBMITTED and not entry.is_dir(follow_symlinks=False)
 
 
 def _problem(entry: os.DirEntry[str], folder: str) -> str:

@@ -12,6 +12,7 @@ from grader.course.class_run.store import sweep, write
 from grader.course.official import SECRET
 
 RUN = ".run.json"
+STUDENTS, REPORTS = "students", "reports"  # what students may see; all of it, where they may not
 PARTS = ".parts"
 _LOCK = ".lock"
 
@@ -29,6 +30,8 @@ class LastRun:
     device: str
     wall: str
     speed: bool
+    course: str = ""  # the course's file, if there is one
+    shows: str = "open"  # what students may see
     finished: bool = False
 
 
@@ -63,10 +66,20 @@ def last_run(folder: Path) -> LastRun:
         raise NoResults(f"{folder / RUN} is damaged: delete it, and grade again.") from None
 
 
+def full_reports(folder: Path, shows: str) -> Path:
+    """Where the reports lie that have everything."""
+    return folder / (STUDENTS if shows == "open" else REPORTS)
+
+
 def begin(folder: Path, run: LastRun, *, resume: bool) -> None:
     """Write down what this run is asked for. A run that was not finished is not begun again."""
     if not resume and (folder / RUN).exists() and not last_run(folder).finished:
         raise Stopped(f"The last run into {folder} was not finished: `--resume` goes on with it.")
+    if (folder / RUN).exists() and last_run(folder).course and not run.course:
+        raise Stopped(
+            f"{folder} was graded for {last_run(folder).course}: name that again (`--course`), or "
+            "another folder of results."
+        )
     if (folder / PARTS).exists() and not (folder / SECRET).exists():
         raise Stopped(
             f"{folder / SECRET} is gone, from which all inputs were drawn: put it back, or name "

@@ -9,17 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.class_run import adjust, collect, folder, sources
+from grader.course.class_run import adjust, collect, folder, sources, times
 from grader.course.class_run.files import printable
-from grader.course.class_run.folder import PARTS, LastRun
+from grader.course.class_run.folder import PARTS, STUDENTS, LastRun
 from grader.course.class_run.lanes import Lanes, Local, Stopped
+from grader.course.class_run.late import Lates
 from grader.course.class_run.progress import Progress
 from grader.course.class_run.run import ClassRun
 from grader.course.class_run.store import Store
 from grader.course.class_run.task import Terms
 from grader.course.class_run.work import Unlike
-from grader.course.class_run.writing import STUDENTS, Written
+from grader.course.class_run.writing import Written
 from grader.course.official import BadSecret, secret_of
+from grader.course.settings import NO_COURSE, Settings
 from grader.grading import seed_id, versions
 from grader.languages import Words
 from grader.records import Exercise
@@ -40,13 +42,15 @@ class Asked:
     jobs: int
     cluster: str | None  # the address of a Dask scheduler
     words: Words
+    course: Settings = NO_COURSE
 
     @property
     def as_run(self) -> LastRun:
         slugs = tuple(exercise.slug for exercise in self.exercises)
         return LastRun(
             submissions=os.fspath(self.submissions.resolve()), exercises=slugs, device=self.device,
-            wall=self.wall, speed=self.speed,
+            wall=self.wall, speed=self.speed, shows=self.course.shows,
+            course="" if self.course.path is None else str(self.course.path),
         )  # fmt: skip
 
 
@@ -71,6 +75,7 @@ def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
         entries, remarks = collect.entries(asked.submissions)
         names = [collect.student_of(entry) for entry in entries]
         adjustments, unused = adjust.read(asked.results, names, asked.exercises)
+        lates, of_nobody = lates_of(asked, names)
         folder.begin(asked.results, asked.as_run, resume=resume)
         with class_run(asked, entries) as run:
             run.judge(progress)
@@ -78,15 +83,25 @@ def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
                 run.time(progress)
         _tell_alike(run)
         written = Written(
-            folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments
-        )
+            folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments,
+            lates=lates,
+        )  # fmt: skip
         summary = written.write(run, title=asked.submissions.resolve().name)
         folder.finish(asked.results, asked.as_run)
     left = [
         f"{printable(os.fspath(p))} is of an earlier run: nobody of that name is in the class now."
         for p in left_behind(asked.results, run)
     ]
-    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *left))
+    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left))
+
+
+def lates_of(asked: Asked, students: Sequence[str]) -> tuple[Lates, list[str]]:
+    """What there is to know about who came late, and a sentence on what is of nobody here."""
+    if not asked.course.deadlines:
+        return Lates(course=asked.course), []
+    found, unused = times.read(asked.submissions, students)
+    lates = Lates(course=asked.course, times=found)
+    return lates, [*unused, *lates.for_nobody(students)]
 
 
 def _check_places(asked: Asked) -> None:

@@ -8,17 +8,21 @@ from pathlib import Path
 from grader import catalog
 from grader.catalog import ROOT
 from grader.course.class_run.adjust import Adjustments
+from grader.course.class_run.folder import STUDENTS, full_reports
 from grader.course.class_run.lanes import Result
+from grader.course.class_run.late import TABLE, Lates, table, told
 from grader.course.class_run.run import LOST, ClassRun, Row
 from grader.course.class_run.store import is_written, write
 from grader.course.class_run.task import Terms
+from grader.course.settings import Settings
 from grader.languages import Words
 from grader.records import Exercise, ExerciseReport, Report
 from grader.reporting import as_json, class_page, from_json, grades, html
 from grader.reporting.class_summary import ClassSummary, Graded, summarise
+from grader.reporting.limited import limited
+from grader.reporting.marks import Late
 from grader.scoring import LEFT_OUT, TO_COME, score
 
-STUDENTS = "students"
 PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
 _LOOK = ".look"  # of the pages: language, templates, sentences
 
@@ -31,6 +35,7 @@ class Written:
     words: Words
     speed: bool
     adjustments: Adjustments
+    lates: Lates
 
     def write(self, run: ClassRun, title: str) -> ClassSummary:
         """Write everything; files that would not change are left as they are."""
@@ -39,12 +44,16 @@ class Written:
         same_look = kept.exists() and kept.read_text() == look
         if not same_look:
             kept.unlink(missing_ok=True)  # until all pages are written anew
-        summary = summarise(self._graded(run, same_look), run.exercises)
-        facts = _facts(run.terms, self.words)
+        course, lates = self.lates.course, dict[str, Mapping[str, Late]]()
+        graded = self._graded(run, same_look, lates)
+        summary = summarise(graded, run.exercises, course.weights, bool(course.deadlines))
+        facts = {**_of_course(course, self.words), **_facts(run.terms, self.words)}
         page = class_page.to_html(summary, self.words, title=title, facts=facts)
         write(self.folder / PAGE, page)
         write(self.folder / GRADES, grades.to_grades(summary))
         write(self.folder / CANVAS, grades.to_canvas(summary))
+        if course.deadlines:
+            write(self.folder / TABLE, table(lates))
         write(kept, look)
         return summary
 
@@ -54,19 +63,32 @@ class Written:
             found = [self._report(run, row, number) for number in range(len(row.tasks))]
             yield row, _of_student(row, found, run.terms)
 
-    def _graded(self, run: ClassRun, same_look: bool) -> Iterator[Graded]:
+    def _graded(
+        self, run: ClassRun, same_look: bool, lates: dict[str, Mapping[str, Late]]
+    ) -> Iterator[Graded]:
+        """What is known of each student, with their reports written; `lates` is filled."""
+        shows = self.lates.course.shows
+        full = full_reports(self.folder, shows)
         for row, report in self.reports(run):
+            late = lates[row.student] = self.lates.of(report)
+            shown = told(report, late)
+            if shows != "open":
+                self._write_report(full / row.folder, shown, same_look)
             place = self.folder / STUDENTS / row.folder
-            text, page = as_json.to_json(report), place / "report.html"
-            if not (same_look and page.exists() and is_written(place / "report.json", text)):
-                write(page, html.to_html(report, self.words))
-                write(place / "report.json", text)  # last: it says that the page is of it
+            self._write_report(place, limited(shown, shows), same_look)
             yield Graded(
                 report=report,
-                notes=(*row.notes, *run.remarks.get(row.folder, ())),
+                notes=(*self.lates.notes(report), *row.notes, *run.remarks.get(row.folder, ())),
                 adjustments=self.adjustments.get(row.student, {}),
-                page=f"{STUDENTS}/{row.folder}/report.html",
+                late=late,
+                page=f"{full.name}/{row.folder}/report.html",
             )
+
+    def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
+        text, page = as_json.to_json(report), place / "report.html"
+        if not (same_look and page.exists() and is_written(place / "report.json", text)):
+            write(page, html.to_html(report, self.words))
+            write(place / "report.json", text)  # last: it says that the page is of it
 
     def _report(self, run: ClassRun, row: Row, number: int) -> ExerciseReport:
         task, exercise = row.tasks[number], run.exercises[number]
@@ -105,6 +127,10 @@ def _of_student(row: Row, found: Sequence[ExerciseReport], terms: Terms) -> Repo
         isolation=terms.wall, versions=terms.versions, exercises=tuple(found),
         seconds=sum(e.seconds for e in found),
     )  # fmt: skip
+
+
+def _of_course(course: Settings, words: Words) -> Mapping[str, str]:
+    return {} if course.path is None else {words("Course"): course.name}
 
 
 def _facts(terms: Terms, words: Words) -> Mapping[str, str]:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from grader.course.class_run import folder
 from grader.course.class_run.files import printable
+from grader.course.class_run.folder import STUDENTS
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.store import is_written, write
-from grader.course.class_run.writing import STUDENTS
 from grader.course.collecting import branches, clones, repositories, roster
 from grader.course.collecting.clones import Clone
 from grader.course.collecting.parcels import Told, folders

@@ -1,0 +1,72 @@
+"""What an answer loses because it came late. Nothing here looks at a clock."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a late answer loses: a share of the points that its exercise is worth."""
+
+    penalty_per_day: float = 0  # percent, for each day that has begun
+    at_most: float = 100  # percent
+    grace_minutes: float = 0  # so late is not late yet
+
+
+NO_PENALTY = Terms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """More time: until a moment, or so many days after the deadline."""
+
+    student: str
+    slug: str | None = None  # None: every exercise that has a deadline
+    until: datetime | None = None
+    days: float = 0
+
+    def after(self, deadline: datetime) -> timedelta:
+        """How much later than the deadline it allows."""
+        more = timedelta(days=self.days) if self.until is None else self.until - deadline
+        return max(more, timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How late an answer came and what that costs; `says` is empty where it was on time."""
+
+    points: int = 0
+    says: str = ""
+
+
+ON_TIME = Lateness()
+
+
+def lateness(
+    submitted: datetime, deadline: datetime, extension: timedelta, terms: Terms, maximum: int
+) -> Lateness:
+    """Points taken off, and why. Every moment has its offset from UTC.
+
+    extension  how much later than the deadline is on time for this student
+    maximum    points that the exercise is worth; halves are rounded up
+    """
+    late = submitted - deadline - extension
+    if late <= timedelta(minutes=terms.grace_minutes):
+        return ON_TIME
+    days = math.ceil(late / _DAY)
+    percent = min(days * terms.penalty_per_day, terms.at_most)
+    points = math.floor(percent * maximum / 100 + 0.5)
+    extended = " with an extension" if extension else ""
+    return Lateness(
+        points=points,
+        says=f"Handed in at {_told(submitted)}, due at {_told(deadline)}{extended}. "
+        f"Days late, begun ones counted: {days}. "
+        f"That costs {percent:g} % of {maximum} points: {points}.",
+    )
+
+
+def _told(moment: datetime) -> str:
+    return moment.isoformat(sep=" ", timespec="minutes")

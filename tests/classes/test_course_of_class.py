@@ -1,0 +1,190 @@
+"""A class that is graded by its course's file."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from grader.catalog import ROOT
+from grader.cli import app
+
+SLUG = "ex02_masking"
+RIGHT = (ROOT / f"solutions/{SLUG}.py").read_text(encoding="utf-8")
+WRONG = RIGHT.replace("positions < lengths", "positions <= lengths")
+COURSE = """\
+language = "en"
+speed = false
+[late]
+penalty_per_day = 25
+[[exercises]]
+ex = "ex02"
+weight = 1.5
+deadline = 2027-03-01T23:59:00+01:00
+"""
+TIMES = """\
+student,exercise,submitted
+ada,ex02,2027-03-01T22:00:00+00:00
+ben,ex02_masking,2027-03-02T23:59:01+01:00
+"""
+MORE = '[[extensions]]\nstudent = "ben"\ndays = 1\n'
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """Ada in time, Ben two begun days late and wrong, Cy at no known time; graded once."""
+    folder = tmp_path_factory.mktemp("course")
+    for student, text in (("ada", RIGHT), ("ben", WRONG), ("cy", RIGHT)):
+        (folder / "submissions" / student).mkdir(parents=True)
+        (folder / "submissions" / student / f"{SLUG}.py").write_text(text)
+    (folder / "submissions/submitted.csv").write_text(TIMES)
+    (folder / "course.toml").write_text(COURSE)
+    assert "Graded by this run: 3." in run(folder)
+    return folder
+
+
+@pytest.fixture
+def again(graded):
+    """The same class with the course as it was graded first."""
+    (graded / "course.toml").write_text(COURSE)
+    (graded / "submissions/submitted.csv").write_text(TIMES)
+    assert "Graded by this run: 0." in run(graded)
+    return graded
+
+
+def invoked(*arguments: object):
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def run(folder, code: int = 0, course: bool = True) -> str:
+    option = ["--course", folder / "course.toml"] if course else ["--no-speed"]
+    done = invoked("class", folder / "submissions", "-o", folder / "results", "--jobs", 1, *option)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def rows(folder, name: str = "grades.csv"):
+    with (folder / "results" / name).open(newline="") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def report(folder, student: str, place: str = "students"):
+    return json.loads((folder / "results" / place / student / "report.json").read_text())
+
+
+def test_lateness_and_weights_make_the_total(again):
+    found = rows(again)
+    earned = {name: int(row[SLUG]) for name, row in found.items()}
+    assert (earned["ada"], earned["cy"]) == (12, 12) and 6 < earned["ben"] < 12
+    assert [row["late"] for row in found.values()] == ["0", "-9", "0"]  # 50 % of 12, times 1.5
+    assert {row["possible"] for row in found.values()} == {"18"}
+    for name, row in found.items():
+        assert float(row["total"]) == 1.5 * earned[name] + float(row["late"])
+    assert (
+        "Days late, begun ones counted: 2. That costs 50 % of 12 points: 6." in found["ben"]["why"]
+    )
+
+
+def test_canvas_gets_what_counts(again):
+    canvas = list(csv.reader((again / "results/canvas.csv").open(newline="")))
+    assert canvas[1][5] == "18"
+    assert canvas[2][5] == "18"
+    assert float(canvas[3][5]) == float(rows(again)["ben"]["total"])
+
+
+def test_who_has_no_time_of_submission_needs_a_look_and_loses_nothing(again):
+    told = f"{SLUG}: no time of submission is known, so lateness was not judged."
+    assert told in rows(again)["cy"]["remarks"]
+    page = (again / "results/class.html").read_text()
+    assert told in page and "† late" in page and "× 1.5" in page
+
+
+def test_the_student_reads_what_coming_late_costs(again):
+    [exercise] = report(again, "ben")["exercises"]
+    assert exercise["sentence"].startswith("Handed in at 2027-03-02 23:59+01:00, due at")
+    assert (
+        exercise["sentence"].split(".")[0]
+        in (again / "results/students/ben/report.html").read_text()
+    )
+
+
+def test_an_extension_that_is_granted_later_counts_without_grading_again(again):
+    with (again / "course.toml").open("a") as file:
+        file.write(MORE + '[[extensions]]\nstudent = "bne"\ndays = 1\n')
+    told = invoked("diff", again / "results", "--lang", "en")
+    assert told.exit_code == 0, told.output
+    assert (
+        f"ben  {SLUG}  -6 -> -3" in told.stdout
+        and "late: 6 points lost before, 3 now" in told.stdout
+    )
+    assert rows(again)["ben"]["late"] == "-9"  # diff writes nothing
+    done = run(again)
+    assert "Graded by this run: 0." in done
+    assert "there is no student 'bne'. Did you mean ben?" in done
+    assert rows(again)["ben"]["late"] == "-4.5"
+    assert rows(again, "late.csv")["ben"]["points"] == "3"
+
+
+@pytest.mark.parametrize(
+    "help, kept, gone",
+    [
+        ('help = "hints"\n', '"why"', '"mend"'),
+        ('help = "exam"\n', '"verdict": "failed"', "should be"),
+        ('help = "exam"\nexam_shows = "nothing"\n', '"state": "received"', '"verdict"'),
+    ],
+)
+def test_students_are_shown_what_the_course_allows_and_the_instructor_everything(
+    again, help, kept, gone
+):
+    full = report(again, "ben")
+    assert gone in json.dumps(full)
+    (again / "course.toml").write_text(help + COURSE)
+    assert "Graded by this run: 0." in run(again)
+    shown = json.dumps(report(again, "ben"))
+    assert kept in shown and gone not in shown
+    html = (again / "results/students/ben/report.html").read_text()
+    assert gone.strip('"') not in html or help.startswith('help = "exam"\nexam')
+    assert report(again, "ben", "reports") == full
+    assert 'href="./reports/ben/report.html"' in (again / "results/class.html").read_text()
+    assert invoked("diff", again / "results", "--lang", "en").stdout == "Nobody's score changes.\n"
+
+
+def test_nothing_in_an_exam_that_shows_nothing_tells_the_score(again):
+    (again / "course.toml").write_text('help = "exam"\nexam_shows = "nothing"\n' + COURSE)
+    run(again)
+    ada, ben = (report(again, name)["exercises"][0] for name in ("ada", "ben"))
+    different = {key for key in ada if ada[key] != ben[key]}
+    assert different <= {"path", "sha256", "seconds", "sentence"}  # the sentence: that Ben is late
+    assert rows(again)["ada"]["total"] == "18"
+
+
+def test_results_of_a_course_are_not_graded_without_it(again):
+    assert "name that again (`--course`)" in run(again, code=2, course=False)
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("name,when\n", "its first line should be student,exercise,submitted"),
+        (TIMES + "cy,ex02,yesterday\n", "line 4: 'yesterday' is no time"),
+        (TIMES + "cy,ex02,2027-03-01T10:00:00\n", "line 4: 2027-03-01T10:00:00 has no zone"),
+        (TIMES + "cy,ex77,2027-03-01T10:00:00Z\n", "line 4: There is no exercise called 'ex77'"),
+        (
+            TIMES + "ada,ex02,2027-03-01T10:00:00Z\n",
+            "line 4: ada has a time for ex02_masking already",
+        ),
+        (b"\xff\xfe", "cannot be read: save it as UTF-8 text."),
+        ("", "its first line should be"),
+    ],
+)
+def test_times_that_cannot_be_read_get_a_sentence(again, text, says):
+    path = again / "submissions/submitted.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert says in run(again, code=2)
+
+
+def test_times_of_nobody_here_are_told_and_end_nothing(again):
+    (again / "submissions/submitted.csv").write_text(TIMES + "bne,ex02,2027-03-01T10:00:00Z\n")
+    assert "line 4: there is no student 'bne'. Did you mean ben?" in run(again)

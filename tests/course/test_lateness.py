@@ -1,0 +1,85 @@
+"""What a late answer loses: by moments that are given, and by nothing else."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from grader.course import lateness as module
+from grader.course.lateness import ON_TIME, Extension, Terms, lateness
+
+DUE = datetime.fromisoformat("2027-03-01T23:59:00+01:00")
+TERMS = Terms(penalty_per_day=10, at_most=50)
+NONE = timedelta(0)
+
+
+def lost(after: timedelta, terms: Terms = TERMS, more: timedelta = NONE, maximum: int = 20) -> int:
+    return lateness(DUE + after, DUE, more, terms, maximum).points
+
+
+@pytest.mark.parametrize(
+    "late, points",
+    [
+        (timedelta(days=-3), 0),
+        (NONE, 0),
+        (timedelta(seconds=1), 2),  # a day that has begun counts
+        (timedelta(days=1), 2),
+        (timedelta(days=1, seconds=1), 4),
+        (timedelta(days=5), 10),
+        (timedelta(days=99), 10),  # at most
+    ],
+)
+def test_every_day_that_has_begun_costs(late, points):
+    assert lost(late) == points
+
+
+def test_halves_are_rounded_up():
+    assert [lost(timedelta(hours=1), maximum=m) for m in (4, 5, 12, 15)] == [0, 1, 1, 2]
+
+
+def test_grace_forgives_minutes_and_shifts_no_day():
+    terms = Terms(penalty_per_day=10, grace_minutes=15)
+    assert lost(timedelta(minutes=15), terms) == 0
+    assert lost(timedelta(minutes=16), terms) == 2
+    assert lost(timedelta(days=1, minutes=1), terms) == 4
+
+
+def test_the_zone_of_a_moment_counts():
+    utc = datetime.fromisoformat("2027-03-01T22:59:00Z")
+    assert lateness(utc, DUE, NONE, TERMS, 20) == ON_TIME
+    assert lateness(utc + timedelta(minutes=1), DUE, NONE, TERMS, 20).points == 2
+
+
+@pytest.mark.parametrize(
+    "extension, more",
+    [
+        (Extension(student="ada", days=3), timedelta(days=3)),
+        (Extension(student="ada", until=DUE + timedelta(hours=5)), timedelta(hours=5)),
+        (Extension(student="ada", until=DUE - timedelta(hours=5)), NONE),
+    ],
+)
+def test_an_extension_only_ever_gives_time(extension, more):
+    assert extension.after(DUE) == more
+
+
+def test_days_count_from_the_end_of_an_extension():
+    assert lost(timedelta(days=3), more=timedelta(days=3)) == 0
+    assert lost(timedelta(days=3, seconds=1), more=timedelta(days=3)) == 2
+
+
+def test_it_says_why():
+    found = lateness(DUE + timedelta(hours=30), DUE, NONE, TERMS, 12)
+    assert found.says == (
+        "Handed in at 2027-03-03 05:59+01:00, due at 2027-03-01 23:59+01:00. Days late, begun ones "
+        "counted: 2. That costs 20 % of 12 points: 2."
+    )
+
+
+def test_late_without_a_penalty_is_told_and_costs_nothing():
+    found = lateness(DUE + timedelta(days=1), DUE, NONE, Terms(), 12)
+    assert found.points == 0 and found.says
+
+
+def test_nothing_in_it_asks_what_time_it_is():
+    text = Path(module.__file__).read_text()
+    assert not [name for name in ("now(", "today(", "import time", "st_mtime") if name in text]

@@ -1,0 +1,240 @@
+"""What a course's file may say, and the sentence on everything that it may not."""
+
+import re
+from dataclasses import fields, replace
+from datetime import timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from grader import catalog
+from grader.catalog import ROOT
+from grader.cli import app
+from grader.course.course_file import to_toml
+from grader.course.settings import BadCourse, Settings, read
+from grader.packs import VARIABLE
+
+PACK = ROOT / "tests/packs/sample"
+FULL = """\
+name = "Autumn"
+language = "zh"
+device = "cuda"
+speed = false
+wall = "contained"
+help = "exam"
+exam_shows = "nothing"
+packs = ["packs"]
+[late]
+penalty_per_day = 12.5
+at_most = 50
+grace_minutes = 10
+[[exercises]]
+ex = "ex03"
+weight = 1.5
+deadline = 2027-03-01T23:59:00+01:00
+[[exercises]]
+ex = "ex02_masking"
+[[extensions]]
+student = "ada"
+ex = "ex03"
+days = 3
+[[extensions]]
+student = "ben \\"b\\" \\u4e2d"
+until = 2027-03-08T00:00:00Z
+"""
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """Writes a course's file beside a pack: course(text) -> its path."""
+    monkeypatch.setenv(VARIABLE, "")
+    (tmp_path / "packs").symlink_to(PACK)
+    (tmp_path / "empty").mkdir()
+
+    def write(text: str | bytes):
+        path = tmp_path / "course.toml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    yield write
+    catalog.exercises.cache_clear()
+
+
+def test_every_entry_is_read(course, tmp_path):
+    found = read(course(FULL))
+    usual = Settings()
+    assert [
+        f.name for f in fields(Settings) if getattr(found, f.name) == getattr(usual, f.name)
+    ] == []
+    assert found.packs == (PACK,)
+    assert [e.slug for e in found.exercises] == ["ex02_masking", "ex03_sdpa"]  # of the syllabus
+    assert found.weights == {"ex03_sdpa": 1.5}
+    assert found.shows == "nothing"
+    assert found.extension("ada", "ex03_sdpa") == timedelta(days=3)
+    assert found.extension("eve", "ex03_sdpa") == timedelta(0)
+
+
+def test_what_is_written_reads_as_what_it_was(course):
+    found = read(course(FULL))
+    assert read(course(to_toml(found))) == found
+    assert read(course(to_toml(Settings()))) == Settings()
+
+
+def test_an_exercise_of_a_pack_is_one_of_the_course(course):
+    [own] = read(course('packs = ["packs"]\n[[exercises]]\nex = "ex50"\n')).exercises
+    assert own.home == PACK
+
+
+def test_an_empty_file_says_what_holds_without_one(course):
+    assert read(course("")) == Settings()
+
+
+def test_the_template_is_the_defaults_and_its_examples_are_entries(tmp_path):
+    path = tmp_path / "course.toml"
+    done = CliRunner().invoke(app, ["course", "new", "-o", str(path)])
+    assert done.exit_code == 0, done.output
+    assert read(path) == Settings()
+    text = path.read_text()
+    path.write_text(re.sub(r"^#(?! )", "", text, flags=re.M).replace('"open"', '"exam"'))
+    found = read(path)
+    same = [
+        f.name for f in fields(Settings) if getattr(found, f.name) == getattr(Settings(), f.name)
+    ]
+    assert same == ["name", "device", "speed", "packs", "late"]
+    for field in re.findall(r"(\w+) = |\[(\w+)\]", FULL):
+        assert "".join(field) in text
+    again = CliRunner().invoke(app, ["course", "new", "-o", str(path)])
+    assert again.exit_code == 2 and "is there already" in again.stderr
+    assert path.read_text() != text
+
+
+DUE = "[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01T23:59:00+01:00\n"
+WRONG = [
+    ("lang = 'zh'", "lang is an entry that nothing reads: mend its name. Did you mean language?"),
+    ("x = 1", "x is an entry that nothing reads: mend its name. Known are name, language"),
+    ("[late]\nper_day = 1", "[late] per_day is an entry that nothing reads"),
+    ("name = 1", "name should be a text in quotes, but is 1."),
+    ("name = ' '", "name should be a text in quotes, but is ' '."),
+    ("language = 'zh_CN'", "language is 'zh_CN', but should be en or zh. Did you mean zh?"),
+    ("device = 'cdua'", "Did you mean cuda?"),
+    ("speed = 'no'", "speed should be true or false, but is 'no'."),
+    ("wall = 'process'", "wall is 'process', but should be locked or contained."),
+    ("help = 'none'", "help is 'none', but should be open or hints or exam."),
+    ("exam_shows = 'nothing'", 'exam_shows is for exams, but help = "open": remove one'),
+    ("packs = 'own'", "packs should be a list of texts"),
+    ("packs = ['gone']", "packs names 'gone', but there is no folder"),
+    ("packs = ['empty']", "packs cannot be followed. There is no suites/<slug>/exercise.toml in"),
+    ("late = 3", "late should be a table: write [late] on a line"),
+    ("[late]\npenalty_per_day = 101", "[late] penalty_per_day should be from 0 to 100, but is 101."),
+    ("[late]\npenalty_per_day = true", "should be a number without quotes, but is true."),
+    ("[late]\npenalty_per_day = nan", "should be from 0 to 100, but is nan."),
+    ("[late]\npenalty_per_day = 20\nat_most = 10", "[late] at_most is less than one day costs (20)"),
+    ("exercises = ['ex03']", "exercises should be tables: write [[exercises]]"),
+    ("[[exercises]]\nweight = 1", '[[exercises]] number 1: ex is missing: add ex = "ex03".'),
+    ("[[exercises]]\nex = 'ex3'", "ex is of no use. There is no exercise called 'ex3'. Did you mean ex03?"),
+    ("[[exercises]]\nex = 'ex03'\n" * 2, "number 2: ex names ex03_sdpa a second time"),
+    ("[[exercises]]\nex = 'ex03'\nweight = -1", "weight should be 0 or more, but is -1."),
+    ("[[exercises]]\nex = 'ex03'\nweight = inf", "weight should be 0 or more, but is inf."),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01T23:59:00", "which no zone belongs to"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01", "which no zone belongs to"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = '2027-03-01T23:59Z'", "should be a moment without quotes"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = 0207-03-01T23:59:00Z", "is in the year 207: mend the year."),
+    (DUE + "[[extensions]]\ndays = 1", "[[extensions]] number 1: student is missing"),
+    (DUE + "[[extensions]]\nstudent = 'ada'", "until and days: give one of the two."),
+    (DUE + "[[extensions]]\nstudent = 'ada'\ndays = 1\nuntil = 2027-03-09T00:00:00Z", "give one of the two"),
+    (DUE + "[[extensions]]\nstudent = 'ada'\ndays = 1\nex = 'ex05'", "ex is ex05_causal_mask, which is no part"),
+    (DUE + "[[extensions]]\nstudent = 'ada'\nuntil = 2027-01-01T00:00:00Z\nex = 'ex03'", "is before the deadline"),
+    ("[[extensions]]\nstudent = 'ada'\ndays = 1", "cannot be given more time, since no exercise has a deadline"),
+    ("name = ", "is not valid TOML"),
+    ("a = " + "[" * 5000, "is not valid TOML"),
+    (b"\xff\xfe\x00", "cannot be read: save it as UTF-8 text."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, says", WRONG)
+def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, says):
+    path = course(text)
+    with pytest.raises(BadCourse) as told:
+        read(path)
+    assert says in str(told.value)
+    assert str(told.value).startswith(str(path))
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_that_is_not_there_and_a_folder_get_a_sentence(tmp_path):
+    with pytest.raises(BadCourse, match="is not there: `grader course new -o"):
+        read(tmp_path / "course.toml")
+    with pytest.raises(BadCourse, match="cannot be read: Is a directory"):
+        read(tmp_path)
+
+
+def said(*arguments: object, **environment: str) -> str:
+    done = CliRunner().invoke(app, list(map(str, arguments)), env=environment)
+    assert done.exit_code == 2, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.stderr
+
+
+EXAM = "help = 'exam'\nlanguage = 'en'\n[[exercises]]\nex = 'ex02'\n"
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("joined", [True, False])
+def test_the_option_stands_before_a_command_or_after_it(course, before, joined):
+    path = course(EXAM)
+    option = [f"--course={path}"] if joined else ["--course", path]
+    command = ["grade", "ex01", "--submission", "solutions"]
+    assert "ex01_softmax is no part of" in said(*(option + command if before else command + option))
+
+
+def test_the_environment_names_a_course_and_an_option_wins(course, tmp_path):
+    path = course(EXAM)
+    assert "ex01_softmax is no part of" in said("grade", "ex01", GRADER_COURSE=str(path))
+    assert "nowhere is not there" in said("grade", "--course", "nowhere", GRADER_COURSE=str(path))
+
+
+def test_a_course_that_only_lies_there_is_not_taken(course, tmp_path, monkeypatch):
+    course("nonsense")
+    monkeypatch.chdir(tmp_path)
+    assert "There is no format" in said("grade", "--submission", ".", "--format", "x")
+
+
+@pytest.mark.parametrize("command", ["hint", "show", "bench", "watch", "drill", "interview"])
+def test_an_exam_has_no_help(course, command):
+    assert f"`{command}` is not for exams" in said(command, "ex02", "--course", course(EXAM))
+
+
+def test_an_option_without_its_file_gets_a_sentence():
+    assert "What follows --course?" in said("grade", "--course")
+
+
+def test_a_course_gives_options_their_defaults_and_one_that_is_written_wins(course):
+    path = course("device = 'cuda'\nlanguage = 'zh'\n")
+    options = ["--course", path, "--submission", "solutions", "--format", "x"]
+    assert "no format" in said("grade", "ex02", *options)
+    assert "no device called 'tpu'" in said("grade", "ex02", *options[:4], "--device", "tpu")
+    assert "no language called 'fr'" in said(
+        "grade", "ex02", *options[:4], "--device", "cpu", "--lang", "fr"
+    )
+
+
+def test_no_option_goes_below_the_wall_that_is_demanded(course):
+    path = course("wall = 'locked'")
+    told = said(
+        "grade", "ex02", "--submission", "solutions", "--course", path, "--isolation", "process"
+    )
+    assert "demands the wall 'locked', and 'process' is what was asked for." in told
+
+
+def test_marks_are_not_made_of_an_exam_that_shows_nothing(course):
+    path = course(EXAM + "")
+    path.write_text("exam_shows = 'nothing'\n" + EXAM)
+    told = said("grade", "--submission", "solutions", "--course", path, "--format", "gradescope")
+    assert "has no marks for gradescope" in told
+
+
+def test_a_student_s_copy_has_nobodys_extension_and_no_wall(course):
+    found = read(course(FULL))
+    text = to_toml(found.for_students())
+    assert "ada" not in text and "contained" not in text and "packs" not in text
+    assert replace(found, extensions=(), wall=None, packs=()) == read(course(text))

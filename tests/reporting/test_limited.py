@@ -1,0 +1,108 @@
+"""What a student is shown where a course gives less help: nothing of the rest is in the report."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+
+from grader.catalog import ROOT
+from grader.languages import Words
+from grader.records import Diagnosis, Named, Place, Stage, Verdict
+from grader.reporting import as_json, github, html, terminal
+from grader.reporting.from_json import from_json
+from grader.reporting.limited import limited
+from tests.reporting.samples import (
+    FAULT,
+    MEASURED,
+    NOT_STARTED,
+    REFUSED,
+    SCORED,
+    check,
+    exercise,
+    report,
+)
+
+SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
+KNOWN = Diagnosis(
+    mistakes=(Named(id="own_1", says="NAMED", mend="MEND"),),
+    places=(Place(axis="row", wrong=(3,), size=4),),
+    stage=Stage(name="scores", factor=7.25, got=((0.125,),), right=((0.875,),)),
+)
+CHECKS = (
+    check("own_a", Verdict.PASSED),
+    check("own_b", Verdict.FAILED, why="WHY", where="WHERE", diagnosis=KNOWN, line=3),
+    check("own_c", Verdict.NOT_RUN, why="needs CUDA"),
+)
+TIMED = replace(SCORED, why="SPEEDWHY", measured=MEASURED)
+WRONG = exercise("ex01_softmax", checks=CHECKS, speed=TIMED, output="PRINTED")
+SECRETS = ("NAMED", "MEND", "7.25", "0.875", "WHY", "WHERE", "PRINTED", "row", "SPEEDWHY")
+
+
+def views(shown) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=200)
+    terminal.show(shown, console, Words())
+    page = html.to_html(shown, Words()).partition("<body>")[2]
+    texts = [as_json.to_json(shown), page, github.summary(shown, Words()), console.file.getvalue()]
+    return "\n".join(texts) + "\n".join(github.annotations(shown, Words()))
+
+
+@pytest.mark.parametrize(
+    "shows, gone",
+    [("hints", SECRETS[:4]), ("verdicts", (*SECRETS[:7], "SPEEDWHY")), ("nothing", SECRETS)],
+)
+def test_what_is_not_to_be_seen_is_in_no_view(shows, gone):
+    everything = views(report(WRONG))
+    assert [word for word in gone if word not in everything] == []
+    seen = views(limited(report(WRONG), shows))
+    assert [word for word in gone if word in seen] == []
+
+
+def test_open_is_everything():
+    assert limited(report(WRONG), "open") == report(WRONG)
+
+
+def test_hints_keep_the_check_why_and_where():
+    [e] = limited(report(WRONG), "hints").exercises
+    failed = e.checks[1]
+    assert (failed.why, failed.where, failed.diagnosis) == (
+        "WHY",
+        "WHERE",
+        Diagnosis(places=KNOWN.places),
+    )
+
+
+def test_verdicts_keep_verdicts_points_and_what_the_machine_lacks():
+    shown = limited(report(WRONG), "verdicts")
+    [e] = shown.exercises
+    assert [c.verdict for c in e.checks] == [c.verdict for c in CHECKS]
+    assert e.checks[2].why == "needs CUDA"
+    assert shown.score == report(WRONG).score and e.speed.earned == SCORED.earned
+
+
+def test_nothing_is_alike_for_a_right_and_a_wrong_answer():
+    right = replace(WRONG, checks=(check("own_a", Verdict.PASSED),), speed=None, output="")
+    one, other = (limited(report(e), "nothing") for e in (right, WRONG))
+    assert one == other
+    assert one.score.worth == 0
+    assert "It was read. What it is worth is not shown here." in views(one)
+
+
+@pytest.mark.parametrize("e", [NOT_STARTED, REFUSED, FAULT])
+@pytest.mark.parametrize("shows", ["hints", "verdicts", "nothing"])
+def test_what_cannot_be_graded_says_so_all_the_same(e, shows):
+    shown = limited(report(e), shows)
+    assert (shown.exercises[0].state, shown.exercises[0].sentence) == (e.state, e.sentence)
+    assert shown.faulted == report(e).faulted
+    views(shown)
+
+
+@pytest.mark.parametrize("shows", ["hints", "verdicts", "nothing"])
+def test_it_fits_the_schema_and_can_be_read_back(shows):
+    text = as_json.to_json(limited(report(WRONG), shows))
+    jsonschema.validate(json.loads(text), SCHEMA)
+    assert as_json.to_json(from_json(text)) == text
