@@ -46,7 +46,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants cheats house doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for n
 
 house: $(CORE) ## say what is not in order in the project, and the cure (ARGS=--laws prints the laws)
 	@$(GRADER) house $(ARGS)
+
+new: $(CORE) ## write every file of a new exercise, as a draft, for its author to fill (EX=ex18_alibi)
+	@$(GRADER) new $(EX) $(ARGS)
 
 doctor: $(CORE) ## say what this machine can do, and the cure for every problem (ARGS="--lang zh")
 	@$(GRADER) doctor $(ARGS)

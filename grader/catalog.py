@@ -158,7 +158,7 @@ def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
         folder=folder,
         title=entries["title"],
         order=entries["order"],
-        track=entries["track"],
+        track="draft" if entries.get("draft") else entries["track"],
         minutes=entries["minutes"],
         requires=tuple(entries["requires"]),
         limits=Limits(**entries.get("limits", {})),

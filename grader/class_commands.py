@@ -52,8 +52,9 @@ def class_(
     from grader.course.class_run.progress import Progress
 
     words = words_in(lang)
+    exercises = [e for e in exercises_named(names or [], Path(".")) if names or not e.draft]
     asked = Asked(
-        submissions=submissions, results=output, exercises=exercises_named(names or [], Path(".")),
+        submissions=submissions, results=output, exercises=exercises,
         device=_device(device, cluster), wall=_wall(isolation, device, words), speed=speed,
         jobs=jobs or processors(), cluster=cluster, words=words, course=course(),
     )  # fmt: skip

@@ -39,6 +39,7 @@ from grader.drill_command import commands as drill_commands
 from grader.everywhere import Everywhere, begin
 from grader.interview_command import commands as interview_commands
 from grader.languages import Words
+from grader.new_command import commands as new_commands
 from grader.packs import BadPack
 from grader.records import Exercise, Report
 from grader.reporting.limited import limited
@@ -180,7 +181,8 @@ def watch(
     from grader.watching.session import watch as begin
 
     words, named = words_in(lang), exercises_named([name] if name else [], submission)
-    exercises = named if submission.is_file() else course().exercises
+    others = [e for e in course().exercises if not e.draft or (name and e in named)]
+    exercises = named if submission.is_file() else others
     begin(
         exercises, submission, words=words, console=Console(), start=named[0] if name else None,
         wall=wall_named(isolation, "cpu"), shows=course().shows,
@@ -220,6 +222,7 @@ app.add_typer(drill_commands)
 app.add_typer(course_commands)
 app.add_typer(interview_commands)
 app.add_typer(reset_commands)
+app.add_typer(new_commands)
 app.add_typer(commands)
 
 

@@ -33,6 +33,10 @@ def release(
     from grader.course import release as building
 
     exercises = exercises_named(names or [], Path("solutions"))
+    if not names and (drafts := [e for e in exercises if e.draft]):
+        left_out = ", ".join(e.slug for e in drafts)
+        print(f"Left out, since a draft is released by its name alone: {left_out}.")
+        exercises = [e for e in exercises if not e.draft]
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
     terms = building.Terms(

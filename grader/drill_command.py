@@ -87,7 +87,7 @@ def _exercise(name: str | None, place: Path, seed: int, wall: Wall, words: Words
     """The exercise to draw from: the one that was named, or any, if it is passed."""
     from grader.judging.drills import drills
 
-    some = [e for e in catalog.exercises() if drills(e)]
+    some = [e for e in catalog.exercises() if drills(e) and not e.draft]
     if name is None:
         turn = seed % len(some)
         passed = _first_passed([*some[turn:], *some[:turn]], place, wall)

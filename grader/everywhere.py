@@ -62,10 +62,11 @@ def _ours_first(args: Sequence[str]) -> list[str]:
 def begin(context: typer.Context, course: _Course = None, exercises: _Packs = None) -> None:
     """Grades attention written by hand."""
     COURSE.set(Settings())
-    try:
-        catalog.add_packs(exercises or ())
-    except (BadPack, catalog.BadManifest) as problem:
-        stop(str(problem))
+    if exercises:
+        try:
+            catalog.add_packs(exercises)
+        except (BadPack, catalog.BadManifest) as problem:
+            stop(str(problem))
     if course is None or context.invoked_subcommand == WITHOUT_COURSE:
         return
     try:

@@ -58,8 +58,9 @@ class Words:
         return ("" if self.language == "zh" else " ").join(s for s in sentences if s)
 
     def title(self, exercise: Exercise) -> str:
-        """The title of an exercise."""
-        return str(self._suite(exercise.slug).get("title", exercise.title))
+        """The title of an exercise; of a draft, that it is one."""
+        title = str(self._suite(exercise.slug).get("title", exercise.title))
+        return self("{title} (draft)", title=title) if exercise.draft else title
 
     def check(self, slug: str, id: str, english: str) -> str:
         """The sentence of a check."""

@@ -68,7 +68,7 @@ class Exercise:
     folder: Path  # of its suite
     title: str
     order: int
-    track: str  # "core" or "further"
+    track: str  # "core" or "further"; a draft is of neither, but of "draft"
     minutes: int
     requires: tuple[str, ...]  # packages beyond the core that a worker must find
     limits: Limits
@@ -85,11 +85,11 @@ class Exercise:
     language: str = "python"  # of the answers; or "cuda"
     given: Mapping[str, Function] = field(default_factory=dict)  # besides: about a name
     hunts: bool = False  # an answer to it has an answer to another exercise in it
-    draft: bool = False  # not finished: graded and shown as such, and part of no total
+    draft: bool = False  # its author is not done: graded, and left out of every total
 
     @property
     def suffix(self) -> str:
-        """Of the files of answers that are no notebooks."""
+        """Of answers that are no notebooks."""
         return SUFFIXES[self.language]
 
     @property
@@ -245,11 +245,8 @@ class Score:
         return self.possible + self.not_run
 
     def __add__(self, other: "Score") -> "Score":
-        return Score(
-            earned=self.earned + other.earned,
-            possible=self.possible + other.possible,
-            not_run=self.not_run + other.not_run,
-        )
+        earned, possible = self.earned + other.earned, self.possible + other.possible
+        return Score(earned=earned, possible=possible, not_run=self.not_run + other.not_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from grader import catalog
 from grader.catalog import ROOT
 from grader.course.settings import FILE
 from grader.course.skeletons import copy_path, lesson_text, skeleton_text
@@ -20,7 +21,7 @@ from grader.submission import lesson_path
 TOP = "attention-by-hand"
 _FILES = ("README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constraints.txt")
 _FOLDERS = ("grader", "reference", "docs", ".devcontainer")
-_OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "gpu-check",
+_OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "new", "gpu-check",
          "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
 _WORKFLOW = Path(__file__).with_name("grade.yml")
 _AUTOGRADER = [Path(__file__).with_name(name) for name in ("setup.sh", "run_autograder")]
@@ -48,7 +49,7 @@ def for_gradescope(exercises: Sequence[Exercise], course: str = "") -> bytes:
     """Gradescope's autograder: `setup.sh`, `run_autograder` and the grader beside them."""
     names = " ".join(exercise.slug for exercise in exercises).encode()
     scripts = {path.name: path.read_bytes() for path in _AUTOGRADER}
-    grader = [*_grader(), *_packed(exercises), *_with_course(course)]
+    grader = [*_grader(exercises), *_packed(exercises), *_with_course(course)]
     return _zip(dict([*grader, *scripts.items(), ("exercises.txt", names)]).items())
 
 
@@ -75,21 +76,22 @@ def _zip(contents: Iterable[tuple[str, bytes]]) -> bytes:
     return file.getvalue()
 
 
-def _grader() -> Iterator[tuple[str, bytes]]:
-    """What grading needs, at home or elsewhere."""
+def _grader(exercises: Sequence[Exercise]) -> Iterator[tuple[str, bytes]]:
+    """What grading needs, at home or elsewhere; of a draft nothing, unless it is released."""
+    drafts = {e.slug for e in catalog.exercises() if e.draft} - {e.slug for e in exercises}
     for name in _FILES:
         yield name, (ROOT / name).read_bytes()
     yield "Makefile", makefile((ROOT / "Makefile").read_text(encoding="utf-8")).encode()
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and _goes_along(path):
+            if path.is_file() and _goes_along(path, drafts):
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 
 def _contents(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path]
 ) -> Iterator[tuple[str, bytes]]:
-    yield from _grader()
+    yield from _grader(exercises)
     yield from _packed(exercises)
     yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     yield "AI-POLICY.md", (ROOT / "docs/ai-policy.md").read_bytes()
@@ -104,11 +106,12 @@ def _contents(
             yield lesson_path(exercise.slug, language), lesson.encode()
 
 
-def _goes_along(path: Path) -> bool:
+def _goes_along(path: Path, drafts: Iterable[str]) -> bool:
     name = path.relative_to(ROOT)
     # Lessons are written for what is released; the picture is drawn from the solutions.
     ours = name.is_relative_to("docs/lessons") or name == Path("docs/picture.py")
-    return not ours and _LEFT_OUT.isdisjoint(name.parts)
+    left_out = {*_LEFT_OUT, *drafts, *(f"{slug}.py" for slug in drafts)}
+    return not ours and left_out.isdisjoint(name.parts)
 
 
 def makefile(text: str) -> str:

@@ -26,7 +26,7 @@ and `...` any leading dimensions. What it is all for is said in the lessons
 
 def page() -> str:
     """The whole page."""
-    exercises = [e for e in catalog.exercises() if e.home == catalog.ROOT]
+    exercises = [e for e in catalog.exercises() if e.home == catalog.ROOT and not e.draft]
     table = "".join(f"| [{e.slug}](#{e.slug}) | {e.title} | {e.track} |\n" for e in exercises)
     return _OPENING + table + "".join(f"\n{section(e)}" for e in exercises)
 

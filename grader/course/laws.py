@@ -6,6 +6,7 @@ from typing import Any
 
 from grader import submission
 from grader.course import chinese, skeletons, solutions, suite_laws
+from grader.course.new_exercise import open_places
 from grader.course.questions import BadQuestions
 from grader.cuda import outline as cuda_outline
 from grader.judging import outline, suite
@@ -168,4 +169,5 @@ def _solution(exercise: Exercise) -> str:
 FIRST: tuple[Law, ...] = (files, sources, modules)  # the others read what these ask for
 LAWS: tuple[Law, ...] = (
     *FIRST, signatures, regions, prose, in_step, hints, translations, *suite_laws.LAWS,
+    open_places,
 )  # fmt: skip

@@ -46,6 +46,7 @@ def of_exercise(e: ExerciseReport) -> dict[str, Any]:
     """The report on one exercise as plain values."""
     return {
         "slug": e.slug,
+        **({"draft": True} if e.track == "draft" else {}),
         "title": e.title,
         "path": e.path,
         "sha256": e.sha256,

@@ -135,9 +135,13 @@ def summarise(
 ) -> ClassSummary:
     """The class in rows and figures; `exercises` are the columns, the core track first.
 
-    Where `weights` has none for an exercise it is 1 in the core track, and 0 in the further.
+    Where `weights` has none for an exercise it is 1 in the core track, and 0 in the further. A
+    draft counts nothing.
     """
-    counts = {e.slug: weights.get(e.slug, 1 if e.track == "core" else 0) for e in exercises}
+    counts = {
+        e.slug: 0 if e.draft else weights.get(e.slug, 1 if e.track == "core" else 0)
+        for e in exercises
+    }
     failed, mistakes = Counter[_Key](), Counter[_Key]()
     rows = []
     for one in graded:

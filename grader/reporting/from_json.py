@@ -40,7 +40,9 @@ def from_json(text: str) -> Report:
 
 def _report(found: dict[str, Any]) -> Report:
     core = (exercise(e, track="core") for e in found["exercises"])
-    further = (exercise(e, track="further") for e in found["further"])
+    further = (
+        exercise(e, track="draft" if e.get("draft") else "further") for e in found["further"]
+    )
     return Report(
         student=found["student"],
         seed_id=found["seed_id"],

@@ -30,13 +30,17 @@ class Step:
 
 
 def next_step(report: Report) -> Step:
-    """What was begun comes before what was not, values before speed, and earlier before later."""
+    """What was begun comes before what was not, values before speed, and earlier before later.
+
+    A draft is worked on by its author: it comes in question only where it is asked alone.
+    """
     if report.faulted:
         return Step(kind=Kind.REPORT_FAULT)
-    values = [step for e in report.exercises if (step := _values(e)) is not None]
+    exercises = [e for e in report.exercises if e.track != "draft"] or report.exercises
+    values = [step for e in exercises if (step := _values(e)) is not None]
     begun = [step for step in values if not _unwritten(step)]
-    speed = [step for e in report.exercises if (step := _speed(e)) is not None]
-    exam = any(e.state == RECEIVED for e in report.exercises)
+    speed = [step for e in exercises if (step := _speed(e)) is not None]
+    exam = any(e.state == RECEIVED for e in exercises)
     at_last = Step(kind=Kind.WAIT if exam else Kind.NOTHING)
     return next(iter([*begun, *values, *speed]), at_last)
 

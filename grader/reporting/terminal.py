@@ -59,7 +59,8 @@ def _table(
     table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.worth}")
     table.add_column("", footer=_not_run(score.not_run, words))
     for e in exercises:
-        table.add_row(e.slug, _points(e), _state(e, words))
+        draft = (f"{words('draft')} · ", "yellow") if e.track == "draft" else ""
+        table.add_row(e.slug, _points(e), Text.assemble(draft, _state(e, words)))
     return table
 
 
