@@ -20,6 +20,7 @@ SOURCE ?=
 RESULTS ?=
 JOBS ?=
 CLUSTER ?=
+SEALED ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -92,8 +93,8 @@ reset: $(CORE) ## put the skeleton of an exercise back; your answer is kept besi
 skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
 	@$(GRADER) skeletons
 
-release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= COURSE=course.toml ARGS="--lang zh --no-speed")
-	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= COURSE=course.toml SEALED=1 ARGS="--lang zh --no-speed")
+	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) $(if $(DEVICE),--device $(DEVICE)) $(if $(SEALED),--sealed) $(ARGS)
 
 collect: $(CORE) ## collect a class from clones, uploads or nbgrader (ROSTER=roster.csv SOURCE=clones OUT=submissions ARGS="--until ...")
 	@$(GRADER) collect $(call quoted,$(or $(ROSTER),roster.csv)) $(call quoted,$(or $(SOURCE),clones)) -o $(call quoted,$(or $(OUT),submissions)) $(ARGS)

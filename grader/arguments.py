@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from grader import catalog
+from grader import catalog, sealed
 from grader.course.settings import NO_COURSE, Settings
 from grader.languages import LANGUAGES, Words, preferred
 from grader.records import Exercise
@@ -117,6 +117,20 @@ def check_device(device: str) -> None:
     if not torch.cuda.is_available():
         cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
         stop(f"This torch sees no CUDA device. {cure}")
+
+
+def check_whole(command: str, words: Words) -> None:
+    """Stop where a command needs what a sealed bundle does without."""
+    if sealed.is_sealed():
+        stop(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
+                   command=command))  # fmt: skip
+
+
+def check_stored(device: str, seed: str, words: Words) -> None:
+    """Stop where a sealed bundle is asked for other cases than its own."""
+    if sealed.is_sealed() and (seed or device != "cpu"):
+        stop(words("This bundle is sealed: it grades its stored cases, on the CPU. Leave out SEED= "
+                   "and DEVICE=."))  # fmt: skip
 
 
 def words_in(language: str | None) -> Words:

@@ -16,6 +16,7 @@ from grader.arguments import (
     Lang,
     Names,
     check_device,
+    check_whole,
     course,
     exercises_named,
     stop,
@@ -52,6 +53,7 @@ def class_(
     from grader.course.class_run.progress import Progress
 
     words = words_in(lang)
+    check_whole("class", words)
     exercises = [e for e in exercises_named(names or [], Path(".")) if names or not e.draft]
     asked = Asked(
         submissions=submissions, results=output, exercises=exercises,

@@ -23,6 +23,8 @@ from grader.arguments import (
     Place,
     Seed,
     check_device,
+    check_stored,
+    check_whole,
     course,
     exercise_named,
     exercises_named,
@@ -80,8 +82,9 @@ def grade(
         stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
     if format == "classroom50":
         _in_runner()
-    check_device(device)
     words = words_in(lang)
+    check_stored(device, seed, words)
+    check_device(device)
     wall = wall_named(isolation, device)
     report = _graded(exercises, submission, seed, device, wall, speed)
     report = limited(report, course().shows)
@@ -109,6 +112,7 @@ def bench(
     from grader.timing.options import BadOption, split
     from grader.timing.replay import replay
 
+    check_whole("bench", words_in(lang))
     try:
         chosen, options = split([*(names or []), *context.args])
     except BadOption as problem:
@@ -156,7 +160,9 @@ def show(
     from grader.show import command
     from grader.show.sentence import CannotShow
 
-    words, exercise = words_in(lang), exercise_named("show", name, submission)
+    words = words_in(lang)
+    check_whole("show", words)
+    exercise = exercise_named("show", name, submission)
     wall = wall_named(isolation, "cpu")
     try:
         command.show(

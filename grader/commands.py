@@ -27,6 +27,9 @@ def release(
     output: Annotated[Path, typer.Option("-o", help="The folder to build in.")] = Path("out"),
     device: Device = "cpu",
     speed: Annotated[bool, typer.Option(help="With the points for speed.")] = True,
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="A bundle of stored cases, without right answers.")
+    ] = False,
     lang: Lang = None,
 ) -> None:
     """Build a nbgrader course, its notebooks, and the bundle for students."""
@@ -39,8 +42,9 @@ def release(
         exercises = [e for e in exercises if not e.draft]
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
+    language = words_in(lang).language
     terms = building.Terms(
-        language=words_in(lang).language, device=device, speed=speed, course=course()
+        language=language, device=device, speed=speed, sealed=sealed, course=course()
     )
     try:
         for what, path in building.release(output, exercises, terms):

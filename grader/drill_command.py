@@ -12,6 +12,7 @@ from grader.arguments import (
     Lang,
     One,
     Place,
+    check_whole,
     exercises_named,
     stop,
     wall_named,
@@ -51,7 +52,9 @@ def drill(
     from grader.course import drills
     from grader.judging.case import GraderFault
 
-    words, hunt = words_in(lang), next(e for e in catalog.exercises() if e.hunts)
+    words = words_in(lang)
+    check_whole("drill", words)
+    hunt = next(e for e in catalog.exercises() if e.hunts)
     if not submission.is_dir():
         stop(
             words(

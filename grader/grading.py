@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader import catalog
+from grader import catalog, sealed
 from grader.records import Exercise, ExerciseReport, Report
 from grader.worker import packages
 from grader.worker.nursery import Nursery
@@ -32,7 +32,8 @@ def grade_all(
     """
     started = time.monotonic()
     hide_this_process()  # it is about to hold the seed and the expected values
-    secret = seed or secrets.token_hex(8)
+    stored = sealed.about()
+    secret = f"{sealed.CASES}{stored.seed}" if stored else seed or secrets.token_hex(8)
     with Nursery(wall) as nursery:  # its import of torch runs while ours does
         from grader.judging.grade import Run, grade
 

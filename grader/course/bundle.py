@@ -32,25 +32,16 @@ _LEFT_OUT = frozenset({"variants.py", "__pycache__"})
 def for_students(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path], course: str = ""
 ) -> bytes:
-    """The bundle's bytes, the same for the same sources; `course` is its course.toml."""
-    contents = [*_contents(exercises, notebooks), *_with_course(course)]
-    return _zip((f"{TOP}/{name}", text) for name, text in dict(contents).items())
-
-
-def _with_course(course: str) -> Iterator[tuple[str, bytes]]:
-    """The course's file, and the Makefile that names it."""
-    if course:
-        yield FILE, course.encode()
-        text = makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
-        yield "Makefile", text.replace("COURSE ?=\n", f"COURSE ?= {FILE}\n").encode()
+    """The open bundle's bytes, the same for the same sources; `course` is its course.toml."""
+    return zipped((f"{TOP}/{name}", text) for name, text in contents(exercises, notebooks, course))
 
 
 def for_gradescope(exercises: Sequence[Exercise], course: str = "") -> bytes:
     """Gradescope's autograder: `setup.sh`, `run_autograder` and the grader beside them."""
     names = " ".join(exercise.slug for exercise in exercises).encode()
     scripts = {path.name: path.read_bytes() for path in _AUTOGRADER}
-    grader = [*_grader(exercises), *_packed(exercises), *_with_course(course)]
-    return _zip(dict([*grader, *scripts.items(), ("exercises.txt", names)]).items())
+    grader = [*_grader(exercises, course), *_packed(exercises)]
+    return zipped([*grader, *scripts.items(), ("exercises.txt", names)])
 
 
 def _packed(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
@@ -65,7 +56,7 @@ def _packed(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
                 yield f"reference/{path.name}", path.read_bytes()
 
 
-def _zip(contents: Iterable[tuple[str, bytes]]) -> bytes:
+def zipped(contents: Iterable[tuple[str, bytes]]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(contents):
@@ -76,22 +67,27 @@ def _zip(contents: Iterable[tuple[str, bytes]]) -> bytes:
     return file.getvalue()
 
 
-def _grader(exercises: Sequence[Exercise]) -> Iterator[tuple[str, bytes]]:
+def _grader(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[str, bytes]]:
     """What grading needs, at home or elsewhere; of a draft nothing, unless it is released."""
     drafts = {e.slug for e in catalog.exercises() if e.draft} - {e.slug for e in exercises}
     for name in _FILES:
         yield name, (ROOT / name).read_bytes()
-    yield "Makefile", makefile((ROOT / "Makefile").read_text(encoding="utf-8")).encode()
+    rules = makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
+    if course:
+        yield FILE, course.encode()
+        rules = rules.replace("COURSE ?=\n", f"COURSE ?= {FILE}\n")
+    yield "Makefile", rules.encode()
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and _goes_along(path, drafts):
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 
-def _contents(
-    exercises: Sequence[Exercise], notebooks: Mapping[str, Path]
+def contents(
+    exercises: Sequence[Exercise], notebooks: Mapping[str, Path], course: str
 ) -> Iterator[tuple[str, bytes]]:
-    yield from _grader(exercises)
+    """Every file of the open bundle by its name."""
+    yield from _grader(exercises, course)
     yield from _packed(exercises)
     yield ".github/workflows/grade.yml", _WORKFLOW.read_bytes()
     yield "AI-POLICY.md", (ROOT / "docs/ai-policy.md").read_bytes()

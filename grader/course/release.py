@@ -1,7 +1,9 @@
 """Builds what a course hands out, from `solutions/` alone: an nbgrader course and zips."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:  # nbgrader brings it
     from traitlets.config import Config
 
 COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
+SEALED = "attention-by-hand-sealed.zip"
 CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
 _CONFIG = """\
 # The course's own settings, yours to change: `make release` does not write over this file.
@@ -61,6 +64,7 @@ class Terms:
     language: str = "en"
     device: str = "cpu"
     speed: bool = True  # points for speed are part of it
+    sealed: bool = False  # students get stored cases in the place of right answers
     course: Settings = NO_COURSE
 
     @property
@@ -69,7 +73,7 @@ class Terms:
         return replace(self.course, language=self.language, device=self.device, speed=self.speed)
 
 
-def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tuple[str, Path]]:
+def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tuple[str, Path | str]]:
     """Write the course and the bundle into `out`; yields what was written, and where.
 
     A gradebook and submissions that are there already stay as they are.
@@ -79,9 +83,11 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
     except ImportError:
         cure = 'pip install "attention-by-hand[notebooks]", or `make release`, which does that.'
         raise CannotRelease(f"nbgrader is not installed: {cure}") from None
+    if terms.sealed and find_spec("safetensors") is None:
+        raise CannotRelease("safetensors is not installed: pip install safetensors")
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
-    secret_of(course)
+    secret = secret_of(course)
     _write_config(course, terms)
     yield "the course", course / CONFIG
     for exercise in exercises:
@@ -93,8 +99,11 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
         _set_due_date(course, exercise, terms)
     notebooks = {e.slug: course / "release" / e.slug / f"{e.slug}.ipynb" for e in exercises}
     text = _for_students(exercises, terms)
-    (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks, text))
-    yield "for students", out / BUNDLE
+    if terms.sealed:
+        yield from _sealed(out, exercises, notebooks, secret, terms)
+    else:
+        (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks, text))
+        yield "for students", out / BUNDLE
     if terms.course.shows == "nothing":  # what it prints are marks
         (out / GRADESCOPE).unlink(missing_ok=True)
         return
@@ -109,6 +118,31 @@ def _for_students(exercises: Sequence[Exercise], terms: Terms) -> str:
     settled = {one.slug: one for one in terms.course.chosen}
     chosen = tuple(settled.get(e.slug, Chosen(slug=e.slug)) for e in exercises)
     return to_toml(replace(terms.settled.for_students(), chosen=chosen))
+
+
+def _sealed(
+    out: Path, exercises: list[Exercise], notebooks: Mapping[str, Path], secret: str, terms: Terms
+) -> Iterator[tuple[str, Path | str]]:
+    """Write the sealed bundle; raise `CannotRelease` if something in it is an answer."""
+    from grader.course.sealed import contents, leaks, record
+
+    seed = hashlib.sha256(f"sealed {secret}".encode()).hexdigest()[:16]
+    recorded = list(record.record_all(exercises, seed))
+    without = [": ".join(one) for one in recorded if isinstance(one, tuple)]
+    if len(without) == len(recorded):
+        raise CannotRelease(f"Nothing can be sealed. {'. '.join(without)}.")
+    yield from (("not sealed", why) for why in without)
+    stored = {one.slug for one in recorded if isinstance(one, record.Recorded)}
+    text = _for_students([e for e in exercises if e.slug in stored], terms)
+    made = contents.for_students(exercises, notebooks, recorded, seed, text)
+    if found := leaks.leaks(made, exercises):
+        raise CannotRelease(
+            f"The sealed bundle would hold answers: {'; '.join(map(str, found))}. Take them out of "
+            "what is released; nothing was written for students."
+        )
+    (out / BUNDLE).unlink(missing_ok=True)  # an open one of before has the answers
+    (out / SEALED).write_bytes(made)
+    yield "for students", out / SEALED
 
 
 def _write_config(course: Path, terms: Terms) -> None:

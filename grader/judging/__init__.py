@@ -1,5 +1,6 @@
 """The words that a suite is written in."""
 
+from grader.judging import stored  # noqa: F401 (first: it stands in for the reference where there is none)
 from grader.judging.agree import agree, backward, expect, gradcheck, rejects, same, untouched
 from grader.judging.another import passes
 from grader.judging.check import check, mistake, speed, variant

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from grader import submission
-from grader.judging import admission, diagnosis, drills, suite
+from grader.judging import admission, diagnosis, drills, stored, suite
 from grader.judging.admission import Admitted, NotGraded
 from grader.judging.case import GraderFault
 from grader.judging.check import Check
@@ -73,6 +73,7 @@ def grade(
     speed: Speed | None = None
     run.progress(f"grading {exercise.slug}", 0.0)
     try:
+        stored.tape(exercise.slug)  # where a sealed bundle is damaged, that comes first
         if problem is not None:
             raise problem
         if path.is_symlink() and not run.own:
@@ -158,7 +159,8 @@ def _asked(
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
             _load(worker, exercise, answer)
             student = Student(exercise, worker.client(), admitted.problems, answer)
-            judge = Judge(student, run.seed(answer), run.device)
+            tape = stored.tape(exercise.slug)
+            judge = Judge(student, run.seed(answer), run.device, tape)
             checks = diagnosis.explained(exercise, suite.ask(exercise, judge), judge)
             found = tuple(replace(c, line=_line(c, answer, admitted)) for c in checks)
             return found, worker.output()
@@ -206,8 +208,12 @@ def _unasked(exercise: Exercise, why: str, run: Run) -> tuple[CheckResult, ...]:
     """The checks of a file that cannot be graded: worth their points, and none of them earned."""
     if lacking := packages.lacking(exercise.requires):
         return _not_asked(exercise, lacking)
+    tape = stored.tape(exercise.slug)
+    left_out = {} if tape is None else tape.left_out
     return tuple(
-        _without_answer(check, Verdict.NOT_RUN, NEEDS_CUDA)
+        _without_answer(check, Verdict.NOT_RUN, stored.LEFT_OUT)
+        if check.id in left_out
+        else _without_answer(check, Verdict.NOT_RUN, NEEDS_CUDA)
         if check.cuda and not run.on_cuda
         else _without_answer(check, Verdict.BLOCKED, why)
         for check in suite.checks(exercise)

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 import torch
@@ -17,6 +18,16 @@ from grader.records import CheckResult, Verdict
 NEEDS_CUDA = "needs CUDA"
 
 
+class Tape(Protocol):
+    """Where cases are stored, or played back."""
+
+    def begin(self, case: str, check: str) -> str:
+        """Go to a case; why it cannot be asked, if it cannot."""
+
+    def draws(self, case: str) -> Any:
+        """The inputs of a case."""
+
+
 @dataclass(slots=True)
 class _Tally:
     """What has become of one check so far."""
@@ -26,6 +37,7 @@ class _Tally:
     failure: str = ""
     where: str = ""
     grader_fault: str = ""
+    not_run: str = "no case of it could be asked"  # why, if none was
     calls: set[str] = field(default_factory=set)
     seconds: float = 0.0
     items: list[pytest.Function] = field(default_factory=list)
@@ -51,15 +63,22 @@ class Judge:
     cases are not asked; after a failed check, those that need it are blocked.
     """
 
-    def __init__(self, student: Student, seed: tuple[str, ...], device: str = "cpu") -> None:
+    def __init__(
+        self, student: Student, seed: tuple[str, ...], device: str = "cpu",
+        tape: Tape | None = None,
+    ) -> None:  # fmt: skip
         self.student = student
         self.device = device
+        self._tape = tape
         self._seed = seed
         self._tallies: dict[str, _Tally] = {}
         self.errors: list[str] = []  # faults of the suite itself
 
     def draw_for(self, item: pytest.Item, *again: str) -> Draw:
         """The draws of one case; order, selection and restarts do not change them."""
+        if self._tape is not None:
+            drawn: Draw = self._tape.draws(item.name)  # under the same names
+            return drawn
         return Draw(*self._seed, item.name, *again, device=self.device)
 
     @property
@@ -122,6 +141,9 @@ class Judge:
             pytest.skip(reason="an earlier case of this check failed")
         if blocker := self._blocker(check):
             pytest.skip(reason=f"blocked by {blocker}")
+        if self._tape is not None and (why := self._tape.begin(item.name, check.id)):
+            tally.not_run = why
+            pytest.skip(reason=why)
         CASE.set(Case())
         self.student.begin_case()
 
@@ -180,7 +202,7 @@ class Judge:
         elif blocker := self._blocker(check):
             verdict, why = Verdict.BLOCKED, verdicts[blocker].says if blocker in verdicts else ""
         elif not tally.passed:
-            verdict, why = Verdict.NOT_RUN, "no case of it could be asked"
+            verdict, why = Verdict.NOT_RUN, tally.not_run
         return CheckResult(
             id=check.id, says=check.says, verdict=verdict, points=check.points, why=why,
             where=tally.where, calls=frozenset(tally.calls), seconds=tally.seconds,

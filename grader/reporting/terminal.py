@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from grader import catalog, submission
+from grader import catalog, sealed, submission
 from grader.languages import Words
 from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
 from grader.reporting import places, speed, stages
@@ -212,7 +212,10 @@ def _footer(report: Report, words: Words) -> str:
     seconds = f"{report.seconds:.1f}"
     about = "device {device}, wall {wall}, {seconds} s"
     lines = [words(about, device=report.device, wall=report.isolation, seconds=seconds)]
-    if report.seed is not None:
+    if report.seed is not None and report.seed.startswith(sealed.CASES):
+        about = "{seed}: the stored cases of a sealed bundle, for practice; marks are advisory"
+        lines.append(words(about, seed=report.seed))
+    elif report.seed is not None:
         lines.append(words("seed {seed} (SEED={seed} repeats this run's inputs)", seed=report.seed))
     if len(report.exercises) == 1 and report.exercises[0].sha256:
         lines.append(f"sha256 {report.exercises[0].sha256}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import catalog
+from grader import catalog, sealed
 from grader.languages import Words, preferred
 from grader.records import Exercise
 from grader.show.answers import in_this_process
@@ -20,6 +20,8 @@ def beside_the_reference(
     head: int | None, lang: str,
 ) -> View:  # fmt: skip
     """Functions of one exercise beside its reference."""
+    if sealed.is_sealed():
+        raise CannotShow("A sealed bundle has no reference to show them beside.")
     if not functions:
         raise CannotShow("Which function? `show.attention(scaled_dot_product_attention)`.")
     names = [getattr(function, "__name__", repr(function)) for function in functions]

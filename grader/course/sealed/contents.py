@@ -1,0 +1,55 @@
+"""What lies in a sealed bundle: the open one without right answers, and stored cases instead."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from grader import sealed
+from grader.catalog import ROOT
+from grader.course import bundle
+from grader.course.sealed.page import page
+from grader.course.sealed.record import Recorded, modules
+from grader.judging.stored import NAME
+from grader.records import Exercise
+
+# Of a suite: right answers, wrong ones made of them, and what runs or draws from them.
+WITHOUT = ("mistakes.py", "variants.py", "show.py", "drills.toml", "bench_*.py", "parties/*")
+
+
+def for_students(
+    exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
+    recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str = "",
+) -> bytes:  # fmt: skip
+    """The bundle's bytes, the same for the same sources and the same seed."""
+    found = contents(exercises, notebooks, recorded, seed, course)
+    return bundle.zipped((f"{bundle.TOP}/{name}", text) for name, text in found)
+
+
+def contents(
+    exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
+    recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str,
+) -> Iterator[tuple[str, bytes]]:  # fmt: skip
+    """Every file by its name. Exercises that could not be recorded are left out."""
+    stored = {r.slug: r for r in recorded if isinstance(r, Recorded)}
+    kept = [e for e in exercises if e.slug in stored]
+    for name, content in bundle.contents(kept, notebooks, course):
+        if _stays(name, stored.keys()):
+            yield name, content
+    for slug, one in stored.items():
+        yield f"{sealed.FOLDER}/{slug}.safetensors", one.content
+    expected = ROOT / NAME / "expected.py"  # what an expected value is; no answer is in it
+    yield f"{sealed.FOLDER}/{sealed.EXPECTED}", expected.read_bytes()
+    about = json.dumps({"seed": seed, "modules": modules(kept)}, indent=2) + "\n"
+    yield f"{sealed.FOLDER}/{sealed.ABOUT}", about.encode()
+    yield "SEALED.md", page(exercises, recorded, seed).encode()
+
+
+def _stays(name: str, slugs: Collection[str]) -> bool:
+    if name.startswith(f"{NAME}/"):
+        return False
+    room, _, rest = name.partition("grader/suites/")
+    if room or "/" not in rest:
+        return True
+    slug, _, file = rest.partition("/")
+    return slug in slugs and not any(fnmatch(file, left) for left in WITHOUT)

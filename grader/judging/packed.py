@@ -1,0 +1,153 @@
+"""Values as JSON and tensors: how stored cases lie in a safetensors file.
+
+Plain values are themselves; all others are a list that begins with their kind. A tensor is known by
+the digest of its content, so that equal ones are kept once.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reference.expected import Expected
+
+Json = Any
+
+
+class CannotPack(Exception):
+    """A value of a kind that cannot be stored; the message is its kind."""
+
+
+def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
+    """The value as JSON; the tensors in it are added to `tensors`, by digest."""
+    match value:
+        case None | bool() | str():
+            return value
+        case np.generic():
+            return ["scalar", _kept(torch.from_numpy(np.array(value)), tensors)]
+        case int() | float():
+            return value
+        case torch.dtype():
+            return ["dtype", str(value).removeprefix("torch.")]
+        case Expected():
+            parts = [pack(part, tensors) for part in value]
+            return ["expected", *parts]
+        case Tensor():
+            strides = [] if value.is_contiguous() or 0 in value.stride() else [value.stride()]
+            return ["tensor", _kept(value, tensors), *strides]
+        case np.ndarray():
+            return ["array", _kept(torch.from_numpy(np.array(value, order="C")), tensors)]
+        case tuple() | list():
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return [kind, *(pack(item, tensors) for item in value)]
+        case dict():
+            return ["dict", *([key, pack(item, tensors)] for key, item in value.items())]
+    raise CannotPack(type(value).__name__)
+
+
+def _kept(value: Tensor, tensors: dict[str, Tensor]) -> str:
+    plain = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+    content = plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+    form = f"{plain.dtype} {tuple(plain.shape)} ".encode()
+    digest = hashlib.blake2b(form + content, digest_size=8).hexdigest()
+    tensors.setdefault(digest, plain)
+    return digest
+
+
+def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
+    """The value, with tensors of its own: whoever gets them may write into them."""
+    if not isinstance(packed, list):
+        return packed
+    kind, *parts = packed
+    match kind:
+        case "tensor":
+            return _laid_out(tensors[parts[0]], *parts[1:])
+        case "array":
+            return tensors[parts[0]].numpy().copy()
+        case "scalar":
+            return tensors[parts[0]].numpy()[()]
+        case "dtype":
+            return getattr(torch, parts[0])
+        case "expected":
+            return Expected(*(unpack(part, tensors) for part in parts))
+        case "tuple":
+            return tuple(unpack(part, tensors) for part in parts)
+        case "list":
+            return [unpack(part, tensors) for part in parts]
+        case "dict":
+            return {key: unpack(part, tensors) for key, part in parts}
+    raise CannotPack(kind)
+
+
+def _laid_out(value: Tensor, strides: list[int] | None = None) -> Tensor:
+    if strides is None:
+        return value.clone()
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
+
+
+def outline(value: Any) -> str:
+    """The form of what is asked: kinds, shapes and whole numbers, but no computed ones."""
+    match value:
+        case Tensor() | np.ndarray():
+            return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
+        case None | bool() | str() | torch.dtype():
+            return repr(value)
+        case np.generic():
+            return "scalar"
+        case int():
+            return repr(value)
+        case float():
+            return "float"
+        case tuple() | list():
+            return f"({', '.join(outline(item) for item in value)})"
+        case dict():
+            return f"({', '.join(f'{key}={outline(item)}' for key, item in value.items())})"
+    return "..."
+
+
+def mark(what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """A short digest of the form of a question."""
+    text = f"{what} {outline(args)} {outline(dict(kwargs))}"
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def samples(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[float]:
+    """A few numbers of every argument, by which a question is known again."""
+    return [float(f"{x:.6g}") for value in (*args, *kwargs.values()) for x in _few(value)]
+
+
+def _few(value: Any) -> list[float]:
+    if isinstance(value, Tensor):
+        flat: Any = value.detach().reshape(-1)
+    elif isinstance(value, np.ndarray):
+        flat = value.reshape(-1)
+    else:
+        flat = list(_numbers(value))
+    places = (0, len(flat) // 2, len(flat) - 1) if len(flat) else ()
+    return [float(flat[place]) for place in places]
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Three numbers of each array in nested lists, tuples and dicts, and the others as they are."""
+    match value:
+        case Tensor() | np.ndarray():
+            yield from _few(value)
+        case float():
+            yield value
+        case tuple() | list():
+            for item in value:
+                yield from _numbers(item)
+        case dict():
+            yield from _numbers(list(value.values()))
+
+
+def alike(some: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two questions have the same numbers, as far as another machine may round them."""
+    return len(some) == len(others) and all(
+        math.isclose(a, b, rel_tol=1e-2, abs_tol=1e-4) or (a != a and b != b)
+        for a, b in zip(some, others, strict=True)
+    )

@@ -1,0 +1,195 @@
+"""The sealed bundle: it grades with stored cases, and nothing in it is an answer."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader import catalog, sealed
+from grader.catalog import ROOT
+from grader.course import bundle
+from grader.course.sealed import contents, leaks
+from grader.course.sealed.page import page
+from grader.course.sealed.record import Recorded, dependent, modules, record_one
+from grader.judging import stored
+from grader.judging.case import GraderFault
+
+SLUG = "ex02_masking"
+EXERCISE = catalog.find(SLUG)
+SOLUTION = (ROOT / "solutions" / EXERCISE.file).read_text(encoding="utf-8")
+HIDDEN = """
+
+def keep_from_blocked(blocked):
+    return blocked
+
+
+def additive_mask(keep, dtype):
+    return torch.zeros(keep.shape, device=keep.device).masked_fill(~keep, -1e9).to(dtype)
+
+
+def padding_mask(lengths, max_len):
+    return (torch.arange(max_len) <= lengths[:, None])[:, None, None]
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # where no suite is imported yet
+        return pool.submit(record_one, SLUG, "a seed").result()
+
+
+@pytest.fixture(scope="module")
+def made(recorded, tmp_path_factory):
+    """A bundle of one exercise, and one that cannot be sealed."""
+    notebook = tmp_path_factory.mktemp("notebooks") / f"{SLUG}.ipynb"
+    notebook.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4}))
+    without = "ex17_bug_hunt", "its checks need the catalogue of mistakes"
+    exercises = [EXERCISE, catalog.find("ex17")]
+    return contents.for_students(exercises, {SLUG: notebook}, [recorded, without], "a seed")
+
+
+@pytest.fixture(scope="module")
+def root(made, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("home")
+    zipfile.ZipFile(io.BytesIO(made)).extractall(folder)
+    return folder / bundle.TOP
+
+
+def grader(root, *arguments, fails=False):
+    """What a command of the bundle prints, with nothing of the project at hand."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GRADER"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "grader", *map(str, arguments)], cwd=root, env=environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert bool(done.returncode) == fails, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def test_no_right_answer_lies_in_it(root):
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert f"stored/{SLUG}.safetensors" in files
+    assert not any(name.startswith(("reference", "solutions")) for name in files)
+    last = {name.rpartition("/")[2] for name in files if name.startswith("grader/suites")}
+    suite = {"exercise.toml", "test_masking.py", "zh.toml", "questions.toml"}
+    assert last == {*suite, "pytest.ini", "__init__.py"}
+    assert "12 of 12" in (root / "SEALED.md").read_text(encoding="utf-8")
+    assert "ex17_bug_hunt cannot be sealed" in (root / "SEALED.md").read_text(encoding="utf-8")
+
+
+def test_a_right_answer_earns_everything_that_is_left(root, tmp_path):
+    (tmp_path / f"{SLUG}.py").write_text(SOLUTION, encoding="utf-8")
+    said = grader(root, "grade", SLUG, "--submission", tmp_path)
+    assert "12/12" in said
+    assert "stored-a seed: the stored cases of a sealed bundle" in said
+
+
+def test_mistakes_of_the_catalogue_fail(root, tmp_path):
+    (tmp_path / f"{SLUG}.py").write_text(SOLUTION + HIDDEN, encoding="utf-8")
+    said = grader(root, "grade", SLUG, "--submission", tmp_path, "--format", "json")
+    [told] = json.loads(said)["exercises"]
+    failed = [c["id"] for c in told["checks"] if c["verdict"] == "failed"]
+    assert failed == ["test_additive_mask", "test_keep_from_blocked", "test_padding_mask"]
+    assert not any((c["diagnosis"] or {}).get("mistakes") for c in told["checks"])
+
+
+@pytest.mark.parametrize("command", ["bench", "show", "drill"])
+def test_what_a_sealed_bundle_has_not_is_said(command, monkeypatch, capsys):
+    from typer.testing import CliRunner
+
+    from grader.cli import app
+
+    monkeypatch.setattr(sealed, "is_sealed", lambda: True)
+    done = CliRunner().invoke(app, [command, SLUG, "--lang", "en"])
+    assert done.exit_code == 2
+    assert f"This bundle is sealed: it has no right answers, and so no `{command}`." in done.output
+
+
+def test_nothing_in_it_is_an_answer_but_what_was_planted(made):
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    lesson = "\n".join(["Look:", "", "```python", SOLUTION, "```"])
+    planted = {
+        f"{bundle.TOP}/docs/planted.md": lesson.encode(),
+        f"{bundle.TOP}/grader/helper.so": b"\x7fELF",
+    }
+    found = leaks.leaks(bundle.zipped((files | planted).items()), [EXERCISE])
+    assert [(leak.name, leak.earned) for leak in found] == [
+        ("grader/helper.so", None), ("docs/planted.md, code in it", 12),
+    ]  # fmt: skip
+
+
+def test_what_depends_on_the_answer_is_left_out(recorded):
+    """The same is stored whichever right answer was at hand; the rest is left out by name."""
+    assert recorded.left_out == {}  # its tape was the same for two right answers written otherwise
+    asked = {"a[0]": [["asked", 1]], "a[1]": [["asked", 2]], "b": []}
+    of = {"a[0]": "a", "a[1]": "a", "b": "b"}
+    assert dependent(asked, asked, of) == set()
+    assert dependent(asked, asked | {"a[1]": [["asked", 3]]}, of) == {"a"}
+    one = Recorded(slug=SLUG, content=b"", left_out={"test_values": "it depends"})
+    text = page([EXERCISE], [one], "s")
+    assert "| 11 of 12 | `test_values` (it depends) |" in text
+
+
+def test_a_question_that_is_not_stored_is_a_sentence(recorded, tmp_path):
+    tape = played(recorded, tmp_path)
+    tape.begin("test_values[shape0-float32]", "test_values")
+    with pytest.raises(GraderFault, match="no stored case"):
+        tape.draws("test_values[shape0-float32]").integer(1, 2)
+
+
+def test_a_question_that_an_answer_left_out_is_passed_over():
+    """And one about other numbers than at release is not answered with those of another."""
+    from grader.judging.packed import mark, samples
+
+    def entry(x, packed, in_order=0):
+        return [mark("f", (x,), {}), samples((x,), {}), in_order, packed]
+
+    tape = stored.Tape.__new__(stored.Tape)
+    tape._tensors = {}
+    ones, twos = torch.ones(3), 2 * torch.ones(3)
+    assert tape.next(iter([entry(ones, 1), entry(twos, 2)]), "f", (twos,), {}) == 2
+    for told in ([entry(ones, 1)], [entry(ones, 1, in_order=1), entry(twos, 2)], []):
+        with pytest.raises(GraderFault, match="no stored case"):
+            tape.next(iter(told), "f", (twos,), {})
+
+
+def test_draws_are_new_in_every_case_and_keep_their_layout(recorded, tmp_path):
+    tape = played(recorded, tmp_path)
+    case = "test_manners[float64]"
+    assert not tape.begin(case, "test_manners")
+    first, second = (tape.draws(case).normal(2, 5, 6, dtype=torch.float64) for _ in range(2))
+    first.zero_()
+    assert second.abs().sum() > 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff" * 40])
+def test_a_damaged_file_is_a_sentence(content, tmp_path):
+    path = tmp_path / "stored" / f"{SLUG}.safetensors"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(GraderFault, match="cannot be read: unpack the bundle again"):
+        stored.Tape(SLUG, tmp_path)
+
+
+def test_the_open_bundle_can_draw_pictures():
+    names = {name for name, _ in bundle.contents([], {}, "")}
+    assert "grader/show/picture.py" in names
+    assert "docs/picture.py" not in names
+    assert "reference.ex02_masking" in modules([])
+
+
+def played(recorded, folder: Path):
+    path = folder / "stored" / f"{SLUG}.safetensors"
+    path.parent.mkdir()
+    path.write_bytes(recorded.content)
+    return stored.Tape(SLUG, folder)
