@@ -63,6 +63,9 @@ GROUPS = {
 }
 
 
+OF_PACK = "If it is of a pack, name that: `--exercises DIR`."
+
+
 class UnknownExercise(Exception):
     """No exercise has this name. The message is a sentence for the person who typed it."""
 

@@ -153,7 +153,7 @@ def replay(
             for sentence, same in again.replay(read, seed, found, wall):
                 print(sentence)
                 alike &= same
-    except Stopped as problem:
+    except (Stopped, again.CannotReplay) as problem:
         stop(str(problem))
     if not alike:
         raise typer.Exit(BELOW)

@@ -1,6 +1,5 @@
 """Reads the entries of a TOML file that a person wrote: what is wrong is one sentence."""
 
-import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,16 +75,15 @@ class Entries:
             self.wrong(name, f"should be true or false, but is {_shown(found)}.")
         return found
 
-    def number(self, name: str, most: float = math.inf) -> float | None:
+    def number(self, name: str, most: float) -> float | None:
         """A number from 0 to `most`."""
         found = self.table.get(name)
         if found is None:
             return None
         if isinstance(found, bool) or not isinstance(found, int | float):
             self.wrong(name, f"should be a number without quotes, but is {_shown(found)}.")
-        if not 0 <= found <= most or math.isinf(found):
-            to = "0 or more" if math.isinf(most) else f"from 0 to {most:g}"
-            self.wrong(name, f"should be {to}, but is {_shown(found)}.")
+        if not 0 <= found <= most:
+            self.wrong(name, f"should be from 0 to {most:g}, but is {_shown(found)}.")
         return found
 
     def moment(self, name: str) -> datetime | None:

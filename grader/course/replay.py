@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grader import catalog, submission
 from grader.grading import seed_id
-from grader.records import ExerciseReport, Report
+from grader.records import Exercise, ExerciseReport, Report
 from grader.scoring import score
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
@@ -50,9 +50,16 @@ def replay(
                 yield f"{before.slug}: {before.sentence}", True
                 continue
             file = Path(before.path) if place is None else submission.locate(place, before.slug)
-            after = grade(catalog.find(before.slug), file, run)
+            after = grade(_exercise(before.slug), file, run)
             differing = list(_differing(before, after, file))
             yield f"{before.slug}: {'; '.join(differing) or _same(before)}.", not differing
+
+
+def _exercise(slug: str) -> Exercise:
+    try:
+        return catalog.find(slug)
+    except catalog.UnknownExercise as problem:
+        raise CannotReplay(f"{problem} {catalog.OF_PACK}") from None
 
 
 def _same(before: ExerciseReport) -> str:

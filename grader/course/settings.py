@@ -18,7 +18,7 @@ __all__ = ["BadCourse", "Chosen", "Settings", "read"]
 FILE = "course.toml"
 LANGUAGES, DEVICES, WALLS = ("en", "zh"), ("cpu", "cuda"), ("locked", "contained")
 HELP, EXAM_SHOWS = ("open", "hints", "exam"), ("verdicts", "nothing")
-_MOST_DAYS, _MOST_GRACE = 366, 7 * 24 * 60
+_MOST_DAYS, _MOST_GRACE, _MOST_WEIGHT = 366, 7 * 24 * 60, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +118,16 @@ def read(path: Path) -> Settings:
 
 def _packs(top: Entries, beside: Path) -> Iterator[Path]:
     for name in top.texts("packs"):
-        pack = (beside / name).resolve()
-        if not pack.is_dir():
-            top.wrong("packs", f"names {name!r}, but there is no folder {pack}: mend the path.")
+        try:
+            pack = (beside / name).resolve()
+            there = pack.is_dir()
+        except (OSError, ValueError):  # no path can be called so
+            there = False
+        if not there:
+            shown = name if len(name) <= 60 else f"{name[:60]}…"
+            top.wrong(
+                "packs", f"names {shown!r}, but there is no such folder in {beside}: mend the path."
+            )
         yield pack
 
 
@@ -145,7 +152,8 @@ def _exercises(top: Entries) -> Iterator[Chosen]:
         if slug in seen:
             one.wrong("ex", f"names {slug} a second time: keep one of the two.")
         seen.add(slug)
-        yield Chosen(slug=slug, weight=one.number("weight"), deadline=one.moment("deadline"))
+        weight = one.number("weight", _MOST_WEIGHT)
+        yield Chosen(slug=slug, weight=weight, deadline=one.moment("deadline"))
 
 
 def _slug(entries: Entries, name: str) -> str:
@@ -176,6 +184,8 @@ def _extensions(top: Entries, chosen: tuple[Chosen, ...]) -> Iterator[Extension]
             has = "has no deadline" if slug else "has a deadline"
             one.wrong("ex" if slug else "student", f"cannot be given more time, since {what} {has}:"
                       " add the deadline under [[exercises]], or remove this.")  # fmt: skip
-        if until is not None and slug is not None and until < deadlines[slug]:
-            one.wrong("until", f"is before the deadline of {slug}, {deadlines[slug]}: mend one.")
+        due = [deadlines[slug]] if slug else deadlines.values()
+        if until is not None and all(until < deadline for deadline in due):
+            whose = f"the deadline of {slug}, {deadlines[slug]}" if slug else "every deadline"
+            one.wrong("until", f"is before {whose}: mend one of the two.")
         yield Extension(student=student, slug=slug, until=until, days=days or 0)

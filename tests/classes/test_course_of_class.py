@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -125,6 +126,11 @@ def test_an_extension_that_is_granted_later_counts_without_grading_again(again):
     assert "there is no student 'bne'. Did you mean ben?" in done
     assert rows(again)["ben"]["late"] == "-4.5"
     assert rows(again, "late.csv")["ben"]["points"] == "3"
+    course = (again / "course.toml").read_text().partition("[[extensions]]")[0]
+    (again / "course.toml").write_text(re.sub("deadline.*", "", course))
+    run(again)  # without deadlines nothing is late any more
+    assert not (again / "results/late.csv").exists()
+    assert invoked("diff", again / "results", "--lang", "en").stdout == "Nobody's score changes.\n"
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,36 @@ def test_what_the_push_list_names_counts_and_not_what_the_clone_was_left_at(tmp_
     assert times(tmp_path)[1] == f"ben,{SLUG},{AT}"
 
 
+def test_a_later_push_of_another_exercise_makes_no_answer_late(tmp_path, source):
+    first = git(source / "ben", "rev-parse", "HEAD")
+    commit(source / "ben", {PATH: b"in between"})
+    again = commit(source / "ben", {PATH: ANSWER, f"exercises/{OTHER}.py": b"one"})
+    last = commit(source / "ben", {f"exercises/{OTHER}.py": b"two"})
+    days = ("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z", "2026-03-04T00:00:00Z")
+    pushed = list(zip(days, (first, again, last), strict=True))
+    pushes(source, f"hw1-ada-l,{AT},", *(f"ben,{day},{id}" for day, id in pushed))
+    assert collect(tmp_path, source).exit_code == 0
+    assert times(tmp_path)[1:] == [
+        f"ben,{OTHER},2026-03-04T00:00:00+00:00",
+        f"ben,{SLUG},2026-03-02T00:00:00+00:00",
+    ]
+    middle = git(source / "ben", "rev-parse", f"{again}^")
+    pushes(source, f"ben,{AT},{first}", f"ben,{days[0]},{middle}", f"ben,{days[1]},{again}",
+           f"ben,{days[2]},{last}")  # fmt: skip
+    collect(tmp_path, source)  # what was changed back was handed in when it was changed back
+    assert f"ben,{SLUG},2026-03-03T00:00:00+00:00" in times(tmp_path)
+
+
+def test_without_the_commits_every_answer_has_the_time_of_the_last_push(tmp_path, source):
+    pushes(source, f"hw1-ada-l,{AT},", f"ben,{AT},", f"ben,{LATER},")
+    assert collect(tmp_path, source).exit_code == 0
+    assert times(tmp_path)[1] == f"ben,{SLUG},{LATER}"
+    first = git(source / "ben", "rev-parse", "HEAD")
+    pushes(source, f"hw1-ada-l,{AT},", f"ben,{AT},{'a' * 40}", f"ben,{LATER},{first}")
+    assert collect(tmp_path, source).exit_code == 0  # an earlier state that the clone lost
+    assert times(tmp_path)[1] == f"ben,{SLUG},{LATER}"
+
+
 UNTIL = ["--until", "2026-03-02T00:00:00Z"]
 PUSHES = [
     ("a push after the time asked", [f"ben,{LATER},"], UNTIL, "ben was not pushed until 2026-03-02"),

@@ -97,6 +97,31 @@ def test_a_class_of_another_process_knows_it(use, tmp_path):
     assert report["further"][0]["score"] == {"earned": 3, "possible": 3, "not_run": 0}
 
 
+def test_an_appeal_finds_the_packs_of_the_course(use, tmp_path):
+    def run(*arguments):
+        use()
+        return CliRunner().invoke(app, list(map(str, arguments)))
+
+    (tmp_path / "submissions/ada").mkdir(parents=True)
+    shutil.copy(SOLUTION, tmp_path / "submissions/ada")
+    course, results = tmp_path / "course.toml", tmp_path / "results"
+    course.write_text(f"packs = ['{SAMPLE}']\nspeed = false\n[[exercises]]\nex = 'ex50'\n")
+    done = run("class", tmp_path / "submissions", "-o", results, "--jobs", 1, "--course", course)
+    assert done.exit_code == 0, done.output
+    report = results / "students/ada/report.json"
+    assert "the same" in run("replay", report).output
+    course.write_text("")
+    for arguments in (
+        ("replay", report),
+        ("replay", report, "--submission", SOLUTION),
+        ("diff", results),
+    ):
+        told = run(*arguments)
+        assert (told.exit_code, told.stderr.count("\n")) == (2, 1), told.output
+        assert "no exercise called 'ex50_sink_softmax'" in told.stderr
+        assert "`--exercises DIR`" in told.stderr
+
+
 def test_the_digest_of_the_judge_holds_a_pack_wherever_it_lies(use, copied, monkeypatch):
     digests = {}
     for name, pack in {"here": SAMPLE, "there": copied}.items():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import zipfile
 
 import pytest
@@ -123,6 +124,17 @@ def test_the_gradebook_has_the_score_and_the_student_sees_nothing_of_it(course):
     assert "文件已读取，可以评分。" in seen
     assert "should be" in json.dumps(graded["metadata"]) and "should be" not in seen
     assert "✗" not in seen
+
+
+def test_the_feedback_has_no_score(course):
+    config = release.config(course)
+    config.CourseDirectory.root = str(course)
+    done = NbGraderAPI(config=config).generate_feedback(SLUG, "ada", force=True)
+    assert done["success"], done
+    page = (course / f"feedback/ada/{SLUG}/{SLUG}.html").read_text()
+    assert re.findall(r"Score: [^<]*", page) == ["Score: 0.0 / 0.0)"]
+    assert "文件已读取，可以评分。" in page
+    assert not re.search(r"Out\[|should be|Late submission penalty", page)
 
 
 def submission(course):

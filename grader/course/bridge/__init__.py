@@ -11,6 +11,7 @@ from traitlets.config import Config
 
 def configure(c: Config) -> None:
     """Have nbgrader make releases, grade and export with the classes of this package."""
+    from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
     from nbgrader.preprocessors import (
         AssignLatePenalties,
         CheckCellMetadata,
@@ -24,6 +25,7 @@ def configure(c: Config) -> None:
         SaveCells,
     )
 
+    from grader.course.bridge.feedback import Received
     from grader.course.bridge.judge import Judge, SaveJudged
     from grader.course.bridge.late import Late
     from grader.course.bridge.restore import Restore, TolerantExporter
@@ -41,5 +43,7 @@ def configure(c: Config) -> None:
     c.Autograde.autograde_preprocessors = [
         Judge, LimitOutput, SaveJudged, AssignLatePenalties, CheckCellMetadata,
     ]  # fmt: skip
+    if c.Judge.get("shows") == "nothing":
+        c.GenerateFeedback.preprocessors = [Received, CSSHTMLHeaderPreprocessor]
     c.AssignLatePenalties.plugin_class = Late
     c.ExportApp.plugin_class = "grader.course.bridge.export.SafeCsv"

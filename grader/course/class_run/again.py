@@ -11,7 +11,7 @@ from grader.course import differences
 from grader.course.class_run import adjust, collect, late
 from grader.course.class_run.adjust import Adjustments
 from grader.course.class_run.files import printable
-from grader.course.class_run.folder import RUN, full_reports, last_run, opened
+from grader.course.class_run.folder import RUN, LastRun, full_reports, last_run, opened
 from grader.course.class_run.grading import Asked, class_run, lates_of, left_behind, sentences
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.progress import Progress
@@ -20,7 +20,7 @@ from grader.course.differences import Change
 from grader.course.official import SECRET
 from grader.course.settings import BadCourse, Settings, read
 from grader.languages import Words
-from grader.records import Report
+from grader.records import Exercise, Report
 from grader.reporting import as_json
 from grader.reporting.from_json import NoReport, from_json
 from grader.reporting.marks import Late
@@ -63,7 +63,7 @@ def answers_to(report: Path) -> Iterator[Path | None]:
     with sentences():
         last = last_run(results)
         entries, _ = collect.entries(Path(last.submissions))
-    exercises = [catalog.find(slug) for slug in last.exercises]
+    exercises = _exercises(last)
     name = report.resolve().parent.name
     with TemporaryDirectory(prefix="grader-") as folder:
         for entry in entries:
@@ -115,9 +115,22 @@ def as_before(results: Path, jobs: int, words: Words, course: Settings) -> Asked
         raise Stopped(str(problem)) from None
     return Asked(
         submissions=Path(last.submissions), results=results,
-        exercises=[catalog.find(slug) for slug in last.exercises], device=last.device,
-        wall=last.wall, speed=last.speed, jobs=jobs, cluster=None, words=words, course=now,
+        exercises=_exercises(last), device=last.device, wall=last.wall, speed=last.speed,
+        jobs=jobs, cluster=None, words=words, course=now,
     )  # fmt: skip
+
+
+def _exercises(last: LastRun) -> list[Exercise]:
+    """What the last run was about: of packs as well, which its course's file names."""
+    known = {exercise.slug for exercise in catalog.exercises()}
+    try:
+        if last.course and not known.issuperset(last.exercises):
+            read(Path(last.course))
+        return [catalog.find(slug) for slug in last.exercises]
+    except BadCourse as problem:
+        raise Stopped(str(problem)) from None
+    except catalog.UnknownExercise as problem:
+        raise Stopped(f"{problem} {catalog.OF_PACK}") from None
 
 
 def _before(path: Path) -> Report | None:

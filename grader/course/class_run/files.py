@@ -42,6 +42,7 @@ class File:
     path: str  # from the top of what was handed in
     read: Callable[[], bytes]
     problem: str = ""  # why it is not read: the student's sentence
+    id: str = ""  # of its content, where the source gives it one
 
     @property
     def shown(self) -> str:

@@ -54,6 +54,8 @@ class Written:
         write(self.folder / CANVAS, grades.to_canvas(summary))
         if course.deadlines:
             write(self.folder / TABLE, table(lates))
+        else:
+            (self.folder / TABLE).unlink(missing_ok=True)  # of an earlier run
         write(kept, look)
         return summary
 

@@ -70,7 +70,7 @@ class Objects:
         elif mode not in _FILE or "/" in name:
             problem = f"{shown} is not a file."
         return File(
-            name=name, path=path, read=partial(self._blob, name, shown, id), problem=problem
+            name=name, path=path, read=partial(self._blob, name, shown, id), problem=problem, id=id
         )
 
     def _blob(self, name: str, shown: str, id: str) -> bytes:

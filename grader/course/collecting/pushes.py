@@ -1,9 +1,10 @@
 """When what was pushed, as the platform has it. A commit's own date is the student's word."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
 from grader.course.class_run.files import printable
@@ -47,6 +48,12 @@ def read(path: Path) -> Pushes:
 def repository_named(text: str) -> str:
     """`hw1-ada` for https://github.com/course/hw1-ada.git, and for course/hw1-ada."""
     return read_as(text.rstrip("/").rpartition("/")[2].removesuffix(".git"))
+
+
+def before(pushes: Sequence[Push], push: Push) -> Iterator[Push]:
+    """The pushes before one, from the last on, as far back as the list names their commits."""
+    earlier = [other for other in pushes if other.pushed < push.pushed]
+    return takewhile(lambda other: other.commit, reversed(earlier))
 
 
 def last(pushes: Sequence[Push], shown: str, until: datetime | None) -> Push | None:

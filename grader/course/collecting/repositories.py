@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from grader.course.class_run.contents import Contents
-from grader.course.class_run.files import printable
+from grader.course.class_run.files import File, printable
 from grader.course.collecting import clones, objects, parcels, pushes
 from grader.course.collecting.clones import Clone
+from grader.course.collecting.objects import Objects
 from grader.course.collecting.parcels import Parcel, Told
 from grader.course.collecting.pushes import Push, Pushes
 from grader.course.collecting.roster import Nobody, Person, Roster, only, read_as
@@ -33,17 +34,39 @@ def _parcels(
 ) -> Iterator[Parcel]:
     for person, clone in found:
         try:
-            push = pushes.last(known.get(read_as(clone.name), ()), clone.shown, until)
+            listed = known.get(read_as(clone.name), ())
+            push = pushes.last(listed, clone.shown, until)
             if push is None:
                 told.open.append(f"{clone.shown} has no push in the list: its time is not known.")
             with objects.opened(clone) as kept:
                 files = kept.files(_commit(clone, push))
                 yield Parcel(
                     person=person, contents=Contents(place=clone.shown, files=files),
-                    submitted={file.path: push.pushed for file in files} if push else {},
+                    submitted=_submitted(kept, files, push, listed) if push else {},
                 )  # fmt: skip
         except Unreadable as problem:
             told.open.append(str(problem))
+
+
+def _submitted(
+    kept: Objects, files: Sequence[File], push: Push, listed: Sequence[Push]
+) -> dict[str, datetime]:
+    """When each file was handed in as it is: by the push since which it has not changed.
+
+    So a later push of another exercise makes no answer late.
+    """
+    found = {file.path: push.pushed for file in files}
+    same = {file.path: file.id for file in files}
+    for earlier in pushes.before(listed, push):
+        try:
+            there = {file.path: file.id for file in kept.files(earlier.commit)}
+        except Unreadable:  # the clone does not hold it any more
+            break
+        same = {path: id for path, id in same.items() if there.get(path) == id}
+        if not same:
+            break
+        found |= dict.fromkeys(same, earlier.pushed)
+    return found
 
 
 def owned(found: Sequence[Clone], roster: Roster, told: Told) -> list[tuple[Person, Clone]]:
