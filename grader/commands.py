@@ -12,6 +12,7 @@ from grader.arguments import (
     Lang,
     Names,
     check_device,
+    check_whole,
     course,
     exercises_named,
     stop,
@@ -35,6 +36,8 @@ def release(
     """Build a nbgrader course, its notebooks, and the bundle for students."""
     from grader.course import release as building
 
+    words = words_in(lang)
+    check_whole("release", words)
     exercises = exercises_named(names or [], Path("solutions"))
     if not names and (drafts := [e for e in exercises if e.draft]):
         left_out = ", ".join(e.slug for e in drafts)
@@ -42,9 +45,8 @@ def release(
         exercises = [e for e in exercises if not e.draft]
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
-    language = words_in(lang).language
     terms = building.Terms(
-        language=language, device=device, speed=speed, sealed=sealed, course=course()
+        language=words.language, device=device, speed=speed, sealed=sealed, course=course()
     )
     try:
         for what, path in building.release(output, exercises, terms):
@@ -52,7 +54,7 @@ def release(
     except building.CannotRelease as problem:
         stop(str(problem))
     except OSError as error:
-        stop(f"{error.filename or output} cannot be written: {error.strerror}.")
+        stop(f"{error.filename or output} cannot be used: {error.strerror}.")
 
 
 @commands.command()
@@ -61,6 +63,7 @@ def skeletons() -> None:
     from grader.course.skeletons import write_all
     from grader.course.solutions import BadSource
 
+    check_whole("skeletons", words_in(None))
     try:
         for path, what in write_all():
             print(f"{what:10} {path}")
@@ -77,6 +80,7 @@ def mutants(names: Names = None) -> None:
     """Print which check caught which mistake, and whether right variants earn everything."""
     from grader.course.mutants_table import show
 
+    check_whole("mutants", words_in(None))
     if not show(exercises_named(names or [], Path("solutions")), Console()):
         raise typer.Exit(BELOW)
 
@@ -92,6 +96,7 @@ def house(
         for number, law in enumerate(stated(), 1):
             print(f"{number:2}. {law}")
         return
+    check_whole("house", words_in(None))
     found = state()
     for line in (*found.breaches, *found.drafts, *found.notes):
         print(line)
@@ -107,6 +112,7 @@ def gpu_check(
     """Run every suite and the fast path on CUDA, and print what was seen."""
     from grader.course.gpu_check import run
 
+    check_whole("gpu-check", words_in(None))
     if not run(output, Console()):
         raise typer.Exit(BELOW)
 

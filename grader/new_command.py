@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grader.arguments import stop
+from grader.arguments import check_whole, stop, words_in
 
 commands = typer.Typer()
 
@@ -21,6 +21,7 @@ def new(
     from grader import catalog
     from grader.course import new_exercise
 
+    check_whole("new", words_in(None))
     if name is None:
         stop("Which name is it to have? `make new EX=ex18_alibi`, for instance.")
     try:

@@ -66,7 +66,8 @@ def modules(exercise: Exercise) -> Iterator[str]:
         try:
             read(exercise)
         except Exception as error:  # an author's code was run: anything may come of it
-            yield f"{name} cannot be imported ({type(error).__name__}: {error}). Mend it."
+            cause = error.__cause__ or error
+            yield f"{name} cannot be imported ({type(cause).__name__}: {cause}). Mend it."
             return
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from grader import catalog, submission
-from grader.judging import drills, importing
+from grader.judging import drills, importing, stored
 from grader.judging.draw import Draw
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -57,7 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
         client = _in_worker(config, exercise, answer)
     student = Student(exercise, client, answer=answer)
     device = config.getoption("--device")
-    config.pluginmanager.register(Judge(student, (seed, exercise.slug), device), NAME)
+    judge = Judge(student, (seed, exercise.slug), device, stored.tape(exercise.slug))
+    config.pluginmanager.register(judge, NAME)
 
 
 def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:

@@ -1,13 +1,14 @@
 """Runs a suite's checks with pytest, in this process, and returns the verdicts."""
 
 import os
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
-from grader import sealed
+from grader import sealed, tables
 from grader.catalog import SUITES
 from grader.judging import importing
 from grader.judging.case import GraderFault
@@ -15,6 +16,11 @@ from grader.judging.check import Check, Mistake, SpeedCase, Variant, marks
 from grader.judging.judge import Judge
 from grader.judging.plugin import NAME
 from grader.records import CheckResult, Exercise
+
+
+class BrokenSuite(GraderFault, tables.BadFile):
+    """A file of a suite that is not there or cannot be imported."""
+
 
 _FINE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
@@ -28,9 +34,9 @@ def ask(
     os.environ.pop("PYTEST_ADDOPTS", None)
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
     importing.reach(exercise)
-    files = [str(path) for path in sorted(exercise.folder.glob("test_*.py"))]
+    files = [str(_file(exercise, "test_*.py"))]  # of none pytest would take what lies where we are
     if only:
-        files = [f"{file}::{name}" for file in files for name in _with_needs(exercise, only)]
+        files = [f"{files[0]}::{name}" for name in _with_needs(exercise, only)]
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
     quiet = [f"-pno:{name}" for name in unused] + ["--capture=no"]
@@ -96,8 +102,19 @@ def variants(exercise: Exercise) -> list[Variant]:
 
 
 def _module(exercise: Exercise, pattern: str) -> ModuleType:
-    [path] = exercise.folder.glob(pattern)
-    return importing.module(exercise, path.stem)
+    path = _file(exercise, pattern)
+    try:
+        return importing.module(exercise, path.stem)
+    except Exception as error:  # an author's code was run: anything may come of it
+        problem = f"{path} cannot be imported ({type(error).__name__}: {error}). Mend it."
+        raise BrokenSuite(problem) from error
+
+
+def _file(exercise: Exercise, pattern: str) -> Path:
+    found = list(exercise.folder.glob(pattern))
+    if len(found) != 1:
+        raise BrokenSuite(f"{exercise.folder} needs one {pattern}. Write it, or make it one file.")
+    return found[0]
 
 
 class _Named:

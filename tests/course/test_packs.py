@@ -15,6 +15,7 @@ from grader import catalog, packs
 from grader.cli import app
 from grader.course import bundle, laws, notebooks, skeletons
 from grader.course.class_run import sources
+from grader.judging import suite
 from grader.languages import Words
 from grader.worker import visible
 from tests.classes.classroom import grader
@@ -83,6 +84,26 @@ def test_a_folder_that_is_no_pack_is_a_sentence_in_every_command(use):
     told = CliRunner().invoke(app, ["house", "--exercises", "nowhere"])
     assert told.exit_code == 2
     assert told.stderr.startswith("nowhere is no folder of exercises.")
+
+
+def test_a_suite_that_cannot_be_imported_is_a_sentence(copied):
+    [checks] = copied.glob("suites/*/test_*.py")
+    checks.write_text("import nothing_such\n", encoding="utf-8")
+    asked = ["hint", "ex50", "--exercises", copied, "--submission", copied / "exercises"]
+    done = grader(*asked)
+    assert done.returncode == 2
+    problem = "(ModuleNotFoundError: No module named 'nothing_such'). Mend it."
+    assert done.stderr == f"{checks} cannot be imported {problem}\n"
+
+
+def test_a_suite_without_checks_is_a_sentence(use, copied):
+    """And pytest is not left to collect what lies in the folder from which it was started."""
+    exercise = use(copied)
+    [checks] = exercise.folder.glob("test_*.py")
+    checks.unlink()
+    for read in (suite.checks, lambda one: suite.ask(one, None)):
+        with pytest.raises(suite.BrokenSuite, match=r"needs one test_\*.py. Write it"):
+            read(exercise)
 
 
 def test_a_class_of_another_process_knows_it(use, tmp_path):

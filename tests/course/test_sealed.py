@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -25,6 +26,7 @@ from grader.judging.case import GraderFault
 SLUG = "ex02_masking"
 EXERCISE = catalog.find(SLUG)
 SOLUTION = (ROOT / "solutions" / EXERCISE.file).read_text(encoding="utf-8")
+CHINESE = sorted(ROOT.glob("grader/suites/*/zh.toml"))
 HIDDEN = """
 
 def keep_from_blocked(blocked):
@@ -82,6 +84,8 @@ def test_no_right_answer_lies_in_it(root):
     last = {name.rpartition("/")[2] for name in files if name.startswith("grader/suites")}
     suite = {"exercise.toml", "test_masking.py", "zh.toml", "questions.toml"}
     assert last == {*suite, "pytest.ini", "__init__.py"}
+    chinese = tomllib.loads((root / f"grader/suites/{SLUG}/zh.toml").read_text(encoding="utf-8"))
+    assert set(chinese) == {"title", "cure", "checks", "hints", "questions"}
     assert "12 of 12" in (root / "SEALED.md").read_text(encoding="utf-8")
     assert "ex17_bug_hunt cannot be sealed" in (root / "SEALED.md").read_text(encoding="utf-8")
 
@@ -102,14 +106,38 @@ def test_mistakes_of_the_catalogue_fail(root, tmp_path):
     assert not any((c["diagnosis"] or {}).get("mistakes") for c in told["checks"])
 
 
-@pytest.mark.parametrize("command", ["bench", "show", "drill"])
-def test_what_a_sealed_bundle_has_not_is_said(command, monkeypatch, capsys):
+@pytest.mark.parametrize("path", CHINESE, ids=lambda p: p.parent.name)
+def test_the_catalogue_of_mistakes_is_not_there_in_chinese_either(path):
+    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    told.pop("mistakes", None)
+    assert tomllib.loads(contents.without_mistakes(path.read_bytes()).decode()) == told
+
+
+def test_a_suite_runs_in_ones_own_process(root, tmp_path):
+    """As the README says, for `print` and `--pdb`."""
+    (tmp_path / f"{SLUG}.py").write_text(SOLUTION, encoding="utf-8")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GRADER"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", f"grader/suites/{SLUG}", "--in-process", "-q",
+         "--submission", tmp_path, "-k", "padding_mask"],
+        cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["bench ex02", "show ex02", "drill ex02", "class .", "release ex02", "mutants ex02", "skeletons",
+     "house", "new ex60_x", "gpu-check"],
+)  # fmt: skip
+def test_what_a_sealed_bundle_has_not_is_said(asked, monkeypatch):
     from typer.testing import CliRunner
 
     from grader.cli import app
 
     monkeypatch.setattr(sealed, "is_sealed", lambda: True)
-    done = CliRunner().invoke(app, [command, SLUG, "--lang", "en"])
+    done = CliRunner().invoke(app, asked.split())
+    command = asked.partition(" ")[0]
     assert done.exit_code == 2
     assert f"This bundle is sealed: it has no right answers, and so no `{command}`." in done.output
 

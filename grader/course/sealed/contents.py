@@ -1,6 +1,7 @@
 """What lies in a sealed bundle: the open one without right answers, and stored cases instead."""
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -15,6 +16,7 @@ from grader.records import Exercise
 
 # Of a suite: right answers, wrong ones made of them, and what runs or draws from them.
 WITHOUT = ("mistakes.py", "variants.py", "show.py", "drills.toml", "bench_*.py", "parties/*")
+_MISTAKES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 
 
 def for_students(
@@ -35,7 +37,7 @@ def contents(
     kept = [e for e in exercises if e.slug in stored]
     for name, content in bundle.contents(kept, notebooks, course):
         if _stays(name, stored.keys()):
-            yield name, content
+            yield name, without_mistakes(content) if name.endswith("/zh.toml") else content
     for slug, one in stored.items():
         yield f"{sealed.FOLDER}/{slug}.safetensors", one.content
     expected = ROOT / NAME / "expected.py"  # what an expected value is; no answer is in it
@@ -43,6 +45,11 @@ def contents(
     about = json.dumps({"seed": seed, "modules": modules(kept)}, indent=2) + "\n"
     yield f"{sealed.FOLDER}/{sealed.ABOUT}", about.encode()
     yield "SEALED.md", page(exercises, recorded, seed).encode()
+
+
+def without_mistakes(chinese: bytes) -> bytes:
+    """A suite's zh.toml without the catalogue of mistakes, whose cures are half an answer."""
+    return _MISTAKES.sub("", chinese.decode()).encode()
 
 
 def _stays(name: str, slugs: Collection[str]) -> bool:
