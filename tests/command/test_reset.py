@@ -154,7 +154,7 @@ def in_bundle(tmp_path, monkeypatch):
     """What a student unpacks: no solutions, and all that the bundle has."""
     notebook = tmp_path / "made.ipynb"
     notebook.write_text("{}")
-    monkeypatch.setattr(bundle, "_grader", lambda: iter(()))  # what is the same for everybody
+    monkeypatch.setattr(bundle, "_grader", lambda *_: iter(()))  # what is the same for everybody
     packed = bundle.for_students([EXERCISE], {EXERCISE.slug: notebook})
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         archive.extractall(tmp_path)

@@ -2,13 +2,14 @@
 
 import json
 import random
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from grader import catalog
 from grader.catalog import ROOT
-from grader.course.similar import answers
+from grader.course import skeletons
 from grader.course.similar.search import Terms, search
 from tests.conftest import solution
 from tests.course.copying import (
@@ -239,11 +240,13 @@ def test_code_that_is_no_python_is_compared_all_the_same(hand_in):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_without_solutions_the_untouched_file_is_the_skeleton(hand_in, tmp_path, monkeypatch, kept):
-    monkeypatch.setattr(answers, "ROOT", tmp_path)
-    monkeypatch.setattr(answers, "path_of", lambda slug: tmp_path / "solutions" / f"{slug}.py")
-    (tmp_path / "exercises").mkdir()
-    (tmp_path / "exercises" / f"{SLUG}.py").write_text(skeleton(SLUG) + "# mine\n" * (not kept))
-    result = found(hand_in({"ada": f"# ada\n{skeleton(SLUG)}", "ben": f"# ben\n{skeleton(SLUG)}"}))
+    """As in a bundle, whose copy of the skeleton may be gone."""
+    monkeypatch.setattr(skeletons, "ROOT", tmp_path)
+    if kept:
+        (tmp_path / "grader/skeletons").mkdir(parents=True)
+        (tmp_path / f"grader/skeletons/{SLUG}.py.txt").write_text(skeleton(SLUG))
+    folder = hand_in({"ada": f"# ada\n{skeleton(SLUG)}", "ben": f"# ben\n{skeleton(SLUG)}"})
+    result = search(folder, (), [replace(catalog.find(SLUG), home=tmp_path)], Terms())
     assert (result.answers, len(result.groups)) == ((0, 0) if kept else (2, 1))
     assert [note.split(",")[0] for note in result.notes] == (
         [] if kept else [f"{SLUG}: its skeleton is not known here"]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 import zipfile
 
@@ -49,7 +50,9 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("out")
     (folder / "mine.toml").write_text(COURSE)
     arguments = ["release", "ex02", "-o", str(folder), "--course", str(folder / "mine.toml")]
-    done = CliRunner().invoke(app, arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", os.defpath)  # as with a virtual environment that is not activated
+        done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     return folder
 

@@ -6,6 +6,10 @@ cells that nbgrader needs their places again, and `Judge`, which grades the file
 in the place of running it. Nothing of a student's runs in nbgrader's process or in a kernel.
 """
 
+import os
+import sys
+from pathlib import Path
+
 from traitlets.config import Config
 
 
@@ -31,6 +35,7 @@ def configure(c: Config) -> None:
     from grader.course.bridge.restore import Restore, TolerantExporter
     from grader.course.bridge.skeleton import Skeleton
 
+    _reach_alembic()
     c.Exporter.preprocessors = []
     c.GenerateAssignment.preprocessors = [
         LockCells, Skeleton, ClearOutput, CheckCellMetadata, ComputeChecksums, SaveCells,
@@ -47,3 +52,10 @@ def configure(c: Config) -> None:
         c.GenerateFeedback.preprocessors = [Received, CSSHTMLHeaderPreprocessor]
     c.AssignLatePenalties.plugin_class = Late
     c.ExportApp.plugin_class = "grader.course.bridge.export.SafeCsv"
+
+
+def _reach_alembic() -> None:
+    """nbgrader starts `alembic` by its name: it lies beside this Python, whose venv may be off."""
+    beside, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
+    if beside not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join((beside, path))

@@ -11,9 +11,9 @@ from grader.course.class_run.collect import entries, handed_in
 from grader.course.class_run.contents import is_answer
 from grader.course.class_run.files import printable
 from grader.course.similar.tokens import Tokens, own, tokens
-from grader.course.skeletons import skeleton_text
+from grader.course.skeletons import NoSkeleton, pristine
 from grader.records import Exercise
-from grader.submission import Unreadable, is_untouched, is_untouched_skeleton, read
+from grader.submission import Unreadable, is_untouched_skeleton, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +101,8 @@ def _source(writer: Writer, exercise: Exercise, folder: Path) -> str:
 
 
 def skeleton(exercise: Exercise) -> str:
-    """What everybody was given to begin with; nothing where that is not known.
-
-    The project builds it from the solution. Students and classes have no solution, and there the
-    file in `exercises` is the skeleton as long as nobody has changed it.
-    """
-    solution, file = exercise.solution, exercise.home / "exercises" / exercise.file
-    if solution.is_file():
-        return skeleton_text(exercise, solution.read_text(encoding="utf-8"))
-    return file.read_text(encoding="utf-8") if is_untouched(file) else ""
+    """What everybody was given to begin with; nothing where that is not known."""
+    try:
+        return pristine(exercise)
+    except NoSkeleton:
+        return ""
