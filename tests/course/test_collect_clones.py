@@ -1,7 +1,10 @@
 """Clones of repositories: what was pushed last counts, at the time of which the platform knows."""
 
+from datetime import datetime
+
 import pytest
 
+from grader.course.class_run.times import read
 from tests.course.collected import (
     ANSWER,
     AT,
@@ -38,6 +41,9 @@ def test_clones_become_submissions_with_the_times_of_the_platform(tmp_path, sour
     assert files(tmp_path) == {f"ada/{SLUG}.py": ANSWER, f"ben/{SLUG}.py": ANSWER}
     assert times(tmp_path) == [f"ada,{SLUG},{AT}", f"ben,{SLUG},{LATER}"]
     assert (tmp_path / "submissions/eve").is_dir()
+    for_class, unused = read(tmp_path / "submissions", ["ada", "ben", "eve"])
+    assert for_class["ben", SLUG] == datetime.fromisoformat(LATER)
+    assert unused == []
 
 
 def test_what_the_push_list_names_counts_and_not_what_the_clone_was_left_at(tmp_path, source):
