@@ -65,14 +65,17 @@ def solution(exercise: Exercise) -> ModuleType:
     return found
 
 
-def against_mistakes(exercise: Exercise, every: int = 1) -> Iterator[Caught]:
+def against_mistakes(exercise: Exercise, every: int = 1, of: int = 1) -> Iterator[Caught]:
     """The suite's verdicts on each mistake, bound in the place of the solution's own name.
 
     every  one mistake in so many, and each null answer, is asked everything, and one in so many
            is diagnosed; the others are asked only the check that must catch them
+    of     one mistake in so many, and each null answer, is asked at all
     """
     known = Catalogue(exercise)
     for mistake in known.mistakes:
+        if not (mistake.null or _chosen(mistake, of)):
+            continue
         named = _chosen(mistake, every)
         whole = named or mistake.null
         judge = known.asked(mistake) if whole else _asked_briefly(exercise, mistake, known)
@@ -98,9 +101,11 @@ def _named(mistake: Mistake, judge: Judge, known: Catalogue) -> tuple[str, ...]:
     return tuple(m.id for failure in failed for m in diagnosis.named(failure, judge, known))
 
 
-def on_all_processors(exercises: Sequence[Exercise], every: int = 1) -> dict[str, list[Caught]]:
+def on_all_processors(
+    exercises: Sequence[Exercise], every: int = 1, of: int = 1
+) -> dict[str, list[Caught]]:
     """The same of several exercises, by slug, each in a process of its own."""
-    told_of = partial(_told, every=every)
+    told_of = partial(_told, every=every, of=of)
     found = {}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for exercise, told in zip(
@@ -114,9 +119,9 @@ def on_all_processors(exercises: Sequence[Exercise], every: int = 1) -> dict[str
     return found
 
 
-def _told(slug: str, every: int) -> list[tuple[str, tuple[CheckResult, ...], Named]]:
+def _told(slug: str, every: int, of: int) -> list[tuple[str, tuple[CheckResult, ...], Named]]:
     """What can go from one process to another."""
-    caught = against_mistakes(catalog.find(slug), every)
+    caught = against_mistakes(catalog.find(slug), every, of)
     return [(c.mistake.id, c.results, c.named) for c in caught]
 
 

@@ -16,7 +16,7 @@ from grader.catalog import ROOT
 from grader.records import Limits
 from tests.cheats.cheat import Cheat
 
-WITNESS = "ex02_masking"  # the honest answer that is graded after the cheat
+WITNESS = "ex11_positions"  # quickly judged: the honest answer that is graded after the cheat
 HURRIED = Limits(call_seconds=4, exercise_seconds=24)  # where waiting can earn nothing
 COURSE = ("grader", "reference", "solutions", "exercises", "docs/lessons")
 LOOSE = ("Makefile", "pyproject.toml")

@@ -1,0 +1,11 @@
+"""Of the longest lists `make test` asks a part, always the same one; `make test ALL=1` asks all."""
+
+import os
+import zlib
+
+ALL = os.environ.get("ALL") == "1"
+
+
+def part(cases, name, one_in):
+    """One case in so many, chosen by its name: what others there are does not matter."""
+    return [c for c in cases if ALL or zlib.crc32(name(c).encode()) % one_in == 0]
