@@ -105,7 +105,9 @@ class Entries:
     def texts(self, name: str) -> list[str]:
         found = self.table.get(name, [])
         if not isinstance(found, list) or not all(isinstance(t, str) and t for t in found):
-            self.wrong(name, f'should be a list of texts, such as ["a", "b"], but is {found!r}.')
+            self.wrong(
+                name, f'should be a list of texts, such as ["a", "b"], but is {_shown(found)}.'
+            )
         return found
 
     def inner(self, name: str) -> "Entries":
@@ -123,5 +125,8 @@ class Entries:
 
 
 def _shown(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    try:
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return "too long to be shown"
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -27,6 +27,7 @@ FOUND = [
     ("Canvas, a zip", [("adalovelace_11_731_all.zip", zipped((f"work/{NAME}", ANSWER)))]),
     ("Moodle, a folder", [(f"{MOODLE}/{NAME}", ANSWER)]),
     ("Moodle, a folder below", [(f"{MOODLE}/work/{NAME}", ANSWER)]),
+    ("Moodle, a folder of another version", [(f"{MOODLE}_/{NAME}", ANSWER)]),
     ("Moodle, one file", [(f"{MOODLE}_{NAME}", ANSWER)]),
     ("Moodle, with a text", [(f"{MOODLE}/{NAME}", ANSWER), ("Ada Lovelace_57_assignsubmission_onlinetext/onlinetext.html", b"x")]),
     ("a student's folder", [(f"ada/{NAME}", ANSWER)]),
@@ -57,12 +58,12 @@ def test_an_upload_is_its_students(tmp_path, uploads, packed):
 
 
 LEFT = [
-    ("nobody's", [(f"x_99_1_{NAME}", ANSWER)], ROSTER, "x_99_1_ belongs to nobody in the roster"),
+    ("nobody's", [(f"x_99_1_{NAME}", ANSWER)], ROSTER, "x_99 belongs to nobody in the roster"),
     ("two students with one id", [(f"x_12_1_{NAME}", ANSWER)], ROSTER + "zoe,zoe,12\n",
      "ben and zoe have the same id in the roster, 12"),
-    ("two uploads", [(f"b_12_1_{NAME}", ANSWER), (f"b_12_2_{NAME}", b"2")], ROSTER,
-     "b_12_1_ and b_12_2_ are of one student, ben"),
-    ("two files of one name", [(f"b_12_1_{NAME}", ANSWER), (f"b_12_1_{SLUG}-1.py", b"2")], ROSTER,
+    ("two names with one id", [(f"a_12_1_{NAME}", ANSWER), (f"b_12_2_{OTHER}.py", b"2")], ROSTER,
+     "a_12 and b_12 are of one student, ben"),
+    ("two files of one name", [(f"b_12_1_{NAME}", ANSWER), (f"b_12_2_{SLUG}-1.py", b"2")], ROSTER,
      f"{NAME} is there more than once"),
     ("no name", [(NAME, ANSWER)], ROSTER, f"{NAME} does not say who uploaded it"),
     ("a number that is another's id", [(f"Ada Lovelace_12_assignsubmission_file/{NAME}", ANSWER)],
@@ -76,7 +77,7 @@ LEFT = [
     ("a link", [(of_kind(f"b_12_1_{NAME}", stat.S_IFLNK), b"/etc/passwd")], ROSTER, "is a link"),
     ("a way out", [(f"../../b_12_1_{NAME}", ANSWER)], ROSTER, ".. belongs to nobody"),
     ("a zip in a zip", [("b_12_1_a.zip", zipped(("b.zip", zipped((NAME, ANSWER)))))], ROSTER,
-     "ben: b_12_1_/b_12_1_a.zip holds no answer that can be read."),
+     "ben: b_12/b_12_1_a.zip holds no answer that can be read."),
     ("no zip", [("b_12_1_a.zip", b"no zip")], ROSTER, "cannot be opened as a zip"),
     ("misnamed", [("b_12_1_softmax.py", ANSWER)], ROSTER, f"Did you mean {OTHER}.py?"),
 ]  # fmt: skip
@@ -89,6 +90,14 @@ def test_what_is_not_clear_is_left_alone_with_a_sentence(tmp_path, uploads, rost
     assert (done.exit_code, says in done.output) == (1, True), done.output
     assert files(tmp_path) == {}
     assert {p.name for p in tmp_path.iterdir()} == {"all.zip", "roster.csv", "submissions"}
+
+
+def test_each_file_of_canvas_has_a_number_of_its_own(tmp_path):
+    uploads = [(f"adal_11_731_{NAME}", ANSWER), (f"adal_LATE_11_732_{OTHER}.py", b"2")]
+    (tmp_path / "all.zip").write_bytes(zipped(*uploads))
+    done = collect(tmp_path, tmp_path / "all.zip")
+    assert done.exit_code == 0, done.output
+    assert files(tmp_path) == {f"ada/{NAME}": ANSWER, f"ada/{OTHER}.py": b"2"}
 
 
 def test_times_come_from_a_table_and_never_from_the_zip(tmp_path):

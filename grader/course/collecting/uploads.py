@@ -1,7 +1,7 @@
 """What students uploaded to a platform: the zip that it gives an instructor, or that unpacked.
 
-    Canvas   adalovelace_LATE_1042_7731_ex01_softmax-1.py    1042 is the student's id
-    Moodle   Ada Lovelace_57_assignsubmission_file/...       or one file for each, the same in front
+    Canvas   adalovelace_LATE_1042_7731_ex01_softmax-1.py    1042 is the student's id, 7731 the file's
+    Moodle   Ada Lovelace_57_assignsubmission_file/...       or ..._file_/..., or ..._file_name for each
     others   ada/ex01_softmax.py, ada.zip                    ada: a student, a login or an id
 
 Moodle's number is another one for each assignment, so that only the name says who it is.
@@ -24,9 +24,9 @@ from grader.course.collecting.roster import Nobody, Person, Roster, only
 from grader.course.collecting.times import Times
 from grader.submission import Unreadable
 
-_CANVAS = re.compile(r"[^_/]+_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")
+_CANVAS = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")
 _MOODLE = re.compile(
-    r"(?P<name>.+)_\d+_assignsubmission_(?P<kind>file|onlinetext)(?:_(?P<file>.+))?"
+    r"(?P<name>.+)_\d+_assignsubmission_(?P<kind>file|onlinetext)(?:_(?P<file>.*))?"
 )
 _VERSION = re.compile(r"-\d+(?=\.\w+$)")  # Canvas tells a file from an earlier one of its name
 
@@ -124,8 +124,8 @@ def _keyed(file: File) -> tuple[Key, str]:
         name = found["file"] or PurePosixPath(rest).name
         return Key(printable(front), found["name"], ("name", "student")), name
     if not rest and (found := _CANVAS.fullmatch(top)):
-        key = Key(printable(top.removesuffix(found["file"])), found["id"], ("id",))
-        return key, _VERSION.sub("", found["file"])
+        whose = f"{found['name']}_{found['id']}"
+        return Key(printable(whose), found["id"], ("id",)), _VERSION.sub("", found["file"])
     if rest or is_zip(top):
         owner = top if rest else top[: -len(".zip")]
         return Key(printable(owner), owner, ("student", "login", "id")), file.name
