@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from grader.languages import Words
 from grader.records import ExerciseReport, Report, Verdict
 from grader.reporting.items import Item, items
+from grader.reporting.limited import RECEIVED
 from grader.worker.text import harmless
 
 MOST_ANNOTATIONS = 10  # of a step; the runner drops those beyond
@@ -57,8 +58,10 @@ def _property(text: str) -> str:
 
 def summary(report: Report, words: Words) -> str:
     """The report in Markdown, cut where the runner would drop it."""
+    score = report.score
+    total = f": {score.earned}/{score.worth}" if score.worth else ""
     lines = [
-        f"## {words('Attention by Hand')}: {report.score.earned}/{report.score.worth}",
+        f"## {words('Attention by Hand')}{total}",
         "",
         f"| {words('Exercise')} | {words('Points')} | |",
         "|---|---|---|",
@@ -84,7 +87,7 @@ def summary(report: Report, words: Words) -> str:
 
 
 def _row(e: ExerciseReport, words: Words) -> str:
-    points = "-" if e.score is None else f"{e.score.earned}/{e.score.worth}"
+    points = "-" if e.score is None or e.state == RECEIVED else f"{e.score.earned}/{e.score.worth}"
     return f"| {e.slug} | {points} | {_plain(words.said(e.sentence))} |"
 
 

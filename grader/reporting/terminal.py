@@ -53,7 +53,7 @@ def _table(
     score, core = report.score, bool(report.core)
     table = Table(
         box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=total,
-        show_footer=total and core and len(report.exercises) > 1,
+        show_footer=total and core and len(report.exercises) > 1 and score.worth > 0,
     )  # fmt: skip
     table.add_column(words("Exercise"), footer=words("Total"))
     table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.worth}")

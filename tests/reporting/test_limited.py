@@ -92,6 +92,11 @@ def test_nothing_is_alike_for_a_right_and_a_wrong_answer():
     assert "It was read. What it is worth is not shown here." in views(one)
 
 
+def test_nothing_has_no_points_to_show():
+    several = replace(WRONG, slug="ex02_masking")
+    assert "/0" not in views(limited(report(WRONG, several), "nothing"))
+
+
 @pytest.mark.parametrize("e", [NOT_STARTED, REFUSED, FAULT])
 @pytest.mark.parametrize("shows", ["hints", "verdicts", "nothing"])
 def test_what_cannot_be_graded_says_so_all_the_same(e, shows):

@@ -1,10 +1,11 @@
 """What students uploaded to a platform: the zip that it gives an instructor, or that unpacked.
 
-    Canvas   adalovelace_LATE_1042_7731_ex01_softmax-1.py    1042 is the student's id, 7731 the file's
-    Moodle   Ada Lovelace_57_assignsubmission_file/...       or ..._file_/..., or ..._file_name for each
+    Canvas   adalovelace_LATE_1042_7731_ex01_softmax-1.py    1042 is the student's id
+    Moodle   Ada Lovelace_57_assignsubmission_file/...       or one file for each, the same in front
     others   ada/ex01_softmax.py, ada.zip                    ada: a student, a login or an id
 
-Moodle's number is another one for each assignment, so that only the name says who it is.
+Canvas's second number is another one for each file, Moodle's for each assignment, where only the
+name says who it is. Some versions of Moodle end the folder in `_file_`.
 """
 
 import re
