@@ -11,6 +11,7 @@ from grader.catalog import ROOT
 
 FOLDER = "stored"  # of a bundle: a file of cases for each exercise, and what is said of them all
 ABOUT, EXPECTED = "release.json", "expected.py"
+PAGE = "SEALED.md"  # what the bundle says of itself; the whole project has none
 USAGE = 2  # the exit status
 CASES = "stored-"  # how a seed begins that stands for stored cases
 
@@ -26,15 +27,18 @@ class About:
 @cache
 def about(root: Path = ROOT) -> About | None:
     """What is said of the stored cases; None where the project is whole."""
-    path = root / FOLDER / ABOUT
-    if not path.is_file():
+    path, name = root / FOLDER / ABOUT, ABOUT
+    if not (path.is_file() or (root / PAGE).is_file()):
         return None
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return About(seed=str(told["seed"]), modules=tuple(map(str, told["modules"])))
+        found = About(seed=str(told["seed"]), modules=tuple(map(str, told["modules"])))
+        name = EXPECTED
+        path.with_name(name).read_bytes()
     except (OSError, ValueError, KeyError, TypeError):
-        print(f"{FOLDER}/{ABOUT} cannot be read: unpack the bundle again.", file=sys.stderr)
+        print(f"{FOLDER}/{name} cannot be read: unpack the bundle again.", file=sys.stderr)
         raise SystemExit(USAGE) from None
+    return found
 
 
 def is_sealed() -> bool:

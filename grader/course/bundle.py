@@ -23,6 +23,10 @@ _FILES = ("README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constrai
 _FOLDERS = ("grader", "reference", "docs", ".devcontainer")
 _OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "new", "gpu-check",
          "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
+_REFUSED = (
+    "@echo '`make $@` needs the whole project, of which this bundle is a part: `make` lists what"
+    " can be made here.' >&2; exit 2"
+)
 _WORKFLOW = Path(__file__).with_name("grade.yml")
 _AUTOGRADER = [Path(__file__).with_name(name) for name in ("setup.sh", "run_autograder")]
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
@@ -111,7 +115,10 @@ def _goes_along(path: Path, drafts: Iterable[str]) -> bool:
 
 
 def makefile(text: str) -> str:
-    """The Makefile without the goals that need the project's own files."""
+    """The Makefile; goals that need the project's own files end with a sentence."""
     ours = re.compile(rf"({'|'.join(_OURS)}):")
-    kept = [rule for rule in text.split("\n\n") if not ours.match(rule)]
-    return "\n\n".join(kept)
+    rules = text.split("\n\n")
+    left_out = [rule.partition(":")[0] for rule in rules if ours.match(rule)]
+    kept = [rule for rule in rules if not ours.match(rule)]
+    refused = f"{' '.join(left_out)}:\n\t{_REFUSED}\n"
+    return "\n\n".join([*kept, refused]).replace("\n\n\n", "\n\n")

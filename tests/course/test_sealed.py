@@ -221,3 +221,31 @@ def played(recorded, folder: Path):
     path.parent.mkdir()
     path.write_bytes(recorded.content)
     return stored.Tape(SLUG, folder)
+
+
+@pytest.mark.parametrize("lost", [sealed.ABOUT, sealed.EXPECTED])
+def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
+    assert sealed.about(tmp_path) is None  # the whole project
+    folder = tmp_path / sealed.FOLDER
+    folder.mkdir()
+    (tmp_path / sealed.PAGE).touch()
+    (folder / sealed.ABOUT).write_text('{"seed": "5", "modules": []}')
+    (folder / sealed.EXPECTED).touch()
+    (folder / lost).unlink()
+    sealed.about.cache_clear()
+    with pytest.raises(SystemExit) as ended:
+        sealed.about(tmp_path)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
+
+
+@pytest.mark.parametrize("goal", ["test", "house", "new", "release", "bench-walls"])
+def test_a_goal_of_the_whole_project_is_refused_in_a_bundle(tmp_path, goal):
+    made = bundle.makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
+    (tmp_path / "Makefile").write_text(made)
+    asked = subprocess.run(
+        ["make", goal, "PYTHON=python"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 2
+    assert asked.stderr.startswith(f"`make {goal}` needs the whole project")
+    assert asked.stdout == ""

@@ -44,7 +44,7 @@ def contents(
     yield f"{sealed.FOLDER}/{sealed.EXPECTED}", expected.read_bytes()
     about = json.dumps({"seed": seed, "modules": modules(kept)}, indent=2) + "\n"
     yield f"{sealed.FOLDER}/{sealed.ABOUT}", about.encode()
-    yield "SEALED.md", page(exercises, recorded, seed).encode()
+    yield sealed.PAGE, page(exercises, recorded, seed).encode()
 
 
 def without_mistakes(chinese: bytes) -> bytes:
