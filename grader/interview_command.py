@@ -121,7 +121,8 @@ def _folder(output: Path, slug: str) -> Path:
 
 
 def _again(exercise: Exercise, path: Path) -> str:
-    return f"  make grade EX={exercise.slug} SUBMISSION={shlex.quote(str(path))}"
+    pack = "" if exercise.home == catalog.ROOT else f"EXERCISES={shlex.quote(str(exercise.home))} "
+    return f"  make grade EX={exercise.slug} {pack}SUBMISSION={shlex.quote(str(path))}"
 
 
 def _minutes(text: str, words: Words) -> int:

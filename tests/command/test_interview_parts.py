@@ -3,6 +3,7 @@
 import io
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 from grader import catalog
 from grader.interview import clock, editor
 from grader.interview.task import task
+from grader.interview_command import _again
 from grader.languages import Words
 from tests.classes.handing import in_chinese
 
@@ -79,3 +81,10 @@ def test_the_line_on_the_screen_is_there_in_chinese(left):
         shown.show(left)
     told = "按 Enter 交卷" if left > 60 else "请保存文件"
     assert told in console.file.getvalue()
+
+
+def test_an_exercise_of_a_pack_is_graded_again_with_its_pack():
+    packed = replace(catalog.find("ex02"), home=Path("/my packs/one"))
+    assert _again(packed, Path("a.py")) == (
+        "  make grade EX=ex02_masking EXERCISES='/my packs/one' SUBMISSION=a.py"
+    )
