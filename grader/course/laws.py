@@ -65,7 +65,10 @@ def modules(exercise: Exercise) -> Iterator[str]:
     for name, read in _MODULES.items():
         try:
             read(exercise)
-        except Exception as error:  # an author's code was run: anything may come of it
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # an author's code was run: anything may come of it
             cause = error.__cause__ or error
             yield f"{name} cannot be imported ({type(cause).__name__}: {cause}). Mend it."
             return

@@ -83,6 +83,9 @@ def check(
     cuda     it exists only on a CUDA device
     """
 
+    if type(points) is not int:
+        raise TypeError(f"points={points!r} is no whole number")
+
     def mark(function: F) -> F:
         says = sentence(function)
         names = tuple(f.__name__ for f in needs)

@@ -54,6 +54,8 @@ BREACHES = [
     (laws.sources, WRONG, "return 3 * x", "return 3 *", f"{WRONG} is not Python. Mend it: Line 14 is not valid Python (invalid syntax): return 3 *"),
     (laws.sources, SOLUTION, "x + x", "x +", f"{SOLUTION} is not Python. Mend it: Line 17 is not valid Python (invalid syntax): return x +"),
     (laws.sources, f"{SUITE}/show.py", "", b"\xff", f"{SUITE}/show.py is not UTF-8 text. Save it as UTF-8."),
+    (laws.modules, TESTS, "points=1", 'points="1"', "test_*.py cannot be imported (TypeError: points='1' is no whole number). Mend it."),
+    (laws.modules, RIGHT, "", "raise SystemExit(3)\n", "variants.py cannot be imported (SystemExit: 3). Mend it."),
     (laws.modules, TESTS, "points=1", "point=1", "test_*.py cannot be imported (TypeError: check() got an unexpected keyword argument 'point'). Mend it."),
     (laws.modules, WRONG, "import test_nothing", "import test_nothin", "mistakes.py cannot be imported (ImportError: cannot import name 'test_nothin' from 'grader.suites.ex90_double.test_double' ({home}/suites/ex90_double/test_double.py)). Mend it."),
     (laws.modules, BENCH, "@speed(points=1)", "", f"bench_*.py cannot be imported (GraderFault: {SLUG} has a bench with 0 @speed, not one). Mend it."),
