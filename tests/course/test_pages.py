@@ -60,6 +60,15 @@ def test_both_readmes_lead_to_the_same_pages():
     assert found[0] == found[1]
 
 
+def test_both_readmes_name_the_same_commands_and_files_in_their_sentences():
+    found = []
+    for page in (ENGLISH, CHINESE):
+        sentences = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)
+        named = re.findall(r"`([^`\n]*)`", sentences)
+        found.append(sorted("needs CUDA" if name == "需要 CUDA" else name for name in named))
+    assert found[0] == found[1]
+
+
 @each
 def test_every_link_leads_to_a_file(page):
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(page))
