@@ -57,6 +57,18 @@ def exercises_named(names: list[str], place: Path) -> list[Exercise]:
         stop(str(error))
 
 
+def finished(names: list[str], place: Path, words: Words) -> list[Exercise]:
+    """The same; but a draft is taken by its name alone, which is said."""
+    found = exercises_named(names, place)
+    if not names and (drafts := [e for e in found if e.draft]):
+        left_out = ", ".join(e.slug for e in drafts)
+        print(
+            words("Left out, since a draft is taken by its name alone: {drafts}.", drafts=left_out)
+        )
+        found = [e for e in found if not e.draft]
+    return found
+
+
 def _of_course(named: Iterable[Exercise]) -> list[Exercise]:
     """The exercises that were named, if all of them are of the course."""
     found, known = list(named), [e.slug for e in course().exercises]
@@ -65,7 +77,7 @@ def _of_course(named: Iterable[Exercise]) -> list[Exercise]:
             told = "{slug} is no part of {course}, which has {others}."
             words, others = words_in(course().language), ", ".join(known)
             stop(words(told, slug=exercise.slug, course=course().path, others=others))
-    return found
+    return [course().counted(exercise) for exercise in found]
 
 
 def exercise_named(command: str, name: str | None, place: Path) -> Exercise:

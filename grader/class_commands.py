@@ -19,6 +19,7 @@ from grader.arguments import (
     check_whole,
     course,
     exercises_named,
+    finished,
     stop,
     wall_named,
     words_in,
@@ -54,7 +55,7 @@ def class_(
 
     words = words_in(lang)
     check_whole("class", words)
-    exercises = [e for e in exercises_named(names or [], Path(".")) if names or not e.draft]
+    exercises = finished(names or [], Path("."), words)
     asked = Asked(
         submissions=submissions, results=output, exercises=exercises,
         device=_device(device, cluster), wall=_wall(isolation, device, words), speed=speed,

@@ -15,6 +15,7 @@ from grader.arguments import (
     check_whole,
     course,
     exercises_named,
+    finished,
     stop,
     words_in,
 )
@@ -38,11 +39,7 @@ def release(
 
     words = words_in(lang)
     check_whole("release", words)
-    exercises = exercises_named(names or [], Path("solutions"))
-    if not names and (drafts := [e for e in exercises if e.draft]):
-        left_out = ", ".join(e.slug for e in drafts)
-        print(f"Left out, since a draft is released by its name alone: {left_out}.")
-        exercises = [e for e in exercises if not e.draft]
+    exercises = finished(names or [], Path("solutions"), words)
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
     terms = building.Terms(

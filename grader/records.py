@@ -68,7 +68,7 @@ class Exercise:
     folder: Path  # of its suite
     title: str
     order: int
-    track: str  # "core" or "further"; a draft is of neither, but of "draft"
+    track: str  # "core" or "further", which no total has; a draft is of neither, but of "draft"
     minutes: int
     requires: tuple[str, ...]  # packages beyond the core that a worker must find
     limits: Limits

@@ -56,7 +56,14 @@ class Settings:
     def exercises(self) -> list[Exercise]:
         if not self.chosen:
             return list(catalog.exercises())
-        return [catalog.find(one.slug) for one in self.chosen]
+        return [self.counted(catalog.find(one.slug)) for one in self.chosen]
+
+    def counted(self, exercise: Exercise) -> Exercise:
+        """The exercise, in the track in which its weight puts it: that of the total, or not."""
+        weight = self.weights.get(exercise.slug)
+        if weight is None or exercise.draft:
+            return exercise
+        return replace(exercise, track="core" if weight else "further")
 
     @property
     def weights(self) -> Mapping[str, float]:

@@ -1,13 +1,14 @@
 """What a course's file may say, and the sentence on everything that it may not."""
 
 import re
+from contextvars import copy_context
 from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
 from typer.testing import CliRunner
 
-from grader import catalog
+from grader import arguments, catalog
 from grader.catalog import ROOT
 from grader.cli import app
 from grader.course.course_file import to_toml
@@ -83,6 +84,18 @@ def test_what_is_written_reads_as_what_it_was(course):
 def test_an_exercise_of_a_pack_is_one_of_the_course(course):
     [own] = read(course('packs = ["packs"]\n[[exercises]]\nex = "ex50"\n')).exercises
     assert own.home == PACK
+
+
+def test_a_weight_decides_whether_a_report_counts_an_exercise(course):
+    weights = {"ex01": "", "ex02": "weight = 0", "ex09": "", "ex10": "weight = 0.5"}
+    path = course("".join(f'[[exercises]]\nex = "{x}"\n{w}\n' for x, w in weights.items()))
+
+    def named():
+        arguments.COURSE.set(read(path))
+        return arguments.exercises_named(list(weights), ROOT / "solutions")
+
+    for found in (read(path).exercises, copy_context().run(named)):
+        assert [e.track for e in found] == ["core", "further", "further", "core"]
 
 
 def test_an_empty_file_says_what_holds_without_one(course):

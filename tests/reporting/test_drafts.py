@@ -14,6 +14,8 @@ from grader import catalog, cli
 from grader.catalog import ROOT
 from grader.course import bundle, interfaces
 from grader.course import release as course
+from grader.course.class_run import grading
+from grader.course.class_run.lanes import Stopped
 from grader.languages import Words
 from grader.records import Score
 from grader.reporting import as_json, from_json, html, terminal
@@ -120,5 +122,21 @@ def test_a_release_leaves_it_out_unless_it_is_named(monkeypatch, tmp_path, names
     done = CliRunner().invoke(cli.app, ["release", *names, "-o", str(tmp_path)])
     assert done.exit_code == 0
     assert (SLUG in [e.slug for e in released]) == goes
-    told = f"Left out, since a draft is released by its name alone: {SLUG}."
+    told = f"Left out, since a draft is taken by its name alone: {SLUG}."
+    assert (told in done.stdout) == (not goes)
+
+
+@pytest.mark.parametrize("names, goes", [([], False), ([SLUG], True)])
+def test_a_class_is_told_that_it_is_left_out(monkeypatch, tmp_path, names, goes):
+    asked = []
+
+    def stopped(what, *_, **__):
+        asked.extend(what.exercises)
+        raise Stopped("That is all.")
+
+    monkeypatch.setattr(grading, "grade_class", stopped)
+    done = CliRunner().invoke(cli.app, ["class", str(tmp_path), *names, "--lang", "en"])
+    assert "That is all." in done.stderr
+    assert (SLUG in [e.slug for e in asked]) == goes
+    told = f"Left out, since a draft is taken by its name alone: {SLUG}."
     assert (told in done.stdout) == (not goes)

@@ -115,7 +115,7 @@ def as_before(results: Path, jobs: int, words: Words, course: Settings) -> Asked
         raise Stopped(str(problem)) from None
     return Asked(
         submissions=Path(last.submissions), results=results,
-        exercises=_exercises(last), device=last.device, wall=last.wall, speed=last.speed,
+        exercises=[now.counted(e) for e in _exercises(last)], device=last.device, wall=last.wall, speed=last.speed,
         jobs=jobs, cluster=None, words=words, course=now,
     )  # fmt: skip
 
