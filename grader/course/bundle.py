@@ -19,7 +19,17 @@ from grader.records import Exercise
 from grader.submission import lesson_path
 
 TOP = "attention-by-hand"
-_FILES = ("README.md", "README.zh-CN.md", "LICENSE", "pyproject.toml", "constraints.txt")
+_FILES = ("LICENSE", "pyproject.toml", "constraints.txt")
+_READMES = {  # with what is said first of all, below the title
+    "README.md": """
+> This is the bundle of a course, a part of the project: `solutions/`, the project's tests and what
+> was not released are not in it. If there is a `SEALED.md`, that says what else is not.
+""",
+    "README.zh-CN.md": """
+> 这是一门课程的压缩包，只是项目的一部分：没有 `solutions/`、项目自身的测试和未发布的题目。
+> 如果有 `SEALED.md`，它说明还缺少什么。
+""",
+}
 _FOLDERS = ("grader", "reference", "docs", ".devcontainer")
 _OURS = ("test", "lint", "skeletons", "release", "mutants", "cheats", "house", "new", "gpu-check",
          "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
@@ -76,6 +86,9 @@ def _grader(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[str, b
     drafts = {e.slug for e in catalog.exercises() if e.draft} - {e.slug for e in exercises}
     for name in _FILES:
         yield name, (ROOT / name).read_bytes()
+    for name, note in _READMES.items():
+        title, _, text = (ROOT / name).read_text(encoding="utf-8").partition("\n\n")
+        yield name, f"{title}\n{note}\n{text}".encode()
     rules = makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     if course:
         yield FILE, course.encode()

@@ -86,6 +86,9 @@ def test_no_right_answer_lies_in_it(root):
     assert last == {*suite, "pytest.ini", "__init__.py"}
     chinese = tomllib.loads((root / f"grader/suites/{SLUG}/zh.toml").read_text(encoding="utf-8"))
     assert set(chinese) == {"title", "cure", "checks", "hints", "questions"}
+    assert "\n\n> This is the bundle of a course" in (root / "README.md").read_text(
+        encoding="utf-8"
+    )
     assert "12 of 12" in (root / "SEALED.md").read_text(encoding="utf-8")
     assert "ex17_bug_hunt cannot be sealed" in (root / "SEALED.md").read_text(encoding="utf-8")
 

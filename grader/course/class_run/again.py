@@ -115,8 +115,8 @@ def as_before(results: Path, jobs: int, words: Words, course: Settings) -> Asked
         raise Stopped(str(problem)) from None
     return Asked(
         submissions=Path(last.submissions), results=results,
-        exercises=[now.counted(e) for e in _exercises(last)], device=last.device, wall=last.wall, speed=last.speed,
-        jobs=jobs, cluster=None, words=words, course=now,
+        exercises=[now.counted(e) for e in _exercises(last)], device=last.device,
+        wall=last.wall, speed=last.speed, jobs=jobs, cluster=None, words=words, course=now,
     )  # fmt: skip
 
 
