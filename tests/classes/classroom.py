@@ -1,14 +1,22 @@
-"""A small class on the disk, and `grader class` over it as an instructor would start it."""
+"""A small class on the disk, and `grader class` over it: as an instructor would start it, and here.
+
+Here, in the process of the tests, a command costs no import of torch. What is about processes (a
+signal, a pool, a machine of its own) is started.
+"""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 from grader.catalog import ROOT
+from grader.cli import app
 
 RIGHT = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
 WRONG = RIGHT.replace("dim=dim", "dim=-1")
@@ -63,6 +71,26 @@ def grader(*arguments: object, kill_before: str = "") -> subprocess.CompletedPro
         [sys.executable, *start, *map(str, arguments)], env=environment(),
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
+
+
+def here(*arguments: object) -> subprocess.CompletedProcess:
+    """What `grader` does and says in this process."""
+    done = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def graded_here(submissions: Path, results: Path, *more: object) -> subprocess.CompletedProcess:
+    """A whole run in this process."""
+    return here(*command(submissions, results, *map(str, more))[3:])
+
+
+def copied(submissions: Path, results: Path, folder: Path) -> tuple[Path, Path]:
+    """A graded class once more, to be changed: its results are about the copy."""
+    new = shutil.copytree(submissions, folder / "submissions")
+    last = json.loads((results / ".run.json").read_text())
+    copy = shutil.copytree(results, folder / "results")
+    (copy / ".run.json").write_text(json.dumps({**last, "submissions": str(new)}))
+    return new, copy
 
 
 def written(results: Path) -> dict[str, str]:

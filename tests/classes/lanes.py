@@ -1,9 +1,63 @@
-"""Lanes that grade nothing: every answer gets the result that its text names."""
+"""Lanes for tests: what grades in this process, and what grades nothing."""
 
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from grader.course.class_run.store import Store
 from grader.course.class_run.task import SPEED, Task
+from grader.course.class_run.work import perform
 from grader.scoring import TO_COME
+
+
+class InThisProcess:
+    """Grades for real, one answer after the other, with one nursery for all runs of a secret."""
+
+    losses = ()
+
+    def __init__(self, jobs: int, secret: str) -> None:
+        self._secret = secret
+
+    def width(self, lane: str) -> int:
+        return 1
+
+    def submit(self, task: Task) -> Future:
+        future: Future = Future()
+        future.set_result(perform(task, self._secret))
+        return future
+
+    def look(self, lane: str) -> None:
+        raise AssertionError("nothing is under way")
+
+    def close(self, *, at_once: bool) -> None:
+        """The nursery stays for the next run."""
+
+
+class Known:
+    """Gives what another run has found out, two at a time, each after a moment."""
+
+    losses = ()
+
+    def __init__(self, store: Store, moment: float) -> None:
+        self._store, self._moment = store, moment
+        self._pool = ThreadPoolExecutor(2)
+
+    def width(self, lane: str) -> int:
+        return 2
+
+    def submit(self, task: Task) -> Future:
+        return self._pool.submit(self._found, task)
+
+    def _found(self, task: Task) -> dict:
+        time.sleep(self._moment)
+        found = self._store.get(task.key)
+        assert found is not None
+        return found
+
+    def look(self, lane: str) -> None:
+        """A thread does not go away."""
+
+    def close(self, *, at_once: bool) -> None:
+        self._pool.shutdown()
 
 
 def result(earned: int | None, speed: str | None = None, why: str = "") -> dict:
@@ -20,7 +74,7 @@ def result(earned: int | None, speed: str | None = None, why: str = "") -> dict:
 
 
 class Pretended:
-    """Grades by the first word of an answer: right, slow, busy, fault, deadly or anything else."""
+    """Grades nothing; an answer's first word names its result: right, slow, busy, fault, deadly or anything else."""
 
     losses = (BrokenPipeError,)
 

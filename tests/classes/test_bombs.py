@@ -111,7 +111,7 @@ def test_of_ten_gigabytes_no_more_is_unpacked_than_the_limit(
 
 
 def test_all_answers_of_a_zip_together_have_a_limit(tmp_path, counting):
-    exercises = catalog.exercises()
+    exercises = catalog.exercises()[:4]  # two that fit, and two that do not
     some = random.Random(1)
     content = b"".join(some.randbytes(10) + bytes(490) for _ in range(MAX_NOTEBOOK // 500))
     packed = zipped(*((f"{e.slug}.ipynb", content) for e in exercises))
@@ -215,7 +215,7 @@ def mutated(draw):
     return bytes(packed)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(packed=st.binary(max_size=300) | mutated())
 def test_whatever_a_zip_is_each_exercise_gets_an_answer_or_a_sentence(tmp_path_factory, packed):
     bob = of_zip(tmp_path_factory.getbasetemp() / "any", packed)

@@ -7,12 +7,24 @@ import shutil
 
 import pytest
 
-from tests.classes.classroom import RIGHT, fill, grade, grader, verdicts, written
+from tests.classes.classroom import (
+    RIGHT,
+    copied,
+    fill,
+    grade,
+    graded_here,
+    here,
+    verdicts,
+    written,
+)
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """A class that was graded once: its submissions, its results, what was printed."""
+    """A class that the command graded once, in two processes: its submissions, its results, what
+    was printed."""
     folder = tmp_path_factory.mktemp("class")
     submissions = fill(folder / "submissions")
     done = grade(submissions, folder / "results")
@@ -23,10 +35,7 @@ def graded(tmp_path_factory):
 @pytest.fixture
 def again(graded, tmp_path):
     """The same class and its results, to be changed."""
-    submissions, results, _ = graded
-    shutil.copytree(submissions, tmp_path / "submissions")
-    shutil.copytree(results, tmp_path / "results")
-    return tmp_path / "submissions", tmp_path / "results"
+    return copied(*graded[:2], tmp_path)
 
 
 def rows(path):
@@ -66,7 +75,7 @@ def test_the_secret_is_nobody_elses_to_read(graded):
 def test_an_unchanged_class_is_no_work(again):
     submissions, results = again
     before = {p: p.stat().st_mtime_ns for p in results.rglob("*") if p.is_file()}
-    done = grade(submissions, results)
+    done = graded_here(submissions, results)
     assert "Graded by this run: 0." in done.stdout
     after = {p: p.stat().st_mtime_ns for p in results.rglob("*") if p.is_file()}
     assert {p.name for p in after if after[p] != before.get(p)} <= {".run.json", ".lock"}
@@ -75,7 +84,7 @@ def test_an_unchanged_class_is_no_work(again):
 def test_a_new_file_is_graded_and_nobody_elses(again):
     submissions, results = again
     (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
-    assert "Graded by this run: 1." in grade(submissions, results).stdout
+    assert "Graded by this run: 1." in graded_here(submissions, results).stdout
     assert set(verdicts(results, "ben").values()) == {"passed"}
 
 
@@ -83,25 +92,25 @@ def test_a_run_that_was_not_finished_is_gone_on_with_only_when_asked(again):
     submissions, results = again
     last = json.loads((results / ".run.json").read_text())
     (results / ".run.json").write_text(json.dumps({**last, "finished": False}))
-    refused = grade(submissions, results)
+    refused = graded_here(submissions, results)
     assert refused.returncode == 2
     assert refused.stderr == (
         f"The last run into {results} was not finished: `--resume` goes on with it.\n"
     )
-    assert grade(submissions, results, "--resume").returncode == 0
+    assert graded_here(submissions, results, "--resume").returncode == 0
 
 
 def test_two_runs_do_not_write_to_one_folder(again):
     submissions, results = again
     with (results / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused = grade(submissions, results)
+        refused = graded_here(submissions, results)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == f"Another run writes to {results}: wait until it is done.\n"
 
 
 def test_a_class_is_not_graded_behind_the_weakest_wall(again):
-    refused = grade(*again, "--isolation", "process")
+    refused = graded_here(*again, "--isolation", "process")
     assert refused.returncode == 2
     assert "a class is graded behind locked or contained" in refused.stderr
 
@@ -117,73 +126,16 @@ def test_what_is_no_class_gets_a_sentence(tmp_path, name, says):
     folder = tmp_path / name
     if name == "nothing":
         folder.mkdir()
-    refused = grade(folder, tmp_path / "results")
+    refused = graded_here(folder, tmp_path / "results")
     assert refused.returncode == 2
     assert refused.stderr.strip() == says.format(folder, folder)
-
-
-def test_a_report_is_replayed_from_the_zip_that_was_handed_in(graded):
-    _, results, _ = graded
-    done = grader("replay", results / "students/eve/report.json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "ex01_softmax: the same" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "doctored, says",
-    [
-        (('"earned": 1,', '"earned": 7,'), "did not earn 7"),
-        (('"score": {\n        "earned": ', '"score": {\n        "earned": 1'), "add up"),
-    ],
-)
-def test_a_doctored_report_is_not_alike(again, doctored, says):
-    _, results = again
-    path = results / "students/ben/report.json"
-    text = path.read_text()
-    assert doctored[0] in text
-    path.write_text(text.replace(*doctored))
-    done = grader("replay", path)
-    assert done.returncode != 0
-    assert says in done.stdout + done.stderr
-
-
-def test_a_replay_takes_the_answers_from_where_it_is_told(again):
-    submissions, results = again
-    last = json.loads((results / ".run.json").read_text())
-    (results / ".run.json").write_text(json.dumps({**last, "submissions": "/nowhere"}))
-    report = results / "students/ben/report.json"
-    done = grader("replay", report, "--submission", submissions / "ben")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert grader("replay", report).returncode == 2
-
-
-def test_a_replay_sees_that_something_was_handed_in_since(again):
-    submissions, results = again
-    last = json.loads((results / ".run.json").read_text())
-    (results / ".run.json").write_text(json.dumps({**last, "submissions": str(submissions)}))
-    assert grader("replay", results / "students/dee/report.json").returncode == 0
-    (submissions / "dee/ex01_softmax.py").write_text(RIGHT)
-    done = grader("replay", results / "students/dee/report.json")
-    assert done.returncode == 1
-    assert "is not the file that was graded (missing)" in done.stdout
-
-
-def test_a_replay_of_a_changed_answer_says_so(again):
-    submissions, results = again
-    last = json.loads((results / ".run.json").read_text())
-    moved = {**last, "submissions": str(submissions)}
-    (results / ".run.json").write_text(json.dumps(moved))
-    (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
-    done = grader("replay", results / "students/ben/report.json")
-    assert done.returncode == 1
-    assert "is not the file that was graded" in done.stdout
 
 
 def test_points_by_hand_are_kept_and_shown(again):
     submissions, results = again
     table = "student,exercise,points,why\nben,ex01,2,appeal granted\ncy,ex01,-1,late\n"
     (results / "adjustments.csv").write_text(table)
-    assert grade(submissions, results).returncode == 0
+    assert graded_here(submissions, results).returncode == 0
     found = rows(results / "grades.csv")
     assert int(found["ben"]["total"]) == int(found["ben"]["ex01_softmax"]) + 2
     assert "appeal granted" in found["ben"]["why"]
@@ -201,7 +153,7 @@ def test_points_by_hand_are_kept_and_shown(again):
 def test_points_that_cannot_be_given_get_a_sentence(again, line, says):
     submissions, results = again
     (results / "adjustments.csv").write_text(f"student,exercise,points,why\n{line}\n")
-    refused = grade(submissions, results)
+    refused = graded_here(submissions, results)
     assert refused.returncode == 2
     assert says in refused.stderr
 
@@ -216,7 +168,7 @@ def test_points_that_cannot_be_given_get_a_sentence(again, line, says):
 def test_points_for_nobody_here_are_told_and_end_nothing(again, line, says):
     submissions, results = again
     (results / "adjustments.csv").write_text(f"student,exercise,points,why\n{line}\n")
-    done = grade(submissions, results)
+    done = graded_here(submissions, results)
     assert done.returncode == 0
     assert says in done.stdout
 
@@ -225,17 +177,19 @@ def test_points_for_nobody_here_are_told_and_end_nothing(again, line, says):
 def test_a_page_is_of_its_report_even_if_the_run_was_killed_between_the_two(again, file):
     submissions, results = again
     (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
+    assert here("diff", results).returncode == 0  # ben's answer is graded, nothing is written
     killed = grade(submissions, results, kill_before=file)
     assert killed.returncode == -9
-    assert grade(submissions, results, "--resume").returncode == 0
+    assert graded_here(submissions, results, "--resume").returncode == 0
     assert "10/10" in (results / "students/ben/report.html").read_text()
     assert not list(results.rglob(".writing-*"))
 
 
 def test_a_page_has_the_language_that_was_asked_for_even_if_a_run_was_killed(again):
     submissions, results = again
-    grade(submissions, results, "--lang", "zh", kill_before="grades.csv")
-    assert grade(submissions, results, "--resume").returncode == 0
+    killed = grade(submissions, results, "--lang", "zh", kill_before="class.html")
+    assert killed.returncode == -9
+    assert graded_here(submissions, results, "--resume").returncode == 0
     pages = [page.read_text() for page in results.rglob("*.html")]
     assert len(pages) == 6
     assert all('<html lang="en">' in page for page in pages)
@@ -243,7 +197,7 @@ def test_a_page_has_the_language_that_was_asked_for_even_if_a_run_was_killed(aga
 
 def test_results_are_not_written_among_the_submissions(again):
     submissions, _ = again
-    refused = grade(submissions, submissions / "results")
+    refused = graded_here(submissions, submissions / "results")
     assert refused.returncode == 2
     assert "name another folder of results" in refused.stderr
     assert not (submissions / "results").exists()
@@ -252,7 +206,7 @@ def test_results_are_not_written_among_the_submissions(again):
 def test_a_secret_that_is_gone_is_not_replaced(again):
     submissions, results = again
     (results / ".secret").unlink()
-    refused = grade(submissions, results)
+    refused = graded_here(submissions, results)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"{results}/.secret is gone")
     assert not (results / ".secret").exists()
@@ -261,7 +215,7 @@ def test_a_secret_that_is_gone_is_not_replaced(again):
 def test_names_that_read_alike_are_remarked_on(again):
     submissions, results = again
     shutil.copytree(submissions / "ben", submissions / "Ben ")
-    assert grade(submissions, results).returncode == 0
+    assert graded_here(submissions, results).returncode == 0
     found = rows(results / "grades.csv")
     assert "2 names in the class read like 'ben'." in found["ben"]["remarks"]
 
@@ -270,10 +224,10 @@ def test_a_name_is_no_command_to_a_runner(again):
     submissions, results = again
     for name in ("x\n::error::owned", "##[add-mask]ada"):
         shutil.copytree(submissions / "ben", submissions / name)
-    said = grade(submissions, results).stdout
+    said = graded_here(submissions, results).stdout
     for name in ("x\n::error::owned", "##[add-mask]ada"):
         shutil.rmtree(submissions / name)
-    said += grade(submissions, results).stdout
+    said += graded_here(submissions, results).stdout
     assert "is of an earlier run" in said
     assert not [line for line in said.splitlines() if line.lstrip().startswith("::")]
     assert "##[" not in said
@@ -284,34 +238,12 @@ def test_points_for_a_name_that_two_folders_have_are_not_guessed(again):
     shutil.copytree(submissions / "ben", submissions / "b\x01n")
     shutil.copytree(submissions / "ben", submissions / "b\x02n")
     (results / "adjustments.csv").write_text("student,exercise,points,why\nb�n,ex01,2,why\n")
-    refused = grade(submissions, results)
+    refused = graded_here(submissions, results)
     assert refused.returncode == 2
     assert "line 2: more than one folder's name reads 'b�n': rename them." in refused.stderr
-
-
-def test_whose_score_changes_is_told_and_nothing_is_written(again):
-    submissions, results = again
-    last = json.loads((results / ".run.json").read_text())
-    (results / ".run.json").write_text(json.dumps({**last, "submissions": str(submissions)}))
-    (results / "adjustments.csv").write_text("student,exercise,points,why\nben,ex01,2,appeal\n")
-    (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
-    before = written(results)
-    done = grader("diff", results)
-    assert done.returncode == 0, done.stderr
-    assert "ben  ex01_softmax" in done.stdout and "-> 10" in done.stdout
-    assert "another file was handed in" in done.stdout
-    assert "+2 points by hand stay" in done.stdout
-    assert "ada" not in done.stdout
-    assert written(results) == before
-    assert "Graded by this run: 0." in grade(submissions, results).stdout
-
-
-def test_nobody_of_an_unchanged_class_changes(graded):
-    _, results, _ = graded
-    assert grader("diff", results).stdout == "Nobody's score changes.\n"
 
 
 def test_reports_of_those_who_left_are_named(again):
     submissions, results = again
     shutil.rmtree(submissions / "ada")
-    assert "students/ada is of an earlier run" in grade(submissions, results).stdout
+    assert "students/ada is of an earlier run" in graded_here(submissions, results).stdout

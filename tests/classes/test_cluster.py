@@ -21,8 +21,8 @@ from tests.classes.classroom import (
     command,
     environment,
     fill,
-    grade,
-    grader,
+    graded_here,
+    here,
     written,
 )
 from tests.classes.dask import Dask
@@ -36,11 +36,17 @@ def dask(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
+def worker(dask):
+    """A worker that judges, for all tests from the first that needs one."""
+    return dask.worker()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, in_this_process):
     """A class, and what a run on this machine writes about it."""
     folder = tmp_path_factory.mktemp("local")
     submissions = fill(folder / "submissions")
-    assert grade(submissions, folder / "results").returncode == 0
+    assert graded_here(submissions, folder / "results").returncode == 0
     return submissions, folder / "results"
 
 
@@ -51,16 +57,15 @@ def with_secret_of(results: Path, other: Path) -> Path:
 
 
 def test_without_a_worker_there_is_a_sentence(dask, expected, tmp_path):
-    refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
     assert refused.returncode == 2
     assert refused.stderr == "The scheduler has no worker: start some (docs/scale.md).\n"
 
 
-def test_a_worker_that_is_killed_costs_a_retry_and_no_result(dask, expected, tmp_path):
+def test_a_worker_that_is_killed_costs_a_retry_and_no_result(dask, worker, expected, tmp_path):
     submissions, local = expected
     results = with_secret_of(tmp_path / "results", local)
     doomed = dask.worker()
-    dask.worker()
     run = subprocess.Popen(command(submissions, results, "--cluster", dask.address),
                            env=environment(), stderr=subprocess.PIPE, text=True)  # fmt: skip
     while not list(results.glob(".parts/*/*")):
@@ -80,7 +85,7 @@ def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
     with (other / "grader/suites/ex01_softmax/test_softmax.py").open("a") as file:
         file.write("\n# newer\n")
     stranger = dask.worker(PYTHONPATH=str(other))
-    refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
     stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
@@ -89,7 +94,7 @@ def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
 
 def test_a_worker_without_the_grader_is_refused(dask, expected, tmp_path):
     stranger = dask.worker(PYTHONPATH="")
-    refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
     stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
@@ -97,33 +102,36 @@ def test_a_worker_without_the_grader_is_refused(dask, expected, tmp_path):
     assert "Traceback" not in refused.stderr
 
 
-def test_an_answer_does_not_reach_the_scheduler(dask, tmp_path):
+def test_an_answer_does_not_reach_the_scheduler(dask, worker, tmp_path):
     host, port = dask.address.removeprefix("tcp://").split(":")
     (tmp_path / "submissions/mal").mkdir(parents=True)
     reach = f"import socket\nsocket.create_connection(({host!r}, {port}), 5)\n"
     (tmp_path / "submissions/mal/ex01_softmax.py").write_text(reach + RIGHT)
     results = tmp_path / "results"
-    assert grade(tmp_path / "submissions", results, "--cluster", dask.address).returncode == 0
+    assert graded_here(tmp_path / "submissions", results, "--cluster", dask.address).returncode == 0
     [exercise] = json.loads((results / "students/mal/report.json").read_text())["exercises"]
     assert exercise["state"] == "unreadable"
     assert "create_connection" in exercise["sentence"]
 
 
-def test_speed_is_timed_by_the_worker_that_offers_it(dask, tmp_path):
-    slug = "ex06_kv_cache"
+def test_speed_is_timed_by_the_worker_that_offers_it(dask, worker, expected, tmp_path):
+    """It is judged here, and has a case of memory: that is measured soon, on a busy machine too."""
+    slug = "ex07_mqa_gqa"
     (tmp_path / "submissions/ada").mkdir(parents=True)
     shutil.copy2(ROOT / f"solutions/{slug}.py", tmp_path / "submissions/ada")
-    ask = ("class", tmp_path / "submissions", slug, "-o", tmp_path / "results", "--lang", "en",
-           "--cluster", dask.address)  # fmt: skip
-    refused = grader(*ask)
+    results = with_secret_of(tmp_path / "results", expected[1])
+    ask = ("class", tmp_path / "submissions", slug, "-o", results, "--lang", "en")
+    assert here(*ask, "--no-speed").returncode == 0
+    refused = here(*ask, "--cluster", dask.address)
     assert refused.returncode == 2
     assert refused.stderr.startswith("No worker offers TIMING")
-    timer = dask.worker("CPU=1 TIMING=1")
-    done = grader(*ask, "--resume")
+    timer = dask.worker("TIMING=1")
+    done = here(*ask, "--cluster", dask.address, "--resume")
     timer.kill()
     timer.wait(timeout=30)
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "results/students/ada/report.json").read_text())
+    assert "Graded by this run: 1." in done.stdout
+    report = json.loads((results / "students/ada/report.json").read_text())
     assert report["exercises"][0]["speed"]["verdict"] == "scored"
 
 
@@ -142,7 +150,7 @@ def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
 
 def test_a_nanny_is_told_to_stay_away(dask, expected, tmp_path):
     stranger = dask.worker(nanny=True)
-    refused = grade(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
     stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
@@ -154,7 +162,7 @@ def test_a_scheduler_that_listens_to_everybody_is_refused(expected, tmp_path):
     made = Dask(tmp_path, host="0.0.0.0")
     try:
         port = made.address.rpartition(":")[2]
-        refused = grade(expected[0], tmp_path / "results", "--cluster", f"127.0.0.1:{port}")
+        refused = graded_here(expected[0], tmp_path / "results", "--cluster", f"127.0.0.1:{port}")
         assert refused.returncode == 2
         assert refused.stderr.startswith("The scheduler listens at tcp://")
         assert "without TLS" in refused.stderr
@@ -196,7 +204,7 @@ def test_tls_from_the_command_line_to_the_workers(expected, tmp_path):
                               timeout=200, check=False)  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert written(tmp_path / "results") == written(local)
-        stranger = grade(submissions, tmp_path / "other", "--cluster", dask.address)
+        stranger = graded_here(submissions, tmp_path / "other", "--cluster", dask.address)
         assert stranger.returncode == 2
         assert stranger.stderr.startswith(f"There are no certificates for {dask.address}")
     finally:
@@ -221,7 +229,7 @@ def test_only_tls_or_this_machine(address, safe):
 
 
 def test_a_scheduler_that_is_not_there_gets_a_sentence(expected, tmp_path, monkeypatch):
-    done = grade(expected[0], tmp_path / "results", "--cluster", "tcp://127.0.0.1:9")
+    done = graded_here(expected[0], tmp_path / "results", "--cluster", "tcp://127.0.0.1:9")
     assert done.returncode == 2
     assert done.stderr.startswith("No Dask scheduler answers at tcp://127.0.0.1:9: ")
     assert "Traceback" not in done.stderr

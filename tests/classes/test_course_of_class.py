@@ -32,7 +32,7 @@ MORE = '[[extensions]]\nstudent = "ben"\ndays = 1\n'
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
+def graded(tmp_path_factory, in_this_process):
     """Ada in time, Ben two begun days late and wrong, Cy at no known time; graded once."""
     folder = tmp_path_factory.mktemp("course")
     for student, text in (("ada", RIGHT), ("ben", WRONG), ("cy", RIGHT)):

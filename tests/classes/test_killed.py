@@ -5,24 +5,24 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.classes.classroom import command, environment, fill, grade, written
+from tests.classes.classroom import command, environment, fill, graded_here, written
 
 KILLS = 20
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """A class, what an undisturbed run writes about it, how long that took, and its secret."""
+def undisturbed(tmp_path_factory, in_this_process):
+    """A class, and what an undisturbed run writes about it."""
     folder = tmp_path_factory.mktemp("undisturbed")
     submissions = fill(folder / "submissions")
-    started = time.monotonic()
-    assert grade(submissions, folder / "results").returncode == 0
-    return submissions, folder / "results", time.monotonic() - started
+    assert graded_here(submissions, folder / "results").returncode == 0
+    return submissions, folder / "results"
 
 
 def fresh(results: Path, secret: Path) -> Path:
@@ -33,20 +33,28 @@ def fresh(results: Path, secret: Path) -> Path:
     return results
 
 
-def start(submissions: Path, results: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        command(submissions, results, "--resume"), env=environment(),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+def start_known(submissions: Path, results: Path, known: Path) -> subprocess.Popen:
+    """A run that has imported what it needs, and takes each result from those of another."""
+    ask = command(submissions, results, "--resume")[3:]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "tests.classes.known", known, *ask], env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
+    assert run.stdout.readline() == "ready\n"
+    return run
 
 
 def test_kill_9_at_twenty_random_moments_loses_nothing(undisturbed, tmp_path):
-    submissions, expected, seconds = undisturbed
-    results, moments = tmp_path / "results", random.Random(20)
-    fresh(results, expected / ".secret")
+    """Killed is the process that keeps results and writes files; what grades is killed below."""
+    submissions, expected = undisturbed
+    results, moments = fresh(tmp_path / "results", expected / ".secret"), random.Random(20)
+    run = start_known(submissions, results, expected)
+    started = time.monotonic()
+    assert run.wait(timeout=60) == 0
+    seconds = time.monotonic() - started
     finished = 0
     for _ in range(KILLS):
-        run = start(submissions, results)
+        run = start_known(submissions, results, expected)
         try:
             run.wait(timeout=moments.uniform(0, seconds))
         except subprocess.TimeoutExpired:
@@ -58,8 +66,21 @@ def test_kill_9_at_twenty_random_moments_loses_nothing(undisturbed, tmp_path):
             finished += 1
             fresh(results, expected / ".secret")
     assert finished < KILLS
-    assert grade(submissions, results, "--resume").returncode == 0
+    assert graded_here(submissions, results, "--resume").returncode == 0
     assert written(results) == written(expected)
+
+
+def until_one_is_kept(run: subprocess.Popen, results: Path) -> None:
+    while not list(results.glob(".parts/*/*")):  # the first answer is graded
+        time.sleep(0.02)
+        assert run.poll() is None
+
+
+def start(submissions: Path, results: Path, *more: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        command(submissions, results, *more), env=environment(), text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
 
 
 def children(pid: int) -> list[int]:
@@ -78,28 +99,27 @@ def children(pid: int) -> list[int]:
 
 
 def test_a_killed_process_of_the_pool_costs_a_second_try_and_no_result(undisturbed, tmp_path):
-    submissions, expected, _ = undisturbed
+    submissions, expected = undisturbed
     results = fresh(tmp_path / "results", expected / ".secret")
     run = start(submissions, results)
-    while not list(results.glob(".parts/*/*")):  # the first answer is graded
-        time.sleep(0.02)
-        assert run.poll() is None
+    until_one_is_kept(run, results)
     os.kill(children(run.pid)[0], signal.SIGKILL)
-    assert run.wait(timeout=120) == 0
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 0, said
     assert written(results) == written(expected)
 
 
-def test_the_processes_of_a_killed_run_end_with_it(undisturbed, tmp_path):
-    submissions, expected, _ = undisturbed
+def test_the_processes_of_a_killed_run_end_with_it_and_it_is_gone_on_with(undisturbed, tmp_path):
+    submissions, expected = undisturbed
     results = fresh(tmp_path / "results", expected / ".secret")
-    run = start(submissions, results)
-    while not list(results.glob(".parts/*/*")):
-        time.sleep(0.02)
-        assert run.poll() is None
+    run = start(submissions, results, "--jobs", "1")
+    until_one_is_kept(run, results)
     pool = children(run.pid)
     assert pool
     run.kill()
     run.wait()
+    assert graded_here(submissions, results, "--resume").returncode == 0
+    assert written(results) == written(expected)
     until = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in pool):
         assert time.monotonic() < until
@@ -107,13 +127,10 @@ def test_the_processes_of_a_killed_run_end_with_it(undisturbed, tmp_path):
 
 
 def test_ctrl_c_keeps_what_is_graded_and_says_so(undisturbed, tmp_path):
-    submissions, expected, _ = undisturbed
+    submissions, expected = undisturbed
     results = fresh(tmp_path / "results", expected / ".secret")
-    run = subprocess.Popen(command(submissions, results), env=environment(), text=True,
-                           stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
-    while not list(results.glob(".parts/*/*")):
-        time.sleep(0.02)
-        assert run.poll() is None
+    run = start(submissions, results, "--jobs", "1")
+    until_one_is_kept(run, results)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to everybody
     _, said = run.communicate(timeout=60)
     assert said == "Stopped. What was graded is kept: `--resume` goes on.\n"

@@ -147,7 +147,12 @@ def _lanes(asked: Asked, terms: Terms, secret: str) -> Lanes:
             f"{error.name} is not installed: `pip install 'attention-by-hand[cluster]'`."
         ) from None
     cluster = Cluster(asked.cluster, secret, asked.device)
-    cluster.check(terms, {e.slug: sources.digest(e.slug) for e in asked.exercises}, asked.speed)
+    try:
+        codes = {e.slug: sources.digest(e.slug) for e in asked.exercises}
+        cluster.check(terms, codes, asked.speed)
+    except BaseException:
+        cluster.close(at_once=True)
+        raise
     return cluster
 
 

@@ -1,0 +1,26 @@
+"""What the tests of classes have in common."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from grader.course import official, replay
+from grader.course.class_run import grading, work
+from tests.classes.lanes import InThisProcess
+
+
+@pytest.fixture(scope="module")
+def in_this_process(nursery):
+    """Classes are graded, and answers graded again, without a start of a process each time.
+
+    A class is judged behind the same wall as ever; a replay takes the nursery of the tests.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grading, "Local", InThisProcess)
+        patch.setattr(replay, "Nursery", lambda wall: nullcontext(nursery))
+        for module in (official, replay):
+            patch.setattr(module, "hide_this_process", lambda: None)  # it is that of the tests
+        yield
+    work.leave()
+    work._official.cache_clear()
+    work._room.cache_clear()
