@@ -17,8 +17,6 @@ from grader.worker.nursery import Nursery
 from tests.conftest import solution
 
 MOMENTS = 10  # behind each of two walls
-FIRST, NURSERY, WORKER = range(3)
-VICTIMS = (FIRST, WORKER, NURSERY, WORKER, WORKER)  # after the two others torch is imported anew
 SLUG = "ex01_softmax"
 STRONGEST = [name for name in walls.NAMES if walls.probe(name).wall is not None][-1]
 
@@ -48,7 +46,7 @@ def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer):
     rng, killed, marked = random.Random(run.nursery.wall.name), 0, 0
     for number in range(MOMENTS):
         delay = rng.uniform(0, seconds)
-        killer = _Killer(run.nursery, delay, victim=VICTIMS[number % len(VICTIMS)])
+        killer = _Killer(run.nursery, delay, victim=number % 3)
         killer.start()
         report = grade(exercise, answer, run)
         killer.join()
@@ -65,7 +63,7 @@ def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer):
 
 
 def test_a_nursery_that_is_killed_every_time_is_a_fault_without_a_score(run, answer):
-    killer = _Killer(run.nursery, 0.02, victim=NURSERY, times=2000)
+    killer = _Killer(run.nursery, 0.02, victim=1, times=2000)
     killer.start()
     report = grade(catalog.find(SLUG), answer, run)
     killer.stop()
