@@ -269,12 +269,12 @@ def test_real_replies_are_values_and_exceptions():
 
 
 def test_replies_with_one_thing_changed():
-    met = fuzzed(1500, lambda data, reply: as_json(data.draw(changed(reply))))
+    met = fuzzed(500, lambda data, reply: as_json(data.draw(changed(reply))))
     assert met.keys() == {"value", Raised, NoAnswer}
-    assert met[NoAnswer] > 500
+    assert met[NoAnswer] > 160
 
 
 def test_frames_with_some_bytes_changed():
-    met = fuzzed(700, lambda data, reply: data.draw(broken(as_json(reply))))
+    met = fuzzed(300, lambda data, reply: data.draw(broken(as_json(reply))))
     assert met.keys() == {"value", Raised, NoAnswer, Died}
-    assert met[NoAnswer] > 150
+    assert met[NoAnswer] > 60
