@@ -246,7 +246,9 @@ def _taken(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
         name = wanted.pop()
         for number, unit in enumerate(useful):
             if number not in taken and (
-                name in unit.binds or "*" in unit.binds or changes(unit.node, {name} & variables)
+                name in unit.binds
+                or "*" in unit.binds
+                or (name in variables and changes(unit.node, {name}))
             ):
                 taken.add(number)
                 new = (unit.uses | unit.binds) - known
