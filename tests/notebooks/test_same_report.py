@@ -6,6 +6,7 @@ mistake and every solution the text is compared, and the reports for an exercise
 
 import ast
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,23 @@ KINDS = [
 SCRATCH = ["%matplotlib inline", "print(", "import json\nprint(json.dumps(1))", "input()", "1 / 0"]
 
 
-def notebook_of(source: str) -> bytes:
+@cache
+def alone(text: str) -> str:
+    """A statement without its comments."""
+    return ast.unparse(ast.parse(text))
+
+
+def notebook_of(statements: list[str]) -> bytes:
     """A cell for each statement, the imports last, and between them what one tries out."""
-    body = ast.parse(source).body
-    imports = [n for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
-    texts = [ast.unparse(n) for n in body if n not in imports]
+    imports = [s for s in statements if is_import(s)]
+    texts = [s for s in statements if not is_import(s)]
     made = [cell for text in texts for cell in (text, SCRATCH[len(text) % len(SCRATCH)])]
-    made += [ast.unparse(n) for n in imports]
+    made += imports
     return json.dumps({"cells": [{"cell_type": "code", "source": s} for s in made]}).encode()
+
+
+def is_import(statement: str) -> bool:
+    return statement.startswith(("import ", "from "))
 
 
 def without_marks(path: Path) -> str:
@@ -84,10 +94,10 @@ def with_mistake(mistake, units) -> list:
     return [*units, wrong]
 
 
-def file_of(units, names) -> str:
-    """These names as a file of their own."""
+def answer_of(units, names) -> list[str]:
+    """The statements of a file with these names alone."""
     taken = cells._taken(units, names)
-    return "\n\n".join(unit.text for unit in sorted(taken, key=lambda u: not u.is_import))
+    return [alone(unit.text) for unit in sorted(taken, key=lambda u: not u.is_import)]
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
@@ -97,9 +107,9 @@ def test_the_text_of_every_mistake_is_taken_as_it_stands(exercise):
     answers = [(exercise.names, units)]
     answers += [([m.of], with_mistake(m, units)) for m in suite.mistakes(exercise)]
     for names, written in answers:
-        source = file_of(written, names)
-        taken = cells.answer(notebook_of(source), names).source
-        assert ast.dump(ast.parse(taken)) == ast.dump(ast.parse(source)), source
+        statements = answer_of(written, names)
+        taken = cells.answer(notebook_of(statements), names).source
+        assert taken == "\n\n\n".join(statements) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -118,32 +128,25 @@ def verdicts(exercise, path, run):
     return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
 
 
-def wrong_answer(exercise, run, folder) -> dict:
-    """The report on the first mistake that uses nothing which a submission may not use.
-
-    Its file stays in the folder.
-    """
-    units, file = units_of(exercise), folder / f"{exercise.slug}.py"
-    for mistake in suite.mistakes(exercise):
-        source = file_of(with_mistake(mistake, units), exercise.names)
-        file.write_text(source, encoding="utf-8")
-        found = verdicts(exercise, file, run)
-        if found["state"] == "graded":
-            return found
-    raise AssertionError(f"no mistake of {exercise.slug} can be handed in")
+def write(statements, file) -> None:
+    """An answer as a file, and beside it as a notebook."""
+    file.write_text("\n\n".join(statements), encoding="utf-8")
+    file.with_suffix(".ipynb").write_bytes(notebook_of(statements))
 
 
 @pytest.mark.parametrize("exercise", KINDS, ids=lambda e: e.slug)
 def test_the_reports_are_the_same(exercise, run, tmp_path):
-    file, notebook = (tmp_path / f"{exercise.slug}{ending}" for ending in (".py", ".ipynb"))
-    wrong = wrong_answer(exercise, run, tmp_path)
-    notebook.write_bytes(notebook_of(file.read_text(encoding="utf-8")))
-    assert verdicts(exercise, notebook, run) == wrong
-    source = ast.unparse(ast.parse(path_of(exercise.slug).read_text(encoding="utf-8")))
-    file.write_text(source, encoding="utf-8")
-    notebook.write_bytes(notebook_of(source))
+    units, file = units_of(exercise), tmp_path / f"{exercise.slug}.py"
+    solved = ast.parse(path_of(exercise.slug).read_text(encoding="utf-8")).body
+    write([ast.unparse(node) for node in solved], file)
     right = verdicts(exercise, file, run)
-    assert verdicts(exercise, notebook, run) == right
+    assert verdicts(exercise, file.with_suffix(".ipynb"), run) == right
+    for mistake in suite.mistakes(exercise):
+        write(answer_of(with_mistake(mistake, units), exercise.names), file)
+        wrong = verdicts(exercise, file, run)
+        if wrong["state"] == "graded":  # it uses nothing that a submission may not use
+            break
+    assert verdicts(exercise, file.with_suffix(".ipynb"), run) == wrong
     assert wrong["score"]["earned"] < right["score"]["earned"] == suite_points(exercise)
 
 
