@@ -8,8 +8,12 @@ from copy import deepcopy
 from pathlib import Path
 
 import nbformat
+from nbgrader.apps import NbGraderAPI
+from typer.testing import CliRunner
 
 from grader.catalog import ROOT
+from grader.cli import app
+from grader.course import release
 from grader.course.solutions import cells, path_of
 
 SLUG = "ex01_softmax"
@@ -34,6 +38,26 @@ def grader(*arguments: object, root: Path = ROOT, fails: bool = False) -> str:
     return run(
         sys.executable, "-m", "grader", *arguments, cwd=root, fails=fails, PYTHONPATH=str(root)
     )
+
+
+def asked(*arguments: object, fails: bool = False) -> str:
+    """What the command prints, asked in this process: for all that is not about the process."""
+    done = CliRunner().invoke(app, [str(part) for part in arguments])
+    assert fails or done.exit_code == 0, done.output
+    return done.output
+
+
+def api(course: Path) -> NbGraderAPI:
+    """nbgrader as formgrader has it."""
+    config = release.config(course)
+    config.CourseDirectory.root = str(course)
+    return NbGraderAPI(config=config)
+
+
+def autograded(course: Path, student: str, slug: str = SLUG) -> None:
+    """Grade a student (or those whose names match `*`) by nbgrader's Python API, again if need be."""
+    done = api(course).autograde(slug, student, force=True, create=True)
+    assert done["success"], done
 
 
 def released(course: Path, slug: str = SLUG) -> nbformat.NotebookNode:
