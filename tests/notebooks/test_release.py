@@ -10,13 +10,24 @@ import zipfile
 
 import nbformat
 import pytest
+from nbgrader.api import Gradebook
 
 from grader import catalog
+from grader.course import bundle
 from grader.course.notebooks import source_notebook
 from grader.course.solutions import BEGIN, CUDA_BEGIN, CUDA_END, END, path_of
 from grader.judging import suite
 from grader.languages import Words
-from tests.notebooks.course import answered, grader, hand_in, id_of, released, run
+from tests.notebooks.course import (
+    answered,
+    asked,
+    autograded,
+    grader,
+    hand_in,
+    id_of,
+    released,
+    run,
+)
 
 ZIPS = ("attention-by-hand.zip", "gradescope.zip")
 SLUGS = [e.slug for e in catalog.exercises()]
@@ -106,24 +117,34 @@ def test_no_solution_file_is_handed_out(out):
 
 
 def test_two_builds_are_byte_identical(out, tmp_path):
-    grader("release", "-o", tmp_path)
-    assert files(tmp_path) == files(out)
-    for path in ZIPS:
-        assert (tmp_path / path).read_bytes() == (out / path).read_bytes()
-    for slug in SLUGS:
-        name = f"course/source/{slug}/{slug}.ipynb"
+    """Notebooks of each kind (NumPy, a class, kernels in Python and in CUDA), and both zips."""
+    kinds = ("ex01_softmax", "ex04_heads", "ex14_triton", "ex15_cuda_kernel")
+    (tmp_path / "course").mkdir()  # an empty gradebook takes nbgrader seconds to make
+    shutil.copy(out / "course" / "gradebook.db", tmp_path / "course")
+    asked("release", *kinds, "-o", tmp_path)
+    for slug, part in itertools.product(kinds, ("source", "release")):
+        name = f"course/{part}/{slug}/{slug}.ipynb"
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
+    notebooks = {s: out / "course" / "release" / s / f"{s}.ipynb" for s in SLUGS}
+    students, gradescope = (out / name for name in ZIPS)
+    assert students.read_bytes() == bundle.for_students(catalog.exercises(), notebooks, "")
+    assert gradescope.read_bytes() == bundle.for_gradescope(catalog.exercises(), "")
 
 
-def test_building_again_keeps_the_secret_the_settings_and_the_gradebook(out):
-    before = (out / "course" / ".secret").read_text()
+def test_building_again_keeps_the_secret_the_settings_and_the_gradebook(out, tmp_path):
+    course = shutil.copytree(out / "course", tmp_path / "course")
     own = 'c.Judge.isolation = "locked"'
-    with (out / "course" / "nbgrader_config.py").open("a") as file:
+    with (course / "nbgrader_config.py").open("a") as file:
         file.write(f"{own}\n")
-    grader("release", SLUGS[0], "-o", out)
-    assert (out / "course" / ".secret").read_text() == before
-    assert (out / "course" / ".secret").stat().st_mode & 0o077 == 0
-    assert own in (out / "course" / "nbgrader_config.py").read_text()
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        book.add_student("ada")
+    before = (course / ".secret").read_text()
+    asked("release", SLUGS[0], "-o", tmp_path)
+    assert (course / ".secret").read_text() == before
+    assert (course / ".secret").stat().st_mode & 0o077 == 0
+    assert own in (course / "nbgrader_config.py").read_text()
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        assert [student.id for student in book.students] == ["ada"]
 
 
 def test_other_points_are_refused_where_there_are_grades(tmp_path):
@@ -136,12 +157,12 @@ def test_other_points_are_refused_where_there_are_grades(tmp_path):
         "c = get_config()\nload_subconfig('release_config.py')\n"
         f"c.CourseDirectory.db_url = {url!r}\n"
     )
-    grader("release", slug, "-o", tmp_path)
+    asked("release", slug, "-o", tmp_path)
     assert (tmp_path / "other.db").exists() and not (course / "gradebook.db").exists()
     hand_in(course, "ada", released(course, slug), slug=slug)
-    run("nbgrader", "autograde", slug, cwd=course)
+    autograded(course, "ada", slug)
     before = {p: p.read_bytes() for p in course.rglob("*.ipynb")}
-    said = grader("release", slug, "-o", tmp_path, "--no-speed", fails=True)
+    said = asked("release", slug, "-o", tmp_path, "--no-speed", fails=True)
     assert "ex03_sdpa has grades already, and this release would have other points." in said
     assert {p: p.read_bytes() for p in course.rglob("*.ipynb")} == before
 
@@ -184,10 +205,11 @@ def test_the_bundle_can_grade(out, tmp_path):
         for link in re.findall(r"\]\(([\w./-]+)\)", page.read_text(encoding="utf-8")):
             assert (root / link).exists(), (page, link)
     assert "not started yet" in grader("grade", "ex01_softmax", root=root)
-    notebook = root / "notebooks" / "ex01_softmax.ipynb"
-    assert "Not started yet" in grader("grade", "ex01_softmax", "--submission", notebook, root=root)
-    notebook.write_text(json.dumps(answered(out / "course")))
-    assert "10/10" in grader("grade", "ex01_softmax", "--submission", root / "notebooks", root=root)
+    (root / "notebooks" / "ex01_softmax.ipynb").write_text(json.dumps(answered(out / "course")))
+    names = ("ex01_softmax", "ex02_masking")
+    said = grader("grade", *names, "--submission", root / "notebooks", root=root)
+    assert re.search("ex01_softmax +10/10", said)
+    assert re.search("ex02_masking .*not started yet", said)
 
 
 def test_gradescope_can_grade_with_its_zip(out, tmp_path):

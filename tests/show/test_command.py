@@ -1,6 +1,7 @@
 """`grader show`: answers behind a wall."""
 
 import io
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from rich.console import Console
 
 from grader import catalog
 from grader.languages import Words
+from grader.show import answers
 from grader.show.command import show
 from grader.show.sentence import CannotShow
 from grader.worker.walls import PROCESS
@@ -17,8 +19,9 @@ SLUG = "ex05_causal_mask"
 
 
 @pytest.fixture
-def ask(tmp_path):
-    """What is printed of a text as the answer to an exercise."""
+def ask(tmp_path, nursery, monkeypatch):
+    """What is printed of a text as the answer to an exercise; one nursery for all of them."""
+    monkeypatch.setattr(answers, "Nursery", lambda wall: nullcontext(nursery))
 
     def run(source: str | None, slug: str = SLUG, tokens: str = "a b", **how) -> str:
         console = Console(file=io.StringIO(), width=100, color_system=None)
@@ -32,7 +35,8 @@ def ask(tmp_path):
     return run
 
 
-def test_a_right_answer(ask):
+def test_a_right_answer(ask, monkeypatch):
+    monkeypatch.undo()  # in a nursery of its own
     text = ask(solution(SLUG))
     steps = [" ".join(line.split()) for line in text.splitlines()]
     assert "q B H Lq D (1, 2, 2, 4) given" in steps
