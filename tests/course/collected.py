@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from grader.collect_command import commands
+from grader.cli import app
 
 SLUG, OTHER = "ex02_masking", "ex01_softmax"
 ANSWER = b"def causal_mask(n):\n    return n\n"
@@ -56,7 +56,7 @@ def collect(folder: Path, source: Path, *options: str, roster: str | bytes = ROS
     path = folder / "roster.csv"
     path.write_bytes(roster if isinstance(roster, bytes) else roster.encode())
     given = [str(path), str(source), "-o", str(folder / "submissions"), *options]
-    return CliRunner().invoke(commands, ["collect", *given])
+    return CliRunner().invoke(app, ["collect", *given])
 
 
 def files(folder: Path) -> dict[str, bytes]:

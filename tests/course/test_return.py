@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from grader.collect_command import commands
+from grader.cli import app
 from grader.course.class_run import folder as results_folder
 from grader.course.class_run.folder import LastRun
 from grader.reporting.as_json import to_json
@@ -38,7 +38,7 @@ def back(tmp_path):
 
     def run(*options: str) -> Result:
         given = [str(tmp_path / "results"), "-o", str(tmp_path / "returned"), "--lang", "en"]
-        return CliRunner().invoke(commands, ["return", *given, *options])
+        return CliRunner().invoke(app, ["return", *given, *options])
 
     return run
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.catalog import ROOT
+from grader.cli import app
 from grader.languages import Words
-from grader.similar_command import commands
 from tests.course.copying import SLUG, copy, handed_in, honest, variant
 
 
@@ -24,7 +24,9 @@ def hand_in(tmp_path):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_command_prints_the_pairs_and_that_they_prove_nothing(hand_in, language):
     folder = hand_in({"[b]ada": variant(0), "ben": copy(variant(0)), "cem": variant(1)})
-    done = CliRunner().invoke(commands, [str(folder), SLUG, "--lang", language, "--most", "1"])
+    done = CliRunner().invoke(
+        app, ["similar", str(folder), SLUG, "--lang", language, "--most", "1"]
+    )
     assert done.exit_code == 0, done.output
     [row] = [line.split() for line in done.output.splitlines() if "ada" in line]
     assert row[1:4] == ["[b]ada", "ben", SLUG]
@@ -34,7 +36,9 @@ def test_the_command_prints_the_pairs_and_that_they_prove_nothing(hand_in, langu
 
 
 def test_the_command_ends_well_where_nothing_is_found(hand_in):
-    done = CliRunner().invoke(commands, [str(hand_in({"ada": variant(0)})), SLUG, "--lang", "en"])
+    done = CliRunner().invoke(
+        app, ["similar", str(hand_in({"ada": variant(0)})), SLUG, "--lang", "en"]
+    )
     assert done.exit_code == 0
     assert "No two are alike enough to be listed." in done.output
 
@@ -42,14 +46,14 @@ def test_the_command_ends_well_where_nothing_is_found(hand_in):
 @pytest.mark.parametrize("also", [[], ["--also", "nowhere"]])
 def test_a_folder_without_answers_is_a_sentence(hand_in, tmp_path, also):
     folder = hand_in({"ada": variant(0)}) if also else tmp_path
-    done = CliRunner().invoke(commands, [str(folder), *also, "--lang", "en"])
+    done = CliRunner().invoke(app, ["similar", str(folder), *also, "--lang", "en"])
     assert done.exit_code == 2
     assert done.output.startswith("nowhere is not there" if also else "There is no student in")
 
 
 def test_without_copydetect_the_command_says_how_to_get_it(hand_in, monkeypatch):
     monkeypatch.setitem(sys.modules, "copydetect", None)
-    done = CliRunner().invoke(commands, [str(hand_in({"ada": variant(0)})), "--lang", "en"])
+    done = CliRunner().invoke(app, ["similar", str(hand_in({"ada": variant(0)})), "--lang", "en"])
     assert done.exit_code == 2
     assert done.output == (
         "Comparing needs copydetect: `pip install 'attention-by-hand[similar]'`, or "
@@ -59,7 +63,7 @@ def test_without_copydetect_the_command_says_how_to_get_it(hand_in, monkeypatch)
 
 def test_a_page_that_cannot_be_written_is_a_sentence(hand_in, tmp_path):
     folder, page = hand_in({"ada": variant(0)}), tmp_path / "nowhere" / "page.html"
-    done = CliRunner().invoke(commands, [str(folder), SLUG, "-o", str(page), "--lang", "en"])
+    done = CliRunner().invoke(app, ["similar", str(folder), SLUG, "-o", str(page), "--lang", "en"])
     assert done.exit_code == 2
     assert done.output.endswith(f"{page} cannot be written: No such file or directory.\n")
 
@@ -68,7 +72,7 @@ def test_the_list_is_the_same_in_every_process(hand_in):
     """Hashes of texts differ from process to process."""
     chance = random.Random(2)
     folder = hand_in({f"s{number}": honest(SLUG, chance) for number in range(10)})
-    command = [sys.executable, "-c", "from grader.similar_command import commands; commands()"]
+    command = [sys.executable, "-c", "from grader.cli import app; app()", "similar"]
     outputs = {
         subprocess.run(
             [*command, str(folder), SLUG, "--lang", "en"], capture_output=True, cwd=ROOT,

@@ -7,21 +7,17 @@ import pytest
 
 from grader import catalog
 from grader.catalog import ROOT
-from grader.course import mutants, mutants_table
+from grader.course import mutants
 from grader.course.skeletons import skeleton_text
 from grader.judging import suite
 from grader.judging.grade import Run
 from grader.records import Verdict
 from tests.conftest import solution
-from tests.part import ALL, part
+from tests.part import ALL
 
 EXERCISES = [e for e in catalog.exercises() if not e.draft]
 CORE = [e for e in EXERCISES if e.track == "core"]
 FURTHER = [e for e in EXERCISES if e.track != "core"]
-VARIANTS = [(e, v) for e in CORE for v in suite.variants(e)] + part(
-    [(e, v) for e in FURTHER for v in suite.variants(e)], lambda case: case[1].id, one_in=2
-)
-
 NAMED = 18  # of so many mistakes one is asked for its name; `make mutants` asks all of them
 CORE_PART, FURTHER_PART = (1, 1) if ALL else (2, 3)  # one mistake in so many is asked at all
 
@@ -104,26 +100,6 @@ def test_a_mistake_is_named_to_the_student_as_itself():
 def test_there_are_null_answers_for_every_function(exercise):
     covered = {m.of for m in suite.mistakes(exercise) if m.null}
     assert covered == set(exercise.names)
-
-
-# What cannot be asked of a right answer: it is "not run", and costs nothing. A kernel whose threads
-# walk over the whole grid has no block that could be run alone.
-TOO_MUCH = {("naive_grid_stride_in_double", "test_far_places")}
-
-
-@pytest.mark.parametrize(
-    "exercise, variant", VARIANTS, ids=lambda x: getattr(x, "slug", None) or x.id
-)
-def test_a_right_answer_written_otherwise_earns_everything(exercise, variant, nursery):
-    run = Run(nursery=nursery, student="s", secret="variants", speed=False)
-    report = mutants_table.graded(exercise, variant, run)
-    assert report.sentence == ""
-    assert [
-        (c.id, c.why)
-        for c in report.checks
-        if c.earned < c.points and c.why != "needs CUDA" and (variant.id, c.id) not in TOO_MUCH
-    ] == []
-    assert mutants_table.earns_all(report)
 
 
 def test_the_core_track_is_worth_a_hundred_points():
