@@ -65,10 +65,7 @@ def modules(exercise: Exercise) -> Iterator[str]:
     for name, read in _MODULES.items():
         try:
             read(exercise)
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # an author's code was run: anything may come of it
+        except (Exception, SystemExit) as error:  # an author's code may raise anything
             cause = error.__cause__ or error
             yield f"{name} cannot be imported ({type(cause).__name__}: {cause}). Mend it."
             return

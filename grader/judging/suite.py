@@ -105,7 +105,7 @@ def _module(exercise: Exercise, pattern: str) -> ModuleType:
     path = _file(exercise, pattern)
     try:
         return importing.module(exercise, path.stem)
-    except (Exception, SystemExit) as error:  # an author's code was run: anything may come of it
+    except (Exception, SystemExit) as error:  # an author's code may raise anything
         problem = f"{path} cannot be imported ({type(error).__name__}: {error}). Mend it."
         raise BrokenSuite(problem) from error
 
