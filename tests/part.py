@@ -3,7 +3,12 @@
 import os
 import zlib
 
+import pytest
+
 ALL = os.environ.get("ALL") == "1"
+
+# On what looks long at something that shorter tests look at as well.
+long = pytest.mark.skipif(not ALL, reason="long: make test ALL=1 asks it")
 
 
 def part(cases, name, one_in):

@@ -68,13 +68,13 @@ def solution(exercise: Exercise) -> ModuleType:
 def against_mistakes(exercise: Exercise, every: int = 1, of: int = 1) -> Iterator[Caught]:
     """The suite's verdicts on each mistake, bound in the place of the solution's own name.
 
-    every  one mistake in so many, and each null answer, is asked everything, and one in so many
-           is diagnosed; the others are asked only the check that must catch them
-    of     one mistake in so many, and each null answer, is asked at all
+    every  one mistake in so many is asked everything and diagnosed, and each null answer asked
+           everything; the others are asked only the check that must catch them
+    of     one mistake in so many, null answers among them, is asked at all
     """
     known = Catalogue(exercise)
     for mistake in known.mistakes:
-        if not (mistake.null or _chosen(mistake, of)):
+        if not _chosen(mistake, of):
             continue
         named = _chosen(mistake, every)
         whole = named or mistake.null

@@ -16,6 +16,7 @@ from grader.worker import walls
 from grader.worker.nursery import Nursery
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE, PARAMETERS
+from tests.part import long
 
 SLUG = EXERCISE.slug
 BARRIER = "    __syncthreads();  // everybody"
@@ -36,7 +37,7 @@ def verdicts(path, run):
     return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
 
 
-@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("broken", [False, pytest.param(True, marks=long)])
 def test_a_notebook_gets_the_verdicts_of_the_file(broken, nursery, tmp_path):
     source = solution(SLUG)
     if broken:
@@ -160,7 +161,7 @@ def test_an_endless_kernel_is_stopped(graded):
     assert report.checks[0].why.startswith("no answer within 2 s")
 
 
-@pytest.mark.parametrize("name", ["locked", "contained"])
+@pytest.mark.parametrize("name", ["locked", pytest.param("contained", marks=long)])
 def test_behind_a_wall_compilers_and_kernels_work(name, tmp_path):
     tried = walls.probe(name)
     if tried.wall is None:

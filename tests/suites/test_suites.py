@@ -17,8 +17,9 @@ from tests.part import ALL
 
 EXERCISES = [e for e in catalog.exercises() if not e.draft]
 CORE = [e for e in EXERCISES if e.track == "core"]
-NAMED = 16  # of so many mistakes one is asked for its name; `make mutants` asks all of them
+NAMED = 32  # of so many mistakes one is asked for its name; `make mutants` asks all of them
 PART = 1 if ALL else 4  # one mistake in so many is asked at all
+SHARE = 0.95 if ALL else 0.9  # of those whose name is asked; of a few, one more says little
 
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
@@ -26,7 +27,7 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 SECRETS = [
     pytest.param(e, secret, id=f"{secret}-{e.slug}")
     for e in EXERCISES
-    for secret in (("one", "two") if e.track == "core" else ("one",))
+    for secret in (("one", "two") if ALL and e.track == "core" else ("one",))
 ]
 
 
@@ -87,11 +88,11 @@ def test_no_mistake_is_a_fault_of_ours(exercise):
 
 def test_a_mistake_is_named_to_the_student_as_itself():
     found = [c for e in EXERCISES for c in caught(e.slug) if c.named is not None]
-    assert len(found) >= 60
+    assert len(found) >= 30
     false = [(c.mistake.id, c.named) for c in found if c.named and c.mistake.id not in c.named]
     assert false == []
-    assert sum(c.mistake.id in c.named for c in found) >= 0.95 * len(found)
-    assert sum(c.named == (c.mistake.id,) for c in found) >= 0.85 * len(found)
+    assert sum(c.mistake.id in c.named for c in found) >= SHARE * len(found)
+    assert sum(c.named == (c.mistake.id,) for c in found) >= (SHARE - 0.1) * len(found)
 
 
 @each

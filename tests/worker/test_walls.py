@@ -17,6 +17,7 @@ from grader.worker.child.wipe import wipe
 from grader.worker.nursery import Nursery
 from grader.worker.visible import Visible
 from tests.worker.asking import call, worker
+from tests.worker.conftest import TWO, WALLS
 
 SOURCE = """
 import ctypes, mmap, os, resource, signal, socket, threading, time
@@ -94,6 +95,12 @@ REFUSED_EVERYWHERE = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="session", params=WALLS)
+def nursery(request):
+    with Nursery(request.param) as nursery:
+        yield nursery
+
+
 @pytest.fixture
 def client(nursery):
     with worker(nursery, SOURCE) as (client, _):
@@ -168,11 +175,11 @@ def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
         "    print('ready', flush=True)\n"
         "    time.sleep(600)\n"
     )
-    for probe in filter(lambda p: p.wall, map(walls.probe, walls.NAMES)):
-        folder = tmp_path / probe.name
+    for wall in (param.id for param in TWO):
+        folder = tmp_path / wall
         folder.mkdir()
         process = subprocess.Popen(
-            [sys.executable, "-c", program, probe.name], stdout=subprocess.PIPE, cwd=walls.CHILD.parents[2],
+            [sys.executable, "-c", program, wall], stdout=subprocess.PIPE, cwd=walls.CHILD.parents[2],
             env=os.environ | {"TMPDIR": str(folder)},
         )  # fmt: skip
         process.stdout.readline()
