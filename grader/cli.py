@@ -80,6 +80,8 @@ def grade(
         stop(f"There is no format called {format!r}.{close}")
     if format in _MARKS and course().shows == "nothing":
         stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
+    if min_score > 0 and course().shows == "nothing":
+        stop("An exam that shows nothing tells no points: grade it without --min-score.")
     if format == "classroom50":
         _in_runner()
     words = words_in(lang)

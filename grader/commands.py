@@ -19,6 +19,7 @@ from grader.arguments import (
     stop,
     words_in,
 )
+from grader.catalog import ROOT
 
 commands = typer.Typer()
 
@@ -39,7 +40,7 @@ def release(
 
     words = words_in(lang)
     check_whole("release", words)
-    exercises = finished(names or [], Path("solutions"), words)
+    exercises = finished(names or [], ROOT / "solutions", words)
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
     terms = building.Terms(
@@ -78,7 +79,7 @@ def mutants(names: Names = None) -> None:
     from grader.course.mutants_table import show
 
     check_whole("mutants", words_in(None))
-    if not show(exercises_named(names or [], Path("solutions")), Console()):
+    if not show(exercises_named(names or [], ROOT / "solutions"), Console()):
         raise typer.Exit(BELOW)
 
 

@@ -17,7 +17,7 @@ _WRITE = "Write all of this into this file; names and arguments stay as they are
 def task(exercise: Exercise, minutes: int, words: Words) -> str:
     """The text of the file: who is asked for what, each line a comment."""
     title = words.title(exercise)
-    told = words("{title}: {minutes} minutes", title=f"{title} ({exercise.slug})", minutes=minutes)
+    told = words("{title}: {minutes} min", title=f"{title} ({exercise.slug})", minutes=minutes)
     about = [told, words(_WRITE)]
     if exercise.not_allowed_text:
         about.append(words("Not allowed: {names}.", names=", ".join(exercise.not_allowed_text)))

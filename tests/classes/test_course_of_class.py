@@ -191,6 +191,13 @@ def test_times_that_cannot_be_read_get_a_sentence(again, text, says):
     assert says in run(again, code=2)
 
 
+def test_a_folder_in_the_place_of_the_times_gets_a_sentence(again):
+    path = again / "submissions/submitted.csv"
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    assert "cannot be read: Is a directory. Put a CSV file there." in run(again, code=2)
+
+
 def test_times_of_nobody_here_are_told_and_end_nothing(again):
     (again / "submissions/submitted.csv").write_text(TIMES + "bne,ex02,2027-03-01T10:00:00Z\n")
     assert "line 4: there is no student 'bne'. Did you mean ben?" in run(again)

@@ -225,7 +225,7 @@ WRONG = [
     *((["ex02", "--seed", s], NO_SEED.format(s)) for s in ("x", "-1", "9" * 19)),
     (["ex5"], "There is no exercise called 'ex5'. Did you mean ex05?"),
     (["ex17"], "ex17_bug_hunt is a bug hunt, which begins with an answer: `make drill` draws one."),
-    (["--minutes", "5"], "No exercise fits into 5 minutes: give more, or name one (EX=ex01_softmax)."),
+    (["--minutes", "5"], "No exercise fits into 5 min: give more, or name one (EX=ex01_softmax)."),
 ]  # fmt: skip
 
 

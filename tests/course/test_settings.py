@@ -250,6 +250,8 @@ def test_marks_are_not_made_of_an_exam_that_shows_nothing(course):
     path.write_text("exam_shows = 'nothing'\n" + EXAM)
     told = said("grade", "--submission", "solutions", "--course", path, "--format", "gradescope")
     assert "has no marks for gradescope" in told
+    told = said("grade", "--submission", "solutions", "--course", path, "--min-score", "1")
+    assert "tells no points: grade it without --min-score" in told
 
 
 def test_a_student_s_copy_has_nobodys_extension_and_no_wall(course):

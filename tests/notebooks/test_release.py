@@ -237,6 +237,11 @@ def test_without_nbgrader_there_is_a_sentence(tmp_path):
     assert "Traceback" not in said
 
 
+def test_it_can_be_asked_for_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "There is no exercise called 'ex77'" in asked("release", "ex77", fails=True)
+
+
 def test_without_the_grader_a_notebook_says_what_to_do(out, tmp_path):
     from nbclient import NotebookClient
 

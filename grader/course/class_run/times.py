@@ -55,7 +55,9 @@ def _rows(path: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
         for row in rows:
             student, exercise, submitted = (row[name] or "" for name in COLUMNS)
             yield rows.line_num, (student, exercise, submitted)
-    except (OSError, UnicodeDecodeError):
+    except OSError as error:
+        raise Stopped(f"{path} cannot be read: {error.strerror}. Put a CSV file there.") from None
+    except UnicodeDecodeError:
         raise Stopped(f"{path} cannot be read: save it as UTF-8 text.") from None
     except csv.Error as error:
         raise Stopped(f"{path} is no table that can be read: {error}.") from None
