@@ -196,6 +196,7 @@ def test_a_folder_in_the_place_of_the_times_gets_a_sentence(again):
     path.unlink(missing_ok=True)
     path.mkdir()
     assert "cannot be read: Is a directory. Put a CSV file there." in run(again, code=2)
+    path.rmdir()
 
 
 def test_times_of_nobody_here_are_told_and_end_nothing(again):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.classes.classroom import command, environment, fill, graded_here, written
-from tests.part import ALL
+from tests.part import ALL, long
 
 KILLS = 20 if ALL else 7
 
@@ -99,6 +99,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
+@long
 def test_a_killed_process_of_the_pool_costs_a_second_try_and_no_result(undisturbed, tmp_path):
     submissions, expected = undisturbed
     results = fresh(tmp_path / "results", expected / ".secret")

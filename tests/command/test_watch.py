@@ -13,6 +13,7 @@ import pytest
 from grader.catalog import ROOT
 from tests.command.terminal import PATIENCE, WATCH, Terminal
 from tests.conftest import solution
+from tests.part import long
 
 NAMES = ("ex01_softmax", "ex02_masking")
 ENDLESS = "print('it runs', flush=True)\nwhile True:\n    pass\n"
@@ -149,8 +150,11 @@ def test_the_screen_is_drawn_in_place(watched, answer):
 
 @pytest.mark.parametrize(
     "busy, end",
-    [(False, signal.SIGINT), (True, signal.SIGINT), (True, signal.SIGHUP)],
-    ids=["waiting", "grading", "window closed"],
+    [
+        pytest.param(False, signal.SIGINT, id="waiting", marks=long),
+        pytest.param(True, signal.SIGINT, id="grading"),
+        pytest.param(True, signal.SIGHUP, id="window closed"),
+    ],
 )
 def test_it_ends_cleanly_and_leaves_nothing(tmp_path, tmp_path_factory, busy, end):
     scratch = tmp_path_factory.mktemp("scratch")

@@ -19,7 +19,7 @@ from grader.records import Verdict
 from grader.worker import packages
 from grader.worker.in_process import in_process, load
 from tests.conftest import ROOT, solution
-from tests.part import part
+from tests.part import long, part
 
 HUNT = catalog.find("ex17")
 SOME = [e for e in catalog.exercises() if drills(e) and not e.draft]
@@ -200,6 +200,7 @@ def test_a_drill_may_use_what_its_exercise_allows(graded, mended, slug):
     assert graded("ex17_bug_hunt", mended(f"{slug} 1")).score.earned == 6
 
 
+@long
 def test_pytest_by_hand_allows_it_too(mended, tmp_path):
     (tmp_path / HUNT.file).write_text(mended("ex08_cuda_sdpa 1"))
     asked = [str(HUNT.folder), "--submission", str(tmp_path), "-q", "-p", "no:cacheprovider"]

@@ -37,7 +37,8 @@ def verdicts(path, run):
     return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
 
 
-@pytest.mark.parametrize("broken", [False, pytest.param(True, marks=long)])
+@long
+@pytest.mark.parametrize("broken", [False, True])
 def test_a_notebook_gets_the_verdicts_of_the_file(broken, nursery, tmp_path):
     source = solution(SLUG)
     if broken:
