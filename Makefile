@@ -55,7 +55,7 @@ help: ## list what can be made
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... COURSE=course.toml ARGS=--no-speed)
 	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-test: $(DEV) ## run the project's own tests (ALL=1 asks every case of the longest lists; ARGS= goes to pytest)
+test: $(DEV) ## run the project's own tests (ALL=1 asks every case of the long lists, for hours; ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@# On all processors at once, file by file; but what times something runs alone.
 	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/timing

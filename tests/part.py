@@ -1,4 +1,4 @@
-"""Of the longest lists `make test` asks a part, always the same one; `make test ALL=1` asks all."""
+"""Of long lists `make test` asks a part, always the same one; `make test ALL=1` asks all."""
 
 import os
 import zlib
