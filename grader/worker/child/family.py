@@ -4,10 +4,16 @@ The nursery is a subreaper, so what a worker leaves behind becomes the nursery's
 after it has taken a session of its own.
 """
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable
 from pathlib import Path
+
+_ENDED = frozenset("ZX")  # a zombie, dead
+_AT_REST = _ENDED | frozenset("Tt")  # stopped, traced
+_STOP_SECONDS = 2.0  # what does not stand still so long, such as a call of the kernel, is left
 
 
 def children(pid: int) -> list[int]:
@@ -35,17 +41,37 @@ def descendants(pids: Iterable[int]) -> set[int]:
 def stop(worker: int, others: Iterable[int]) -> set[int]:
     """Have a worker, all below it, and every orphan stand still, but not what is the `others`'.
 
-    This goes on until nothing new appears: a stopped process does not fork.
+    This goes on until nobody new appears while all that were told to stand still do so: who was
+    about to end when it was told may leave a child, which is seen only afterwards. The newest are
+    told first, since some move on to a new process all the time.
     """
-    others, stopped = list(others), set[int]()
+    others, told, ended = list(others), set[int](), set[int]()
+    deadline = time.monotonic() + _STOP_SECONDS
     while True:
-        spared = descendants(others)
-        roots = {worker, *children(os.getpid())} - spared
-        running = descendants(roots) - spared - stopped
-        if not running:
-            return stopped
-        signal_all(running, signal.SIGSTOP)
-        stopped |= running
+        states = {pid: state(pid) for pid in told - ended}
+        ended |= {pid for pid, letters in states.items() if letters <= _ENDED}
+        restless = [pid for pid, letters in states.items() if not letters <= _AT_REST]
+        signal_all(restless, signal.SIGSTOP)
+        known = len(told)
+        waiting, seen = [worker, *children(os.getpid())], descendants(others) | ended
+        while waiting:
+            if (pid := waiting.pop()) not in seen:
+                seen.add(pid)
+                if pid not in told:
+                    _signal(pid, signal.SIGSTOP)
+                    told.add(pid)
+                waiting += children(pid)
+        if len(told) == known and (not restless or time.monotonic() > deadline):
+            return told
+
+
+def state(pid: int) -> set[str]:
+    """The letters of the states in which the threads of a process are; none if it is gone."""
+    found = set[str]()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # the thread ended meanwhile
+            found.add(stat.read_text(errors="replace").rpartition(") ")[2][:1])
+    return found
 
 
 def end(worker: int, others: Iterable[int]) -> set[int]:

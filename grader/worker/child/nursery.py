@@ -151,14 +151,24 @@ def _end(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[str, Any]
     alive = wait and not _ends_by_itself(pid)
     orphans = _kill(pid, workers) - {pid}
     _, status = os.waitpid(pid, 0)
-    for orphan in orphans:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(orphan, 0)
+    _reap(orphans)
     wipe(worker.home)
     more = {"crowded": worker.crowded, "alive": alive}
     if os.WIFSIGNALED(status):
         return {"signal": os.WTERMSIG(status)} | more
     return {"exit": os.WEXITSTATUS(status)} | more
+
+
+def _reap(orphans: set[int]) -> None:
+    """Wait for what was killed: each is the nursery's own child once its parent has ended."""
+    while orphans:
+        for pid in list(orphans):
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                if family.state(pid):
+                    continue
+            orphans.remove(pid)
 
 
 def _ends_by_itself(pid: int) -> bool:

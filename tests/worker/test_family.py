@@ -1,0 +1,80 @@
+"""Processes are stopped and ended also while they come and go."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.worker.child import family
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are listed by Linux only")
+RUNS_AWAY = """
+import os, time
+print("ready", flush=True)
+for _ in range(20_000):
+    if os.fork() != 0:
+        os._exit(0)
+    time.sleep(0.0005)
+"""
+
+
+def test_the_child_of_one_that_was_ending_when_it_was_stopped_is_found(monkeypatch):
+    """The second look finds nobody new: who the first leaves is not yet the nursery's child."""
+    me, first, second = os.getpid(), 1001, 1002
+    looks = iter([[first], [first], [first, second], [first, second]])
+    states = {first: iter("RZ"), second: iter("T")}
+    told: list[int] = []
+    monkeypatch.setattr(family, "children", lambda pid: next(looks) if pid == me else [])
+    monkeypatch.setattr(family, "state", lambda pid: {next(states[pid])})
+    monkeypatch.setattr(family, "_signal", lambda pid, number: told.append(pid))
+    assert family.stop(first, []) == {first, second}
+    assert told == [first, first, second]
+
+
+@LINUX
+def test_every_thread_of_a_process_has_a_state():
+    threads = "import threading, time; threading.Thread(target=time.sleep, args=[60]).start()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{threads}; print(1, flush=True)"], stdout=subprocess.PIPE
+    )
+    process.stdout.readline()
+    assert family.state(process.pid) <= {"S", "R"}
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    assert family.state(process.pid) == {"T"}
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert family.state(process.pid) == {"Z"}
+    process.wait()
+    assert family.state(process.pid) == set()
+
+
+@LINUX
+def test_who_moves_on_to_a_new_process_all_the_time_is_ended():
+    """In a process of its own, which takes the orphans in as the nursery does."""
+    program = f"""
+import os, subprocess, sys, time
+from grader.worker.child import family, kernel
+kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+for _ in range(10):
+    process = subprocess.Popen([sys.executable, "-c", {RUNS_AWAY!r}], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    time.sleep(0.02)
+    family.end(process.pid, [])
+    time.sleep(0.02)
+    left = family.descendants(family.children(os.getpid()))
+    states = [open(f"/proc/{{pid}}/stat").read().rpartition(") ")[2][0] for pid in left]
+    assert set(states) == {{"Z"}}, states
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+print("all ended")
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(family.__file__).parents[3],
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert done.stdout == "all ended\n", done.stderr
