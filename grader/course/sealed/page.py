@@ -26,8 +26,9 @@ advisory. The course grades with the whole project, on fresh cases.
 {rows}
 {missing}
 Not here: points for speed, checks that need CUDA, `make bench`, `make show`, `make drill` and
-`make class`, and the names of mistakes in a report; where a wrong answer differs is still said.
-`make hint` works, and the last hint of a function tells in words nearly all of it.
+`make class`, and the names of mistakes in a report. As far as the `help` of the course allows, a
+report says where a wrong answer differs, and `make hint` works: the last hint of a function tells
+in words nearly all of it.
 """
 
 
