@@ -53,24 +53,31 @@ def stop(worker: int, others: Iterable[int]) -> set[int]:
         restless = [pid for pid, letters in states.items() if not letters <= _AT_REST]
         signal_all(restless, signal.SIGSTOP)
         known = len(told)
-        waiting, seen = [worker, *children(os.getpid())], descendants(others) | ended
-        while waiting:
-            if (pid := waiting.pop()) not in seen:
-                seen.add(pid)
-                if pid not in told:
-                    _signal(pid, signal.SIGSTOP)
-                    told.add(pid)
-                waiting += children(pid)
+        _stop_new([worker, *children(os.getpid())], told, descendants(others) | ended)
         if len(told) == known and (not restless or time.monotonic() > deadline):
             return told
+
+
+def _stop_new(roots: list[int], told: set[int], spared: set[int]) -> None:
+    """Tell these processes and all below them to stand still, but those that were `told` before."""
+    waiting, seen = list(roots), set(spared)
+    while waiting:
+        if (pid := waiting.pop()) not in seen:
+            seen.add(pid)
+            if pid not in told:
+                _signal(pid, signal.SIGSTOP)
+                told.add(pid)
+            waiting += children(pid)
 
 
 def state(pid: int) -> set[str]:
     """The letters of the states in which the threads of a process are; none if it is gone."""
     found = set[str]()
-    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):  # the thread ended meanwhile
-            found.add(stat.read_text(errors="replace").rpartition(") ")[2][:1])
+    with contextlib.suppress(OSError):  # the process ended meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # the thread did
+                stat = (task / "stat").read_text(errors="replace")
+                found.add(stat.rpartition(") ")[2][:1])
     return found
 
 
