@@ -24,9 +24,9 @@ MOODLE = "Ada Lovelace_57_assignsubmission_file"
 FOUND = [
     ("Canvas", [(f"adalovelace_11_731_{NAME}", ANSWER)]),
     ("Canvas, late, handed in again", [(f"adalovelace_LATE_11_731_{SLUG}-2.py", ANSWER)]),
-    ("Canvas, a zip", [("adalovelace_11_731_all.zip", zipped((f"work/{NAME}", ANSWER)))]),
+    ("Canvas, a zip", [("adalovelace_11_731_all.zip", zipped((f"homework/{NAME}", ANSWER)))]),
     ("Moodle, a folder", [(f"{MOODLE}/{NAME}", ANSWER)]),
-    ("Moodle, a folder below", [(f"{MOODLE}/work/{NAME}", ANSWER)]),
+    ("Moodle, a folder below", [(f"{MOODLE}/homework/{NAME}", ANSWER)]),
     ("Moodle, a folder of another version", [(f"{MOODLE}_/{NAME}", ANSWER)]),
     ("Moodle, one file", [(f"{MOODLE}_{NAME}", ANSWER)]),
     ("Moodle, with a text", [(f"{MOODLE}/{NAME}", ANSWER), ("Ada Lovelace_57_assignsubmission_onlinetext/onlinetext.html", b"x")]),

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ def test_every_thread_of_a_process_has_a_state():
 
 
 @LINUX
+def test_a_thread_that_outlives_the_first_one_is_not_overlooked():
+    program = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=[60]).start();"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    until = time.monotonic() + 30
+    while "Z" not in (found := family.state(process.pid)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert found == {"Z", "S"}
+    process.kill()
+    process.wait()
+
+
+@LINUX
 def test_who_moves_on_to_a_new_process_all_the_time_is_ended():
     """In a process of its own, which takes the orphans in as the nursery does."""
     program = f"""
@@ -63,11 +80,12 @@ for _ in range(10):
     process = subprocess.Popen([sys.executable, "-c", {RUNS_AWAY!r}], stdout=subprocess.PIPE)
     process.stdout.readline()
     time.sleep(0.02)
-    family.end(process.pid, [])
-    time.sleep(0.02)
-    left = family.descendants(family.children(os.getpid()))
-    states = [open(f"/proc/{{pid}}/stat").read().rpartition(") ")[2][0] for pid in left]
-    assert set(states) == {{"Z"}}, states
+    ended = family.end(process.pid, [])
+    while any(family.state(pid) - set("Z") for pid in ended):
+        time.sleep(0.01)
+    left = family.children(os.getpid())
+    time.sleep(0.05)
+    assert family.children(os.getpid()) == left, "somebody goes on"
     while True:
         try:
             os.waitpid(-1, 0)
@@ -78,3 +96,22 @@ print("all ended")
     done = subprocess.run([sys.executable, "-c", program], cwd=Path(family.__file__).parents[3],
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.stdout == "all ended\n", done.stderr
+
+
+@LINUX
+def test_a_process_is_waited_for_that_is_ours_only_when_its_parent_has_ended():
+    program = """
+import os, signal, subprocess, sys, threading
+from grader.worker.child import family, kernel, nursery
+kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+starts = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
+parent = subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE)
+child = int(parent.stdout.readline())
+os.kill(child, signal.SIGKILL)
+threading.Timer(0.5, parent.kill).start()
+nursery._reap({child})
+print(family.state(child))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(family.__file__).parents[3],
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert done.stdout == "set()\n", done.stderr

@@ -167,6 +167,7 @@ def _reap(orphans: set[int]) -> None:
                 os.waitpid(pid, 0)
             except ChildProcessError:
                 if family.state(pid):
+                    time.sleep(0.001)
                     continue
             orphans.remove(pid)
 
