@@ -1,7 +1,7 @@
 """The marks that a suite puts on its functions: `@check`, `@speed`, `@mistake`, `@variant`."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,16 @@ class Check:
     points: int
     needs: tuple[str, ...]
     cuda: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckCase:
+    """One case of a check: its name, as pytest writes it, and the parameters of the function."""
+
+    name: str  # "test_values[float32-few queries]"
+    check: Check
+    function: Callable[..., None]
+    params: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,12 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-import pytest
 from torch import Tensor
 
 from grader import catalog
 from grader.judging import location, ours, stages, suite
 from grader.judging.case import Asked, Differs, StudentFault
-from grader.judging.check import Mistake
+from grader.judging.check import CheckCase, Mistake
 from grader.judging.compare import as_numbers
 from grader.judging.judge import Failure, Judge
 from grader.judging.student import Student, StudentObject
@@ -151,13 +150,12 @@ def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake,
         return ()
     found = [m for m in mistakes.mistakes if m.of in failure.calls]
     found = [m for m in found if _answers_alike(failure.asked, m, mistakes)]
-    found = _like(failure.fault, found, judge, mistakes, failure.item)
-    for item, again in _elsewhere(failure):
+    found = _like(failure.fault, found, judge, mistakes, failure.case)
+    for case, again in _elsewhere(failure):
         if not found:
             break
-        fault = judge.ask(judge.student, item, *again)
-        alike = _like(fault, found, judge, mistakes, item, *again)
-        found = alike
+        fault = judge.ask(judge.student, case, *again)
+        found = _like(fault, found, judge, mistakes, case, *again)
     if not found or len(found) > FEW:
         return ()
     sure = _says_much(failure.fault.differs)
@@ -216,15 +214,15 @@ def _close(a: Tensor | Array, b: Tensor | Array) -> bool:
 
 def _like(
     fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: Catalogue,
-    item: pytest.Function, *again: str,
+    case: CheckCase, *again: str,
 ) -> list[Mistake]:  # fmt: skip
-    return [m for m in mistakes if _alike(fault, judge.ask(known.student(m), item, *again))]
+    return [m for m in mistakes if _alike(fault, judge.ask(known.student(m), case, *again))]
 
 
-def _elsewhere(failure: Failure) -> Iterator[tuple[pytest.Function, tuple[str, ...]]]:
+def _elsewhere(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
     """Cases in which mistakes may come apart."""
-    yield from ((item, ()) for item in failure.more[:OTHERS])
-    yield from ((failure.item, ("again", str(n))) for n in range(FRESH))
+    yield from ((case, ()) for case in failure.more[:OTHERS])
+    yield from ((failure.case, ("again", str(n))) for n in range(FRESH))
 
 
 def _alike(one: StudentFault | None, other: StudentFault | None) -> bool:

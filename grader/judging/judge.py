@@ -1,7 +1,14 @@
-"""Judges one exercise: a pytest plugin that asks the checks and writes down the verdicts."""
+"""Judges one exercise: runs the cases of its checks and records the verdicts.
+
+`Judge.run` calls the checks directly. Where pytest is started by hand, the same judge is a plugin
+of it, and pytest makes the calls.
+"""
 
 import inspect
-from collections.abc import Mapping
+import time
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +17,7 @@ import pytest
 import torch
 
 from grader.judging.case import CASE, Asked, Case, StudentFault
-from grader.judging.check import Check
+from grader.judging.check import Check, CheckCase
 from grader.judging.draw import Draw
 from grader.judging.student import Student
 from grader.records import CheckResult, Verdict
@@ -40,7 +47,7 @@ class _Tally:
     not_run: str = "no case of it could be asked"  # why, if none was
     calls: set[str] = field(default_factory=set)
     seconds: float = 0.0
-    items: list[pytest.Function] = field(default_factory=list)
+    cases: list[CheckCase] = field(default_factory=list)
     failed: "Failure | None" = None
 
 
@@ -49,8 +56,8 @@ class Failure:
     """The case in which a check failed, and how: what a diagnosis starts from."""
 
     check: str
-    item: pytest.Function
-    more: tuple[pytest.Function, ...]  # the cases of the check that were not asked
+    case: CheckCase
+    more: tuple[CheckCase, ...]  # the cases of the check that were not run
     fault: StudentFault
     calls: frozenset[str]
     asked: Asked | None
@@ -74,36 +81,56 @@ class Judge:
         self._tallies: dict[str, _Tally] = {}
         self.errors: list[str] = []  # faults of the suite itself
 
-    def draw_for(self, item: pytest.Item, *again: str) -> Draw:
-        """The draws of one case; order, selection and restarts do not change them."""
+    def draw_for(self, name: str, *again: str) -> Draw:
+        """The draws of the case called `name`; order, selection and restarts do not change them."""
         if self._tape is not None:
-            drawn: Draw = self._tape.draws(item.name)  # under the same names
+            drawn: Draw = self._tape.draws(name)  # under the same names
             return drawn
-        return Draw(*self._seed, item.name, *again, device=self.device)
+        return Draw(*self._seed, name, *again, device=self.device)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The failed checks, in the order of the suite."""
         return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
 
-    def ask(self, student: Student, item: pytest.Function, *again: str) -> StudentFault | None:
-        """Ask a case of any student, outside pytest: the fault, or None."""
-        at_hand = {
-            "student": student,
-            "draw": self.draw_for(item, *again),
-            "device": torch.device(self.device),
-            **(item.callspec.params if hasattr(item, "callspec") else {}),
-        }
-        names = inspect.signature(item.function).parameters
-        CASE.set(Case())
-        student.begin_case()
+    def run(self, cases: Sequence[CheckCase]) -> None:
+        """Run cases in their order; raise nothing, whatever an answer or a suite does."""
+        self._register(cases)
+        for case in cases:
+            if self._skipped(case):
+                continue
+            started, error = time.perf_counter(), None
+            try:
+                self._call(self.student, case)
+            except (Exception, SystemExit, pytest.skip.Exception) as raised:  # judged, not raised
+                error = raised
+            tally = self._tallies[case.check.id]
+            tally.seconds += time.perf_counter() - started
+            self._write_down(tally, case, error)
+
+    def ask(self, student: Student, case: CheckCase, *again: str) -> StudentFault | None:
+        """Run a case on any student and record nothing: the fault, or None."""
         try:
-            item.function(**{name: at_hand[name] for name in names})
+            self._call(student, case, *again)
         except StudentFault as fault:
             return fault
         except pytest.skip.Exception:
             return None  # it cannot be asked of this one
         return None
+
+    def _call(self, student: Student, case: CheckCase, *again: str) -> None:
+        at_hand = {
+            "student": student,
+            "draw": self.draw_for(case.name, *again),
+            "device": torch.device(self.device),
+            **case.params,
+        }
+        names = inspect.signature(case.function).parameters
+        CASE.set(Case())
+        student.begin_case()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a library warns of is judged by its values
+            case.function(**{name: at_hand[name] for name in names})
 
     def results(self) -> tuple[CheckResult, ...]:
         """One verdict per check, in the order of the suite."""
@@ -112,37 +139,54 @@ class Judge:
             verdicts[tally.check.id] = self._verdict(tally, verdicts)
         return tuple(verdicts.values())
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        for item in items:
-            check = _check_of(item)
-            if check is None:
-                self.errors.append(f"{item.nodeid} has no @check")
-            else:
-                self._tallies.setdefault(check.id, _Tally(check=check)).items.append(item)
+    def _register(self, cases: Sequence[CheckCase]) -> None:
+        for case in cases:
+            self._tallies.setdefault(case.check.id, _Tally(check=case.check)).cases.append(case)
         for tally in self._tallies.values():
             for name in tally.check.needs:
                 if name not in self._tallies:
                     self.errors.append(f"{tally.check.id} needs {name}, which is no check")
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self.errors.append(str(report.longrepr).strip().splitlines()[-1])
+    def _skipped(self, case: CheckCase) -> str:
+        """Why a case is not run; empty if it is."""
+        check, tally = case.check, self._tallies[case.check.id]
+        if check.cuda and not self.device.startswith("cuda"):
+            return NEEDS_CUDA
+        if tally.failure or tally.grader_fault:
+            return "an earlier case of this check failed"
+        if blocker := self._blocker(check):
+            return f"blocked by {blocker}"
+        if self._tape is not None and (why := self._tape.begin(case.name, check.id)):
+            tally.not_run = why
+            return why
+        return ""
+
+    def _write_down(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
+        """Record what came of a case that was run."""
+        tally.calls |= CASE.get().called
+        if error is None:
+            tally.passed += 1
+        elif isinstance(error, StudentFault):
+            tally.failure, tally.where = str(error), case.name.partition("[")[2].rstrip("]")
+            number = tally.cases.index(case) if case in tally.cases else len(tally.cases)
+            tally.failed = Failure(
+                check=tally.check.id, case=case, more=tuple(tally.cases[number + 1 :]), fault=error,
+                calls=frozenset(CASE.get().called), asked=CASE.get().asked,
+            )  # fmt: skip
+        elif not isinstance(error, pytest.skip.Exception):
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            tally.grader_fault = f"{type(error).__name__}: {error} ({case.name}, {where})"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        self.errors += [f"{item.nodeid} has no @check" for item in items if case_of(item) is None]
+        self._register([case for item in items if (case := case_of(item)) is not None])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        check = _check_of(item)
-        if check is None:
-            pytest.skip(reason="it has no @check")
-        tally = self._tallies[check.id]
-        if check.cuda and not self.device.startswith("cuda"):
-            pytest.skip(reason=NEEDS_CUDA)
-        if tally.failure or tally.grader_fault:
-            pytest.skip(reason="an earlier case of this check failed")
-        if blocker := self._blocker(check):
-            pytest.skip(reason=f"blocked by {blocker}")
-        if self._tape is not None and (why := self._tape.begin(item.name, check.id)):
-            tally.not_run = why
+        case = case_of(item)
+        if why := "it has no @check" if case is None else self._skipped(case):
             pytest.skip(reason=why)
         CASE.set(Case())
         self.student.begin_case()
@@ -152,33 +196,11 @@ class Judge:
         self, item: pytest.Function, call: pytest.CallInfo[None]
     ) -> "object":
         report = yield
-        check = _check_of(item)
-        if check is None:
-            return report
-        tally = self._tallies[check.id]
-        tally.seconds += call.duration
-        if call.when == "call":
-            tally.calls |= CASE.get().called
-            tally.passed += call.excinfo is None
-        if call.excinfo is not None:
-            self._write_down(tally, item, call.excinfo)
+        case = case_of(item)
+        if case is not None and call.when == "call":
+            error = None if call.excinfo is None else call.excinfo.value
+            self._write_down(self._tallies[case.check.id], case, error)
         return report
-
-    def _write_down(
-        self, tally: _Tally, item: pytest.Function, excinfo: pytest.ExceptionInfo[BaseException]
-    ) -> None:
-        error = excinfo.value
-        if isinstance(error, StudentFault):
-            tally.failure, tally.where = str(error), item.name.partition("[")[2].rstrip("]")
-            number = tally.items.index(item) if item in tally.items else len(tally.items)
-            tally.failed = Failure(
-                check=tally.check.id, item=item, more=tuple(tally.items[number + 1 :]), fault=error,
-                calls=frozenset(CASE.get().called), asked=CASE.get().asked,
-            )  # fmt: skip
-        elif not isinstance(error, pytest.skip.Exception):
-            place = excinfo.traceback[-1]
-            where = f"{Path(place.path).name}:{place.lineno + 1}"
-            tally.grader_fault = f"{type(error).__name__}: {error} ({item.name}, {where})"
 
     def _blocker(self, check: Check) -> str | None:
         """The first check that this one needs and that is known not to have passed."""
@@ -210,6 +232,11 @@ class Judge:
         )  # fmt: skip
 
 
-def _check_of(item: pytest.Item) -> Check | None:
-    mark = getattr(getattr(item, "function", None), "__mark__", None)
-    return mark if isinstance(mark, Check) else None
+def case_of(item: pytest.Item) -> CheckCase | None:
+    """The case that pytest made of a check; None for a test that is no check."""
+    function = getattr(item, "function", None)
+    mark = getattr(function, "__mark__", None)
+    if function is None or not isinstance(mark, Check):
+        return None
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return CheckCase(name=item.name, check=mark, function=function, params=params)

@@ -114,4 +114,4 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture
 def draw(request: pytest.FixtureRequest) -> Draw:
     """Fresh inputs."""
-    return _judge(request).draw_for(request.node)
+    return _judge(request).draw_for(request.node.name)

@@ -1,6 +1,7 @@
-"""Runs a suite's checks with pytest, in this process, and returns the verdicts."""
+"""Collects a suite's checks with pytest, runs them in this process, returns the verdicts."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,8 +13,8 @@ from grader import sealed, tables
 from grader.catalog import SUITES
 from grader.judging import importing
 from grader.judging.case import GraderFault
-from grader.judging.check import Check, Mistake, SpeedCase, Variant, marks
-from grader.judging.judge import Judge
+from grader.judging.check import Check, CheckCase, Mistake, SpeedCase, Variant, marks
+from grader.judging.judge import Judge, case_of
 from grader.judging.plugin import NAME
 from grader.records import CheckResult, Exercise
 
@@ -22,32 +23,52 @@ class BrokenSuite(GraderFault, tables.BadFile):
     """A file of a suite that is not there or cannot be imported."""
 
 
-_FINE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-
-
 def ask(
     exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
 ) -> tuple[CheckResult, ...]:
-    """The verdicts of a suite's checks; of all, or of `only` these and those that they need."""
+    """Run the checks of a suite, or `only` these and those that they need: their verdicts."""
+    torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
+    found = cases(exercise)
+    if only:
+        chosen = _with_needs(exercise, only)
+        found = tuple(case for case in found if case.check.id in chosen)
+    judge.run(found)
+    if judge.errors:
+        raise GraderFault(_cannot_be_run(exercise, judge.errors))
+    return judge.results()
+
+
+def cases(exercise: Exercise) -> tuple[CheckCase, ...]:
+    """Every case of a suite's checks, in its order; collected by pytest once in a process."""
+    if exercise.folder not in _COLLECTED:
+        importing.reach(exercise)
+        _COLLECTED[exercise.folder] = _collected(exercise)
+    return _COLLECTED[exercise.folder]
+
+
+_COLLECTED: dict[Path, tuple[CheckCase, ...]] = {}
+
+
+def _collected(exercise: Exercise) -> tuple[CheckCase, ...]:
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
-    torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
-    importing.reach(exercise)
-    files = [str(_file(exercise, "test_*.py"))]  # of none pytest would take what lies where we are
-    if only:
-        files = [f"{files[0]}::{name}" for name in _with_needs(exercise, only)]
+    file = str(_file(exercise, "test_*.py"))  # of none pytest would take what lies where we are
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
-    quiet = [f"-pno:{name}" for name in unused] + ["--capture=no"]
-    plugin = _Named(judge)
-    code = pytest.main([*options, *quiet, *files], plugins=[plugin])
-    if code == pytest.ExitCode.INTERRUPTED and not judge.errors:
+    quiet = [f"-pno:{name}" for name in unused] + ["--capture=no", "--collect-only"]
+    collector = _Collector()
+    code = pytest.main([*options, *quiet, file], plugins=[collector])
+    if code == pytest.ExitCode.INTERRUPTED and not collector.errors:
         raise KeyboardInterrupt
-    if judge.errors or code not in _FINE:
-        problems = "; ".join(judge.errors) or f"pytest ended with {code!r}"
-        raise GraderFault(f"the suite of {exercise.slug} cannot be run: {problems}")
-    return judge.results()
+    if collector.errors or code is not pytest.ExitCode.OK:
+        problems = collector.errors or [f"pytest ended with {code!r}"]
+        raise GraderFault(_cannot_be_run(exercise, problems))
+    return tuple(collector.cases)
+
+
+def _cannot_be_run(exercise: Exercise, problems: Sequence[str]) -> str:
+    return f"the suite of {exercise.slug} cannot be run: {'; '.join(problems)}"
 
 
 def _with_needs(exercise: Exercise, names: frozenset[str]) -> list[str]:
@@ -117,13 +138,25 @@ def _file(exercise: Exercise, pattern: str) -> Path:
     return found[0]
 
 
-class _Named:
-    """Registers the judge under the name that the fixtures look for."""
+class _Collector:
+    """Keeps the cases that pytest finds, and says why where it finds none."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self) -> None:
+        self.cases: list[CheckCase] = []
+        self.errors: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        config.option.tbstyle = "value"  # nobody reads a traceback here, and drawing one takes long
-        config.pluginmanager.register(self._judge, NAME)
+        config.pluginmanager.register(object(), NAME)  # so that no judge of a run by hand is made
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            case = case_of(item)
+            if case is None:
+                self.errors.append(f"{item.nodeid} has no @check")
+            else:
+                self.cases.append(case)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.errors.append(str(report.longrepr).strip().splitlines()[-1])
