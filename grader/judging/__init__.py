@@ -3,29 +3,37 @@
 from grader.judging import stored  # noqa: F401 (first: it stands in for the reference where there is none)
 from grader.judging.agree import agree, backward, expect, gradcheck, rejects, same, untouched
 from grader.judging.another import passes
-from grader.judging.check import check, mistake, speed, variant
+from grader.judging.check import check, mistake, speed, trial, variant
 from grader.judging.draw import Draw
 from grader.judging.drills import NoDrill, choices, drill
+from grader.judging.hard import Hard
 from grader.judging.student import Student
+from grader.judging.trials import attempt, called, differentiated, gradients
 from grader.worker.child.chain import Chain
 
 __all__ = [
     "Chain",
     "Draw",
+    "Hard",
     "NoDrill",
     "Student",
     "agree",
+    "attempt",
     "backward",
+    "called",
     "check",
     "choices",
+    "differentiated",
     "drill",
     "expect",
     "gradcheck",
+    "gradients",
     "mistake",
     "passes",
     "rejects",
     "same",
     "speed",
+    "trial",
     "untouched",
     "variant",
 ]

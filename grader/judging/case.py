@@ -49,6 +49,7 @@ class Case:
     asked: Asked | None = None  # the last call of a function; not of a method
     called: set[str] = field(default_factory=set)
     modified: list[str] = field(default_factory=list)
+    hard: set[str] = field(default_factory=set)  # the kinds of hard input that it announced
     _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)
 
     def returned(self, value: Any, name: str, call: str) -> None:

@@ -1,4 +1,4 @@
-"""The marks that a suite puts on its functions: `@check`, `@speed`, `@mistake`, `@variant`."""
+"""The marks of a suite's functions: `@check`, `@speed`, `@mistake`, `@variant`, `@trial`."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +65,16 @@ class Variant:
     says: str
     answer: Any
     edits: "Edits" = ()  # of the solution's text, in the place of an answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A way to call some of the student's names on random inputs, to tell two answers apart."""
+
+    id: str
+    of: tuple[str, ...]
+    says: str
+    script: Callable[[Any, Any], Any]  # (student, draw) -> values, one after another
 
 
 Edits = Sequence[tuple[str, str]]  # what is found exactly once, and what comes in its place
@@ -168,6 +178,23 @@ def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
         name = getattr(answer, "__name__", "")
         _put(answer, Variant(id=name, of=of, says=sentence(answer), answer=answer, edits=edits))
         return answer
+
+    return mark
+
+
+def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
+    """Mark a script that calls the names `of` the student's on random inputs and yields values.
+
+    Two answers are told apart by what a script yields for each of them on the same draws, so it
+    judges nothing. It takes `student` and `draw`; it should reach every option, dtype and kind of
+    size of the names, with `draw.sizes` and `draw.choice`.
+    """
+
+    def mark(function: F) -> F:
+        names = (of,) if isinstance(of, str) else tuple(of)
+        says, name = sentence(function), function.__name__
+        _put(function, Trial(id=name, of=names, says=says, script=function))
+        return function
 
     return mark
 

@@ -1,10 +1,17 @@
 """Inputs drawn from a secret: the same for the same case of the same attempt, new for any other."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+from grader.judging import hard
+from grader.judging.case import current
+from grader.judging.hard import Hard, Sizes
+
+T = TypeVar("T")
 
 
 class Draw:
@@ -58,3 +65,57 @@ class Draw:
         """Normal numbers in a tensor whose last two dimensions are transposed in memory."""
         swapped: Sequence[int] = (*shape[:-2], shape[-1], shape[-2])
         return self.normal(*swapped, dtype=dtype).mT
+
+    def choice(self, *options: T) -> T:
+        """One of the options."""
+        return options[self.integer(0, len(options) - 1)]
+
+    def hard(
+        self, kind: Hard, limits: Mapping[str, int] | None = None, /, **sizes: int
+    ) -> list[Sizes]:
+        """Announce a kind of hard case; the sizes of its calls, if the kind is one of sizes.
+
+        limits  for `Hard.LONG`: how far each size goes at most, where 1024 costs too much; 0 for a
+                size that stays as it is
+        sizes   ordinary sizes by name, lengths beginning with L: B=2, H=3, Lq=5, Lk=7, D=4
+        """
+        current().hard.add(kind.value)
+        match kind:
+            case Hard.SQUARE:
+                return list(hard.square(sizes))
+            case Hard.ONE:
+                return list(hard.one(sizes))
+            case Hard.LONG:
+                return list(hard.long(sizes, limits or {}))
+        return [sizes] if sizes else []
+
+    def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+        """Announce `Hard.SCORES`; scores (..., n) by what is hard about their rows.
+
+        falling   from left to right, so that a running maximum never grows
+        rising    from left to right, so that it grows at every step
+        negative  all of them below -10, so that a maximum that begins with 0 is never reached
+        jumping   by hundreds, up and down, from one run of 16 keys to the next
+        """
+        current().hard.add(Hard.SCORES.value)
+        noise = torch.randn(shape, generator=self._generator, dtype=torch.float64)
+        steps = torch.arange(shape[-1], dtype=torch.float64)
+        jumps = torch.randint(-3, 4, ((shape[-1] + 15) // 16,), generator=self._generator) * 100.0
+        found = {
+            "falling": noise.sort(-1, descending=True).values - 0.1 * steps,
+            "rising": noise.sort(-1).values + 0.1 * steps,
+            "negative": -10 - noise.abs(),
+            "jumping": noise + jumps.repeat_interleave(16)[: shape[-1]],
+        }
+        return {name: x.to(self._device, dtype) for name, x in found.items()}
+
+    def sizes(self, **sizes: int) -> Sizes:
+        """Sizes for one call of a trial: ordinary ones from 1 up, or those of a hard kind.
+
+        sizes   the largest ordinary size of each, lengths beginning with L
+        """
+        drawn = {name: self.integer(1, n) for name, n in sizes.items()}
+        kinds = [[drawn], [drawn], list(hard.one(drawn)), list(hard.long(drawn, {}))]
+        if any(name.startswith("L") for name in sizes):
+            kinds.append(list(hard.square(drawn)))
+        return self.choice(*self.choice(*kinds))

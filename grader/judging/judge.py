@@ -80,6 +80,7 @@ class Judge:
         self._seed = seed
         self._tallies: dict[str, _Tally] = {}
         self.errors: list[str] = []  # faults of the suite itself
+        self.hard: set[tuple[str, str, str]] = set()  # (name of the student's, kind, check) run
 
     def draw_for(self, name: str, *again: str) -> Draw:
         """The draws of the case called `name`; order, selection and restarts do not change them."""
@@ -164,6 +165,9 @@ class Judge:
     def _write_down(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
         """Record what came of a case that was run."""
         tally.calls |= CASE.get().called
+        self.hard |= {
+            (name, kind, case.check.id) for name in CASE.get().called for kind in CASE.get().hard
+        }
         if error is None:
             tally.passed += 1
         elif isinstance(error, StudentFault):

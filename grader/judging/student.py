@@ -222,6 +222,29 @@ class _Call:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value
 
+    def devices(self, *args: Any, **kwargs: Any) -> tuple[torch.device, ...]:
+        """The device of each tensor that a call returns.
+
+        Tensors without numbers, on the device `meta`, do not cross; their device does. So this
+        shows on any machine whether a `device` that is given is heeded.
+        """
+        text = describe.call(self._text, args, kwargs)
+        client, guard, owner = self._door.client, self._door.guard, self._owner(args)
+        sent = [_as_handle(x) for x in args]
+        answer: Answer = guard(
+            owner, text, client.call, _as_handle(self._on), self._name, sent, kwargs, graph=False
+        )
+        value = answer.value
+        parts = value if isinstance(value, tuple | list) else [value]
+        found = [
+            guard(owner, text, client.get, x, "device") if isinstance(x, Handle) else x.device
+            for x in parts
+            if isinstance(x, Handle | Tensor)
+        ]
+        if not all(isinstance(device, torch.device) for device in found):
+            raise fault("the call returned something else than tensors", text)
+        return tuple(found)
+
     def _owner(self, args: Sequence[Any]) -> str:
         """The name of the student's that is asked."""
         return self._text.split("(")[0]

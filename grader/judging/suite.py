@@ -13,7 +13,7 @@ from grader import sealed, tables
 from grader.catalog import SUITES
 from grader.judging import importing
 from grader.judging.case import GraderFault
-from grader.judging.check import Check, CheckCase, Mistake, SpeedCase, Variant, marks
+from grader.judging.check import Check, CheckCase, Mistake, SpeedCase, Trial, Variant, marks
 from grader.judging.judge import Judge, case_of
 from grader.judging.plugin import NAME
 from grader.records import CheckResult, Exercise
@@ -120,6 +120,11 @@ def mistakes(exercise: Exercise) -> list[Mistake]:
 def variants(exercise: Exercise) -> list[Variant]:
     """The right answers written otherwise."""
     return marks(_module(exercise, "variants.py"), Variant)
+
+
+def trials(exercise: Exercise) -> list[Trial]:
+    """The scripts that tell two answers apart."""
+    return marks(_module(exercise, "trials.py"), Trial)
 
 
 def _module(exercise: Exercise, pattern: str) -> ModuleType:

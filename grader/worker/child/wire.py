@@ -48,7 +48,7 @@ MAX_VALUES = 1 << 16  # in one tree, counting all that they are made of
 MAX_DEPTH = 64
 MAX_BITS = 1000  # what a float can hold
 MAX_NAME = 100  # characters of a type's name
-_DEVICE = re.compile(r"(cpu|cuda)(:[0-9]{1,2})?")
+_DEVICE = re.compile(r"meta|(cpu|cuda)(:[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,54 @@
+"""The kinds of input in which wrong answers hide, by name.
+
+`Draw.hard` draws the sizes of a kind, `Draw.scores` its scores; the other kinds are ways to call,
+which a check announces by `Draw.hard` and then makes. Which check runs which kind on which name of
+the student's stands in the `hard.toml` of the suite, and `make house` holds it to what was run.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+Sizes = dict[str, int]
+
+LIMITS = (64, 128, 256, 1024)  # sizes at which tiles, buffers and tables of other people end
+
+
+class Hard(StrEnum):
+    """A kind of input; the value is its name in `hard.toml`."""
+
+    SQUARE = "square"  # as many queries as keys, gradients too
+    ONE = "one"  # batch, heads, queries, keys or width of 1, with a mask where there is one
+    LONG = "long"  # a length, width or head count beyond 64, 128, 256 and 1024
+    MODES = "modes"  # a module in .train() and in .eval()
+    SAME = "same"  # the same tensor for several arguments (q is k is v)
+    CHANGED = "changed"  # an input changed in place between two calls
+    OPTIONS = "options"  # options at 0 or negative, and in pairs
+    FAILED = "failed"  # what is left after a call that raised
+    BRANCHES = "branches"  # two continuations of one cache
+    FULL = "full"  # a cache that is filled to the last place, refuses more, and is reset
+    DEVICE = "device"  # a device other than the default, such as `meta`
+    SCORES = "scores"  # scores that fall, that are all negative, that jump by hundreds
+
+
+def square(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+    """The sizes with every length (a name that begins with L) equal to the largest of them."""
+    length = max(n for name, n in sizes.items() if name.startswith("L"))
+    yield {name: length if name.startswith("L") else n for name, n in sizes.items()}
+
+
+def one(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+    """The sizes with one of them at 1, each in its turn; and all of them at 1."""
+    for name in sizes:
+        yield {**sizes, name: 1}
+    yield dict.fromkeys(sizes, 1)
+
+
+def long(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
+    """The sizes with one of them just beyond each of `LIMITS`, each in its turn.
+
+    limits  how far a size goes at most, where the largest limit would cost too much
+    """
+    for name in sizes:
+        for limit in LIMITS:
+            if limit <= limits.get(name, LIMITS[-1]):
+                yield {**sizes, name: limit + 1}

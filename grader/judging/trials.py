@@ -1,0 +1,64 @@
+"""The words of a trial: calls that yield all that a caller can see of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.judging.draw import Draw
+
+
+def attempt(call: Callable[[], Any]) -> Any:
+    """What a call returns, or the name of the exception that it raises."""
+    try:
+        return call()
+    except Exception as error:  # whatever a wrong answer raises is what the trial tells apart
+        return f"raises {type(error).__name__}"
+
+
+def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
+    """Yield what a call returns, and then the arguments, which it may have changed."""
+    yield attempt(lambda: call(*args, **kwargs))
+    yield [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor | np.ndarray | list)]
+
+
+def differentiated(
+    draw: Draw, call: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Iterator[Any]:
+    """Yield as `called` does, and then the gradients of every floating-point tensor given.
+
+    They are those of the outputs that require a gradient, each times weights that are drawn.
+    """
+    given = [x.detach().clone() if _differentiable(x) else x for x in args]
+    named = {k: x.detach().clone() if _differentiable(x) else x for k, x in kwargs.items()}
+    leaves = [x.requires_grad_() for x in (*given, *named.values()) if _differentiable(x)]
+    result = attempt(lambda: call(*given, **named))
+    yield result
+    yield [x for x in (*given, *named.values()) if isinstance(x, Tensor)]
+    yield gradients(draw, result, leaves)
+
+
+def gradients(draw: Draw, result: Any, leaves: Sequence[Tensor]) -> Any:
+    """The gradients of `leaves` (None where none comes) through the outputs in `result`."""
+    total = torch.zeros((), dtype=torch.float64)
+    for x in _outputs(result):
+        weights = draw.normal(*x.shape, dtype=torch.float64)
+        if x.requires_grad:
+            total = total + (x.double() * weights).sum()
+    if not total.requires_grad:
+        return None
+    return attempt(lambda: list(torch.autograd.grad(total, leaves, allow_unused=True)))
+
+
+def _differentiable(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
+
+
+def _outputs(result: Any) -> Iterator[Tensor]:
+    if _differentiable(result):
+        yield result
+    elif isinstance(result, list | tuple):
+        for item in result:
+            yield from _outputs(item)
