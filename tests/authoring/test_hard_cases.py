@@ -1,0 +1,77 @@
+"""Every suite runs the hard kinds of input that it says it runs."""
+
+import pytest
+
+from grader import catalog
+from grader.authoring import hard_cases
+from grader.authoring.hard_cases import BadStatement
+from grader.judging import Draw, Hard
+from grader.judging.case import CASE, Case
+from grader.judging.hard import LIMITS
+
+EXERCISES = [e for e in catalog.exercises() if not e.draft]
+SIZES = {"B": 2, "Lq": 5, "Lk": 7, "D": 4}
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+def test_a_suite_runs_the_hard_kinds_that_it_states(exercise):
+    assert list(hard_cases.hard_kinds(exercise)) == []
+    assert hard_cases.not_run(exercise) == []
+
+
+@pytest.fixture
+def draw():
+    CASE.set(Case())
+    return Draw("hard")
+
+
+def test_square_sizes_have_one_length(draw):
+    assert draw.hard(Hard.SQUARE, **SIZES) == [{"B": 2, "Lq": 7, "Lk": 7, "D": 4}]
+    assert CASE.get().hard == {"square"}
+
+
+def test_each_size_is_one_in_its_turn(draw):
+    found = draw.hard(Hard.ONE, **SIZES)
+    assert found[:-1] == [{**SIZES, name: 1} for name in SIZES]
+    assert found[-1] == dict.fromkeys(SIZES, 1)
+
+
+def test_long_sizes_pass_every_limit_that_is_allowed(draw):
+    found = draw.hard(Hard.LONG, {"B": 0, "D": 128}, **SIZES)
+    assert {s["Lq"] for s in found} == {5, *(n + 1 for n in LIMITS)}
+    assert {s["D"] for s in found} == {4, 65, 129}
+    assert {s["B"] for s in found} == {2}
+
+
+def test_hard_scores_are_what_their_names_say(draw):
+    scores = draw.scores(3, 70)
+    assert (scores["falling"].diff() < 0).all()
+    assert (scores["rising"].diff() > 0).all()
+    assert (scores["negative"] < 0).all()
+    assert CASE.get().hard == {"scores"}
+
+
+SAID = """
+[softmax_numpy.asked]
+one = ["test_numpy"]
+"""
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("[softmax.asked\n", "cannot be read"),
+        ("[softmax]\nwhy = 'x'\n", "[softmax.asked] and [softmax.not] alone"),
+        ("[softmax.asked]\nround = ['test_values']\n", "the kinds are square, one"),
+        ("[softmax.asked]\none = 'test_values'\n", "should be a list of checks"),
+        ("[softmax.not]\none = 'no'\n", "a sentence that says why"),
+    ],
+)
+def test_a_statement_that_cannot_be_read_is_a_sentence(tmp_path, text, says):
+    from dataclasses import replace
+
+    (tmp_path / "hard.toml").write_text(text)
+    exercise = replace(catalog.find("ex01"), folder=tmp_path)
+    with pytest.raises(BadStatement, match=r"hard\.toml") as raised:
+        hard_cases.statements(exercise)
+    assert says in str(raised.value)
