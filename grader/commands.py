@@ -74,12 +74,17 @@ def skeletons() -> None:
 
 
 @commands.command()
-def mutants(names: Names = None) -> None:
-    """Print which check caught which mistake, and whether right variants earn everything."""
-    from grader.course.mutants_table import show
+def mutants(
+    names: Names = None,
+    each: Annotated[bool, typer.Option("--each", help="A line for each mistake.")] = False,
+) -> None:
+    """Prove that wrong answers fail as named, and that right ones earn everything."""
+    from grader.authoring.proof_table import show
+    from grader.authoring.store import Store
 
     check_whole("mutants", words_in(None))
-    if not show(exercises_named(names or [], ROOT / "solutions"), Console()):
+    exercises = [e for e in exercises_named(names or [], ROOT / "solutions") if not e.draft]
+    if not show(exercises, Console(), Store(), each=each):
         raise typer.Exit(BELOW)
 
 
