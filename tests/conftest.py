@@ -1,6 +1,8 @@
 """What the project's own tests have in common."""
 
+import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +51,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     exercise = params.params.get("exercise") if params else None
     if isinstance(exercise, Exercise) and (lacking := packages.lacking(exercise.requires)):
         pytest.skip(f"{exercise.slug} {lacking}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how long `make test` has taken so far."""
+    if started := os.environ.get("MAKE_TEST_STARTED"):
+        terminalreporter.write_line(f"make test: {time.time() - int(started):.0f} s so far")
 
 
 def solution(slug: str) -> str:

@@ -99,13 +99,14 @@ def _may_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
     """Whether the manifest leaves it open that a kind applies to a name."""
     if name in exercise.classes:
         declared = exercise.classes[name]
-        functions = [declared, *declared.methods.values()]
-        shapes = [method.shapes for method in declared.methods.values()]
+        methods = list(declared.methods.values())
+        signatures = " ".join([declared.signature, *(m.signature for m in methods)])
+    elif kind in OF_CLASSES:
+        return False
     else:
-        functions, shapes = [exercise.functions[name]], [exercise.functions[name].shapes]
-        if kind in OF_CLASSES:
-            return False
-    signatures = " ".join(f.signature for f in functions)
+        methods = [exercise.functions[name]]
+        signatures = methods[0].signature
+    shapes = [m.shapes for m in methods]
     letters = {w for s in shapes for text in s.values() for w in text.split()}
     match kind:
         case Hard.SQUARE:

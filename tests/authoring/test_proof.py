@@ -26,7 +26,7 @@ def run(monkeypatch):
 
     def pretend(found):
         tasks.extend(found)
-        return ((task, {name: CAUGHT for name in task.names}) for task in found)
+        return ((task, dict.fromkeys(task.names, CAUGHT)) for task in found)
 
     monkeypatch.setattr(proof, "_run", pretend)
     return tasks
