@@ -77,6 +77,7 @@ def skeletons() -> None:
 def mutants(
     names: Names = None,
     each: Annotated[bool, typer.Option("--each", help="A line for each mistake.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Prove that wrong answers fail as named, and that right ones earn everything."""
     from grader.authoring.proof_table import show
@@ -84,7 +85,7 @@ def mutants(
 
     check_whole("mutants", words_in(None))
     exercises = [e for e in exercises_named(names or [], ROOT / "solutions") if not e.draft]
-    if not show(exercises, Console(), Store(), each=each):
+    if not show(exercises, Console(), Store(), each=each, write=write):
         raise typer.Exit(BELOW)
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from grader.authoring import evidence
 from grader.authoring.proof import NAMES, Proof, prove
 from grader.authoring.store import Store
 from grader.course.mutants import Caught
@@ -38,11 +39,12 @@ COLUMNS = ("mistakes", "caught", "named", "alone", "falsely", "variants", "right
 
 
 def show(
-    exercises: Sequence[Exercise], console: Console, store: Store | None = None, *, each: bool
+    exercises: Sequence[Exercise], console: Console, store: Store | None, *, each: bool, write: bool
 ) -> bool:
     """Prove and print the table; True if everything holds.
 
-    each  print a line for each mistake besides: the check that catches it, and how it is named
+    each   print a line for each mistake besides: the check that catches it, and how it is named
+    write  write the table into docs/evidence.md
     """
     started = time.monotonic()
     with Progress(console=console, transient=True) as progress:
@@ -50,13 +52,12 @@ def show(
         proofs = prove(
             exercises, tuple(NAMES), store, lambda share: progress.update(bar, completed=share)
         )
+    found = {e.slug: counts([p for p in proofs if p.exercise == e]) for e in exercises}
+    total = sum(found.values(), Counts())
+    rows = [_row(name, one) for name, one in {**found, "all": total}.items()]
     table = Table("exercise", *COLUMNS)
-    total = Counts()
-    for exercise in exercises:
-        found = counts([p for p in proofs if p.exercise == exercise])
-        total += found
-        table.add_row(exercise.slug, *(str(getattr(found, n)) for n in COLUMNS))
-    table.add_row("all", *(str(getattr(total, n)) for n in COLUMNS))
+    for row in rows:
+        table.add_row(*row)
     if each:
         for line in (line for p in proofs if p.kind == "mistakes" for line in _each(p)):
             console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -65,7 +66,13 @@ def show(
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     told = "Everything holds" if not total.wrong else f"{len(total.wrong)} things do not hold"
     console.print(f"{told} ({time.monotonic() - started:.0f} s).")
+    if write:
+        evidence.write("mutants", ("exercise", *COLUMNS), rows, f"{told}.")
     return not total.wrong
+
+
+def _row(name: str, found: Counts) -> list[str]:
+    return [name, *(str(getattr(found, column)) for column in COLUMNS)]
 
 
 def _each(proof: Proof) -> Iterator[str]:
