@@ -23,7 +23,7 @@ def show(exercises: Sequence[Exercise], console: Console) -> bool:
         run = Run(nursery=nursery, student="variants", secret="mutants", speed=False)
         for exercise in exercises:
             console.print(f"\n[bold]{exercise.slug}[/bold]")
-            if lacking := packages.lacking(exercise.requires):
+            if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
                 console.print(lacking, highlight=False, soft_wrap=True)
                 continue
             for one in against_mistakes(exercise):
