@@ -102,11 +102,11 @@ def house(
         return
     check_whole("house", words_in(None))
     found = state()
-    for line in (*found.breaches, *found.drafts, *found.notes):
+    for line in (*found.breaches, *found.drafts, *found.notes, *found.unchecked):
         print(line)
     if found.breaches:
         raise typer.Exit(BELOW)
-    print("The house is in order.")
+    print("What was checked is in order." if found.unchecked else "The house is in order.")
 
 
 @commands.command("gpu-check")

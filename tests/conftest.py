@@ -49,7 +49,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """An exercise is not tested where the packages that it requires are missing."""
     params = getattr(item, "callspec", None)
     exercise = params.params.get("exercise") if params else None
-    if isinstance(exercise, Exercise) and (lacking := packages.lacking(exercise.requires)):
+    if isinstance(exercise, Exercise) and (
+        lacking := packages.lacking(packages.required(exercise, on_cuda=False))
+    ):
         pytest.skip(f"{exercise.slug} {lacking}")
 
 

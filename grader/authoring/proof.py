@@ -66,7 +66,7 @@ def prove(
     progress  is told the share of tasks that are done
     """
     found: dict[tuple[str, str], dict[str, Result]] = {}
-    lacking = {e.slug: packages.lacking(e.requires) for e in exercises}
+    lacking = {e.slug: packages.lacking(packages.required(e, on_cuda=False)) for e in exercises}
     tasks: list[Task] = []
     for exercise in (e for e in exercises if not lacking[e.slug]):
         for kind in kinds:

@@ -31,7 +31,7 @@ def asked(tmp_path):
     """asked(exercise, source): the first fault that the exercise finds in it; None if it passes."""
 
     def ask(exercise, source):
-        if lacking := packages.lacking(exercise.requires):
+        if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
             pytest.skip(f"{exercise.slug} {lacking}")
         path = tmp_path / f"{exercise.slug}.py"
         path.write_text(source)
@@ -183,7 +183,7 @@ def mended(monkeypatch):
 # One calls the fused operator, and one needs the prelude of its exercise.
 @pytest.mark.parametrize("slug", ["ex08_cuda_sdpa", "ex14_triton"])
 def test_a_drill_may_use_what_its_exercise_allows(graded, mended, slug):
-    if lacking := packages.lacking(catalog.find(slug).requires):
+    if lacking := packages.lacking(packages.required(catalog.find(slug), on_cuda=False)):
         pytest.skip(lacking)
     assert graded("ex17_bug_hunt", mended(f"{slug} 1")).score.earned == 6
 
