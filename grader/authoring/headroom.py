@@ -15,7 +15,7 @@ import torch
 from grader import catalog
 from grader.course.mutants import variant_source
 from grader.cuda import answer as cuda
-from grader.judging import ours, suite
+from grader.judging import suite
 from grader.judging.case import CASE
 from grader.judging.check import CheckCase
 from grader.judging.judge import Judge
@@ -31,24 +31,31 @@ LIMITS = {"solution": 0.5, "variant": 0.7, "mean error": 0.75}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One case of a check, run with one seed on one right answer."""
+
+    slug: str
+    answer: str  # "solution", or the name of a variant
+    check: str
+    case: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
     """The largest error / allowance of one check and one right answer, over all cases and seeds."""
 
-    slug: str
-    who: str  # "solution", or the name of a variant
-    check: str
-    case: str
+    place: Place
     subject: str  # the value that was compared: "out", "gradient of x"
     measure: str
     ratio: float
-    seed: int
 
     @property
     def limit(self) -> float:
         """The largest ratio that is allowed here."""
         if self.measure == "mean error":
             return LIMITS["mean error"]
-        return LIMITS["solution" if self.who == SOLUTION else "variant"]
+        return LIMITS["solution" if self.place.answer == SOLUTION else "variant"]
 
     @property
     def within(self) -> bool:
@@ -60,11 +67,7 @@ class Headroom:
 class Rejection:
     """A right answer that a check did not accept."""
 
-    slug: str
-    who: str
-    check: str
-    case: str
-    seed: int
+    place: Place
     why: str
 
 
@@ -91,9 +94,9 @@ def measure(
     context = get_context("spawn")
     with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as pool:
         tasks = [
-            pool.submit(measure_answer, exercise.slug, who, range(start, end))
+            pool.submit(measure_answer, exercise.slug, answer, range(start, end))
             for exercise in exercises
-            for who in answers(exercise, solutions=solutions, variants=variants)
+            for answer in answers(exercise, solutions=solutions, variants=variants)
             for start in range(0, seeds, SEEDS_PER_TASK)
             for end in [min(seeds, start + SEEDS_PER_TASK)]
         ]
@@ -107,39 +110,40 @@ def answers(exercise: Exercise, *, solutions: bool = True, variants: bool = True
     return [SOLUTION, *names] if solutions else names
 
 
-def measure_answer(slug: str, who: str, seeds: Sequence[int]) -> Measured:
+def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
     """Run every check of an exercise on one right answer with each of the seeds."""
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
     exercise = catalog.find(slug)
-    student = Student(exercise, in_process(_module(exercise, who), exercise.prelude))
+    student = Student(exercise, in_process(_module(exercise, answer), exercise.prelude))
     cases = [case for case in suite.cases(exercise) if not case.check.cuda]
-    parts = [measure_case(student, slug, who, case, seed) for seed in seeds for case in cases]
+    parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
     return joined(parts)
 
 
-def measure_case(student: Student, slug: str, who: str, case: CheckCase, seed: int) -> Measured:
+def measure_case(student: Student, slug: str, answer: str, case: CheckCase, seed: int) -> Measured:
     """Run one case with one seed, whatever became of the cases before it."""
-    why, cases = "", 1
+    place = Place(slug=slug, answer=answer, check=case.check.id, case=case.name, seed=seed)
     try:
         fault = Judge(student, ("headroom", str(seed), slug)).ask(student, case)
         why = "" if fault is None else str(fault)
     except (Exception, SystemExit) as error:  # a suite may raise anything, and is to blame
         why = f"{type(error).__name__}: {error}"
-    found = dict(slug=slug, who=who, check=case.check.id, case=case.name, seed=seed)
-    least = tuple(
-        Headroom(**found, subject=subject, measure=rule.measure, ratio=rule.error / rule.allowed)
+    least = [
+        Headroom(
+            place=place, subject=subject, measure=rule.measure, ratio=rule.error / rule.allowed
+        )
         for subject, rule in CASE.get().rules
         if rule.allowed  # where nothing is allowed, values are compared bit by bit
-    )
-    rejections = (Rejection(**found, why=why),) if why else ()
-    return joined([Measured(least=least, rejections=rejections, cases=cases)])
+    ]
+    rejections = (Rejection(place=place, why=why),) if why else ()
+    return joined([Measured(least=tuple(least), rejections=rejections, cases=1)])
 
 
 def joined(parts: Sequence[Measured]) -> Measured:
     """Several results as one: of each check, answer and limit the largest ratio."""
     worst: dict[tuple[str, str, str, float], Headroom] = {}
     for one in (one for part in parts for one in part.least):
-        key = one.slug, one.who, one.check, one.limit
+        key = one.place.slug, one.place.answer, one.place.check, one.limit
         if key not in worst or not one.ratio <= worst[key].ratio:
             worst[key] = one
     return Measured(
@@ -149,15 +153,15 @@ def joined(parts: Sequence[Measured]) -> Measured:
     )
 
 
-def _module(exercise: Exercise, who: str) -> ModuleType:
+def _module(exercise: Exercise, answer: str) -> ModuleType:
     """Load a right answer into this process."""
     if exercise.language == "cuda":
-        return _compiled(exercise.slug)[who]
-    if who == SOLUTION:
+        return _compiled(exercise.slug)[answer]
+    if answer == SOLUTION:
         return load(exercise.solution, exercise.slug, exercise.prelude)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
-        path.write_text(_texts(exercise)[who], encoding="utf-8")
+        path.write_text(_texts(exercise)[answer], encoding="utf-8")
         return load(path, exercise.slug, exercise.prelude)
 
 

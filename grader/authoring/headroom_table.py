@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from grader.authoring.headroom import Headroom, Measured, Rejection, measure
+from grader.authoring.headroom import Headroom, Measured, Place, Rejection, measure
 from grader.records import Exercise
 from grader.worker import packages
 
@@ -29,10 +29,10 @@ def show(
 def lines(found: Measured) -> list[str]:
     """The table as lines: the least headroom of every check, the rejections, and a summary."""
     table = []
-    for slug in sorted({one.slug for one in found.least}):
+    for slug in sorted({one.place.slug for one in found.least}):
         table += ["", slug, *(_line(one) for one in least_by_check(found, slug))]
     beyond = [one for one in found.least if not one.within]
-    checks = len({(one.slug, one.check) for one in found.least})
+    checks = len({(one.place.slug, one.place.check) for one in found.least})
     return [
         *table,
         "",
@@ -48,18 +48,20 @@ def least_by_check(found: Measured, slug: str) -> list[Headroom]:
 
     Results beyond their limits are all there, whoever the answer is.
     """
-    of_exercise = [one for one in found.least if one.slug == slug]
-    nearest = {one.check: one for one in reversed(of_exercise)}
-    return [one for one in of_exercise if not one.within or nearest[one.check] is one]
+    of_exercise = [one for one in found.least if one.place.slug == slug]
+    nearest = {one.place.check: one for one in reversed(of_exercise)}
+    return [one for one in of_exercise if not one.within or nearest[one.place.check] is one]
 
 
 def _line(one: Headroom) -> str:
     sign = "within" if one.within else "BEYOND"
-    return (
-        f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {one.case}  {one.subject}: {one.measure}  "
-        f"({one.who}, seed {one.seed})"
-    )
+    what = f"{one.place.case}  {one.subject}: {one.measure}"
+    return f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {what}  {_origin(one.place)}"
 
 
 def _rejected(one: Rejection) -> str:
-    return f"REJECTED {one.slug} {one.case} ({one.who}, seed {one.seed}): {one.why}"
+    return f"REJECTED {one.place.slug} {one.place.case} {_origin(one.place)}: {one.why}"
+
+
+def _origin(place: Place) -> str:
+    return f"({place.answer}, seed {place.seed})"
