@@ -21,6 +21,7 @@ RESULTS ?=
 JOBS ?=
 CLUSTER ?=
 SEALED ?=
+SEEDS ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -47,7 +48,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test weekly lint skeletons release collect class return similar mutants cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +118,9 @@ similar: $(SIMILAR) ## list similar answers of a class, for a person to look at 
 
 mutants: $(CORE) ## prove that mistakes fail as named and right answers earn everything (EX= ARGS=--each)
 	@$(GRADER) mutants $(EX) $(ARGS)
+
+headroom: $(CORE) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
+	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)

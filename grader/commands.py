@@ -90,6 +90,22 @@ def mutants(
 
 
 @commands.command()
+def headroom(
+    names: Names = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 20,
+    solutions: Annotated[bool, typer.Option(help="Measure the solutions.")] = True,
+    variants: Annotated[bool, typer.Option(help="Measure the right variants.")] = True,
+) -> None:
+    """Print how near right answers come to being rejected: error / allowance of every check."""
+    from grader.authoring.headroom_table import show
+
+    check_whole("headroom", words_in(None))
+    exercises = exercises_named(names or [], ROOT / "solutions")
+    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
 def house(
     laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,
 ) -> None:
