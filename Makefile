@@ -21,6 +21,7 @@ RESULTS ?=
 JOBS ?=
 CLUSTER ?=
 SEALED ?=
+SHARD ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -47,7 +48,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants mechanical cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +111,9 @@ similar: $(SIMILAR) ## list similar answers of a class, for a person to look at 
 
 mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
 	@$(GRADER) mutants $(EX)
+
+mechanical: $(CORE) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
+	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)

@@ -1,0 +1,1 @@
+"""What proves the exercises: for their authors, not for students."""
