@@ -10,8 +10,8 @@ Below the first paragraph of the docstring stand lines `key: value`:
                harm by its words (see `outcomes.Harm`)
     command    why its trick would be none in a process that has graded before: it is always
                graded by a command of its own, like cheats that bring files beside the answer
-    call_seconds  the time limit of a call that never ends (4 if left out; one that may earn
-               something has the limits of its exercise)
+    call_seconds  the time limit of a call that never ends (4 if left out; without effect on a
+               cheat that may earn something, see `outcomes.limits_of`)
 """
 
 import ast

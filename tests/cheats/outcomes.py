@@ -19,6 +19,7 @@ from tests.cheats.room import WITNESS, Room
 
 SPARE_SECONDS = 30.0  # beyond two tries at an exercise, and again for the rest of the run
 TRIES = 2  # at a speed, while the machine is too busy
+PATIENT = Limits(call_seconds=60, exercise_seconds=360)
 CALLS = 6  # at their limit, and an exercise is at its own, where waiting can earn nothing
 NOT_STARTED = 2  # the exit code of a command that is used wrongly
 BOAST = "got away: "  # a line that a cheat prints when its sin succeeded
@@ -132,9 +133,14 @@ def surroundings(room: Room) -> dict[str, str]:
 
 
 def limits_of(cheat: Cheat) -> Limits:
-    """Those of its exercise, or less where waiting can earn nothing."""
-    if cheat.earns or cheat.process:
+    """Less than those of its exercise where waiting can earn nothing.
+
+    What it earns or does must not depend on how busy the machine is: there they are wider.
+    """
+    if cheat.timed:
         return catalog.find(cheat.exercise).limits
+    if cheat.earns or cheat.process:
+        return PATIENT
     return Limits(call_seconds=cheat.call_seconds, exercise_seconds=CALLS * cheat.call_seconds)
 
 
