@@ -12,7 +12,7 @@ def places(draw, *shape):
     """Positions of any dtype: near and far, negative, fractions."""
     dtype = draw.choice(int8, int32, int64, float16, bfloat16, float32, float64)
     if dtype.is_floating_point:
-        return draw.normal(*shape, dtype=dtype, scale=draw.choice(1.0, 50.0))
+        return draw.normal(*shape, dtype=dtype, scale=draw.choice(0.5, 10.0))
     return draw.integers(-100, 120, *shape).to(dtype)
 
 
