@@ -193,6 +193,8 @@ class _Given:
         self._label = label
         if self._watch and isinstance(value, Tensor | np.ndarray):
             return self._known(value)
+        if self._watch and type(value) is tuple and _all_arrays(value):
+            return {"tuple": [self._known(item) for item in value]}
         form = wire.encode(value, self, _handle_number)
         if self._watch and _is_list(value):
             self.lists[label] = form
@@ -261,6 +263,10 @@ def _no_answer(why: frames.WireError) -> NoAnswer:
 def _name(text: str) -> str:
     """The name of a type, in one line."""
     return " ".join(harmless(text[: wire.MAX_NAME]).split())
+
+
+def _all_arrays(values: tuple[Any, ...]) -> bool:
+    return all(isinstance(x, Tensor | np.ndarray) for x in values)
 
 
 def _is_list(value: Any) -> bool:

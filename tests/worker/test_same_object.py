@@ -13,6 +13,7 @@ from grader.worker.in_process import in_process
 def client():
     module, seen = ModuleType("submission"), []
     module.alike = lambda a, b: a is b
+    module.alike_in_pairs = lambda a, b: a[0] is b[1]
     module.form = lambda x: (x.device, x.dtype, x.shape == (2, 3), x.stride() == (1, 2))
     module.total = lambda a, b: (a * b).sum()
     module.seen_before = lambda x: any(x is y for y in seen) or bool(seen.append(x))
@@ -27,6 +28,12 @@ def call(client, name, *args, graph=False):
 def test_the_same_argument_twice_is_one_object(client, x):
     assert call(client, "alike", x, x).value is True
     assert call(client, "alike", x, x + 0).value is False
+
+
+def test_a_tensor_in_two_tuples_is_one_object(client):
+    x = torch.ones(3)
+    assert call(client, "alike_in_pairs", (x, x + 1), (x + 2, x)).value is True
+    assert call(client, "alike_in_pairs", (x, x + 1), (x, x + 2)).value is False
 
 
 def test_the_gradients_of_a_tensor_given_twice_are_added_once(client):

@@ -166,6 +166,8 @@ class Room:
                 if before is not value and isinstance(before, torch.Tensor) and before.is_cuda:
                     before.data.copy_(value)  # only memory of the CPU is shared
                 return before
+            case {"tuple": [*parts]}:
+                return tuple(self._argument(part) for part in parts)
         return self._value(item)
 
     def _value(self, item: Any) -> Any:
