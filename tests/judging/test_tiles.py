@@ -3,13 +3,12 @@
 import pytest
 
 from tests.conftest import solution
-from tests.part import long
 
 TILE = '"BLOCK_K": 32, "num_warps"'
 
 
 @pytest.mark.parametrize(
-    "keys, passes", [(16, True), pytest.param(1024, True, marks=long), (4096, False)]
+    "keys, passes", [(16, True), pytest.param(1024, True, marks=pytest.mark.weekly), (4096, False)]
 )
 def test_a_tile_of_all_keys_is_told(graded, keys, passes):
     pytest.importorskip("triton")

@@ -12,7 +12,6 @@ from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.statistics import PARTIES, memory_position
 from grader.worker.nursery import Nursery
-from tests.part import ALL
 from tests.timing.contests import LINUX, text
 
 EXERCISE = catalog.find("ex10_online_softmax")
