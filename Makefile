@@ -21,7 +21,11 @@ RESULTS ?=
 JOBS ?=
 CLUSTER ?=
 SEALED ?=
+<<<<<<< HEAD
 SEEDS ?=
+=======
+SHARD ?=
+>>>>>>> mechanical
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -48,7 +52,11 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help grade bench watch hint show drill interview reset test weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+=======
+.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants mechanical cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+>>>>>>> mechanical
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +129,9 @@ mutants: $(CORE) ## prove that mistakes fail as named and right answers earn eve
 
 headroom: $(CORE) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
 	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+mechanical: $(CORE) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
+	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)
