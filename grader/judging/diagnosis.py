@@ -254,6 +254,8 @@ def _distance(a: Any, b: Any) -> float:
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):  # equal infinities
         between = np.where(same, 0.0, a - b)
+    if not between.size:
+        return 0.0
     return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
 
 
