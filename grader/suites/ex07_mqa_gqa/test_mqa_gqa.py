@@ -264,8 +264,8 @@ def test_layer(student, draw, device, case, bias):
         agree(module(x), oracle(x))
     draw.hard(Hard.CHANGED)
     state = {name: -x.detach() for name, x in oracle.plain.state_dict().items()}
-    for way in (module, oracle):
-        way.load_state_dict(state)
+    module.load_state_dict(state, strict=False)
+    oracle.load_state_dict(state)
     x.mul_(2)
     agree(module(x), oracle(x), says="output for a changed x and changed weights")
 
@@ -427,16 +427,17 @@ def layouts_agree(student, draw, device):
     agree(module(x[:0]), torch.empty(0, 5, 24, device=device))
     _, past = module.step(x[:0])
     agree(past[0], torch.empty(0, 2, 5, 4, device=device), says="keys of no sequence")
-    for sizes in ({"B": 0}, {"Lq": 0}, {"Lk": 0}):
+    for sizes in ({"B": 0}, {"Lq": 0}):
         q, k, v = qkv(draw, **sizes)
         for mask in (None, draw.keep(q.shape[-2], 1).expand(-1, k.shape[-2])):
             right = torch.zeros(*q.shape[:-1], 3, device=device)
             agree(student.grouped_query_attention(q, k, v, mask), right)
-        agree(student.repeat_kv(k, 3), k.repeat_interleave(3, 1))
+    for x in (k[:0], k[:, :0], k[:, :, :0], k[..., :0]):
+        agree(student.repeat_kv(x, 3), x.repeat_interleave(3, 1))
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.bool])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.int16])
 def test_cache_bytes(student, draw, dtype):
     """kv_cache_bytes counts the bytes of K and V together, of Hk heads, in every layer, as an int,
     for any dtype and any sizes, 0 included."""
