@@ -8,6 +8,7 @@ gradient is an autograd function whose backward pass asks the submission, so tha
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from grader.judging import contract, describe
 from grader.judging.case import Asked, StudentFault, current, fault
 from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
+from grader.judging.held import HeldTensor, held
 from grader.records import Class, Exercise, Function, Submission
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
@@ -246,6 +248,22 @@ class _Call:
             raise fault("the call returned something else than tensors", text)
         return tuple(found)
 
+    def held(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call returns, with a `HeldTensor` for each tensor and array, which stays there.
+
+        So later calls can be given the very tensors that an earlier call returned, and can be seen
+        to change them.
+        """
+        text = describe.call(self._text, args, kwargs)
+        client, guard, owner = self._door.client, self._door.guard, self._owner(args)
+        sent = [_as_handle(x) for x in args]
+        named = {key: _as_handle(x) for key, x in kwargs.items()}
+        answer: Answer = guard(
+            owner, text, client.call, _as_handle(self._on), self._name, sent, named,
+            graph=False, hold=True,
+        )  # fmt: skip
+        return held(answer.value, client, partial(guard, owner, text))
+
     def _owner(self, args: Sequence[Any]) -> str:
         """The name of the student's that is asked."""
         return self._text.split("(")[0]
@@ -299,4 +317,9 @@ class _Constructor:
 
 
 def _as_handle(value: Any) -> Any:
-    return value._handle if isinstance(value, StudentObject) else value
+    match value:
+        case StudentObject() | HeldTensor():
+            return value._handle
+        case list() | tuple() if any(isinstance(item, HeldTensor) for item in value):
+            return type(value)(_as_handle(item) for item in value)
+    return value

@@ -79,8 +79,11 @@ class Client:
         self._forget = True
 
     def call(self, on: Handle | None, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
-             *, graph: bool) -> Answer:  # fmt: skip
-        """Call a function of the module (`on` None), a method, or the object itself (name "")."""
+             *, graph: bool, hold: bool = False) -> Answer:  # fmt: skip
+        """Call a function of the module (`on` None), a method, or the object itself (name "").
+
+        With `hold` a handle comes back for each tensor and array, which stays where it is.
+        """
         given = _Given(self._inputs, self._places, watch=self._watch)
         sent = {
             "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
@@ -89,6 +92,8 @@ class Client:
         request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
         if given.lists:
             request["lists"] = list(given.lists)
+        if hold:
+            request["hold"] = True
         if self._forget:
             request["forget"], self._forget = True, False
 

@@ -17,11 +17,13 @@ def client():
     module.form = lambda x: (x.device, x.dtype, x.shape == (2, 3), x.stride() == (1, 2))
     module.total = lambda a, b: (a * b).sum()
     module.seen_before = lambda x: any(x is y for y in seen) or bool(seen.append(x))
+    module.doubled = lambda x: x.mul_(2)
+    module.pair = lambda x: (x.clone(), [x.numpy().copy()])
     return in_process(module)
 
 
-def call(client, name, *args, graph=False):
-    return client.call(None, name, args, {}, graph=graph)
+def call(client, name, *args, graph=False, hold=False):
+    return client.call(None, name, args, {}, graph=graph, hold=hold)
 
 
 @pytest.mark.parametrize("x", [torch.ones(3), np.ones(3)], ids=["tensor", "array"])
@@ -62,3 +64,16 @@ def test_a_tensor_without_numbers_is_given_as_it_is(client):
     x = torch.empty(3, 2, device="meta", dtype=torch.float16).mT
     form = torch.device("meta"), torch.float16, True, True
     assert call(client, "form", x).value == form
+
+
+def test_an_answer_that_is_held_can_be_given_to_a_later_call(client):
+    x, [array] = call(client, "pair", torch.ones(3), hold=True).value
+    assert call(client, "alike", x, x).value is True
+    assert call(client, "total", x, torch.ones(3)).value == 3
+    assert client.get(array, "value").tolist() == [1, 1, 1]
+
+
+def test_a_change_of_an_answer_that_is_held_is_seen(client):
+    x, _ = call(client, "pair", torch.ones(3), hold=True).value
+    call(client, "doubled", x)
+    assert client.get(x, "value").tolist() == [2, 2, 2]
