@@ -355,6 +355,8 @@ def flash_attention_kernel(
 def _tiles(width: int, dtype: torch.dtype) -> dict[str, int]:
     """Tile sizes that keep a program's numbers in its registers, and how it is run."""
     if dtype == torch.float32:  # multiplied one by one, not by tensor cores
+        if width > 64:
+            return {"BLOCK_Q": 32, "BLOCK_K": 16, "num_warps": 8, "num_stages": 2}
         size = 64 if width <= 32 else 32
         return {"BLOCK_Q": size, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
     if width <= 64:

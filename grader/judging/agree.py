@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from grader.judging import describe
-from grader.judging.case import Differs, GraderFault, StudentFault, current, fault
-from grader.judging.compare import Difference, as_numbers, difference
+from grader.judging.case import Differs, GraderFault, Rule, StudentFault, current, fault
+from grader.judging.compare import Difference, as_numbers, beyond, difference
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array
@@ -49,10 +49,12 @@ def agree(
         expected = _from_values(got, expected)
     _same_form(got, expected.plain, subject, call)
     numbers = as_numbers(got)  # type: ignore[arg-type]
+    applied: list[Rule] = []
     if within is None:
-        found = difference(numbers, expected)
+        found = difference(numbers, expected, applied)
     else:
-        found = _beyond(numbers, expected.exact, within)
+        found = beyond(numbers, expected.exact, within, applied)
+    current().rules += [(subject, rule) for rule in applied]
     if found is not None:
         problem = fault(*_sentences(numbers, expected.exact, found, subject, call))
         problem.differs = Differs(
@@ -199,22 +201,6 @@ def _same_kind(got: Any, exact: Array, subject: str, call: str) -> None:
         dtype = describe.dtype(got)
         if "float" not in dtype:
             raise fault(_but(f"{subject}.dtype", dtype, "a floating-point type"), call)
-
-
-def _beyond(numbers: Array, exact: Array, within: float) -> Difference | None:
-    error = np.abs(numbers - exact)
-    wrong = ~(error <= within)
-    if not wrong.any():
-        return None
-    return Difference(
-        index=tuple(int(i) for i in np.argwhere(wrong)[0]),
-        where=wrong,
-        wrong=int(wrong.sum()),
-        total=wrong.size,
-        error=float(np.nanmax(error)) if not np.isnan(error).all() else float("nan"),
-        allowed=within,
-        measure="largest error",
-    )
 
 
 def _sentences(

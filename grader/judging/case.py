@@ -27,6 +27,15 @@ class Differs:
     call: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One bound on one measure of the errors of an answer."""
+
+    measure: str  # "largest error", "RMS error", ...
+    error: float
+    allowed: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """One call of a function of the student's, and what came back."""
@@ -50,6 +59,7 @@ class Case:
     called: set[str] = field(default_factory=set)
     modified: list[str] = field(default_factory=list)
     hard: set[str] = field(default_factory=set)  # the kinds of hard input that it announced
+    rules: list[tuple[str, Rule]] = field(default_factory=list)  # that were applied, to what
     _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)
 
     def returned(self, value: Any, name: str, call: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from grader.judging.case import GraderFault
+from grader.judging.case import GraderFault, Rule
 from reference.expected import Array, Expected, f64
 
 # The largest relative error of one rounding: half a unit in the last place.
@@ -35,19 +35,14 @@ class Difference:
     measure: str  # what `error` is: "largest error", "RMS error", ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One bound on one measure of the errors."""
-
-    measure: str
-    error: float
-    allowed: float
-
-
-def difference(got: Array, expected: Expected) -> Difference | None:
-    """The first rule that `got` (values as float64, or bool, or int) breaks; None if it is right.
+def difference(
+    got: Array, expected: Expected, applied: list[Rule] | None = None
+) -> Difference | None:
+    """Return the first rule that `got` (float64, bool or int) breaks; None if it is right.
 
     Shapes are equal already. Not-a-number agrees with nothing; an infinity only with itself.
+
+    applied  takes every rule that was applied, whether it was broken or not
     """
     exact = expected.exact
     if exact.dtype.kind in "biu":
@@ -59,10 +54,34 @@ def difference(got: Array, expected: Expected) -> Difference | None:
     error = np.where(finite, np.abs(got - np.where(finite, exact, 0.0)), 0.0)
     error[~finite] = 0.0
     dtype = str(expected.plain.dtype).removeprefix("torch.")
-    for rule in _rules(error, _yardstick_error(expected, finite), expected, dtype):
-        if not rule.error <= rule.allowed:
-            return _beyond(error, rule)
-    return None
+    rules = list(_rules(error, _yardstick_error(expected, finite), expected, dtype))
+    if applied is not None:
+        applied += rules
+    broken = [rule for rule in rules if not rule.error <= rule.allowed]
+    return _beyond(error, broken[0]) if broken else None
+
+
+def beyond(
+    got: Array, exact: Array, within: float, applied: list[Rule] | None = None
+) -> Difference | None:
+    """Return how `got` differs from `exact` by more than `within`; None if it does not."""
+    error = np.abs(got - exact)
+    wrong = ~(error <= within)
+    known = error[~np.isnan(error)]
+    largest = float(known.max()) if known.size else math.nan if error.size else 0.0
+    if applied is not None:
+        applied.append(Rule("largest error", largest, within))
+    if not wrong.any():
+        return None
+    return Difference(
+        index=tuple(int(i) for i in np.argwhere(wrong)[0]),
+        where=wrong,
+        wrong=int(wrong.sum()),
+        total=wrong.size,
+        error=largest,
+        allowed=within,
+        measure="largest error",
+    )
 
 
 def floor(dtype: str, magnitude: float) -> float:

@@ -1,0 +1,178 @@
+"""Measure how near right answers come to being rejected: error / allowance over many seeds."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from grader import catalog
+from grader.course.mutants import variant_source
+from grader.cuda import answer as cuda
+from grader.judging import suite
+from grader.judging.case import CASE
+from grader.judging.check import CheckCase
+from grader.judging.judge import Judge
+from grader.judging.student import Student
+from grader.records import Exercise
+from grader.worker.in_process import in_process, load
+
+SOLUTION = "solution"
+SEEDS_PER_TASK = 10
+# The largest ratio that is allowed. A mean error has less room: where an answer rounds once and so
+# does the yardstick, their mean errors are equal, and the rule allows 1.5 times the yardstick's.
+LIMITS = {"solution": 0.5, "variant": 0.7, "mean error": 0.75}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One case of a check, run with one seed on one right answer."""
+
+    slug: str
+    answer: str  # "solution", or the name of a variant
+    check: str
+    case: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """The largest error / allowance of one check and one right answer, over all cases and seeds."""
+
+    place: Place
+    subject: str  # the value that was compared: "out", "gradient of x"
+    measure: str
+    ratio: float
+
+    @property
+    def limit(self) -> float:
+        """The largest ratio that is allowed here."""
+        if self.measure == "mean error":
+            return LIMITS["mean error"]
+        return LIMITS["solution" if self.place.answer == SOLUTION else "variant"]
+
+    @property
+    def within(self) -> bool:
+        """Whether there is room enough."""
+        return self.ratio <= self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A right answer that a check did not accept."""
+
+    place: Place
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The result for some exercises: the least headroom of each check, and the rejections."""
+
+    least: tuple[Headroom, ...]  # sorted, the largest share of its limit first
+    rejections: tuple[Rejection, ...]
+    cases: int  # that were run, over all seeds and answers
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing was rejected, and every check keeps within its limit."""
+        return not self.rejections and all(one.within for one in self.least)
+
+
+def measure(
+    exercises: Sequence[Exercise], seeds: int, *, solutions: bool = True, variants: bool = True,
+    processes: int | None = None,
+) -> Measured:  # fmt: skip
+    """Run every check on right answers with seeds 0, 1, ...; on all processors."""
+    parts = [Measured(least=(), rejections=(), cases=0)]
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as pool:
+        tasks = [
+            pool.submit(measure_answer, exercise.slug, answer, range(start, end))
+            for exercise in exercises
+            for answer in answers(exercise, solutions=solutions, variants=variants)
+            for start in range(0, seeds, SEEDS_PER_TASK)
+            for end in [min(seeds, start + SEEDS_PER_TASK)]
+        ]
+        parts += [task.result() for task in as_completed(tasks)]
+    return joined(parts)
+
+
+def answers(exercise: Exercise, *, solutions: bool = True, variants: bool = True) -> list[str]:
+    """The names of the right answers of an exercise."""
+    names = [v.id for v in suite.variants(exercise)] if variants else []
+    return [SOLUTION, *names] if solutions else names
+
+
+def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
+    """Run every check of an exercise on one right answer with each of the seeds."""
+    torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
+    exercise = catalog.find(slug)
+    student = Student(exercise, in_process(_module(exercise, answer), exercise.prelude))
+    cases = [case for case in suite.cases(exercise) if not case.check.cuda]
+    parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
+    return joined(parts)
+
+
+def measure_case(student: Student, slug: str, answer: str, case: CheckCase, seed: int) -> Measured:
+    """Run one case with one seed, whatever became of the cases before it."""
+    place = Place(slug=slug, answer=answer, check=case.check.id, case=case.name, seed=seed)
+    try:
+        fault = Judge(student, ("headroom", str(seed), slug)).ask(student, case)
+        why = "" if fault is None else str(fault)
+    except (Exception, SystemExit) as error:  # a suite may raise anything, and is to blame
+        why = f"{type(error).__name__}: {error}"
+    least = [
+        Headroom(
+            place=place, subject=subject, measure=rule.measure, ratio=rule.error / rule.allowed
+        )
+        for subject, rule in CASE.get().rules
+        if rule.allowed  # where nothing is allowed, values are compared bit by bit
+    ]
+    rejections = (Rejection(place=place, why=why),) if why else ()
+    return joined([Measured(least=tuple(least), rejections=rejections, cases=1)])
+
+
+def joined(parts: Sequence[Measured]) -> Measured:
+    """Several results as one: of each check, answer and limit the largest ratio."""
+    worst: dict[tuple[str, str, str, float], Headroom] = {}
+    for one in (one for part in parts for one in part.least):
+        key = one.place.slug, one.place.answer, one.place.check, one.limit
+        if key not in worst or not one.ratio <= worst[key].ratio:
+            worst[key] = one
+    return Measured(
+        least=tuple(sorted(worst.values(), key=lambda one: -one.ratio / one.limit)),
+        rejections=tuple(one for part in parts for one in part.rejections),
+        cases=sum(part.cases for part in parts),
+    )
+
+
+def _module(exercise: Exercise, answer: str) -> ModuleType:
+    """Load a right answer into this process."""
+    if exercise.language == "cuda":
+        return _compiled(exercise.slug)[answer]
+    if answer == SOLUTION:
+        return load(exercise.solution, exercise.slug, exercise.prelude)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / exercise.file
+        path.write_text(_texts(exercise)[answer], encoding="utf-8")
+        return load(path, exercise.slug, exercise.prelude)
+
+
+@cache
+def _compiled(slug: str) -> dict[str, ModuleType]:
+    """Every right answer in CUDA C++, compiled together once in a process."""
+    exercise = catalog.find(slug)
+    texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _texts(exercise)
+    only = {variant.id: variant.of for variant in suite.variants(exercise)}
+    return cuda.modules(texts, exercise, only=only)
+
+
+def _texts(exercise: Exercise) -> dict[str, str]:
+    return {v.id: variant_source(exercise, v) for v in suite.variants(exercise)}

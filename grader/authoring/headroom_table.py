@@ -1,0 +1,67 @@
+"""The table exercise x check -> how near right answers come to being rejected."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from grader.authoring.headroom import Headroom, Measured, Place, Rejection, measure
+from grader.records import Exercise
+from grader.worker import packages
+
+
+def show(
+    exercises: Sequence[Exercise], seeds: int, console: Console, *, solutions: bool = True,
+    variants: bool = True,
+) -> bool:  # fmt: skip
+    """Print the table; True if no right answer was rejected or came too near to that."""
+    ready = []
+    for exercise in exercises:
+        if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
+            console.print(f"{exercise.slug}: {lacking}", highlight=False, soft_wrap=True)
+        else:
+            ready.append(exercise)
+    found = measure(ready, seeds, solutions=solutions, variants=variants)
+    for line in lines(found):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return found.right
+
+
+def lines(found: Measured) -> list[str]:
+    """The table as lines: the least headroom of every check, the rejections, and a summary."""
+    table = []
+    for slug in sorted({one.place.slug for one in found.least}):
+        table += ["", slug, *(_line(one) for one in least_by_check(found, slug))]
+    beyond = [one for one in found.least if not one.within]
+    checks = len({(one.place.slug, one.place.check) for one in found.least})
+    return [
+        *table,
+        "",
+        *(_rejected(one) for one in found.rejections),
+        f"{found.cases} cases of right answers run, {len(found.rejections)} rejected; "
+        f"{checks} checks compare within an allowance, and in {len(beyond)} places a right answer "
+        "comes nearer to it than is allowed.",
+    ]
+
+
+def least_by_check(found: Measured, slug: str) -> list[Headroom]:
+    """The result nearest to its limit for each check of an exercise, the nearest first.
+
+    Results beyond their limits are all there, whoever the answer is.
+    """
+    of_exercise = [one for one in found.least if one.place.slug == slug]
+    nearest = {one.place.check: one for one in reversed(of_exercise)}
+    return [one for one in of_exercise if not one.within or nearest[one.place.check] is one]
+
+
+def _line(one: Headroom) -> str:
+    sign = "within" if one.within else "BEYOND"
+    what = f"{one.place.case}  {one.subject}: {one.measure}"
+    return f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {what}  {_origin(one.place)}"
+
+
+def _rejected(one: Rejection) -> str:
+    return f"REJECTED {one.place.slug} {one.place.case} {_origin(one.place)}: {one.why}"
+
+
+def _origin(place: Place) -> str:
+    return f"({place.answer}, seed {place.seed})"
