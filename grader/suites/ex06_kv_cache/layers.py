@@ -89,9 +89,10 @@ def agree_products_of_256(student, draw, device, t, old, dtype):
     layer.load_state_dict(same_weights, strict=False)
     large = torch.full((1, t + old, 64), 256.0, dtype=dtype, device=device)
     cache, _ = new_caches(student, device, 1, 1, t + old + 1, 64, dtype)
-    agree(layer(large), large, says="output for products of 256s")
+    agree(layer(large), large, says="output for products of 256s", within=2.0)
     for x in large.split([old, t] if old else [t], 1):
-        agree(layer(x, cache=cache), x, says="with a cache, output for products of 256s")
+        says = "with a cache, output for products of 256s"
+        agree(layer(x, cache=cache), x, says=says, within=2.0)  # weights may be rounded
 
 
 def layer_of_low_scores(student, draw, device, length):

@@ -137,8 +137,9 @@ def test_cache_own(student, draw, device):
     append(cache, right, k[:, :, :2], v[:, :, :2])
     draw.hard(Hard.DEVICE)
     cache = student.KVCache(2, 3, 9, 4, float64, device="meta")
-    found = cache.append.devices(k[:, :, :4], v[:, :, :4])
-    same([device.type for device in found], ["meta", "meta"], says="the devices of keys and values")
+    for name in ("keys", "values"):
+        where = getattr(cache.read(f"{name}.device"), "type", None)
+        same(where, "meta", says=f"the device of {name}")
 
 
 @check(points=1, needs=[test_cache])

@@ -75,6 +75,7 @@ def cache_by_itself(student, draw):
         meta = student.KVCache(*sizes, dtype, device="meta")
         x = draw.normal(s["B"], s["H"], 1, s["D"])
         yield attempt(lambda: [str(device) for device in meta.append.devices(x, x)])
+        yield attempt(lambda: [str(meta.read(f"{name}.device")) for name in ("keys", "values")])
 
 
 def _appended(draw, cache, sizes, wrong, dtype):
