@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache 38863c46d7ed22b2. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache e6cdfae266524d8d. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -109,7 +109,7 @@ class CachedAttention(nn.Module):
     def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x       (B, t, E), the t new tokens; it is left as it is, may be strided, and B or t may be 0
+        x       (B, t, E), the t new tokens; x may be strided, stays as it is, and B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
                 and x attends to everything in it. If they do not fit, its ValueError is raised
         returns the output (B, t, E); without a cache, gradients flow to x and to the parameters

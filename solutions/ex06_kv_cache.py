@@ -155,7 +155,8 @@
 # **评分内容。** 数值；各种大小的分块与完整重算对比，以及同一个 past 的两种续写；
 # 不管分数多低、token 多大，后面的 token 都不产生影响；缓存的内存和状态：内存只申请一次，
 # 写不下之后、reset 之后、另有一个缓存时都正确；没有缓存参与时的梯度；
-# float64 的位数和半精度占一分；空 batch 和没有新 token 的调用占一分；另有 3 分给速度：上下文长度 4096 时，每步一个 token。**不在范围内：** 填充掩码、旋转位置编码、
+# float64 的位数和半精度占一分；空 batch 和没有新 token 的调用占一分；
+# 另有 3 分给速度：上下文长度 4096 时，每步一个 token。**不在范围内：** 填充掩码、旋转位置编码、
 # 键的头数少于查询的头数（下一题），以及带着缓存做训练。
 # **不允许：** PyTorch 的融合算子和它的注意力模块。约 60 分钟。
 
@@ -239,10 +240,10 @@ def attend_with_past(
 # %% [markdown] tags=["en"]
 # ## Task 2: the preallocated cache
 #
-# Two buffers of `(B, H, max_len, D)`, `keys` and `values`, and a number, `length`, that says how much
-# of them is filled. `append` writes the new rows and returns *views* of the filled part, so that nothing old is
-# copied. `reset` forgets everything; it need not erase anything, for what lies beyond `length` is
-# never read.
+# Two buffers of `(B, H, max_len, D)`, `keys` and `values`, and a number, `length`, that says how
+# much of them is filled. The buffers are part of what is graded: they stay where they are. `append`
+# writes the new rows and returns *views* of the filled part, so that nothing old is copied. `reset`
+# forgets everything; it need not erase anything, for what lies beyond `length` is never read.
 #
 # The cache refuses what does not fit, before it writes: too many tokens, or a batch, a number of
 # heads or a width other than its own.
@@ -376,7 +377,7 @@ class CachedAttention(nn.Module):
     def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x       (B, t, E), the t new tokens; it is left as it is, may be strided, and B or t may be 0
+        x       (B, t, E), the t new tokens; x may be strided, stays as it is, and B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
                 and x attends to everything in it. If they do not fit, its ValueError is raised
         returns the output (B, t, E); without a cache, gradients flow to x and to the parameters

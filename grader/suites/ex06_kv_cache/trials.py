@@ -71,11 +71,8 @@ def cache_by_itself(student, draw):
         else:
             yield from _appended(draw, cache, sizes, step == "wrong", given)
         yield cache.length
-    if draw.choice(True, False, False):
-        meta = student.KVCache(*sizes, dtype, device="meta")
-        x = draw.normal(s["B"], s["H"], 1, s["D"])
-        yield attempt(lambda: [str(device) for device in meta.append.devices(x, x)])
-        yield attempt(lambda: [str(meta.read(f"{name}.device")) for name in ("keys", "values")])
+    meta = student.KVCache(*sizes, dtype, device="meta")
+    yield str(meta.keys.device), str(meta.values.device)
 
 
 def _appended(draw, cache, sizes, wrong, dtype):
@@ -107,7 +104,7 @@ def layer_and_caches(student, draw):
         )()
     )
     layer.to(draw.choice("cpu"), dtype)
-    yield [layer.read(f"w_{w}.bias") is None for w in "qkvo"]
+    yield [getattr(layer, f"w_{w}").bias is None for w in "qkvo"]
     names = [f"w_{w}.{p}" for w in "qkvo" for p in (("weight", "bias") if bias else ("weight",))]
     shapes = [(width, width) if name.endswith("weight") else (width,) for name in names]
     scale = draw.choice(1.0, 1.0, 5.0) * width**-0.5
@@ -123,7 +120,7 @@ def layer_and_caches(student, draw):
         output = attempt(lambda: layer(x))
         yield output
         yield gradients(draw, output, [x])
-        yield [layer.read(f"{name}.grad") for name in names]
+        yield [p.grad for p in layer.parameters()]
         return
     layer.requires_grad_(False)
     places = s["Lo"] + s["Lt"] + draw.choice(0, 1)
