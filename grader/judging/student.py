@@ -195,7 +195,8 @@ class _Call:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._owner(args)
         text = describe.call(self._text, args, kwargs)
-        leaves = [x for x in tensors([args, kwargs]) if x.requires_grad]
+        found = [x for x in tensors([args, kwargs]) if x.requires_grad]
+        leaves = list({id(x): x for x in found}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
         def ask() -> Answer:

@@ -19,6 +19,8 @@ MAX_LINE = 1_000_000  # a file of at most that many bytes has no more lines
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
+# The tensors and arrays given in a case by their id, each with its form; kept, so the id stays.
+Places = dict[int, tuple[Any, dict[str, Any]]]
 T = TypeVar("T")
 
 
@@ -67,15 +69,19 @@ class Client:
         self._dropped_calls: list[int] = []
         self._dropped_handles: list[int] = []
         self._watch = watch
+        self._places: Places = {}
+        self._forget = False
 
     def fresh(self) -> None:
         """Begin a case: what earlier cases were given may be overwritten from here on."""
         self._inputs.rewind()
+        self._places.clear()
+        self._forget = True
 
     def call(self, on: Handle | None, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
              *, graph: bool) -> Answer:  # fmt: skip
         """Call a function of the module (`on` None), a method, or the object itself (name "")."""
-        given = _Given(self._inputs, watch=self._watch)
+        given = _Given(self._inputs, self._places, watch=self._watch)
         sent = {
             "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
             "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
@@ -83,6 +89,8 @@ class Client:
         request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
         if given.lists:
             request["lists"] = list(given.lists)
+        if self._forget:
+            request["forget"], self._forget = True, False
 
         def read(reply: Reply) -> tuple[Any, int | None]:
             if given.lists:
@@ -167,21 +175,36 @@ class _Given:
 
     The worker may write to the inputs at any time, so what it was given is not read from there.
     Lists of numbers do not lie in the inputs: the worker sends them back as the call leaves them.
+    A tensor or an array that is given again in the same case goes where it was, so that the worker
+    meets one object; with `watch` only, since answers that are timed may not know an input again.
     """
 
-    def __init__(self, inputs: wire.Arena, *, watch: bool) -> None:
+    def __init__(self, inputs: wire.Arena, places: Places, *, watch: bool) -> None:
         self._inputs = inputs
+        self._places = places
         self._watch = watch
         self._label = ""
         self._copies: list[tuple[str, int, bytes]] = []
+        self._at: dict[str, Any] | None = None  # the form of what is being given again
         self.lists: dict[str, Any] = {}
         self._changed: list[str] = []
 
     def encode(self, value: Any, label: str) -> Any:
         self._label = label
+        if self._watch and isinstance(value, Tensor | np.ndarray):
+            return self._known(value)
         form = wire.encode(value, self, _handle_number)
         if self._watch and _is_list(value):
             self.lists[label] = form
+        return form
+
+    def _known(self, value: Tensor | np.ndarray[Any, Any]) -> Any:
+        """The form of a tensor or an array, at its place if it was given before."""
+        _, before = self._places.get(id(value), (None, None))
+        self._at = None if before is None else next(iter(before.values()))
+        form = wire.encode(value, self, _handle_number)
+        self._at = None
+        self._places[id(value)] = value, form
         return form
 
     def lists_after(self, forms: Any) -> None:
@@ -194,7 +217,11 @@ class _Given:
                 raise frames.WireError("a call without its lists")
 
     def put(self, data: memoryview) -> int:
-        at = self._inputs.put(data)
+        if self._at is not None and self._at["bytes"] == data.nbytes:
+            at: int = self._at["at"]
+            self._inputs.take(at, data.nbytes)[:] = data.cast("B") if data.nbytes else b""
+        else:
+            at = self._inputs.put(data)
         if self._watch:
             self._copies.append((self._label, at, bytes(data)))
         return at

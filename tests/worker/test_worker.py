@@ -130,9 +130,10 @@ def test_state_lasts_from_call_to_call(client):
 
 def test_arguments_that_were_changed_are_named(client):
     x = torch.zeros(2)
-    answer = client.call(None, "overwrite", [x, x], {}, graph=False)
-    assert answer.modified == ("1",)
-    assert client.call(None, "overwrite", [x], {"y": x}, graph=False).modified == ("y",)
+    y = torch.zeros(2)
+    assert client.call(None, "overwrite", [x, y], {}, graph=False).modified == ("1",)
+    assert client.call(None, "overwrite", [x], {"y": y}, graph=False).modified == ("y",)
+    assert client.call(None, "overwrite", [x, x], {}, graph=False).modified == ("0", "1")
     assert torch.equal(x, torch.zeros(2))
 
 
