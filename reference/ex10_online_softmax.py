@@ -22,8 +22,8 @@ def online_softmax(x: Tensor, block_size: int) -> tuple[Expected, Expected]:
     """`(row_max, row_sum)` of x (..., n); `block_size` changes nothing."""
     row_max, row_sum = exact_statistics(f64(x))
     plain_max, plain_sum = plain_online_softmax(x, block_size)
-    # A block rounds its powers, the factor of those before it, their product and their sum.
-    size = summed(largest(row_sum), 8 * math.ceil(x.shape[-1] / max(1, block_size)))
+    # A block rounds differences, exponentials (by a whole unit each), a product and a sum.
+    size = summed(largest(row_sum), 16 * math.ceil(x.shape[-1] / max(1, block_size)))
     return (
         Expected(row_max, plain_max, _largest_finite(row_max)),
         Expected(row_sum, plain_sum, size),

@@ -74,8 +74,8 @@ def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
         case "dtype":
             return getattr(torch, parts[0])
         case "expected":
-            *values, nudged = (unpack(part, tensors) for part in parts)
-            return Expected(*values, partial(Errors, *nudged))
+            exact, plain, magnitude, gradient, nudged = (unpack(part, tensors) for part in parts)
+            return Expected(exact, plain, magnitude, gradient, partial(Errors, *nudged))
         case "tuple":
             return tuple(unpack(part, tensors) for part in parts)
         case "list":
