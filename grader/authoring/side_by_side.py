@@ -17,7 +17,6 @@ from grader.authoring.limits import Endless, at_most
 from grader.authoring.recorder import Recorder
 from grader.judging.case import GraderFault
 from grader.judging.check import Trial
-from grader.judging.compare import UNIT
 from grader.judging.draw import Draw
 from grader.records import Exercise
 
@@ -191,7 +190,7 @@ class _Moved(Draw):
         return {name: self._moved(x) for name, x in found.items()}
 
     def _moved(self, x: Tensor) -> Tensor:
-        unit = {torch.float32: UNIT["float32"], torch.float64: 2.0**-53}.get(x.dtype)
+        unit = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}.get(x.dtype)
         if unit is None:
             return x
         signs = torch.randint(0, 2, x.shape, generator=self._signs) * 2 - 1
