@@ -17,17 +17,22 @@ class HeldTensor:
 
     def __init__(self, handle: Handle, client: Client, guard: Guard) -> None:
         self._handle = handle
-        self._read = client.get
+        self._client = client
         self._guard = guard
         weakref.finalize(self, client.drop_handle, handle).atexit = False
 
     def now(self) -> Any:
         """What it holds now."""
-        value = self._guard(self._read, self._handle, "value")
+        value = self._guard(self._client.get, self._handle, "value")
         if isinstance(value, Tensor):
             value = value.detach()
         current().returned(value, "an earlier answer", current().last_call)
         return value
+
+    def change(self, method: str, *args: Any) -> None:
+        """Call a method that changes it in place, such as `zero_`."""
+        name = f"value.{method}"
+        self._guard(self._client.call, self._handle, name, args, {}, graph=False, hold=True)
 
     def __repr__(self) -> str:
         return "an earlier answer"

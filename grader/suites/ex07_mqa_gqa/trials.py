@@ -53,7 +53,7 @@ def attended(student, draw):
     heads, dtype = s["Hk"] * s["G"], draw.choice(*DTYPES)
     leading = draw.choice((s["B"],), (s["B"],), (), (2, s["B"]), (0,))
     scale = draw.choice(0.1, 1.0, 1.0, 5.0, 100.0)
-    Lq, Lk = (draw.choice(*[s[name]] * 9, 0) for name in ("Lq", "Lk"))
+    Lq, Lk = draw.choice(*[s["Lq"]] * 9, 0), s["Lk"]
     q = draw.normal(*leading, heads, Lq, s["D"], dtype=dtype, scale=scale)
     k = draw.normal(*leading, s["Hk"], Lk, s["D"], dtype=dtype)
     v = draw.normal(*leading, s["Hk"], Lk, s["Dv"], dtype=dtype)
