@@ -18,7 +18,7 @@ def parameters(width, bias):
 def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
     """The student's layer, and the reference's with the same weights."""
     both = (
-        student.CachedAttention(width, heads, bias),
+        student.CachedAttention(width, heads, *([bias] if bias else [])),
         reference.CachedAttention(width, heads, bias),
     )
     both[0].to(device, dtype)

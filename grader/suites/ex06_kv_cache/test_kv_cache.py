@@ -136,10 +136,11 @@ def test_cache_own(student, draw, device):
     v.neg_()
     append(cache, right, k[:, :, :2], v[:, :, :2])
     draw.hard(Hard.DEVICE)
-    cache = student.KVCache(2, 3, 9, 4, float64, device="meta")
-    for name in ("keys", "values"):
-        where = getattr(cache.read(f"{name}.device"), "type", None)
-        same(where, "meta", says=f"the device of {name}")
+    for options, right in ({"device": "meta"}, "meta"), ({}, "cpu"):
+        cache = student.KVCache(2, 3, 9, 4, float64, **options)
+        for name in ("keys", "values"):
+            where = getattr(cache.read(f"{name}.device"), "type", None)
+            same(where, right, says=f"the device of {name}")
 
 
 @check(points=1, needs=[test_cache])
