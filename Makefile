@@ -63,6 +63,7 @@ test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= 
 ifeq ($(strip $(ARGS)),)
 	@# On all processors at once, file by file; what has processes of its own comes after it.
 	@$(PY) -m pytest -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/timing --ignore=tests/proof
+	@$(GRADER) mechanical --changed-only
 	@$(PY) -m pytest tests/timing tests/proof
 	@$(PY) -m pytest tests/cheats
 else

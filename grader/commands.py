@@ -95,13 +95,14 @@ def headroom(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 20,
     solutions: Annotated[bool, typer.Option(help="Measure the solutions.")] = True,
     variants: Annotated[bool, typer.Option(help="Measure the right variants.")] = True,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Print how near right answers come to being rejected: error / allowance of every check."""
     from grader.authoring.headroom_table import show
 
     check_whole("headroom", words_in(None))
     exercises = exercises_named(names or [], ROOT / "solutions")
-    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants):
+    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants, write=write):
         raise typer.Exit(BELOW)
 
 
@@ -118,7 +119,7 @@ def mechanical(
         bool, typer.Option("--trials", help="Also say which caught changes no trial tells apart.")
     ] = False,
     processes: Annotated[int, typer.Option(help="At once; one a processor by default.")] = 0,
-    write: Annotated[Path | None, typer.Option(help="A JSON file for the rows.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Change the solutions one place at a time: a check must catch every change that matters."""
     from grader.authoring import mechanical_command

@@ -1,15 +1,13 @@
 """The command `mechanical`: what it is asked, and what it prints and writes."""
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 
 from rich.console import Console
 
+from grader.authoring import evidence
 from grader.authoring.changed import changed
-from grader.authoring.mechanical_table import Terms, rows, run, table, whole
+from grader.authoring.mechanical_table import COLUMNS, Terms, cells, row, rows, run, table, whole
 from grader.catalog import ROOT
 from grader.records import Exercise
 
@@ -26,12 +24,11 @@ def terms(inputs: int, variants: int, shard: str, trials: bool, processes: int) 
 
 
 def show(
-    exercises: Sequence[Exercise], terms: Terms, changed_only: bool, write: Path | None,
-    console: Console,
-) -> bool:  # fmt: skip
+    exercises: Sequence[Exercise], terms: Terms, changed_only: bool, write: bool, console: Console
+) -> bool:
     """Make the changes and print the table; True if every change is caught or equivalent.
 
-    write   a file for the rows, as JSON
+    write   write the table into docs/evidence.md
     """
     if changed_only:
         exercises = changed(exercises, ROOT)
@@ -39,6 +36,11 @@ def show(
     found = run(exercises, terms, console)
     for line in table(found):
         console.print(line, highlight=False, soft_wrap=True)
-    if write is not None:
-        write.write_text(json.dumps([asdict(r) for r in rows(found)], indent=1) + "\n")
+    if write:
+        total = row("all", found)
+        told = (
+            f"Of {total.changes} changes {total.caught} are caught by a check, {total.equivalent} "
+            f"equal the solution on {terms.inputs} inputs each, and {total.holes} are holes."
+        )
+        evidence.write("mechanical", COLUMNS, [cells(r) for r in [*rows(found), total]], told)
     return whole(found)

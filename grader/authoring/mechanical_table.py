@@ -107,6 +107,18 @@ def table(found: Sequence[Outcome]) -> list[str]:
     return lines
 
 
+COLUMNS = ("exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "faults")
+
+
+def cells(found: Row) -> list[str]:
+    """A row of the table in docs/evidence.md."""
+    counts = (
+        *(found.changes, found.caught, found.equivalent, found.inputs, found.holes),
+        *(found.untried, found.faults),
+    )
+    return [found.slug, *(f"{n:,}" for n in counts)]
+
+
 def whole(found: Iterable[Outcome]) -> bool:
     """Whether every change is caught by a check, or equals the right answer on every input."""
     return all(o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT) for o in found)
