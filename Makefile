@@ -22,6 +22,7 @@ JOBS ?=
 CLUSTER ?=
 SEALED ?=
 SEEDS ?=
+SHARD ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -121,6 +122,9 @@ mutants: $(CORE) ## prove that mistakes fail as named and right answers earn eve
 
 headroom: $(CORE) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
 	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+mechanical: $(CORE) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
+	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)

@@ -106,6 +106,34 @@ def headroom(
 
 
 @commands.command()
+def mechanical(
+    names: Names = None,
+    inputs: Annotated[int, typer.Option(help="For each change that no check catches.")] = 1000,
+    variants: Annotated[int, typer.Option(help="Right variants to change besides.")] = 0,
+    shard: Annotated[str, typer.Option(help="A part of all changes: 1/4 is the first of 4.")] = "",
+    changed_only: Annotated[
+        bool, typer.Option("--changed-only", help="Only exercises that differ from main's.")
+    ] = False,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="Also say which caught changes no trial tells apart.")
+    ] = False,
+    processes: Annotated[int, typer.Option(help="At once; one a processor by default.")] = 0,
+    write: Annotated[Path | None, typer.Option(help="A JSON file for the rows.")] = None,
+) -> None:
+    """Change the solutions one place at a time: a check must catch every change that matters."""
+    from grader.authoring import mechanical_command
+
+    check_whole("mechanical", words_in(None))
+    exercises = exercises_named(names or [], ROOT / "solutions")
+    try:
+        terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
+    except ValueError as problem:
+        stop(str(problem))
+    if not mechanical_command.show(exercises, terms, changed_only, write, Console()):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
 def house(
     laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,
 ) -> None:

@@ -14,7 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from reference.ex03_sdpa import exact_attention, plain_attention
-from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
+from reference.expected import (
+    Array,
+    Expected,
+    boolean,
+    f64,
+    gradients,
+    largest,
+    nudged_module,
+    projected,
+)
 
 
 def fast_attention(
@@ -145,7 +154,7 @@ class PlainFusedAttention(nn.Module):
 class FusedAttention:
     """The oracle of the module. Weights are rounded to the dtype of the input, as the student's.
 
-    The magnitude of a gradient is its own largest value: the projections mix all that goes in.
+    The magnitude of the gradients is the largest of them: the projections mix all that goes in.
     """
 
     def __init__(
@@ -173,8 +182,10 @@ class FusedAttention:
         together = np.concatenate([heads[..., h, :, :] for h in range(plain.num_heads)], -1)
         exact = _exact_linear(together, plain.proj)
         with torch.no_grad():
-            size = projected(v, plain.proj.weight, plain.proj.bias)
-            return Expected(exact, plain(x, keep), size)
+            output = plain(x, keep)
+        size = projected(v, plain.proj.weight, plain.proj.bias)
+        nudged = nudged_module(plain, x, keep, exact=exact)
+        return Expected(exact, output, size, nudged=nudged)
 
     __call__ = forward
 
@@ -183,13 +194,16 @@ class FusedAttention:
     ) -> tuple[Expected, ...]:
         """The gradient of the output with respect to x, for the gradient `upstream` of it."""
         plain = self._rounded(x)
-        found = gradients(
-            lambda x: copy.deepcopy(plain).to(x.dtype).forward(x, keep),
-            x,
-            upstream=upstream,
-            magnitude=0.0,
-        )
-        return tuple(each._replace(magnitude=largest(each.exact)) for each in found)
+        names, weights = zip(*plain.named_parameters(), strict=True)
+
+        def forward(x: Tensor, *weights: Tensor) -> Tensor:
+            named = dict(zip(names, weights, strict=True))
+            output: Tensor = torch.func.functional_call(plain, named, (x, keep))
+            return output
+
+        # The weights as well: their roundings and the size of their gradients are in that of x.
+        found = gradients(forward, x, *weights, upstream=upstream, magnitude=0.0)
+        return (found[0]._replace(magnitude=largest(*(each.exact for each in found))),)
 
     def weight_gradients(
         self, x: Tensor, keep: Tensor | None = None, *, upstream: Tensor

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reference.ex03_sdpa import exact_attention, plain_attention
 from reference.ex05_causal_mask import exact_window_mask, plain_causal_mask
-from reference.expected import Array, Expected, f64, gradients, largest
+from reference.expected import Array, Expected, f64, gradients, largest, nudged, summed
 
 Partial = tuple[Tensor, Tensor]  # an output (..., L, Dv) and its log-sum-exp (..., L)
 
@@ -22,9 +22,11 @@ def online_softmax(x: Tensor, block_size: int) -> tuple[Expected, Expected]:
     """`(row_max, row_sum)` of x (..., n); `block_size` changes nothing."""
     row_max, row_sum = exact_statistics(f64(x))
     plain_max, plain_sum = plain_online_softmax(x, block_size)
+    # A block rounds differences, exponentials (by a whole unit each), a product and a sum.
+    size = summed(largest(row_sum), 16 * math.ceil(x.shape[-1] / max(1, block_size)))
     return (
         Expected(row_max, plain_max, _largest_finite(row_max)),
-        Expected(row_sum, plain_sum, largest(row_sum)),
+        Expected(row_sum, plain_sum, size),
     )
 
 
@@ -59,10 +61,15 @@ def flash_attention(
     with np.errstate(divide="ignore"):
         lse = row_max + np.log(row_sum)
     plain_output, plain_lse = plain_flash_attention(q, k, v, causal, scale)
+    exact = output, lse
+    worst = nudged(plain_flash_attention, q, k, v, causal, scale, exact=exact)
     # What a score is added up from: in small cases it may cancel and leave next to nothing.
     terms = np.abs(q64) @ np.swapaxes(np.abs(k64), -1, -2) * abs(scale)
     size = max(1.0, largest(np.where(keep, terms, 0.0)))
-    return Expected(output, plain_output, largest(v)), Expected(lse, plain_lse, size)
+    return (
+        Expected(output, plain_output, largest(v), nudged=worst[0]),
+        Expected(lse, plain_lse, size, nudged=worst[1]),
+    )
 
 
 def online_softmax_gradients(x: Tensor, *, upstream: Tensor) -> tuple[Expected, ...]:

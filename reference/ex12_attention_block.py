@@ -22,7 +22,16 @@ from reference.blocks import (
 )
 from reference.ex03_sdpa import exact_attention
 from reference.ex04_heads import exact_merge_heads, exact_split_heads, plain_merge_heads
-from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
+from reference.expected import (
+    Array,
+    Expected,
+    boolean,
+    f64,
+    gradients,
+    largest,
+    nudged_module,
+    projected,
+)
 
 State = Mapping[str, Array]  # parameters by their names in the module, float64
 
@@ -65,7 +74,9 @@ class _Oracle:
         state = {name: f64(parameter) for name, parameter in plain.state_dict().items()}
         exact, size = self.exact(state, *(_array(y) for y in (x, *more)))
         with torch.no_grad():
-            return Expected(exact, plain(x, *more), size)
+            output = plain(x, *more)
+        nudged = nudged_module(plain, x, *more, exact=exact)
+        return Expected(exact, output, size, nudged=nudged)
 
     __call__ = forward
 
@@ -124,12 +135,12 @@ class SelfAttention(_Oracle):
         state = {name: f64(parameter) for name, parameter in plain.state_dict().items()}
         q, k, v = self._prepared(state, f64(x))
         heads, _ = exact_attention(q[:, :, rows], k, v, None)
-        with torch.no_grad():
-            asked, keys, values = plain.prepare(*plain.project(x))
-            attended = plain.attend(asked[:, :, rows], keys, values, None)
-            output = plain.o(plain_merge_heads(attended))
         exact = _linear(exact_merge_heads(heads), state, "o")
-        return Expected(exact, output, _projected(v, state, "o"))
+        some = _SomeRows(plain, rows)
+        with torch.no_grad():
+            output = some(x)
+        nudged = nudged_module(some, x, exact=exact)
+        return Expected(exact, output, _projected(v, state, "o"), nudged=nudged)
 
     def _prepared(self, state: State, x: Array) -> tuple[Array, Array, Array]:
         """Queries, keys and values of every head, normalised and turned, (B, H, L, D)."""
@@ -140,6 +151,21 @@ class SelfAttention(_Oracle):
         if self.plain.rope_base is not None:
             q, k = (exact_rotate(y, self.plain.rope_base) for y in (q, k))
         return q, k, v
+
+
+class _SomeRows(nn.Module):
+    """The yardstick of self-attention at some tokens alone."""
+
+    def __init__(self, plain: PlainSelfAttention, rows: list[int]) -> None:
+        super().__init__()
+        self.plain, self.rows = plain, rows
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, L, E) -> (B, len(rows), E)."""
+        q, k, v = self.plain.prepare(*self.plain.project(x))
+        attended = self.plain.attend(q[:, :, self.rows], k, v, None)
+        output: Tensor = self.plain.o(plain_merge_heads(attended))
+        return output
 
 
 class CrossAttention(_Oracle):

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from reference.ex05_causal_mask import exact_causal_attention
-from reference.expected import Array, Expected, f64, gradients, largest, projected
+from reference.expected import Array, Expected, f64, gradients, largest, nudged_module, projected
 from reference.mla import EPS, PlainLatentCache, PlainMultiHeadLatentAttention
 
 
@@ -126,10 +126,13 @@ class MultiHeadLatentAttention:
         if cache is not None:
             latents, k_ropes = cache.append_exact(latents, k_ropes)
         heads, v = _attend(plain, q, latents, k_ropes, w["kv_b_proj"])
-        with torch.no_grad():
-            output = plain(x, None if cache is None else cache.plain, absorbed)
         merged = np.moveaxis(heads, 1, 2).reshape(*x.shape[:2], w["o_proj"].shape[1])
-        return Expected(merged @ w["o_proj"].T, output, projected(v, w["o_proj"]))
+        exact = merged @ w["o_proj"].T
+        given = x, None if cache is None else cache.plain, absorbed
+        nudged = nudged_module(plain, *given, exact=exact)  # before the cache takes x in
+        with torch.no_grad():
+            output = plain(*given)
+        return Expected(exact, output, projected(v, w["o_proj"]), nudged=nudged)
 
     __call__ = forward
 

@@ -1,14 +1,31 @@
 """What a right answer is: the exact values, the yardstick beside them, and their size."""
 
-from collections.abc import Callable
+import copy
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 Array = NDArray[Any]
+
+
+# The largest relative error of one rounding: half a unit in the last place.
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+NUDGES = 3  # yardsticks with nudged inputs, beside the one without
+
+
+class Errors(NamedTuple):
+    """The size of the errors of an answer; 0 where there are none."""
+
+    largest: float = 0.0
+    rms: float = 0.0
+    worst_row: float = 0.0  # the largest RMS error of a row
 
 
 class Expected(NamedTuple):
@@ -21,12 +38,15 @@ class Expected(NamedTuple):
                against `exact` is the yardstick for theirs
     magnitude  the size of the numbers that went into the answer (1 for weights, max|v| for outputs)
     gradient   half precision gets a little more room in a backward pass
+    nudged     returns the errors of the yardstick when its inputs are nudged by one unit in the
+               last place: the worst of several, so that a lucky yardstick rejects nobody
     """
 
     exact: Array
     plain: Tensor | Array
     magnitude: float
     gradient: bool = False
+    nudged: Callable[[], Errors] = Errors
 
 
 def f64(x: Tensor | Array) -> Array:
@@ -61,6 +81,15 @@ def projected(
     return largest(values) * norm + (0.0 if bias is None else largest(bias))
 
 
+def summed(magnitude: float, roundings: int) -> float:
+    """The magnitude of a sum that is rounded so often on its way, as a loop over keys rounds it.
+
+    The errors of n roundings add up like sqrt(n), and a tolerance has room for those of some 64.
+    The yardstick adds up in another order, in which there are fewer.
+    """
+    return magnitude * max(1.0, math.sqrt(roundings / 64))
+
+
 def raised(answer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`answer(*args, **kwargs)` with its yardstick computed in float32 and rounded back.
 
@@ -82,17 +111,96 @@ def gradients(
     Exact is autograd through the plain formula in float64 (the project's tests hold it to finite
     differences of the oracle); plain is autograd through the same formula in the inputs' dtype.
     """
-    exact = _autograd(formula, [x.detach().double() for x in inputs], upstream.double())
-    plain = _autograd(formula, [x.detach() for x in inputs], upstream)
+    exact = [f64(e) for e in _autograd(formula, [x.double() for x in inputs], upstream.double())]
+    plain = _autograd(formula, inputs, upstream)
+    worst = nudged(
+        lambda given, *xs: _autograd(formula, xs, given), upstream.detach(), *inputs, exact=exact
+    )
     return tuple(
-        Expected(f64(e), p, magnitude, gradient=True) for e, p in zip(exact, plain, strict=True)
+        Expected(e, p, magnitude, gradient=True, nudged=one)
+        for e, p, one in zip(exact, plain, worst, strict=True)
     )
 
 
+def nudged(
+    formula: Callable[..., Sequence[Tensor]], *inputs: Any, exact: Sequence[Array]
+) -> list[Callable[[], Errors]]:
+    """For each answer of `formula` a function that returns its `Expected.nudged`.
+
+    Each number in `inputs` goes to one of its neighbours in its dtype. The answers then differ as
+    those of two people do who round at different places: by luck, and by as much as the case is
+    ill-conditioned. Nothing is nudged in float64, whose tolerance is far above rounding errors.
+
+    inputs  are copied, so that the case may change its own before the function is called
+    """
+    if not any(map(_unit, inputs)):
+        return [Errors for _ in exact]
+    kept = [_copied(x) for x in inputs]
+
+    @cache
+    def worst() -> list[Errors]:
+        signs = torch.Generator().manual_seed(0)
+        found = [Errors() for _ in exact]
+        for _ in range(NUDGES):
+            answers = formula(*(_nudged(x, signs) for x in kept))
+            new = [errors(f64(a) - e) for a, e in zip(answers, exact, strict=True)]
+            found = [Errors(*map(max, *pair)) for pair in zip(found, new, strict=True)]
+        return found
+
+    return [lambda i=i: worst()[i] for i in range(len(exact))]  # type: ignore[misc]
+
+
+def nudged_module(module: nn.Module, *inputs: Any, exact: Array) -> Callable[[], Errors]:
+    """The same for the one answer of a module, whose weights are nudged as well."""
+    names, weights = zip(*module.named_parameters(), strict=True)
+
+    def answer(*leaves: Any) -> tuple[Tensor]:
+        given = tuple(_copied(x) for x in leaves[: len(inputs)])  # a cache takes in what is new
+        named = dict(zip(names, leaves[len(inputs) :], strict=True))
+        with torch.no_grad():
+            return (functional_call(module, named, given),)
+
+    return nudged(answer, *inputs, *weights, exact=[exact])[0]
+
+
+def errors(error: Array) -> Errors:
+    """The size of errors (..., n); entries that are not finite are no errors."""
+    if not error.size:
+        return Errors()
+    sizes = np.where(np.isfinite(error), np.abs(error), 0.0)
+    rows = np.square(sizes).mean(-1, keepdims=True) if error.ndim else np.square(sizes)
+    return Errors(float(sizes.max()), float(np.sqrt(rows.mean())), float(np.sqrt(rows.max())))
+
+
+def _nudged(x: Any, signs: torch.Generator) -> Any:
+    """Numbers moved to one of their neighbours; zeros, and what is no float, stay."""
+    if not _unit(x):
+        return x
+    sign = torch.randint(2, x.shape, generator=signs).to(x.device) * 2 - 1
+    # A little more than half a unit in the last place, which rounds to a whole one.
+    moved = x.detach().double() * (1 + 1.001 * _unit(x) * sign)
+    most = torch.finfo(x.dtype).max
+    return torch.where(x.isfinite(), moved.clamp(-most, most), x.double()).to(x.dtype)
+
+
+def _copied(x: Any) -> Any:
+    return x.detach().clone() if isinstance(x, Tensor) else copy.deepcopy(x)
+
+
+def _unit(x: Any) -> float:
+    """The unit of a tensor's dtype; 0 for what is not nudged."""
+    return UNIT.get(name_of(x.dtype), 0.0) if isinstance(x, Tensor) else 0.0
+
+
+def name_of(dtype: Any) -> str:
+    """A dtype of PyTorch or NumPy as text: "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
 def _autograd(
-    formula: Callable[..., Tensor], inputs: list[Tensor], upstream: Tensor
+    formula: Callable[..., Tensor], inputs: Sequence[Tensor], upstream: Tensor
 ) -> tuple[Tensor, ...]:
-    leaves = [x.clone().requires_grad_() for x in inputs]
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
     total = (formula(*leaves) * upstream).sum()  # its gradient for the answer is upstream
     return torch.autograd.grad(total, leaves)
 

@@ -89,7 +89,9 @@ def prove(
 def _in_order(
     kind: str, exercise: Exercise, found: dict[tuple[str, str], dict[str, Result]]
 ) -> dict[str, Result]:
-    results = found.get((kind, exercise.slug), {})
+    results = found.get((kind, exercise.slug), {})  # none where a package is missing
+    if not results:
+        return {}
     return {name: results[name] for name in NAMES[kind](exercise) if name in results}
 
 

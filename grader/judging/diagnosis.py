@@ -249,9 +249,13 @@ def _alike(one: StudentFault | None, other: StudentFault | None) -> bool:
 def _distance(a: Any, b: Any) -> float:
     """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.size == b.size == 0:
+        return 0.0
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):  # equal infinities
         between = np.where(same, 0.0, a - b)
+    if not between.size:
+        return 0.0
     return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
 
 

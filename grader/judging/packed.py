@@ -7,13 +7,14 @@ the digest of its content, so that equal ones are kept once.
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reference.expected import Expected
+from reference.expected import Errors, Expected
 
 Json = Any
 
@@ -34,7 +35,7 @@ def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
         case torch.dtype():
             return ["dtype", str(value).removeprefix("torch.")]
         case Expected():
-            parts = [pack(part, tensors) for part in value]
+            parts = [pack(part, tensors) for part in (*value[:-1], value.nudged())]
             return ["expected", *parts]
         case Tensor():
             strides = [] if value.is_contiguous() or 0 in value.stride() else [value.stride()]
@@ -73,7 +74,8 @@ def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
         case "dtype":
             return getattr(torch, parts[0])
         case "expected":
-            return Expected(*(unpack(part, tensors) for part in parts))
+            exact, plain, magnitude, gradient, nudged = (unpack(part, tensors) for part in parts)
+            return Expected(exact, plain, magnitude, gradient, partial(Errors, *nudged))
         case "tuple":
             return tuple(unpack(part, tensors) for part in parts)
         case "list":

@@ -10,6 +10,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import frames, wire
@@ -19,6 +20,13 @@ from .refused import Rules, refuse
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
+
+
+class Held:
+    """A tensor or an array of an answer that stays here, in a form that has a handle."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Room:
@@ -41,9 +49,10 @@ class Room:
     them: arrays and tensors lie in shared memory, where a change is seen, and lists do not. Every
     request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its reply
     has too. An array or a tensor of exactly the same form and place as an earlier argument is the
-    same object, with what now lies there; a call with {"forget": true} begins anew. An exception
-    of the submission's is {"error": {"type", "message", "line"}}, with the line in the submission,
-    if any.
+    same object, with what now lies there; a call with {"forget": true} begins anew. Of a call with
+    {"hold": true} the tensors and arrays do not cross: each comes back as a handle, which can be
+    given to later calls, and whose "value" is what the tensor then holds. An exception of the
+    submission's is {"error": {"type", "message", "line"}}, with the line in the submission, if any.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
@@ -106,7 +115,7 @@ class Room:
         kwargs = {name: self._argument(item) for name, item in request["kwargs"].items()}
         with torch.enable_grad():  # a forward pass of the parent's autograd has switched it off
             result = self.rules.call(self._target(request), *args, **kwargs)
-        reply = {"value": self._export(result)}
+        reply = {"value": self._export(_held(result) if request.get("hold") else result)}
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])
@@ -166,6 +175,8 @@ class Room:
                 if before is not value and isinstance(before, torch.Tensor) and before.is_cuda:
                     before.data.copy_(value)  # only memory of the CPU is shared
                 return before
+            case {"tuple": [*parts]}:
+                return tuple(self._argument(part) for part in parts)
         return self._value(item)
 
     def _value(self, item: Any) -> Any:
@@ -218,11 +229,22 @@ def _tensors(value: Any) -> "list[torch.Tensor]":
     return []
 
 
+def _held(value: Any) -> Any:
+    """An answer with a `Held` in the place of each tensor and array."""
+    match value:
+        case torch.Tensor() | np.ndarray():
+            return Held(value)
+        case list() | tuple():
+            return type(value)(_held(item) for item in value)
+    return value
+
+
 def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
     """Put the objects themselves in the place of their numbers."""
     match value:
         case wire.Ref():
-            return handles[value.id]
+            thing = handles[value.id]
+            return thing.value if isinstance(thing, Held) else thing
         case list() | tuple():
             return type(value)(_resolve(item, handles) for item in value)
         case dict():

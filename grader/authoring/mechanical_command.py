@@ -1,0 +1,44 @@
+"""The command `mechanical`: what it is asked, and what it prints and writes."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from grader.authoring.changed import changed
+from grader.authoring.mechanical_table import Terms, rows, run, table, whole
+from grader.catalog import ROOT
+from grader.records import Exercise
+
+
+def terms(inputs: int, variants: int, shard: str, trials: bool, processes: int) -> Terms:
+    """The terms that were typed in. Raises `ValueError` with a sentence."""
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard or "1/1")
+    if found is None or int(found[1]) > int(found[2]):
+        raise ValueError(f"{shard!r} is no shard: write SHARD=1/4 for the first of four.")
+    return Terms(
+        inputs=inputs, variants=variants, shard=(int(found[1]), int(found[2])), trials=trials,
+        processes=processes,
+    )  # fmt: skip
+
+
+def show(
+    exercises: Sequence[Exercise], terms: Terms, changed_only: bool, write: Path | None,
+    console: Console,
+) -> bool:  # fmt: skip
+    """Make the changes and print the table; True if every change is caught or equivalent.
+
+    write   a file for the rows, as JSON
+    """
+    if changed_only:
+        exercises = changed(exercises, ROOT)
+        console.print(f"Changed: {', '.join(e.slug for e in exercises) or 'no exercise'}.")
+    found = run(exercises, terms, console)
+    for line in table(found):
+        console.print(line, highlight=False, soft_wrap=True)
+    if write is not None:
+        write.write_text(json.dumps([asdict(r) for r in rows(found)], indent=1) + "\n")
+    return whole(found)
