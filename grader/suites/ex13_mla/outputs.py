@@ -38,7 +38,7 @@ def agree_differences(student, draw, device, dtype, absorbed):
 def agree_large(student, draw, device, q_rank, dtype, absorbed):
     """The output for tokens whose squares and scores overflow in float16."""
     layer, right = new_layers(student, draw, device, (16, 4, 8, 8, 8, 16, q_rank, 3.0), dtype)
-    large = draw.normal(1, 1, 16, dtype=dtype, scale=300).expand(1, 5, 16).contiguous()
+    large = draw.normal(4, 1, 16, dtype=dtype, scale=600).expand(4, 5, 16).contiguous()
     expected = raised(right, large, absorbed=absorbed)
     agree(layer(large, absorbed=absorbed), expected, says="output for large tokens")
 
