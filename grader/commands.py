@@ -14,7 +14,6 @@ from grader.arguments import (
     check_device,
     check_whole,
     course,
-    exercises_named,
     finished,
     stop,
     words_in,
@@ -84,7 +83,7 @@ def mutants(
     from grader.authoring.store import Store
 
     check_whole("mutants", words_in(None))
-    exercises = [e for e in exercises_named(names or [], ROOT / "solutions") if not e.draft]
+    exercises = finished(names or [], ROOT / "solutions", words_in(None))
     if not show(exercises, Console(), Store(), each=each, write=write):
         raise typer.Exit(BELOW)
 
@@ -101,7 +100,7 @@ def headroom(
     from grader.authoring.headroom_table import show
 
     check_whole("headroom", words_in(None))
-    exercises = exercises_named(names or [], ROOT / "solutions")
+    exercises = finished(names or [], ROOT / "solutions", words_in(None))
     if not show(exercises, seeds, Console(), solutions=solutions, variants=variants, write=write):
         raise typer.Exit(BELOW)
 
@@ -125,7 +124,7 @@ def mechanical(
     from grader.authoring import mechanical_command
 
     check_whole("mechanical", words_in(None))
-    exercises = exercises_named(names or [], ROOT / "solutions")
+    exercises = finished(names or [], ROOT / "solutions", words_in(None))
     try:
         terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
     except ValueError as problem:

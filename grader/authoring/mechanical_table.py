@@ -56,7 +56,7 @@ def jobs(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[
     """The changes of the shard, of every exercise in Python that can be run here."""
     found: list[Job] = []
     for exercise in exercises:
-        if exercise.language != "python" or exercise.hunts or exercise.draft:
+        if exercise.language != "python" or exercise.hunts:
             continue
         if lacking := packages.lacking(exercise.requires):
             console.print(f"{exercise.slug}: {lacking}", highlight=False, soft_wrap=True)

@@ -65,7 +65,7 @@ def test_every_file_of_the_exercise_stands_on_the_page(tree, steps):
         tree / f"reference/{SLUG}.py",
     ]
     names = [f"\n`{path.relative_to(tree)}`\n" for path in written if path.name != "exercise.toml"]
-    assert len(names) == 9
+    assert len(names) == 11
     assert [name for name in names if name not in page] == []
 
 
@@ -80,9 +80,7 @@ def test_the_draft_lists_its_open_places_and_is_no_breach(steps):
 def test_at_the_end_the_exercise_is_done(tree, steps):
     assert last(steps, "house") == "The house is in order.\n"
     told = last(steps, "mutants")
-    caught, wanted, right, variants = map(
-        int, re.search(r"(\d+) of (\d+) mistakes caught .*?; (\d+) of (\d+) right", told).groups()
-    )
-    assert caught == wanted >= 10
-    assert right == variants >= 5
+    assert len(re.findall(r"^caught ", told, re.MULTILINE)) >= 10
+    assert "MISSED" not in told
+    assert "Everything holds" in told
     assert SLUG in (tree / "docs/exercises.md").read_text(encoding="utf-8")
