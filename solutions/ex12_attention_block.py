@@ -223,7 +223,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Divide every row by sqrt(mean square + eps), then multiply by the weight.
 
-        x       (..., E), where E is `dim`
+        x       (..., E), where E is `dim`, in the dtype of the weight
         returns (..., E), in the dtype of x
         raises  ValueError if the width of x is not `dim`, with both numbers
         """
@@ -367,9 +367,14 @@ class SelfAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend from every token to every token that `keep` allows.
 
-        x       (B, L, E)
-        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend
-        returns the output (B, L, E)
+        Scores and softmax of half precision are computed in float32. The weights are those of the
+        moment, in .train() and in .eval(). A token that may attend to nothing gets zeros before
+        `o`, in the heads where that is so.
+
+        x       (B, L, E), left as it is; it may be strided, and B may be 0
+        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; (H, L, L) is of
+                the heads
+        returns the output (B, L, E), in the dtype of x
         """
         ### BEGIN SOLUTION
         if self.fused:
@@ -446,8 +451,12 @@ class CrossAttention(nn.Module):
     ) -> torch.Tensor:
         """Attend from x to the text and to the image of the context, and add the two.
 
-        x         (B, L, E)
-        context   (B, Lc, E), of which the first `image_tokens` are the image
+        Scores and softmax of half precision are computed in float32. A query without text to
+        attend to gets zeros for the text.
+
+        x         (B, L, E), left as it is; it may be strided, and B may be 0
+        context   (B, Lc, E), of which the first `image_tokens` are the image; it may be x itself,
+                  or no more than the image
         keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys
         returns   the output (B, L, E)
         raises    ValueError if Lc is less than `image_tokens`, with both numbers
@@ -495,7 +504,7 @@ class FeedForward(nn.Module):
         ### END SOLUTION
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Apply w1, ReLU and w2 to every token x (..., E)."""
+        """Apply w1, ReLU and w2 to every token x (..., E), which is left as it is."""
         ### BEGIN SOLUTION
         return self.w2(torch.relu(self.w1(x)))
         ### END SOLUTION

@@ -1,6 +1,7 @@
 """What goes wrong in an attention block, by name."""
 
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -200,6 +201,20 @@ class JoinedOnce(_Self):
         return F.linear(x, *(y.to(x.dtype) for y in self.kept)).chunk(3, -1)
 
 
+@mistake(of="SelfAttention", caught_by=test_self)
+class JoinedOnceInEval(JoinedOnce):
+    """With `fused`, the weights are joined once in .eval() and kept: what is loaded later is lost.
+
+    Join them in every call, in .train() and in .eval().
+    """
+
+    def project(self, x):
+        if self.training:
+            vars(self).pop("kept", None)
+            return _Self.project(self, x)
+        return super().project(x)
+
+
 @mistake(of="SelfAttention", caught_by=test_self_manners)
 class JoinedDetached(_Self):
     """With `fused`, no gradient reaches q, k and v: their weights are joined as .data or detached.
@@ -342,6 +357,20 @@ class SpeedsInHalfPrecision(_Self):
 
 
 @mistake(of="SelfAttention", caught_by=test_rope)
+class TableOfAnotherModule(_Self):
+    """A table of angles is kept for each size, and serves modules with another base as well.
+
+    Compute the angles from rope_base in every call, or keep the table in the module.
+    """
+
+    tables: ClassVar[dict] = {}
+
+    def angles(self, x):
+        sizes = tuple(x.shape[-2:]), x.dtype, x.device
+        return self.tables.setdefault(sizes, super().angles(x))
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
 class TableTooShort(_Self):
     """The table of angles ends at position 2047: what stands further out is turned as if it did.
 
@@ -396,6 +425,23 @@ class MaskOfTheFirstText(_Self):
     def attend(self, q, k, v, keep):
         of_all = keep is not None and keep.ndim == 4 and keep.shape[1] > 1
         return super().attend(q, k, v, keep[:1] if of_all else keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class EmptyInAllHeadsOnly(_Self):
+    """Weights of a token that sees nothing are set to 0 only if it sees nothing in any head.
+
+    Ask each row of `keep` by itself: keep.any(-1, keepdim=True).
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None or keep.ndim != 4:
+            return super().attend(q, k, v, keep)
+        wide = _wide(q, k, v)
+        scores = (wide[0] @ wide[1].mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -torch.inf)
+        empty = ~keep.any(-1, keepdim=True).any(1, keepdim=True)
+        weights = torch.softmax(scores, -1).masked_fill(empty, 0.0)
+        return (self.drop(weights) @ wide[2]).to(q.dtype)
 
 
 @mistake(of="SelfAttention", caught_by=test_self_manners)
@@ -600,6 +646,29 @@ class MaskOnTheImage(_Cross):
         return self.attend(q, self.norm_k_img(self.k_img(image)), self.v_img(image), keep)
 
 
+@mistake(of="CrossAttention", caught_by=test_cross)
+class MaskForgottenOnItself(_Cross):
+    """Where the context is x itself, `keep` is ignored, as in self-attention without a mask.
+
+    Treat a context that is x as any other.
+    """
+
+    def forward(self, x, context, keep=None):
+        return super().forward(x, context, None if context is x else keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class MaskOfThreeIsForTexts(_Cross):
+    """A mask of three axes is taken for (B, L, Lc), where there are as many texts as heads.
+
+    It broadcasts to (B, H, L, Lc - image_tokens): with three axes the first is of the heads.
+    """
+
+    def read_text(self, q, text, keep):
+        of_three = keep is not None and keep.ndim == 3 and len(keep) == len(q)
+        return super().read_text(q, text, keep[:, None] if of_three else keep)
+
+
 @mistake(of="CrossAttention", caught_by=test_cross_manners)
 class CrossMaskOfTheFirstHead(_Cross):
     """Where every head has a mask of its own for each text, all are given that of the first head.
@@ -657,6 +726,20 @@ class ReluAtTheEnd(PlainFeedForward):
 
     def forward(self, x):
         return torch.relu(self.w2(self.w1(x)))
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward)
+class HiddenInTheInput(PlainFeedForward):
+    """In .eval() the hidden numbers are written into x, where there is room for them.
+
+    Make a new tensor: x belongs to the caller, who may need it for a residual.
+    """
+
+    def forward(self, x):
+        hidden = torch.relu(self.w1(x))
+        if not self.training and hidden.shape == x.shape:
+            hidden = x.copy_(hidden)
+        return self.w2(hidden)
 
 
 @mistake(of="FeedForward", caught_by=test_feed_forward, null=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import Hard, agree, check, expect, gradcheck, rejects, same, untouched
 from grader.suites.ex12_attention_block.modules import (
     DROPPED,
     OpenWeights,
@@ -24,6 +24,7 @@ LAYERS = [(2, 3, 8, 8), (1, 1, 4, 1), (2, 17, 12, 3), (1, 65, 32, 4)]  # batch, 
 CONTEXTS = [  # batch, tokens, tokens of the context, how many of them are an image; width, heads
     *[(2, 3, 7, 0, 8, 8), (1, 1, 1, 0, 4, 1), (2, 17, 9, 4, 12, 3), (1, 5, 65, 1, 32, 4)],
     *[(2, 4, 6, 6, 12, 2), (3, 1, 17, 16, 8, 2)],
+    *[(2, 4, 8, 4, 8, 2), (2, 3, 3, 0, 8, 2)],  # as many tokens in one as in the other
 ]
 
 
@@ -75,13 +76,17 @@ def test_norm_manners(student, draw, device, dtype):
 
 @check(points=1)
 @pytest.mark.parametrize("dtype", ALL)
-@pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 17), ((20, 48), 96)])
+@pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 17), ((20, 48), 96), ((2, 7), 7)])
 def test_feed_forward(student, draw, device, shape, hidden, dtype):
-    """FeedForward is w2(relu(w1(x))), in every dtype, and its gradients are right."""
+    """FeedForward is w2(relu(w1(x))), in every dtype, in .train() and .eval(); it leaves x alone,
+    and its gradients are right."""
+    draw.hard(Hard.MODES)
     module, right = pair(student, draw, device, "FeedForward", shape[-1], hidden, dtype=dtype)
     x = draw.normal(*shape, dtype=dtype)
-    for one in (x, x[:0], draw.strided(2, *shape[-2:], dtype=dtype)):
-        agree(untouched(lambda one=one: module(one)), right(one))
+    for mode in ("eval", "train"):
+        getattr(module, mode)()
+        for one in (x, x[:0], draw.strided(2, *shape[-2:], dtype=dtype)):
+            agree(untouched(lambda one=one: module(one)), right(one), says=f"output in .{mode}()")
     state = right.state_dict()  # gradients jump where a hidden number is almost 0: none shall be
     state["w1.bias"] = 8.0 * state["w1.bias"].sign()
     module.load_state_dict(state, strict=False)
@@ -93,7 +98,10 @@ def test_feed_forward(student, draw, device, shape, hidden, dtype):
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("sizes", LAYERS)
 def test_self(student, draw, device, sizes, dtype):
-    """Without norms SelfAttention is multi-head self-attention under any mask, `fused` or not."""
+    """Without norms SelfAttention is multi-head self-attention under any mask, `fused` or not, with
+    the weights that it has at each call, in .train() and in .eval()."""
+    draw.hard(Hard.MODES)
+    draw.hard(Hard.CHANGED)
     batch, length, width, heads = sizes
     module, right = pair(student, draw, device, "SelfAttention", width, heads, False, dtype=dtype)
     same(module.read("fused"), True, says="the attribute fused of a new SelfAttention")
@@ -115,10 +123,15 @@ def test_self(student, draw, device, sizes, dtype):
     agree(module(huge, hiding)[:, rows], clean, says="output (hidden tokens are huge)")
     if dtype is float64:
         agree(module(300 * x, masks[2]), right(300 * x, masks[2]), says="output for 300 times x")
-    load(module, right, draw, dtype)
-    for fused in (False, True):
-        module.fused = fused
-        agree(module(x), right(x), says=f"output (fused={fused}, other weights loaded)")
+    for mode in ("train", "eval", "eval"):
+        getattr(module, mode)()
+        load(module, right, draw, dtype)
+        for fused in (False, True):
+            module.fused = fused
+            says = f"output (fused={fused}, other weights loaded, .{mode}())"
+            agree(module(x), right(x), says=says)
+    x.mul_(-0.7)
+    agree(module(x), right(x), says="output once x has other numbers")
     rejects(lambda: student.SelfAttention(10, 4), 10, 4)
 
 
@@ -138,10 +151,12 @@ def test_fused(student, draw, device, heads, masked):
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("sizes", LAYERS)
 def test_self_norms(student, draw, device, sizes, dtype):
-    """norm_q and norm_k, there by default, are of the whole width, before the heads are split."""
+    """norm_q and norm_k, there by default, are of the whole width, before the heads are split; a
+    token may see nothing in one head alone."""
     batch, length, width, heads = sizes
     module, right = pair(student, draw, device, "SelfAttention", width, heads, dtype=dtype)
     keep = draw.keep(batch, heads, length, length)
+    keep[:, 0, -1] = False
     for fused in (True, False):
         module.fused = fused
         for size, mask in ((1.0, None), (30.0, keep)):
@@ -163,6 +178,11 @@ def test_rope(student, draw, device, base, width, heads, qk_norm, dtype):
         agree(module(x), right(x))
     keep = draw.keep(heads, length, length)
     agree(module(x, keep), right(x, keep), says="output with a mask")
+    draw.hard(Hard.OPTIONS)
+    sizes, options = (width, heads), options | {"rope_base": base / 7}
+    other, of_other = pair(student, draw, device, "SelfAttention", *sizes, **options)
+    agree(other(x), of_other(x), says="output of a second module, with another base")
+    agree(module(x), right(x), says="output of the first module once more")
     rejects(lambda: student.SelfAttention(15, 3, rope_base=base), 15, 3)
     if dtype is float32 and base == 100.0 and not qk_norm:
         got, answer, says = far(student, draw, device, 4200, dtype)
@@ -243,7 +263,8 @@ def test_dropout(student, draw, device, fused, masked, dtype):
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("sizes", CONTEXTS)
 def test_cross(student, draw, device, sizes, dtype):
-    """CrossAttention reads text (under keep) and image apart, and adds the two before o."""
+    """CrossAttention reads text (under keep) and image apart, and adds the two before o; the
+    context may be x itself."""
     batch, length, of_context, image, width, heads = sizes
     asked = (image,) if image else ()  # none by default
     module, right = pair(student, draw, device, "CrossAttention", width, heads, *asked, dtype=dtype)
@@ -252,6 +273,13 @@ def test_cross(student, draw, device, sizes, dtype):
     x = draw.normal(batch, length, width, dtype=dtype)
     context = draw.normal(batch, of_context, width, dtype=dtype)
     agree(module(x, context), right(x, context))
+    draw.hard(Hard.SAME)
+    if length > image:
+        keep = draw.keep(length, length - image)
+        keep[0] = False
+        agree(module(x, x, keep), right(x, x, keep), says="output where the context is x")
+    if length == of_context - image:
+        draw.hard(Hard.SQUARE, L=length, Lc=of_context - image)
     if text := of_context - image:
         for shape in ((batch, 1, 1, text), (heads, length, text)):
             keep = draw.keep(*shape)
