@@ -84,6 +84,10 @@ def projected(
     return largest(values) * norm + (0.0 if bias is None else largest(bias))
 
 
+def _rounded(wide: Expected, half: Any) -> Expected:
+    return wide._replace(plain=_cast(wide.plain, half), magnitude=2 * wide.magnitude)
+
+
 def summed(magnitude: float, roundings: int) -> float:
     """The magnitude of a sum that is rounded so often on its way, as a loop over keys rounds it.
 
@@ -97,13 +101,14 @@ def raised(answer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`answer(*args, **kwargs)` with its yardstick computed in float32 and rounded back.
 
     For the few inputs that are built to overflow in half precision, where the plain formula in
-    the student's dtype is not finite and can measure nothing.
+    the student's dtype is not finite and can measure nothing. Such a yardstick rounds once, where
+    an answer may round its weights and its output: the magnitude makes up for that.
     """
     half = next(x.dtype for x in args if _is_half(x))
     wide = answer(*(_widened(x) for x in args), **kwargs)
     if isinstance(wide, Expected):
-        return wide._replace(plain=_cast(wide.plain, half))
-    return tuple(one._replace(plain=_cast(one.plain, half)) for one in wide)
+        return _rounded(wide, half)
+    return tuple(_rounded(one, half) for one in wide)
 
 
 def gradients(
