@@ -22,6 +22,7 @@ JOBS ?=
 CLUSTER ?=
 SEALED ?=
 SEEDS ?=
+SHARD ?=
 ARGS ?=
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
@@ -48,7 +49,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test lint skeletons release collect class return similar mutants headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,14 +57,22 @@ help: ## list what can be made
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... COURSE=course.toml ARGS=--no-speed)
 	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-test: $(DEV) ## run the project's own tests (ALL=1 asks every case of the long lists, for hours; ARGS= goes to pytest)
+PROCESSORS = $$($(PY) -c 'import os; print(os.cpu_count())')
+test: export MAKE_TEST_STARTED = $(shell date +%s)
+test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
-	@# On all processors at once, file by file; but what times something runs alone.
-	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count())') --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/timing
-	@$(PY) -m pytest tests/cheats tests/timing
+	@# On all processors at once, file by file; what has processes of its own comes after it.
+	@$(PY) -m pytest -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/timing --ignore=tests/proof
+	@$(GRADER) mechanical --changed-only
+	@$(PY) -m pytest tests/timing tests/proof
+	@$(PY) -m pytest tests/cheats
 else
 	@$(PY) -m pytest $(ARGS)
 endif
+
+weekly: export MAKE_TEST_STARTED = $(shell date +%s)
+weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats, 1,000 seeds (hours)
+	@$(PY) -m pytest -m weekly
 
 lint: $(DEV) ## ruff and mypy
 	@$(PY) -m ruff check .
@@ -109,11 +118,14 @@ return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
 	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
-mutants: $(CORE) ## print which check catches which mistake (EX= for one exercise)
-	@$(GRADER) mutants $(EX)
+mutants: $(CORE) ## prove that mistakes fail as named and right answers earn everything (EX= ARGS=--each)
+	@$(GRADER) mutants $(EX) $(ARGS)
 
 headroom: $(CORE) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
 	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+mechanical: $(CORE) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
+	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)

@@ -1,4 +1,4 @@
-# Skeleton ex03_sdpa 834aaf7352bd5e6d. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa 32b2632e00092878. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, scipy. Write it with
@@ -20,15 +20,20 @@ def attention_numpy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mix the values by how well each key matches the query, in NumPy.
 
-    q       array (..., Lq, D), float16, float32 or float64; no input is changed
-    k       array (..., Lk, D)
+    q       array (..., Lq, D), float16, float32 or float64, in any layout; no input is changed
+    k       array (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       array (..., Lk, Dv)
-    keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
-    scale   factor of the scores; None means 1 / sqrt(D)
+    keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
+            A hidden key may hold 1e30, NaN or infinity, and a hidden value 1e30
+    scale   factor of the scores, 0 or negative too; None means 1 / sqrt(D)
     returns (output, weights), arrays (..., Lq, Dv) and (..., Lq, Lk) of the dtype of `q`; a query
-            that may attend to nothing has output 0 and weights 0
+            that may attend to nothing has output 0 and weights 0, and the weight of a hidden key
+            is 0 exactly
     raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
+
+    Scores may be hundreds apart. float64 keeps its digits; float16 is computed in float32, from
+    the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in NumPy.")
 
@@ -42,15 +47,22 @@ def scaled_dot_product_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Mix the values by how well each key matches the query, in PyTorch.
 
-    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64; no input is changed
-    k       tensor (..., Lk, D)
+    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64, in any layout; no input
+            is changed
+    k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       tensor (..., Lk, Dv)
-    keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
-    scale   factor of the scores; None means 1 / sqrt(D)
+    keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
+            A hidden key may hold 1e30, NaN or infinity, and a hidden value 1e30
+    scale   factor of the scores, 0 or negative too; None means 1 / sqrt(D)
     returns (output, weights), tensors (..., Lq, Dv) and (..., Lq, Lk) of the dtype and device of
-            `q`, through which gradients flow; a query that may attend to nothing has output 0,
-            weights 0 and gradient 0
+            `q`. Gradients flow to q, k and v through the output, and to q and k through the
+            weights. A query that may attend to nothing has output 0, weights 0 and gradient 0,
+            and the weight of a hidden key is 0 exactly
     raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
+
+    q, k and v may be the same tensor. Scores may be hundreds apart. float64 keeps its digits;
+    half precision is computed in float32, from the first product on: 256 * 256 must not overflow.
+    Nothing is remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in PyTorch.")

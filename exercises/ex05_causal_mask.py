@@ -1,4 +1,4 @@
-# Skeleton ex05_causal_mask c20c4d7bed22c14a. The lesson: docs/lessons/ex05_causal_mask.en.md
+# Skeleton ex05_causal_mask 993ac00e56c1cadf. The lesson: docs/lessons/ex05_causal_mask.en.md
 """Causal masks: write the bodies, then run `make grade EX=ex05_causal_mask`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with a matrix
@@ -13,11 +13,11 @@ import torch
 def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None) -> torch.Tensor:
     """Say which keys each query may attend to when it must not look ahead.
 
-    q_len   number of queries; query i stands at position i + k_len - q_len
-    k_len   number of keys; key j stands at position j
+    q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
+    k_len   number of keys, 0 or more; key j stands at position j
     device  where the mask is built; None is PyTorch's default
     returns keep (q_len, k_len), boolean, True = may attend; rows of False where a query
-            stands before the first key
+            stands before the first key; a new tensor at every call, which its caller may change
     """
     raise NotImplementedError(
         "Say which keys each query may attend to when it must not look ahead."
@@ -29,11 +29,11 @@ def sliding_window_mask(
 ) -> torch.Tensor:
     """Say which keys each query may attend to when it sees the last `window` keys only.
 
-    q_len   number of queries; query i stands at position i + k_len - q_len
-    k_len   number of keys; key j stands at position j
+    q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
+    k_len   number of keys, 0 or more; key j stands at position j
     window  how many keys a query sees at most, its own among them; at least 1
     device  where the mask is built; None is PyTorch's default
-    returns keep (q_len, k_len), boolean, True = may attend
+    returns keep (q_len, k_len), boolean, True = may attend; a new tensor at every call
     """
     raise NotImplementedError(
         "Say which keys each query may attend to when it sees the last `window` keys only."
@@ -47,7 +47,14 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
     k       (..., Lk, D)
     v       (..., Lk, Dv)
     returns output (..., Lq, Dv) in the dtype and on the device of q; 0 where a query stands
-            before the first key; not even NaN in a later key has any influence
+            before the first key
+
+    The scale is 1/sqrt(D). Later keys and values have no influence, not even 1e30 in both of them
+    or NaN in a key. float16 and bfloat16 are computed in float32 and converted back at the end;
+    float64 keeps its digits; no score is too large or too low. Gradients flow to q, k and v in
+    every dtype, and are never NaN. Leading dimensions are any number and the batch may be 0; Lq and
+    Lk are at least 1. Tensors may be strided or expanded. Inputs and earlier answers stay as they
+    were.
     """
     raise NotImplementedError(
         "Attend without looking ahead, and without computing what would be thrown away."

@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache cffa0787e3700b07. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache e6cdfae266524d8d. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -19,11 +19,17 @@ def attend_with_past(
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Attend causally from the new tokens to the past and to each other, and return both.
 
-    q       (..., t, D), the queries of the t new tokens
+    q       (..., t, D), the queries of the t new tokens; t, and any leading dimension, may be 0
     k, v    (..., t, D) and (..., t, Dv), their keys and values
-    past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before
+    past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before;
+            one past may have several continuations
     returns the output (..., t, Dv), and the past of the next call: keys (..., n, D) and values
-            (..., n, Dv). Nothing that came in is changed; gradients flow to all of it
+            (..., n, Dv), all in the dtype and on the device of the inputs. Nothing that came in
+            is changed, and all of it may be strided or expanded; gradients flow to all of it
+
+    New token i sees the tokens up to position n - t + i. Later ones count for nothing: their scores
+    are -inf, for neither -10,000 nor -1e9 hides a key of 1e30. Half precision is computed in
+    float32, where products of 256s do not overflow; float64 keeps its digits.
     """
     raise NotImplementedError(
         "Attend causally from the new tokens to the past and to each other, and return both."
@@ -33,9 +39,15 @@ def attend_with_past(
 class KVCache:
     """The keys and values of the tokens so far, in memory that is taken once.
 
-    length  how many tokens are in the cache
+    keys    the memory of the keys, (B, H, max_len, D), in the dtype and on the device of the cache.
+            append writes into it and returns what lies there; it stays where it is, whatever is
+            called. Every cache has memory of its own
+    values  the same for the values
+    length  how many tokens are in the cache, an int
     """
 
+    keys: torch.Tensor
+    values: torch.Tensor
     length: int
 
     def __init__(
@@ -47,7 +59,11 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each."""
+        """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each.
+
+        dtype   of the memory, whatever the dtype of what is appended
+        device  where the memory is; None means PyTorch's default device
+        """
         raise NotImplementedError(
             "Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each."
         )
@@ -55,25 +71,31 @@ class KVCache:
     def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the keys and values of t new tokens in, and return all so far.
 
-        k, v    (B, H, t, D), the sizes B, H and D being those of the cache
-        returns keys and values, (B, H, length, D) each, in the dtype of the cache
-        raises  ValueError if k or v has another shape (with that shape and the right one), or if t
-                tokens more do not fit (with the length that would be needed and max_len); either
-                way the cache stays as it was
+        k, v    (B, H, t, D), the sizes B, H and D being those of the cache; t or B may be 0. They
+                are copied: to change them later changes nothing in the cache
+        returns keys and values, (B, H, length, D) each, the filled part of the memory
+        raises  ValueError if k or v has another shape (with that shape and the right one, where
+                the t of v should be the t of k), or if t tokens more do not fit (with length + t
+                and max_len); either way the cache stays as it was
         """
         raise NotImplementedError(
             "Copy the keys and values of t new tokens in, and return all so far."
         )
 
     def reset(self) -> None:
-        """Empty the cache, so that the next append begins at position 0."""
-        raise NotImplementedError("Empty the cache, so that the next append begins at position 0.")
+        """Empty the cache, so that the next append begins at position 0 of the same memory."""
+        raise NotImplementedError(
+            "Empty the cache, so that the next append begins at position 0 of the same memory."
+        )
 
 
 class CachedAttention(nn.Module):
     """Causal multi-head self-attention whose keys and values may live in a `KVCache`.
 
-    w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), with a bias if `bias`
+    w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), each with a bias if `bias`, else without
+
+    What `attend_with_past` says of later tokens and of dtypes is true here as well. It is the same
+    in training and in evaluation, and keeps no reference to a cache.
     """
 
     def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
@@ -87,10 +109,10 @@ class CachedAttention(nn.Module):
     def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x       (B, t, E), the t new tokens
+        x       (B, t, E), the t new tokens; x may be strided, stays as it is, and B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
-                and x attends to everything in it
-        returns the output (B, t, E)
+                and x attends to everything in it. If they do not fit, its ValueError is raised
+        returns the output (B, t, E); without a cache, gradients flow to x and to the parameters
         """
         raise NotImplementedError(
             "Attend from the new tokens to all tokens so far, themselves among them."

@@ -1,4 +1,4 @@
-# Skeleton ex07_mqa_gqa 98ec79a92a87243e. The lesson: docs/lessons/ex07_mqa_gqa.en.md
+# Skeleton ex07_mqa_gqa 212f7b68d03676b1. The lesson: docs/lessons/ex07_mqa_gqa.en.md
 """Multi-query and grouped-query attention: write the bodies, then run `make grade EX=ex07_mqa_gqa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -14,9 +14,11 @@ from torch import nn
 def repeat_kv(x: torch.Tensor, n: int) -> torch.Tensor:
     """Repeat every key/value head `n` times, the copies next to each other.
 
-    x       keys or values (..., Hk, L, D); not changed
-    n       how many query heads read each key/value head
+    x       keys or values (..., Hk, L, D), of any dtype; not changed
+    n       how many query heads read each key/value head, at least 1
     returns (..., Hk*n, L, D); head h of the result is head h // n of `x`
+
+    Any size may be 1 or large; all but n may be 0. Gradients flow to `x`.
     """
     raise NotImplementedError(
         "Repeat every key/value head `n` times, the copies next to each other."
@@ -33,6 +35,13 @@ def grouped_query_attention(
     keep    None, or bool that broadcasts to (..., H, Lq, Lk); True = may attend
     returns (..., H, Lq, Dv) in the dtype of `q`; zeros for a query that may attend to nothing
     raises  ValueError with both numbers if H is not divisible by Hk
+
+    The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
+    end; float64 keeps its digits; large scores do not overflow. Hidden keys and values have no
+    influence, even at 1e30, nor has NaN in a hidden key. Gradients flow to q, k and v in every
+    dtype, and are never NaN. Leading dimensions are any number, batch and Lq may be 0, tensors may
+    be strided or expanded, and everything is computed on their device. Inputs and earlier answers
+    stay as they were.
     """
     raise NotImplementedError(
         "Attend with H query heads to Hk key/value heads, without copies of the keys and values."
@@ -42,7 +51,9 @@ def grouped_query_attention(
 class GroupedQueryAttention(nn.Module):
     """Self-attention in which groups of query heads share a key/value head.
 
-    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E).
+    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). The layer
+    does the same in .train() and in .eval(), keeps nothing from one call to the next, and works in
+    the dtype and on the device of its parameters.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:
@@ -61,9 +72,9 @@ class GroupedQueryAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend from every token of x to the tokens of x that keep allows.
 
-        x       (B, L, E)
+        x       (B, L, E); B may be 0
         keep    None, or bool that broadcasts to (B, H, L, L); True = may attend
-        returns (B, L, E)
+        returns (B, L, E), in the dtype of x; gradients flow to x and to every weight and bias
         """
         raise NotImplementedError(
             "Attend from every token of x to the tokens of x that keep allows."
@@ -75,8 +86,10 @@ class GroupedQueryAttention(nn.Module):
         """Attend from the next tokens to the past and, causally, to each other; return both.
 
         x       the next tokens (B, t, E)
-        past    None, or (keys, values) as an earlier step returned them, (B, Hk, n, D) each
-        returns (output, past): output (B, t, E); keys and values (B, Hk, n+t, D), not repeated
+        past    None, or (keys, values) as an earlier step returned them, (B, Hk, n, D) each; it
+                stays as it was, and may be continued more than once
+        returns (output, past): output (B, t, E); keys and values (B, Hk, n+t, D), not repeated,
+                in the dtype of x; gradients flow through both
         """
         raise NotImplementedError(
             "Attend from the next tokens to the past and, causally, to each other; return both."
@@ -88,8 +101,8 @@ def kv_cache_bytes(
 ) -> int:
     """Count the bytes that the keys and values of all layers take up together.
 
-    dtype   a torch dtype, such as torch.bfloat16
-    returns an int
+    dtype   any torch dtype, such as torch.bfloat16 or torch.int8
+    returns an int; 0 where a size is 0
     """
     raise NotImplementedError(
         "Count the bytes that the keys and values of all layers take up together."

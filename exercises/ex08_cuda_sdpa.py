@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa f5001cf61c9a7337. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa c4dee62dcae6d01c. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -38,7 +38,7 @@ def fast_attention(
     v       (..., Hk, Lk, Dv)
     keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing
     causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
-    scale   factor of the scores; None means 1 / sqrt(D)
+    scale   factor of the scores, which may be 0 or negative; None means 1 / sqrt(D)
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
     returns output (..., H, Lq, Dv) of the dtype and device of `q`, through which gradients flow;
             a query that may attend to nothing has output 0 and gradient 0

@@ -1,4 +1,4 @@
-# Skeleton ex13_mla a8b9eb43f4c8fd6a. The lesson: docs/lessons/ex13_mla.en.md
+# Skeleton ex13_mla 32826ee562c1fae0. The lesson: docs/lessons/ex13_mla.en.md
 """Multi-head latent attention: write the bodies, then run `make grade EX=ex13_mla`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, torch.nn.RMSNorm,
@@ -14,6 +14,8 @@ from torch import nn
 
 class LatentCache:
     """The latents and rotary keys of the tokens so far, in memory that is taken once.
+
+    All that is kept of a token lies in `latents` and `k_ropes`, and is read there at every call.
 
     latents  (batch, max_len, kv_rank), of which the first `length` places are filled
     k_ropes  (batch, max_len, rope_dim), likewise
@@ -35,7 +37,10 @@ class LatentCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Take the memory for `max_len` latents (batch, kv_rank) and keys (batch, rope_dim)."""
+        """Take the memory for `max_len` latents (batch, kv_rank) and keys (batch, rope_dim).
+
+        Both buffers are in `dtype` and on `device`.
+        """
         raise NotImplementedError(
             "Take the memory for `max_len` latents (batch, kv_rank) and keys (batch, rope_dim)."
         )
@@ -45,8 +50,11 @@ class LatentCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the latents and rotary keys of t new tokens in, and return all so far.
 
+        What becomes of `latent` and `k_rope` afterwards does not matter. They may be strided, in
+        another dtype than the cache, or of no tokens.
+
         latent  (B, t, kv_rank), the sizes being those of the cache
-        k_rope  (B, t, rope_dim)
+        k_rope  (B, t, rope_dim), with the t of latent
         returns latents (B, length, kv_rank) and rotary keys (B, length, rope_dim), in the dtype of
                 the cache
         raises  ValueError if either has another shape (with the number that differs and the right
@@ -58,12 +66,17 @@ class LatentCache:
         )
 
     def reset(self) -> None:
-        """Empty the cache, so that the next append begins at position 0."""
-        raise NotImplementedError("Empty the cache, so that the next append begins at position 0.")
+        """Empty the cache, so that the next append begins at position 0, in the same memory."""
+        raise NotImplementedError(
+            "Empty the cache, so that the next append begins at position 0, in the same memory."
+        )
 
 
 class MultiHeadLatentAttention(nn.Module):
     """Causal self-attention whose keys and values are made from one latent per token.
+
+    Scores, softmax, norms and angles are computed in float32 for half precision, and in float64 for
+    float64. What lies between them may be rounded to the dtype of x or not.
 
     q_proj              nn.Linear(d_model, H * (nope_dim + rope_dim)); only without `q_rank`
     q_a_proj            nn.Linear(d_model, q_rank); this and the next two only with `q_rank`
@@ -74,7 +87,8 @@ class MultiHeadLatentAttention(nn.Module):
     kv_b_proj           nn.Linear(kv_rank, H * (nope_dim + value_dim)): of each head key, then value
     o_proj              nn.Linear(H * value_dim, d_model)
 
-    No bias anywhere, and nothing else in the state dict.
+    No bias anywhere, and nothing else in the state dict. The layer keeps nothing from one call to
+    the next: the weights may change between two calls, in .train() and in .eval().
     """
 
     def __init__(
@@ -100,10 +114,14 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x         (B, t, E), the t new tokens
+        Without a cache gradients reach x and every parameter, both ways. Later tokens have no
+        influence on earlier ones, and scores may have any size.
+
+        x         (B, t, E), the t new tokens; left as it is. B may be 0, and x strided
         cache     None: x is the whole text, its first token at position 0. Otherwise the first
                   token of x is at position `cache.length`, the latents and rotary keys of x are
-                  appended, and x attends to everything in the cache
+                  appended, and x attends to everything that lies in the cache, which has its
+                  dtype. What the cache refuses is its ValueError, and changes nothing
         absorbed  never expand the latents to keys and values; the answer is the same
         returns   the output (B, t, E)
         """

@@ -1,4 +1,4 @@
-# Skeleton ex14_triton c5f49117dc44661c. The lesson: docs/lessons/ex14_triton.en.md
+# Skeleton ex14_triton 9cc654a0e3af073b. The lesson: docs/lessons/ex14_triton.en.md
 """Kernels in Triton: write the bodies, then run `make grade EX=ex14_triton`.
 
 Not allowed: every module but math and torch and triton and typing, PyTorch's fused attention
@@ -30,8 +30,10 @@ def softmax_kernel(x_ptr, y_ptr, x_row, x_col, y_row, n_cols, BLOCK: tl.constexp
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """Launch softmax_kernel for every row of x, and return the result.
 
-    x        (M, N), N up to 4096, any strides
-    returns  (M, N), in the dtype of x
+    x        (M, N), float32 or half precision, M and N from 0, N up to 4096; any strides. Numbers
+             may be large, all negative, or -inf; a row of -inf gives zeros
+    returns  (M, N), in the dtype of x; the statistics are float32, rounded at the end. x stays as
+             it was
     """
     raise NotImplementedError("Launch softmax_kernel for every row of x, and return the result.")
 
@@ -62,11 +64,15 @@ def flash_attention(
 ) -> torch.Tensor:
     """Launch flash_attention_kernel for every tile of queries and every head; return the output.
 
-    q        (B, H, Lq, D), D one of 16, 32, 64 and 128; any strides
-    k, v     (B, H, Lk, D)
-    causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0
-    scale    of the scores, 1/sqrt(D) if it is None
-    returns  (B, H, Lq, D), in the dtype of q
+    q        (B, H, Lq, D), float32 or half precision, D one of 16, 32, 64 and 128; any strides
+    k, v     (B, H, Lk, D), in the dtype of q, each with strides of its own. B, H, Lq and Lk are any
+             numbers, 0 too
+    causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0, and keys
+             that it does not see count for nothing, whatever they hold
+    scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores may
+             be as far from 0 as 3e4
+    returns  (B, H, Lq, D), in the dtype of q; scores, maximum, sum and output are float32, rounded
+             at the end. The inputs stay as they were
     """
     raise NotImplementedError(
         "Launch flash_attention_kernel for every tile of queries and every head; return the output."

@@ -1,4 +1,4 @@
-// Skeleton ex15_cuda_kernel acc659abc6302db0. The lesson: docs/lessons/ex15_cuda_kernel.en.md
+// Skeleton ex15_cuda_kernel 9e66bfe104303f83. The lesson: docs/lessons/ex15_cuda_kernel.en.md
 // Attention in CUDA C++: write the bodies, then run `make grade EX=ex15_cuda_kernel`.
 //
 // Write the kernels with CUDA's own language: threads, blocks, shared memory, __syncthreads.
@@ -12,6 +12,8 @@ __global__ void naive_attention_kernel(const float* q, const float* k, const flo
 }
 
 /// Launch the naive kernel with one thread for each of the heads * Lq rows.
+/// The scale may be any number, 0 and negative ones too; causal is 0 or 1. Each row of out is written,
+/// that of a query that sees nothing with 0.
 extern "C" void naive_attention(const float* q, const float* k, const float* v, float* out,
                                 int heads, int Lq, int Lk, int D, float scale, int causal) {
 }
@@ -22,6 +24,7 @@ __global__ void tiled_attention_kernel(const float* q, const float* k, const flo
 }
 
 /// Launch the tiled kernel with a block for each tile of queries, and the shared memory it needs.
+/// Heads are at most 65,535, D is at most 128; the rest is as for naive_attention.
 extern "C" void tiled_attention(const float* q, const float* k, const float* v, float* out,
                                 int heads, int Lq, int Lk, int D, float scale, int causal) {
 }

@@ -164,6 +164,9 @@ def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
         track="draft" if entries.get("draft") else entries["track"],
         minutes=entries["minutes"],
         requires=tuple(entries["requires"]),
+        requires_on_cuda=(
+            tuple(entries["requires_on_cuda"]) if "requires_on_cuda" in entries else None
+        ),
         limits=Limits(**entries.get("limits", {})),
         functions={f.name: f for f in functions},
         classes={c.name: c for c in classes},

@@ -74,12 +74,18 @@ def skeletons() -> None:
 
 
 @commands.command()
-def mutants(names: Names = None) -> None:
-    """Print which check caught which mistake, and whether right variants earn everything."""
-    from grader.course.mutants_table import show
+def mutants(
+    names: Names = None,
+    each: Annotated[bool, typer.Option("--each", help="A line for each mistake.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
+) -> None:
+    """Prove that wrong answers fail as named, and that right ones earn everything."""
+    from grader.authoring.proof_table import show
+    from grader.authoring.store import Store
 
     check_whole("mutants", words_in(None))
-    if not show(exercises_named(names or [], ROOT / "solutions"), Console()):
+    exercises = [e for e in exercises_named(names or [], ROOT / "solutions") if not e.draft]
+    if not show(exercises, Console(), Store(), each=each, write=write):
         raise typer.Exit(BELOW)
 
 
@@ -89,13 +95,42 @@ def headroom(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 20,
     solutions: Annotated[bool, typer.Option(help="Measure the solutions.")] = True,
     variants: Annotated[bool, typer.Option(help="Measure the right variants.")] = True,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Print how near right answers come to being rejected: error / allowance of every check."""
     from grader.authoring.headroom_table import show
 
     check_whole("headroom", words_in(None))
     exercises = exercises_named(names or [], ROOT / "solutions")
-    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants):
+    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants, write=write):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
+def mechanical(
+    names: Names = None,
+    inputs: Annotated[int, typer.Option(help="For each change that no check catches.")] = 1000,
+    variants: Annotated[int, typer.Option(help="Right variants to change besides.")] = 0,
+    shard: Annotated[str, typer.Option(help="A part of all changes: 1/4 is the first of 4.")] = "",
+    changed_only: Annotated[
+        bool, typer.Option("--changed-only", help="Only exercises that differ from main's.")
+    ] = False,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="Also say which caught changes no trial tells apart.")
+    ] = False,
+    processes: Annotated[int, typer.Option(help="At once; one a processor by default.")] = 0,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
+) -> None:
+    """Change the solutions one place at a time: a check must catch every change that matters."""
+    from grader.authoring import mechanical_command
+
+    check_whole("mechanical", words_in(None))
+    exercises = exercises_named(names or [], ROOT / "solutions")
+    try:
+        terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
+    except ValueError as problem:
+        stop(str(problem))
+    if not mechanical_command.show(exercises, terms, changed_only, write, Console()):
         raise typer.Exit(BELOW)
 
 
@@ -112,11 +147,11 @@ def house(
         return
     check_whole("house", words_in(None))
     found = state()
-    for line in (*found.breaches, *found.drafts, *found.notes):
+    for line in (*found.breaches, *found.drafts, *found.notes, *found.unchecked):
         print(line)
     if found.breaches:
         raise typer.Exit(BELOW)
-    print("The house is in order.")
+    print("What was checked is in order." if found.unchecked else "The house is in order.")
 
 
 @commands.command("gpu-check")

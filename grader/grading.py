@@ -67,7 +67,13 @@ def versions(with_tf32: str) -> dict[str, str]:
 
     names = ("numpy", "torch", "pytest")
     found = {name: importlib.metadata.version(name) for name in names}
-    for name in packages.names(r for e in catalog.exercises() for r in e.requires):
+    needed = (
+        text
+        for exercise in catalog.exercises()
+        for on_cuda in (False, True)
+        for text in packages.required(exercise, on_cuda=on_cuda)
+    )
+    for name in packages.names(needed):
         found[name] = packages.version(name) or "not installed"
     return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
 

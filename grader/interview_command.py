@@ -163,7 +163,7 @@ def _exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exerci
         [named] = exercises_named([name], Path())
         if named.hunts:
             stop(words(_NO_HUNT, slug=named.slug))
-        if why := packages.lacking(named.requires):
+        if why := packages.lacking(packages.required(named, on_cuda=False)):
             stop(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
         return named
     drawn = next(filter(_needs_no_cuda, _order(minutes, seed)), None)
@@ -184,7 +184,7 @@ def _order(minutes: int, seed: int) -> Sequence[Exercise]:
         for e in catalog.exercises()
         if not (e.hunts or e.draft)
         and e.minutes <= 2 * minutes
-        and not packages.lacking(e.requires)
+        and not packages.lacking(packages.required(e, on_cuda=False))
     ]
     return Random(f"exercise {seed}").sample(some, len(some))
 

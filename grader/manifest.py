@@ -64,7 +64,8 @@ def exercise(groups: Collection[str]) -> Table:
         entries={
             "title": TEXT, "order": WHOLE, "track": one_of(*TRACKS), "minutes": WHOLE,
             "about": TEXT, "language": one_of(*SUFFIXES), "draft": FLAG, "hunts": FLAG,
-            "requires": TEXTS, "preload": TEXTS, "prelude": TEXT,
+            "requires": TEXTS, "requires_on_cuda": TEXTS,
+            "preload": TEXTS, "prelude": TEXT,
             "limits": Table(entries=limits), "not_allowed": Table(entries=refused),
             "functions": Tables(_FUNCTION), "classes": Tables(_CLASS), "given": Tables(_FUNCTION),
         },

@@ -85,6 +85,7 @@ class Exercise:
     language: str = "python"  # of the answers; or "cuda"
     given: Mapping[str, Function] = field(default_factory=dict)  # besides: about a name
     hunts: bool = False  # an answer to it has an answer to another exercise in it
+    requires_on_cuda: tuple[str, ...] | None = None  # instead of `requires`, in a run on CUDA
     draft: bool = False  # its author is not done: graded, and left out of every total
 
     @property

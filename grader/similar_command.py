@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from grader.arguments import Lang, Names, exercises_named, progress_bar, stop, words_in
+from grader.this_python import pip_install
 
 commands = typer.Typer()
 
@@ -41,8 +42,8 @@ def similar(
     except NoClass as problem:
         stop(words.said(str(problem)))
     except NoCopydetect:
-        stop(words("Comparing needs copydetect: `pip install 'attention-by-hand[similar]'`, or "
-                   "`make similar`."))  # fmt: skip
+        cure = pip_install("copydetect")
+        stop(words("Comparing needs copydetect: `{cure}`, or `make similar`.", cure=cure))
     table.show(found, Console(), words)
     if output is not None:
         try:

@@ -112,7 +112,7 @@ def exact_masked_softmax(scores: Array, keep: Array | None) -> Array:
         return exact_softmax(scores)
     keep = np.broadcast_to(keep, np.broadcast_shapes(scores.shape, keep.shape))
     kept = np.where(keep, scores, -np.inf)
-    top = kept.max(-1, keepdims=True)
+    top = kept.max(-1, keepdims=True, initial=-np.inf)
     powers = np.where(keep, np.exp(kept - np.where(np.isfinite(top), top, 0.0)), 0.0)
     total = powers.sum(-1, keepdims=True)
     return powers / np.where(total > 0, total, 1.0)

@@ -134,12 +134,17 @@ class KVCache:
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Expected, Expected]:
         """The keys and values so far, (B, H, length, D), after k and v (B, H, t, D)."""
-        plain_keys, plain_values = self.plain.append(k.detach(), v.detach())
-        keys, values = self.append_exact(f64(k), f64(v))
+        self.plain.append(k.detach(), v.detach())
+        self.append_exact(f64(k), f64(v))
+        return self.so_far()
+
+    def so_far(self) -> tuple[Expected, Expected]:
+        """All keys and values that are in the cache."""
+        plain_keys, plain_values = self.plain.so_far()
         # Clones, because an append after a reset writes over what the views show.
         return (
-            Expected(keys, plain_keys.clone(), largest(keys)),
-            Expected(values, plain_values.clone(), largest(values)),
+            Expected(self._keys, plain_keys.clone(), largest(self._keys)),
+            Expected(self._values, plain_values.clone(), largest(self._values)),
         )
 
     def append_exact(self, k: Array, v: Array) -> tuple[Array, Array]:
@@ -147,6 +152,12 @@ class KVCache:
         self._keys = np.concatenate([self._keys, k], axis=-2)
         self._values = np.concatenate([self._values, v], axis=-2)
         return self._keys, self._values
+
+    def negate(self) -> None:
+        """Change the sign of all that is there."""
+        self.plain.keys.neg_()
+        self.plain.values.neg_()
+        self._keys, self._values = -self._keys, -self._values
 
     def reset(self) -> None:
         """Forget everything."""

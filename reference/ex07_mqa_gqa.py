@@ -190,7 +190,9 @@ class GroupedQueryAttention:
             return output
 
         found = gradients(forward, *weights, upstream=upstream, magnitude=0.0)
-        sized = (each._replace(magnitude=largest(each.exact)) for each in found)
+        # One size for all: the gradient of w_k.bias is 0 but for rounding.
+        size = largest(*(each.exact for each in found))
+        sized = (each._replace(magnitude=size) for each in found)
         return dict(zip(names, sized, strict=True))
 
     def step(

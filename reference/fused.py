@@ -93,6 +93,8 @@ def _call(
 
     width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if scale <= 0:  # some kernels hide scores before they scale them: -inf * -1 is no longer hidden
+        q, scale = (-q, -scale) if scale else (0 * q, 1.0)
     query, key, value = (_four_dims(_padded(x, width)) for x in (q, k, v))
     call: Call = {"query": query, "key": key, "value": value, "attn_mask": mask}
     call |= {"is_causal": causal, "scale": scale, "enable_gqa": q.shape[-3] != k.shape[-3]}

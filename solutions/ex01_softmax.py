@@ -53,8 +53,10 @@
 # - float16 ends at 65,504 and keeps 11 bits. A sum over a long row overflows or stalls, so compute
 #   in float32 and round once, at the end.
 #
-# **What is graded.** Values in every dtype, any axis, any rank, scores up to ±10,000, long rows in
-# half precision; the input untouched; dtype kept; the gradient (PyTorch). **Out of scope:** masks
+# **What is graded.** Values along any axis, any rank from 1, axes from 1 score into the thousands,
+# scores up to ±10,000; the input untouched, in any layout; the gradient (PyTorch). Checks of their
+# own ask the digits of float64, half precision computed in float32 (rows of 70,000), and empty
+# tensors: each costs its one point and nothing else. **Out of scope:** masks
 # (the next exercise) and speed. **Not allowed:** PyTorch's and SciPy's own softmax. About 30
 # minutes.
 
@@ -109,8 +111,9 @@
 # - float16 最大到 65,504，只有 11 位有效位。长行求和会溢出，或者加到一定大小就加不上去了。
 #   所以用 float32 计算，最后只舍入一次。
 #
-# **评分内容**：各种 dtype 下的数值，任意轴，任意维数，±10,000 以内的分数，半精度的长行；
-# 不修改输入；dtype 不变；梯度（PyTorch）。**不考**：掩码（下一题）和速度。
+# **评分内容**：沿任意轴的数值，至少一维，轴长从 1 到几千，±10,000 以内的分数；不修改输入，
+# 接受任何内存布局；梯度（PyTorch）。float64 的位数、用 float32 计算的半精度（70,000 个一行）、
+# 空张量各有单独的检查，各占 1 分，不影响别的检查。**不考**：掩码（下一题）和速度。
 # **禁用**：PyTorch 和 SciPy 自带的 softmax。约 30 分钟。
 
 # %%
@@ -135,9 +138,14 @@ import torch
 def softmax_numpy(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """Turn the scores of an array into weights along `axis`, in NumPy.
 
-    x       array of any shape, float16, float32 or float64; it is not changed
-    axis    the axis along which the weights sum to one
+    x       array of one axis or more, float16, float32 or float64, in any layout; it is not changed
+    axis    the axis along which the weights sum to one, from either end; it has a score at least,
+            and may have thousands. Other axes may be empty
     returns an array of the shape and dtype of `x`
+
+    Scores may be as large as 10,000, of either sign, and rows far apart; the weights have the
+    digits of the dtype all the same. float64 is computed in float64, float16 in float32: a row of
+    70,000 must not overflow.
     """
     ### BEGIN SOLUTION
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
@@ -164,9 +172,15 @@ def softmax_numpy(x: np.ndarray, axis: int = -1) -> np.ndarray:
 def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Turn the scores of a tensor into weights along `dim`, in PyTorch.
 
-    x       tensor of any shape, float16, bfloat16, float32 or float64; it is not changed
-    dim     the dimension along which the weights sum to one
+    x       tensor of one dimension or more, float16, bfloat16, float32 or float64, in any layout;
+            it is not changed
+    dim     the dimension along which the weights sum to one, from either end; it has a score at
+            least, and may have thousands. Other dimensions may be empty
     returns a tensor of the shape, dtype and device of `x`, through which gradients flow
+
+    Scores may be as large as 10,000, of either sign, and rows far apart; the weights have the
+    digits of the dtype all the same. float64 is computed in float64, half precision in float32, the
+    gradient too: a row of 70,000 must not overflow.
     """
     ### BEGIN SOLUTION
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

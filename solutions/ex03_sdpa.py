@@ -81,11 +81,13 @@
 # values, NaN and infinity in hidden keys. Padding with NaN in its *values* must be cleared by
 # whoever made it: no ordinary formula survives `0 * nan`, and none is asked for.
 #
-# **What is graded.** Output and weights in every dtype, with and without mask and scale;
-# `Lq != Lk`, `Dv != D`, any leading dimensions (the same for `q`, `k` and `v`), masks that
-# broadcast; empty rows; inputs untouched; gradients (PyTorch); a `ValueError` for widths or lengths
-# that do not fit; and, for 3 of the 16 points, speed: batches, heads and rows go through one matrix
-# product, not through a Python loop. **Out of scope:** splitting into heads (the next exercise),
+# **What is graded.** Output and weights with and without mask and scale: `Lq != Lk`, `Dv != D`,
+# sizes from 1 into the thousands, any leading dimensions (the same for `q`, `k` and `v`), masks
+# that broadcast, scores hundreds apart; empty rows; inputs untouched; gradients (PyTorch); a
+# `ValueError` for widths or lengths that do not fit. Checks of their own ask the dtype of the
+# results and the digits of float64, half precision computed in float32, and empty tensors (no
+# batch, no queries, no keys): each costs its one point and nothing else. And, for 3 of the 16
+# points, speed: batches, heads and rows go through one matrix product, not through a Python loop. **Out of scope:** splitting into heads (the next exercise),
 # causal masks, dropout. **Not allowed:** PyTorch's fused operator and its attention modules;
 # `torch.softmax` is fine. About 60 minutes.
 
@@ -163,9 +165,10 @@
 # 评分时，被遮住的键和值里会有 1e30，被遮住的键里还会有 NaN 和无穷大。如果填充的**值**里有
 # NaN，谁填的谁清理：普通的公式都过不了 `0 * nan` 这一关，这里也不要求。
 #
-# **评分内容。** 各种 dtype 下的输出和权重，有无掩码，有无 `scale`；`Lq != Lk`，`Dv != D`，
-# 任意前导维度（`q`、`k`、`v` 相同），需要广播的掩码；空行；不修改输入；梯度（PyTorch）；
-# 宽度或长度对不上时抛 `ValueError`；另外，16 分里有 3 分是速度：batch、头和行都走同一次矩阵乘法，
+# **评分内容。** 输出和权重，有无掩码，有无 `scale`：`Lq != Lk`，`Dv != D`，大小从 1 到几千，
+# 任意前导维度（`q`、`k`、`v` 相同），需要广播的掩码，相差几百的分数；空行；不修改输入；
+# 梯度（PyTorch）；宽度或长度对不上时抛 `ValueError`。结果的 dtype 和 float64 的位数、用 float32
+# 计算的半精度、空张量（batch、查询或键的个数为 0）各有单独的检查，各占 1 分，不影响别的检查。另外，16 分里有 3 分是速度：batch、头和行都走同一次矩阵乘法，
 # 不用 Python 循环。**不涉及：** 拆分成头（下一题）、因果掩码、dropout。**不允许：** PyTorch
 # 的融合算子和注意力模块；`torch.softmax` 可以用。约 60 分钟。
 
@@ -213,15 +216,20 @@ def attention_numpy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mix the values by how well each key matches the query, in NumPy.
 
-    q       array (..., Lq, D), float16, float32 or float64; no input is changed
-    k       array (..., Lk, D)
+    q       array (..., Lq, D), float16, float32 or float64, in any layout; no input is changed
+    k       array (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       array (..., Lk, Dv)
-    keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
-    scale   factor of the scores; None means 1 / sqrt(D)
+    keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
+            A hidden key may hold 1e30, NaN or infinity, and a hidden value 1e30
+    scale   factor of the scores, 0 or negative too; None means 1 / sqrt(D)
     returns (output, weights), arrays (..., Lq, Dv) and (..., Lq, Lk) of the dtype of `q`; a query
-            that may attend to nothing has output 0 and weights 0
+            that may attend to nothing has output 0 and weights 0, and the weight of a hidden key
+            is 0 exactly
     raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
+
+    Scores may be hundreds apart. float64 keeps its digits; float16 is computed in float32, from
+    the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)
@@ -272,16 +280,23 @@ def scaled_dot_product_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Mix the values by how well each key matches the query, in PyTorch.
 
-    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64; no input is changed
-    k       tensor (..., Lk, D)
+    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64, in any layout; no input
+            is changed
+    k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       tensor (..., Lk, Dv)
-    keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing
-    scale   factor of the scores; None means 1 / sqrt(D)
+    keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
+            A hidden key may hold 1e30, NaN or infinity, and a hidden value 1e30
+    scale   factor of the scores, 0 or negative too; None means 1 / sqrt(D)
     returns (output, weights), tensors (..., Lq, Dv) and (..., Lq, Lk) of the dtype and device of
-            `q`, through which gradients flow; a query that may attend to nothing has output 0,
-            weights 0 and gradient 0
+            `q`. Gradients flow to q, k and v through the output, and to q and k through the
+            weights. A query that may attend to nothing has output 0, weights 0 and gradient 0,
+            and the weight of a hidden key is 0 exactly
     raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
+
+    q, k and v may be the same tensor. Scores may be hundreds apart. float64 keeps its digits;
+    half precision is computed in float32, from the first product on: 256 * 256 must not overflow.
+    Nothing is remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)

@@ -73,9 +73,10 @@
 # - With more queries than keys the first rows see nothing. A softmax over nothing but `-inf` is
 #   `nan`; the answer here is 0.
 #
-# **What is graded.** The two masks, for any lengths and any window of at least 1; the attention in
-# every dtype, with any leading dimensions, for `Lq` smaller and larger than `Lk`; rows of nothing,
-# which give 0; that the future has no influence (1e30 in keys and values, NaN in keys); gradients.
+# **What is graded.** The two masks, for any lengths and any window of at least 1; the attention
+# with any leading dimensions; with checks of their own: `Lq` smaller and larger than `Lk` and rows
+# of nothing, which give 0; that the future has no influence (1e30 in keys and values, NaN in keys);
+# half precision and the digits of float64; empty and strided inputs; gradients.
 # Two points are for speed: the time between the textbook's causal attention and PyTorch's fused
 # operator. **Out of scope:** padding (ex02), a cache that stores the old keys (ex06), attention
 # with a window. **Not allowed:** the fused operator and PyTorch's attention modules. About 40
@@ -155,9 +156,9 @@
 # - 查询比键多时，开头几行什么也看不到。对一整行 `-inf` 做 softmax 得到 `nan`；
 #   这里的答案是 0。
 #
-# **评分内容。** 两个掩码，任意长度、任意不小于 1 的窗口；注意力，各种数据类型、任意前导维度，
-# `Lq` 小于 `Lk` 和大于 `Lk`；空行输出 0；未来没有任何影响（键和值里放 1e30，键里放 NaN）；
-# 梯度。速度占两分，看用时落在教科书写法的因果注意力与 PyTorch 融合算子之间的哪里。
+# **评分内容。** 两个掩码，任意长度、任意不小于 1 的窗口；注意力，任意前导维度；另有单独的检查：
+# `Lq` 小于 `Lk` 和大于 `Lk`，空行输出 0；未来没有任何影响（键和值里放 1e30，键里放 NaN）；
+# 半精度和 float64 的有效位；空的和不连续的输入；梯度。速度占两分，看用时落在教科书写法的因果注意力与 PyTorch 融合算子之间的哪里。
 # **不在范围内：** 填充（ex02）、存放旧键的缓存（ex06）、带窗口的注意力。
 # **不允许：** 融合算子和 PyTorch 的注意力模块。约 40 分钟。
 
@@ -184,11 +185,11 @@ import torch
 def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None) -> torch.Tensor:
     """Say which keys each query may attend to when it must not look ahead.
 
-    q_len   number of queries; query i stands at position i + k_len - q_len
-    k_len   number of keys; key j stands at position j
+    q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
+    k_len   number of keys, 0 or more; key j stands at position j
     device  where the mask is built; None is PyTorch's default
     returns keep (q_len, k_len), boolean, True = may attend; rows of False where a query
-            stands before the first key
+            stands before the first key; a new tensor at every call, which its caller may change
     """
     ### BEGIN SOLUTION
     positions = torch.arange(q_len, device=device)[:, None] + (k_len - q_len)  # (Lq, 1)
@@ -219,11 +220,11 @@ def sliding_window_mask(
 ) -> torch.Tensor:
     """Say which keys each query may attend to when it sees the last `window` keys only.
 
-    q_len   number of queries; query i stands at position i + k_len - q_len
-    k_len   number of keys; key j stands at position j
+    q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
+    k_len   number of keys, 0 or more; key j stands at position j
     window  how many keys a query sees at most, its own among them; at least 1
     device  where the mask is built; None is PyTorch's default
-    returns keep (q_len, k_len), boolean, True = may attend
+    returns keep (q_len, k_len), boolean, True = may attend; a new tensor at every call
     """
     ### BEGIN SOLUTION
     positions = torch.arange(q_len, device=device)[:, None] + (k_len - q_len)  # (Lq, 1)
@@ -289,7 +290,14 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
     k       (..., Lk, D)
     v       (..., Lk, Dv)
     returns output (..., Lq, Dv) in the dtype and on the device of q; 0 where a query stands
-            before the first key; not even NaN in a later key has any influence
+            before the first key
+
+    The scale is 1/sqrt(D). Later keys and values have no influence, not even 1e30 in both of them
+    or NaN in a key. float16 and bfloat16 are computed in float32 and converted back at the end;
+    float64 keeps its digits; no score is too large or too low. Gradients flow to q, k and v in
+    every dtype, and are never NaN. Leading dimensions are any number and the batch may be 0; Lq and
+    Lk are at least 1. Tensors may be strided or expanded. Inputs and earlier answers stay as they
+    were.
     """
     ### BEGIN SOLUTION
     q_len, past = q.shape[-2], k.shape[-2] - q.shape[-2]  # query i stands at position past + i

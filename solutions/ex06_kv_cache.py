@@ -71,9 +71,12 @@
 # - Buffers that belong to the class, or to a default argument, and so to every cache at once.
 # - Decode under `torch.no_grad()`. Otherwise the buffer keeps the autograd graph of every token.
 #
-# **What is graded.** Values in every dtype; chunks of every size against full recomputation; the
-# state of the cache after overflow and reset, and beside a second cache; gradients where no cache
-# takes part; and, for 3 of the points, the speed of one-token steps at a context of 4096. **Out of
+# **What is graded.** Values; chunks of every size against full recomputation, and two continuations
+# of one past; that later tokens count for nothing, however low the scores or large the tokens; the
+# memory and the state of the cache: taken once, after overflow and reset, beside a second cache;
+# gradients where no cache takes part; for one point the digits of float64 and of half precision,
+# for one empty batches and calls without new tokens; and, for 3 of the points, the speed of
+# one-token steps at a context of 4096. **Out of
 # scope:** padding masks, rotary positions, fewer key heads than query heads (the next exercise),
 # and training through a cache. **Not allowed:** PyTorch's fused operator and its attention modules.
 # About 60 minutes.
@@ -149,8 +152,10 @@
 # - 缓冲区属于类，或者是默认参数，结果所有缓存共用一份。
 # - 解码要在 `torch.no_grad()` 下进行。否则缓冲区会一直保留每个 token 的计算图。
 #
-# **评分内容。** 各种数据类型下的数值；各种大小的分块与完整重算对比；
-# 写不下之后、reset 之后、另有一个缓存时，缓存的状态；没有缓存参与时的梯度；
+# **评分内容。** 数值；各种大小的分块与完整重算对比，以及同一个 past 的两种续写；
+# 不管分数多低、token 多大，后面的 token 都不产生影响；缓存的内存和状态：内存只申请一次，
+# 写不下之后、reset 之后、另有一个缓存时都正确；没有缓存参与时的梯度；
+# float64 的位数和半精度占一分；空 batch 和没有新 token 的调用占一分；
 # 另有 3 分给速度：上下文长度 4096 时，每步一个 token。**不在范围内：** 填充掩码、旋转位置编码、
 # 键的头数少于查询的头数（下一题），以及带着缓存做训练。
 # **不允许：** PyTorch 的融合算子和它的注意力模块。约 60 分钟。
@@ -212,11 +217,17 @@ def attend_with_past(
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """Attend causally from the new tokens to the past and to each other, and return both.
 
-    q       (..., t, D), the queries of the t new tokens
+    q       (..., t, D), the queries of the t new tokens; t, and any leading dimension, may be 0
     k, v    (..., t, D) and (..., t, Dv), their keys and values
-    past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before
+    past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before;
+            one past may have several continuations
     returns the output (..., t, Dv), and the past of the next call: keys (..., n, D) and values
-            (..., n, Dv). Nothing that came in is changed; gradients flow to all of it
+            (..., n, Dv), all in the dtype and on the device of the inputs. Nothing that came in
+            is changed, and all of it may be strided or expanded; gradients flow to all of it
+
+    New token i sees the tokens up to position n - t + i. Later ones count for nothing: their scores
+    are -inf, for neither -10,000 nor -1e9 hides a key of 1e30. Half precision is computed in
+    float32, where products of 256s do not overflow; float64 keeps its digits.
     """
     ### BEGIN SOLUTION
     if past is not None:
@@ -229,10 +240,10 @@ def attend_with_past(
 # %% [markdown] tags=["en"]
 # ## Task 2: the preallocated cache
 #
-# Two buffers of `(B, H, max_len, D)` and a number, `length`, that says how much of them is filled.
-# `append` writes the new rows and returns *views* of the filled part, so that nothing old is
-# copied. `reset` forgets everything; it need not erase anything, for what lies beyond `length` is
-# never read.
+# Two buffers of `(B, H, max_len, D)`, `keys` and `values`, and a number, `length`, that says how
+# much of them is filled. The buffers are part of what is graded: they stay where they are. `append`
+# writes the new rows and returns *views* of the filled part, so that nothing old is copied. `reset`
+# forgets everything; it need not erase anything, for what lies beyond `length` is never read.
 #
 # The cache refuses what does not fit, before it writes: too many tokens, or a batch, a number of
 # heads or a width other than its own.
@@ -240,7 +251,8 @@ def attend_with_past(
 # %% [markdown] tags=["zh"]
 # ## 任务 2：预分配的缓存
 #
-# 两个 `(B, H, max_len, D)` 的缓冲区，加上一个数 `length`，表示已经填了多少。
+# 两个 `(B, H, max_len, D)` 的缓冲区 `keys` 和 `values`，加上一个数 `length`，表示已经填了多少。
+# 缓冲区的位置始终不变：
 # `append` 写入新行，返回已填部分的**视图**，所以旧内容不会被复制。
 # `reset` 丢掉全部内容；它什么都不必擦除，因为 `length` 之后的内容永远不会被读到。
 #
@@ -251,9 +263,15 @@ def attend_with_past(
 class KVCache:
     """The keys and values of the tokens so far, in memory that is taken once.
 
-    length  how many tokens are in the cache
+    keys    the memory of the keys, (B, H, max_len, D), in the dtype and on the device of the cache.
+            append writes into it and returns what lies there; it stays where it is, whatever is
+            called. Every cache has memory of its own
+    values  the same for the values
+    length  how many tokens are in the cache, an int
     """
 
+    keys: torch.Tensor
+    values: torch.Tensor
     length: int
 
     def __init__(
@@ -265,25 +283,30 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each."""
+        """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each.
+
+        dtype   of the memory, whatever the dtype of what is appended
+        device  where the memory is; None means PyTorch's default device
+        """
         ### BEGIN SOLUTION
         shape = (batch, num_heads, max_len, head_dim)
-        self._keys = torch.zeros(shape, dtype=dtype, device=device)
-        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
         self.length = 0
         ### END SOLUTION
 
     def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the keys and values of t new tokens in, and return all so far.
 
-        k, v    (B, H, t, D), the sizes B, H and D being those of the cache
-        returns keys and values, (B, H, length, D) each, in the dtype of the cache
-        raises  ValueError if k or v has another shape (with that shape and the right one), or if t
-                tokens more do not fit (with the length that would be needed and max_len); either
-                way the cache stays as it was
+        k, v    (B, H, t, D), the sizes B, H and D being those of the cache; t or B may be 0. They
+                are copied: to change them later changes nothing in the cache
+        returns keys and values, (B, H, length, D) each, the filled part of the memory
+        raises  ValueError if k or v has another shape (with that shape and the right one, where
+                the t of v should be the t of k), or if t tokens more do not fit (with length + t
+                and max_len); either way the cache stays as it was
         """
         ### BEGIN SOLUTION
-        batch, num_heads, max_len, head_dim = self._keys.shape
+        batch, num_heads, max_len, head_dim = self.keys.shape
         right = (batch, num_heads, k.shape[-2], head_dim)
         for name, new in (("k", k), ("v", v)):
             if new.shape != right:
@@ -291,14 +314,14 @@ class KVCache:
         start, end = self.length, self.length + k.shape[-2]
         if end > max_len:
             raise ValueError(f"{start} tokens and {end - start} more make {end}, over {max_len}")
-        self._keys[:, :, start:end] = k
-        self._values[:, :, start:end] = v
+        self.keys[:, :, start:end] = k
+        self.values[:, :, start:end] = v
         self.length = end
-        return self._keys[:, :, :end], self._values[:, :, :end]
+        return self.keys[:, :, :end], self.values[:, :, :end]
         ### END SOLUTION
 
     def reset(self) -> None:
-        """Empty the cache, so that the next append begins at position 0."""
+        """Empty the cache, so that the next append begins at position 0 of the same memory."""
         ### BEGIN SOLUTION
         self.length = 0
         ### END SOLUTION
@@ -329,7 +352,10 @@ class KVCache:
 class CachedAttention(nn.Module):
     """Causal multi-head self-attention whose keys and values may live in a `KVCache`.
 
-    w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), with a bias if `bias`
+    w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), each with a bias if `bias`, else without
+
+    What `attend_with_past` says of later tokens and of dtypes is true here as well. It is the same
+    in training and in evaluation, and keeps no reference to a cache.
     """
 
     def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
@@ -351,10 +377,10 @@ class CachedAttention(nn.Module):
     def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x       (B, t, E), the t new tokens
+        x       (B, t, E), the t new tokens; x may be strided, stays as it is, and B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
-                and x attends to everything in it
-        returns the output (B, t, E)
+                and x attends to everything in it. If they do not fit, its ValueError is raised
+        returns the output (B, t, E); without a cache, gradients flow to x and to the parameters
         """
         ### BEGIN SOLUTION
         q, k, v = (

@@ -71,10 +71,12 @@
 # - The mask. `keep` (True = may attend) speaks of `H` query heads, not of `Hk`: two query heads of
 #   a group share their keys, not their mask. A query with nothing to attend to gets zeros.
 #
-# **What is graded.** Values for `Hk` from 1 to `H`, in every dtype, with masks of every shape that
-# broadcasts to `(B, H, Lq, Lk)` and with rows that see nothing; gradients; the errors; that the
-# past of `step` is not repeated, and that steps of any size agree with one call; the size of the
-# cache. Instead of time, memory is measured: the peak of one call of `grouped_query_attention` on a
+# **What is graded.** Values for `Hk` from 1 to `H`, with masks of every shape that broadcasts to
+# `(B, H, Lq, Lk)`; with checks of their own: rows that see nothing and hidden keys, half precision
+# and the digits of float64, and empty and strided inputs; gradients; the errors; that the past of
+# `step` is not repeated and may be continued twice, and that steps of any size agree with one call;
+# the size of the cache. Instead of time, memory is measured: the peak of one call of
+# `grouped_query_attention` on a
 # long context. **Out of scope:** preallocated caches (an exercise of their own), and how a trained
 # multi-head model is turned into a grouped one. **Not allowed:** PyTorch's fused attention and its
 # attention modules. About 60 minutes.
@@ -147,8 +149,9 @@
 # - 掩码。`keep`（True = 可以看）对应 `H` 个查询头，而不是 `Hk` 个：同组的两个查询头共用键，
 #   不共用掩码。什么都看不到的查询得零。
 #
-# **评分内容。** `Hk` 从 1 到 `H`、各种 dtype 下的数值，包括能广播到 `(B, H, Lq, Lk)`
-# 的各种形状的掩码，以及什么都看不到的行；梯度；报错；`step` 的 past 没有被重复，
+# **评分内容。** `Hk` 从 1 到 `H` 的数值，包括能广播到 `(B, H, Lq, Lk)` 的各种形状的掩码；
+# 另有单独的检查：什么都看不到的行和被遮住的键，半精度和 float64 的有效位，空的和不连续的输入；
+# 梯度；报错；`step` 的 past 没有被重复，可以从同一个 past 接着生成两次，
 # 任意大小的步与一次调用结果一致；缓存的大小。不测时间，测内存：在长上下文上调用一次
 # `grouped_query_attention` 的峰值内存。**不涉及：** 预分配的缓存（另有一题），
 # 以及怎样把训练好的多头模型改成分组的。**不允许：** PyTorch 的融合注意力和注意力模块。约 60 分钟。
@@ -177,9 +180,11 @@ from torch import nn
 def repeat_kv(x: torch.Tensor, n: int) -> torch.Tensor:
     """Repeat every key/value head `n` times, the copies next to each other.
 
-    x       keys or values (..., Hk, L, D); not changed
-    n       how many query heads read each key/value head
+    x       keys or values (..., Hk, L, D), of any dtype; not changed
+    n       how many query heads read each key/value head, at least 1
     returns (..., Hk*n, L, D); head h of the result is head h // n of `x`
+
+    Any size may be 1 or large; all but n may be 0. Gradients flow to `x`.
     """
     ### BEGIN SOLUTION
     return x.repeat_interleave(n, dim=-3)  # (..., Hk*n, L, D)
@@ -266,6 +271,13 @@ def grouped_query_attention(
     keep    None, or bool that broadcasts to (..., H, Lq, Lk); True = may attend
     returns (..., H, Lq, Dv) in the dtype of `q`; zeros for a query that may attend to nothing
     raises  ValueError with both numbers if H is not divisible by Hk
+
+    The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
+    end; float64 keeps its digits; large scores do not overflow. Hidden keys and values have no
+    influence, even at 1e30, nor has NaN in a hidden key. Gradients flow to q, k and v in every
+    dtype, and are never NaN. Leading dimensions are any number, batch and Lq may be 0, tensors may
+    be strided or expanded, and everything is computed on their device. Inputs and earlier answers
+    stay as they were.
     """
     ### BEGIN SOLUTION
     (num_heads, q_len), (num_kv_heads, k_len) = q.shape[-3:-1], k.shape[-3:-1]
@@ -341,7 +353,9 @@ def _merge_heads(x: torch.Tensor) -> torch.Tensor:
 class GroupedQueryAttention(nn.Module):
     """Self-attention in which groups of query heads share a key/value head.
 
-    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E).
+    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). The layer
+    does the same in .train() and in .eval(), keeps nothing from one call to the next, and works in
+    the dtype and on the device of its parameters.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:
@@ -371,9 +385,9 @@ class GroupedQueryAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend from every token of x to the tokens of x that keep allows.
 
-        x       (B, L, E)
+        x       (B, L, E); B may be 0
         keep    None, or bool that broadcasts to (B, H, L, L); True = may attend
-        returns (B, L, E)
+        returns (B, L, E), in the dtype of x; gradients flow to x and to every weight and bias
         """
         ### BEGIN SOLUTION
         q = _split_heads(self.w_q(x), self.num_heads)  # (B, H, L, D)
@@ -388,8 +402,10 @@ class GroupedQueryAttention(nn.Module):
         """Attend from the next tokens to the past and, causally, to each other; return both.
 
         x       the next tokens (B, t, E)
-        past    None, or (keys, values) as an earlier step returned them, (B, Hk, n, D) each
-        returns (output, past): output (B, t, E); keys and values (B, Hk, n+t, D), not repeated
+        past    None, or (keys, values) as an earlier step returned them, (B, Hk, n, D) each; it
+                stays as it was, and may be continued more than once
+        returns (output, past): output (B, t, E); keys and values (B, Hk, n+t, D), not repeated,
+                in the dtype of x; gradients flow through both
         """
         ### BEGIN SOLUTION
         q = _split_heads(self.w_q(x), self.num_heads)  # (B, H, t, D)
@@ -425,8 +441,8 @@ def kv_cache_bytes(
 ) -> int:
     """Count the bytes that the keys and values of all layers take up together.
 
-    dtype   a torch dtype, such as torch.bfloat16
-    returns an int
+    dtype   any torch dtype, such as torch.bfloat16 or torch.int8
+    returns an int; 0 where a size is 0
     """
     ### BEGIN SOLUTION
     return 2 * layers * batch * num_kv_heads * length * head_dim * dtype.itemsize

@@ -65,6 +65,8 @@
 # - `attn_mask` beside `is_causal=True` is refused by PyTorch. Whoever drops one of the two to
 #   silence the error has a wrong model that runs.
 # - A mask built because it was easy to build. It costs `Lq x Lk` memory and, on CUDA, flash.
+# - A scale that is 0 or negative. A kernel may hide scores before it scales them, and `-inf * -1`
+#   is not hidden: with `is_causal=True` the CPU's kernel gives NaN. Change the sign of Q instead.
 # - A float mask with -10,000 for "hidden". In a row where everything is hidden it hides nothing.
 # - `repeat_interleave` on K and V before a kernel that takes grouped heads as they are
 #   (`enable_gqa=True`).
@@ -143,6 +145,8 @@
 # - 同时给 `attn_mask` 和 `is_causal=True`，PyTorch 会拒绝。为了消掉报错而丢掉其中一个，
 #   就得到一个能跑的错误模型。
 # - 图方便就建了一个掩码。它要占 `Lq x Lk` 的内存，在 CUDA 上还用不了 flash。
+# - 缩放为 0 或负数。kernel 可能先遮住分数再缩放，而 `-inf * -1` 就不再是遮住：
+#   带 `is_causal=True` 时，CPU 的 kernel 会给出 NaN。应该改变 Q 的符号。
 # - 用 -10,000 表示“遮住”的浮点掩码。整行都被遮住时，它什么也没遮住。
 # - 明明 kernel 能直接接分组的头（`enable_gqa=True`），却先对 K 和 V 做 `repeat_interleave`。
 # - “为了保险”把半精度降低或提升。kernel 本来就用 float32 累加。
@@ -291,6 +295,8 @@ def _call(q, k, v, keep, causal, scale, bias):
 
     width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if scale <= 0:  # some kernels hide scores before they scale them: -inf * -1 is no longer hidden
+        q, scale = (-q, -scale) if scale else (0 * q, 1.0)
     query, key, value = (_four_dims(_padded(x, width)) for x in (q, k, v))
     call = {"query": query, "key": key, "value": value, "attn_mask": mask}
     call |= {"is_causal": causal, "scale": scale, "enable_gqa": q.shape[-3] != k.shape[-3]}
@@ -355,7 +361,7 @@ def fast_attention(
     v       (..., Hk, Lk, Dv)
     keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing
     causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
-    scale   factor of the scores; None means 1 / sqrt(D)
+    scale   factor of the scores, which may be 0 or negative; None means 1 / sqrt(D)
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
     returns output (..., H, Lq, Dv) of the dtype and device of `q`, through which gradients flow;
             a query that may attend to nothing has output 0 and gradient 0

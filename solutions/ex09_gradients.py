@@ -170,8 +170,9 @@ def softmax_backward(weights: np.ndarray, grad_weights: np.ndarray) -> np.ndarra
 
     weights       (..., n), what the softmax over the last axis gave
     grad_weights  (..., n), the gradient of the loss for these weights
-    returns the gradient of the loss for the scores, (..., n), in the dtype of the weights; float16
-            is computed in float32. A row of zero weights, which saw nothing, gets zeros
+    returns the gradient of the loss for the scores, (..., n), in the dtype of both; float16 is
+            computed in float32, float64 in float64. A row of zero weights, which saw nothing, gets
+            zeros. Inputs of any strides, and empty ones, are left as they are
     """
     ### BEGIN SOLUTION
     wide = np.promote_types(weights.dtype, np.float32)
@@ -230,9 +231,11 @@ def attention_backward(
     grad_output  (..., Lq, Dv), the gradient of the loss for output = softmax(q k^T * scale) v
     keep         None, or bool, broadcasting to (..., Lq, Lk): True = may attend
     scale        1/sqrt(D) unless it is given
-    returns (dq, dk, dv), each with the shape of what it belongs to, in the dtype that q, k and v
-            have in common; float16 is computed in float32. Hidden keys, and queries that see
-            nothing, get zeros
+    returns (dq, dk, dv), each with the shape of what it belongs to, in the dtype of all inputs;
+            float16 is computed in float32, so that nothing overflows, float64 in float64. Scores
+            may be thousands. Hidden keys (1e30 in them or in their values), and queries that see
+            nothing, have no influence and get zeros. Inputs of any strides, and empty ones, are
+            left as they are; one array may be passed several times
     """
     ### BEGIN SOLUTION
     scale = q.shape[-1] ** -0.5 if scale is None else scale

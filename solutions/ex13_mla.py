@@ -87,11 +87,14 @@
 # - Angles are computed in float32 at least, and in float64 for a float64 layer. bfloat16 cannot
 #   even count to 257. A table of angles must reach as far as the text does: nothing says how far.
 #
-# **What is graded.** Both ways against an oracle in every dtype, with and without `q_rank`; chunks
-# of any size with a cache, up to position 5,000; what is in the cache, its bytes and its manners;
-# that the absorbed way makes no keys and no values of the latents, not for a whole text either; the
-# names of the parameters; gradients without a cache; and, for 3 of the points, the speed of
-# absorbed one-token steps at a context of 2048. **Out of scope:** padding masks, scaled RoPE
+# **What is graded.** Both ways against an oracle in float32, with and without `q_rank`, for sizes
+# from 1 to beyond 1024; chunks of any size with a cache, to its last place, and up to position
+# 5,000; what is in the cache, its bytes, its dtype, its device and its manners; that the absorbed
+# way makes no keys and no values of the latents, not for a whole text either; scores of any size;
+# that each call reads `x`, the weights and the cache anew, and leaves `x` alone; the names of the
+# parameters; gradients without a cache. A check of its own has each of these: the digits of
+# float64, half precision, and an empty batch. And, for 3 of the points, the speed of absorbed
+# one-token steps at a context of 2048. **Out of scope:** padding masks, scaled RoPE
 # for longer contexts (YaRN), training through a cache. **Not allowed:** PyTorch's fused operator
 # and attention modules, and its RMSNorm, which is four lines. About 90 minutes.
 
@@ -178,9 +181,11 @@
 # - 角度至少用 float32 计算，float64 的层用 float64。bfloat16 连 257 都数不到。
 #   如果用角度表，文本有多长，表就要有多长，而长度事先并不知道。
 #
-# **评分内容。** 两种算法在各种数据类型下与基准对比，有无 `q_rank` 都测；带缓存时任意大小的分块，
-# 位置直到 5000；缓存里的内容、字节数和行为；吸收算法不把潜在向量展开成键和值，
-# 一次处理整段文本时也不展开；参数的名字；没有缓存时的梯度；
+# **评分内容。** 两种算法用 float32 与基准对比，有无 `q_rank` 都测，尺寸从 1 到 1024 以上；
+# 带缓存时任意大小的分块，直到装满，位置直到 5000；缓存里的内容、字节数、dtype、设备和行为；
+# 吸收算法不把潜在向量展开成键和值，一次处理整段文本时也不展开；任意大小的分数；
+# 每次调用都重新读取 `x`、权重和缓存，并且不改动 `x`；参数的名字；没有缓存时的梯度。
+# float64 的精度、半精度、空的 batch，各有单独的一项检查。
 # 另有 3 分给速度：上下文长度 2048 时，用吸收算法每步处理一个 token。
 # **不在范围内：** 填充掩码、为更长上下文缩放的 RoPE（YaRN）、带着缓存做训练。
 # **不允许：** PyTorch 的融合算子和注意力模块，还有它的 RMSNorm，自己写只要四行。约 90 分钟。
@@ -223,6 +228,8 @@ from torch import nn
 class LatentCache:
     """The latents and rotary keys of the tokens so far, in memory that is taken once.
 
+    All that is kept of a token lies in `latents` and `k_ropes`, and is read there at every call.
+
     latents  (batch, max_len, kv_rank), of which the first `length` places are filled
     k_ropes  (batch, max_len, rope_dim), likewise
     length   how many tokens are in the cache
@@ -243,7 +250,10 @@ class LatentCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Take the memory for `max_len` latents (batch, kv_rank) and keys (batch, rope_dim)."""
+        """Take the memory for `max_len` latents (batch, kv_rank) and keys (batch, rope_dim).
+
+        Both buffers are in `dtype` and on `device`.
+        """
         ### BEGIN SOLUTION
         self.latents = torch.zeros(batch, max_len, kv_rank, dtype=dtype, device=device)
         self.k_ropes = torch.zeros(batch, max_len, rope_dim, dtype=dtype, device=device)
@@ -256,8 +266,11 @@ class LatentCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the latents and rotary keys of t new tokens in, and return all so far.
 
+        What becomes of `latent` and `k_rope` afterwards does not matter. They may be strided, in
+        another dtype than the cache, or of no tokens.
+
         latent  (B, t, kv_rank), the sizes being those of the cache
-        k_rope  (B, t, rope_dim)
+        k_rope  (B, t, rope_dim), with the t of latent
         returns latents (B, length, kv_rank) and rotary keys (B, length, rope_dim), in the dtype of
                 the cache
         raises  ValueError if either has another shape (with the number that differs and the right
@@ -281,7 +294,7 @@ class LatentCache:
         ### END SOLUTION
 
     def reset(self) -> None:
-        """Empty the cache, so that the next append begins at position 0."""
+        """Empty the cache, so that the next append begins at position 0, in the same memory."""
         ### BEGIN SOLUTION
         self.length = 0
         ### END SOLUTION
@@ -414,6 +427,9 @@ def _absorbed(
 class MultiHeadLatentAttention(nn.Module):
     """Causal self-attention whose keys and values are made from one latent per token.
 
+    Scores, softmax, norms and angles are computed in float32 for half precision, and in float64 for
+    float64. What lies between them may be rounded to the dtype of x or not.
+
     q_proj              nn.Linear(d_model, H * (nope_dim + rope_dim)); only without `q_rank`
     q_a_proj            nn.Linear(d_model, q_rank); this and the next two only with `q_rank`
     q_a_layernorm       RMSNorm with `weight` (q_rank,)
@@ -423,7 +439,8 @@ class MultiHeadLatentAttention(nn.Module):
     kv_b_proj           nn.Linear(kv_rank, H * (nope_dim + value_dim)): of each head key, then value
     o_proj              nn.Linear(H * value_dim, d_model)
 
-    No bias anywhere, and nothing else in the state dict.
+    No bias anywhere, and nothing else in the state dict. The layer keeps nothing from one call to
+    the next: the weights may change between two calls, in .train() and in .eval().
     """
 
     def __init__(
@@ -466,10 +483,14 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x         (B, t, E), the t new tokens
+        Without a cache gradients reach x and every parameter, both ways. Later tokens have no
+        influence on earlier ones, and scores may have any size.
+
+        x         (B, t, E), the t new tokens; left as it is. B may be 0, and x strided
         cache     None: x is the whole text, its first token at position 0. Otherwise the first
                   token of x is at position `cache.length`, the latents and rotary keys of x are
-                  appended, and x attends to everything in the cache
+                  appended, and x attends to everything that lies in the cache, which has its
+                  dtype. What the cache refuses is its ValueError, and changes nothing
         absorbed  never expand the latents to keys and values; the answer is the same
         returns   the output (B, t, E)
         """

@@ -72,12 +72,17 @@
 # - Strides taken for granted. `x.T` steps through memory by rows; `torch.empty_like(x.T)` does too.
 # - On a GPU `tl.dot` rounds float32 to TF32, ten bits, unless it is told `input_precision="ieee"`.
 #
-# **What is graded.** The values of both functions in float32 and float16, at sizes that no tile
-# divides; rows that are all minus infinity or see nothing; causal with `Lq != Lk`; strided inputs;
-# that the kernels are the ones that compute, and read at most 1024 keys at once. With a GPU also
+# **What is graded.** The values of both functions in float32, at sizes that no tile divides, from
+# one row, query, key or head to more than a thousand; numbers and scores that rise, fall, jump, or
+# are all negative, down to -3e4; rows that are all minus infinity or see nothing; causal with `Lq
+# != Lk`; any scale, 0 and negative ones too; inputs with any strides, which stay as they were. For
+# a point of its own each: float16, which is computed in float32 and rounded at the end, and empty
+# inputs. And that kernels called `softmax_kernel` and `flash_attention_kernel` are launched, the
+# second reading at most 1024 keys at once; their parameters and tiles are yours. With a GPU also
 # bfloat16 and larger sizes, and for 4 of the points the speed of `flash_attention` there. **Out of
-# scope:** the backward pass, masks other than causal, grouped heads, offsets beyond 2^31 elements,
-# and `triton.autotune`, which has nothing to measure in the interpreter. **Not allowed:**
+# scope:** float64, the backward pass, masks other than causal, grouped heads, values of another
+# width than keys, offsets beyond 2^31 elements, and `triton.autotune`, which has nothing to measure
+# in the interpreter. **Not allowed:**
 # arithmetic outside the kernels, be it PyTorch's, NumPy's or Python's on single numbers, and
 # `tl.softmax`. About 120 minutes.
 
@@ -148,11 +153,15 @@
 # - 想当然地使用步长。`x.T` 在内存里按行跳着走；`torch.empty_like(x.T)` 也一样。
 # - 在 GPU 上，`tl.dot` 会把 float32 舍入成 TF32，只剩十位尾数，除非写明 `input_precision="ieee"`。
 #
-# **评分内容。** 两个函数在 float32 和 float16 下的数值，尺寸都不是块大小的整数倍；
-# 全是负无穷的行、什么都看不到的行；`Lq != Lk` 的因果掩码；内存不连续的输入；
-# 计算确实由内核完成，而且一次最多读 1024 个键。有 GPU 时还有 bfloat16 和更大的尺寸，
-# 另有 4 分给 `flash_attention` 在 GPU 上的速度。**不在范围内：** 反向传播、因果以外的掩码、
-# 分组的头、超过 2^31 个元素的偏移，以及 `triton.autotune`（在解释器里没有时间可测）。
+# **评分内容。** 两个函数在 float32 下的数值，尺寸都不是块大小的整数倍，行、查询、键、头从一个
+# 到上千个；上升、下降、跳变或者全为负（低至 -3e4）的数和分数；全是负无穷的行、什么都看不到的行；
+# `Lq != Lk` 的因果掩码；任意的 scale，包括 0 和负数；任意步长的输入，而且输入保持不变。
+# 各占 1 分的还有：float16（用 float32 计算，最后才舍入），以及空的输入。
+# 还要看启动的确实是名为 `softmax_kernel` 和 `flash_attention_kernel` 的内核，
+# 后者一次最多读 1024 个键；它们的参数和块大小由你决定。有 GPU 时还有 bfloat16 和更大的尺寸，
+# 另有 4 分给 `flash_attention` 在 GPU 上的速度。**不在范围内：** float64、反向传播、因果以外的
+# 掩码、分组的头、宽度与键不同的值、超过 2^31 个元素的偏移，以及 `triton.autotune`
+# （在解释器里没有时间可测）。
 # **不允许：** 在内核之外做算术，不管是用 PyTorch、NumPy，还是用 Python 逐个数地算；
 # 也不允许 `tl.softmax`。约 120 分钟。
 
@@ -212,8 +221,10 @@ def softmax_kernel(x_ptr, y_ptr, x_row, x_col, y_row, n_cols, BLOCK: tl.constexp
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """Launch softmax_kernel for every row of x, and return the result.
 
-    x        (M, N), N up to 4096, any strides
-    returns  (M, N), in the dtype of x
+    x        (M, N), float32 or half precision, M and N from 0, N up to 4096; any strides. Numbers
+             may be large, all negative, or -inf; a row of -inf gives zeros
+    returns  (M, N), in the dtype of x; the statistics are float32, rounded at the end. x stays as
+             it was
     """
     ### BEGIN SOLUTION
     rows, cols = x.shape
@@ -355,6 +366,8 @@ def flash_attention_kernel(
 def _tiles(width: int, dtype: torch.dtype) -> dict[str, int]:
     """Tile sizes that keep a program's numbers in its registers, and how it is run."""
     if dtype == torch.float32:  # multiplied one by one, not by tensor cores
+        if width > 64:
+            return {"BLOCK_Q": 32, "BLOCK_K": 16, "num_warps": 8, "num_stages": 2}
         size = 64 if width <= 32 else 32
         return {"BLOCK_Q": size, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
     if width <= 64:
@@ -374,11 +387,15 @@ def flash_attention(
 ) -> torch.Tensor:
     """Launch flash_attention_kernel for every tile of queries and every head; return the output.
 
-    q        (B, H, Lq, D), D one of 16, 32, 64 and 128; any strides
-    k, v     (B, H, Lk, D)
-    causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0
-    scale    of the scores, 1/sqrt(D) if it is None
-    returns  (B, H, Lq, D), in the dtype of q
+    q        (B, H, Lq, D), float32 or half precision, D one of 16, 32, 64 and 128; any strides
+    k, v     (B, H, Lk, D), in the dtype of q, each with strides of its own. B, H, Lq and Lk are any
+             numbers, 0 too
+    causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0, and keys
+             that it does not see count for nothing, whatever they hold
+    scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores may
+             be as far from 0 as 3e4
+    returns  (B, H, Lq, D), in the dtype of q; scores, maximum, sum and output are float32, rounded
+             at the end. The inputs stay as they were
     """
     ### BEGIN SOLUTION
     batch, heads, q_len, width = q.shape

@@ -71,8 +71,9 @@
 // - The pointers are addresses on the device: the host launches kernels with them, and cannot follow
 //   them itself. `extern "C"` must stay, so that the functions are found under their names.
 //
-// **What is graded.** Values at any sizes, causal and not, small scores and large; that inputs stay as
-// they are; that kernels do all the work, and no number is copied to the host; that the naive kernel
+// **What is graded.** Values at any sizes from 1 on (heads up to 65,535), causal and not; scores that
+// rise, fall, jump by hundreds, or are all negative, down to -3e4; any `scale`, 0 and negative ones
+// too; that inputs stay as they are, also where `q`, `k` and `v` are one array; that kernels do all the work, and no number is copied to the host; that the naive kernel
 // has one thread for each query and no shared memory; that the tiled one brings keys and values to
 // shared memory, once for several queries; that the last place of an array with more than 4 billion
 // numbers is found; and, on a GPU, compute-sanitizer's word for 1 point and the speed of the tiled
@@ -149,7 +150,9 @@
 // - 传进来的指针是设备上的地址：主机把它们交给核函数，自己不能去读写。`extern "C"` 要保留，
 //   这样才能按名字找到函数。
 //
-// **评分内容。** 各种大小下的数值，因果与非因果，分数小的和分数大的；输入保持不变；
+// **评分内容。** 从 1 开始的各种大小（头最多 65,535 个）下的数值，因果与非因果；上升、下降、跳变几百、
+// 或者全为负（低至 -3e4）的分数；任意的 `scale`，包括 0 和负数；输入保持不变，
+// `q`、`k`、`v` 是同一个数组时也一样；
 // 计算全部由核函数完成，不把数拷贝到主机；朴素核函数每个查询一个线程，不用共享内存；
 // 分块核函数把键和值装入共享内存，装一次供多个查询使用；数组超过 40 亿个数时，最后的位置也要找对；
 // 在 GPU 上，compute-sanitizer 的检查占 1 分，分块核函数的速度占 4 分。
@@ -219,6 +222,8 @@ __global__ void naive_attention_kernel(const float* q, const float* k, const flo
 }
 
 /// Launch the naive kernel with one thread for each of the heads * Lq rows.
+/// The scale may be any number, 0 and negative ones too; causal is 0 or 1. Each row of out is written,
+/// that of a query that sees nothing with 0.
 extern "C" void naive_attention(const float* q, const float* k, const float* v, float* out,
                                 int heads, int Lq, int Lk, int D, float scale, int causal) {
   /// BEGIN SOLUTION
@@ -422,6 +427,7 @@ __global__ void tiled_attention_kernel(const float* q, const float* k, const flo
 }
 
 /// Launch the tiled kernel with a block for each tile of queries, and the shared memory it needs.
+/// Heads are at most 65,535, D is at most 128; the rest is as for naive_attention.
 extern "C" void tiled_attention(const float* q, const float* k, const float* v, float* out,
                                 int heads, int Lq, int Lk, int D, float scale, int causal) {
   /// BEGIN SOLUTION

@@ -91,13 +91,15 @@
 #
 # **What is graded.** What comes back from the cache, in any order of appends; how many blocks are
 # held after each step, counted exactly, for memory is the point here; that each token lies in the
-# pools where the block table says, that the pools stay where they are, and that whatever reads the
-# cache reads them; freed blocks and what is left in them; refusals; two caches side by side; then
-# the three functions, in every dtype, with empty sequences, with a past, and the gradients of
-# `ragged_attention`. **Out of scope:** gradients through the cache, shapes that do not fit each
-# other, blocks shared by two texts with the same beginning, and speed: a real kernel reads the
-# blocks where they lie, and you may copy them together. **Not allowed:** PyTorch's fused operator
-# and its attention modules. About 80 minutes.
+# pools where the block table says, that the pools stay where they are, in the dtype and on the
+# device of the cache, and that whatever reads the cache reads them; freed blocks and what is left
+# in them; refusals, after which all is as before; two caches side by side; then the three functions
+# in every size, with a past, with scores of hundreds, and the gradients of `ragged_attention`.
+# Digits of float64, half precision (computed in float32), and everything empty are asked by checks
+# of their own. **Out of scope:** gradients through the cache, shapes that do not fit each other, a
+# `chunk_size` below 1, blocks shared by two texts with the same beginning, and speed: a real kernel
+# reads the blocks where they lie, and you may copy them together. **Not allowed:** PyTorch's fused
+# operator and its attention modules. About 80 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 分页缓存与变长批次
@@ -187,11 +189,13 @@
 # - `pool[blocks, places] = k` 要求 `k` 与池的 dtype 相同：`k.to(pool.dtype)`。
 #
 # **评分内容。** 以任何顺序追加之后，从缓存取回的内容；每一步之后占了多少块，
-# 本题的要点是内存，所以块数要精确；每个 token 是否位于池里块表所说的地方，池是否一直在原处，
-# 读缓存时读的是否就是池；释放的块和残留的内容；拒绝；两个缓存并存；
-# 然后是三个函数：各种数据类型，有空序列，有 past，以及 `ragged_attention` 的梯度。
-# **不在范围内：** 穿过缓存的梯度，形状互相不符的输入，开头相同的两段文本共用块，以及速度：
-# 真正的内核直接在块所在的地方读取，这里可以先复制到一起。
+# 本题的要点是内存，所以块数要精确；每个 token 是否位于池里块表所说的地方，
+# 池是否一直在原处，dtype 和设备是否与缓存一致，读缓存时读的是否就是池；
+# 释放的块和残留的内容；拒绝，之后一切照旧；两个缓存并存；
+# 然后是三个函数：各种大小，有 past，分数达到几百，以及 `ragged_attention` 的梯度。
+# float64 的精度、半精度（用 float32 计算）和各种空的输入，各有单独的检查。
+# **不在范围内：** 穿过缓存的梯度，形状互相不符的输入，小于 1 的 `chunk_size`，
+# 开头相同的两段文本共用块，以及速度：真正的内核直接在块所在的地方读取，这里可以先复制到一起。
 # **不允许：** PyTorch 的融合算子和它的注意力模块。约 80 分钟。
 
 # %%
@@ -247,9 +251,13 @@ def _places(
 class PagedKVCache:
     """The keys and values of many sequences, in one pool of blocks.
 
-    keys, values  the pools (num_blocks, block_size, H, D), in the dtype of the cache: token p of a
-                  sequence lies in block table[p // block_size], at place p % block_size
-    free_blocks   how many blocks no sequence holds
+    keys, values  the pools (num_blocks, block_size, H, D), in the dtype and on the device of the
+                  cache: token p of a sequence lies in block table[p // block_size], at place
+                  p % block_size. They are made once and written in place, and whoever reads the
+                  cache reads them then. NaN that a freed block still holds reaches nobody
+    free_blocks   how many blocks no sequence holds: n tokens hold ceil(n / block_size)
+
+    A number that `add` has not given out, or that was freed, is a ValueError in every method.
     """
 
     def __init__(
@@ -261,7 +269,10 @@ class PagedKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        """Make `keys` and `values`: room for `num_blocks` blocks of `block_size` tokens each."""
+        """Make `keys` and `values`: room for `num_blocks` blocks of `block_size` tokens each.
+
+        Two caches share nothing.
+        """
         ### BEGIN SOLUTION
         shape = (num_blocks, block_size, num_heads, head_dim)
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
@@ -280,7 +291,10 @@ class PagedKVCache:
         ### END SOLUTION
 
     def add(self) -> int:
-        """Begin a sequence of length 0, and return a number that no other sequence has had."""
+        """Begin a sequence of length 0, and return a number that no other sequence has had.
+
+        It takes no block.
+        """
         ### BEGIN SOLUTION
         sequence = self._added
         self._added += 1
@@ -291,7 +305,8 @@ class PagedKVCache:
     def append(self, sequence: int, k: torch.Tensor, v: torch.Tensor) -> None:
         """Write the keys and values of t tokens behind what the sequence has.
 
-        k, v    (H, t, D); they are kept in the dtype of the cache
+        k, v    (H, t, D), of any dtype and any strides, and maybe the same tensor; they are kept in
+                the dtype of the cache. With t = 0 nothing is taken
         raises  ValueError if the sequence is not there (with its number), or if the pool has too
                 few free blocks (with the number of blocks that would have to be taken, and the
                 number that are free); either way nothing is changed
@@ -311,7 +326,7 @@ class PagedKVCache:
         ### END SOLUTION
 
     def gather(self, sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return all keys and values of a sequence in order, (H, n, D) each.
+        """Return all keys and values of a sequence in order, (H, n, D) each, out of the pools.
 
         raises  ValueError if the sequence is not there, with its number
         """
@@ -329,7 +344,9 @@ class PagedKVCache:
         ### END SOLUTION
 
     def block_table(self, sequence: int) -> torch.Tensor:
-        """Return the numbers of a sequence's blocks in the order of its tokens, int64.
+        """Return the numbers of a sequence's blocks in the order of its tokens, (n,) int64.
+
+        An empty sequence has an empty table, int64 too.
 
         raises  ValueError if the sequence is not there, with its number
         """
@@ -338,7 +355,7 @@ class PagedKVCache:
         ### END SOLUTION
 
     def free(self, sequence: int) -> None:
-        """Give a sequence's blocks back to the pool, and forget it.
+        """Give a sequence's blocks back to the pool, if it has any, and forget it.
 
         raises  ValueError if the sequence is not there, with its number
         """
@@ -389,11 +406,14 @@ def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 def paged_attention(q: torch.Tensor, cache: PagedKVCache, sequences: list[int]) -> torch.Tensor:
     """Attend from the newest token of every sequence to all that the sequence has.
 
-    q          (N, H, D), one token for each of `sequences`
+    q          (N, H, D), one token for each of `sequences`; N may be 0
     cache      holds their keys and values already, those of the newest tokens among them
-    sequences  N numbers
-    returns    the output (N, H, D), 0 for a sequence of length 0
+    sequences  N numbers in any order, some of them twice
+    returns    the output (N, H, D) in the dtype of q, 0 for a sequence of length 0
     raises     ValueError if a sequence is not there, with its number
+
+    Compute half precision in float32 (so that products of 256s and long sums do not overflow), and
+    float64 in float64. Scores may be hundreds, or all far below 0. q is left alone.
     """
     ### BEGIN SOLUTION
     output = q.new_zeros(q.shape)
@@ -435,10 +455,16 @@ def ragged_attention(
     """Attend causally within each of the sequences that lie end to end.
 
     q             (Tq, H, D), the queries of all sequences
-    k, v          (Tk, H, D) and (Tk, H, Dv)
-    cu_seqlens_q  (N + 1,) integers from 0 to Tq: the queries of sequence i are
-                  cu_seqlens_q[i]:cu_seqlens_q[i + 1]; cu_seqlens_k likewise for keys and values
-    returns       the output (Tq, H, Dv); a query that sees nothing gives 0
+    k, v          (Tk, H, D) and (Tk, H, Dv), in the dtype of q; any strides, maybe q itself
+    cu_seqlens_q  (N + 1,) integers (int32 or int64) from 0 to Tq: the queries of sequence i are
+                  cu_seqlens_q[i]:cu_seqlens_q[i + 1]; cu_seqlens_k likewise for keys and values.
+                  Sequences may be empty, and N may be 0
+    returns       the output (Tq, H, Dv) in the dtype of q; a query that sees nothing gives 0
+
+    No number up to 1e30 in what a query may not see reaches its output. Compute half precision in
+    float32 (so that products of 256s and the weights of 70,000 keys do not overflow), and float64
+    in float64. Scores may be hundreds, or all far below 0. The gradients of q, k and v are graded;
+    those of a query that sees nothing are 0. The inputs are left alone, and read in every call.
     """
     ### BEGIN SOLUTION
     output = q.new_zeros(q.shape[0], q.shape[1], v.shape[2])
@@ -484,11 +510,16 @@ def chunked_prefill(
 ) -> torch.Tensor:
     """Append a prompt to a sequence chunk by chunk, attending from each chunk to all so far.
 
-    q, k, v     (H, L, D), the prompt's queries, keys and values
+    q, k, v     (H, L, D), the prompt's queries, keys and values; any strides, maybe one tensor.
+                L may be 0
     cache       where the sequence may have a past
-    chunk_size  tokens in a chunk; the last one may be shorter
+    chunk_size  tokens in a chunk, 1 or more; the last one may be shorter
     returns     the output (H, L, D), in the dtype of q
     raises      ValueError as `append` does; the chunks before stay in the cache
+
+    A chunk attends to its own keys and values as the cache holds them, in its dtype. Compute half
+    precision in float32 (so that products of 256s do not overflow), and float64 in float64. Scores
+    may be hundreds, or all far below 0. q, k and v are left alone.
     """
     ### BEGIN SOLUTION
     output = q.new_zeros(q.shape)

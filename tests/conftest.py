@@ -1,6 +1,8 @@
 """What the project's own tests have in common."""
 
+import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,8 +49,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """An exercise is not tested where the packages that it requires are missing."""
     params = getattr(item, "callspec", None)
     exercise = params.params.get("exercise") if params else None
-    if isinstance(exercise, Exercise) and (lacking := packages.lacking(exercise.requires)):
+    if isinstance(exercise, Exercise) and (
+        lacking := packages.lacking(packages.required(exercise, on_cuda=False))
+    ):
         pytest.skip(f"{exercise.slug} {lacking}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how long `make test` has taken so far."""
+    if started := os.environ.get("MAKE_TEST_STARTED"):
+        terminalreporter.write_line(f"make test: {time.time() - int(started):.0f} s so far")
 
 
 def solution(slug: str) -> str:

@@ -8,8 +8,8 @@ A suite says so in its `hard.toml`, or says why a kind does not apply:
     [softmax.not]
     square = "it has no queries and keys"
 
-The kinds are those of `grader.judging.hard`. Functions have no modes, branches or capacity: of
-these kinds only classes need an entry.
+The kinds are those of `grader.judging.hard`. Where the manifest shows that a kind cannot apply (no
+parameter called `device`, one length alone), nothing need be said of it.
 """
 
 import tomllib
@@ -23,7 +23,7 @@ from grader.judging.hard import Hard
 from grader.records import Exercise
 
 FILE = "hard.toml"
-OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL})
+OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
 SHORTEST_REASON = 8  # characters
 
 
@@ -84,8 +84,7 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
     checks = {check.id for check in suite.checks(exercise)}
     for name in exercise.names:
         for kind in Hard:
-            needed = name in exercise.classes or kind not in OF_CLASSES
-            if needed and (name, kind) not in stated:
+            if _may_apply(kind, name, exercise) and (name, kind) not in stated:
                 yield f"{FILE} says nothing of {kind} for {name}. Name the checks, or say why not."
     for one in said:
         if one.name not in exercise.names:
@@ -94,6 +93,33 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
             yield f"{FILE}: {one.name} names {check}, which is no check of the suite. Mend it."
     if len(said) != len(stated):
         yield f"{FILE} says of a kind both which check runs it and why none does. Choose one."
+
+
+def _may_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
+    """Whether the manifest leaves it open that a kind applies to a name."""
+    if name in exercise.classes:
+        declared = exercise.classes[name]
+        methods = list(declared.methods.values())
+        signatures = " ".join([declared.signature, *(m.signature for m in methods)])
+    elif kind in OF_CLASSES:
+        return False
+    else:
+        methods = [exercise.functions[name]]
+        signatures = methods[0].signature
+    shapes = [m.shapes for m in methods]
+    letters = {w for s in shapes for text in s.values() for w in text.split()}
+    match kind:
+        case Hard.SQUARE:
+            return len({w for w in letters if w.startswith("L")}) > 1
+        case Hard.SAME:
+            return any(len(s) > 1 for s in shapes)
+        case Hard.OPTIONS:
+            return "=" in signatures
+        case Hard.DEVICE:
+            return "device" in signatures
+        case Hard.ONE | Hard.CHANGED | Hard.SCORES:
+            return bool(letters)
+    return True
 
 
 def not_run(exercise: Exercise) -> list[str]:

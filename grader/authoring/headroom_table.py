@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from grader.authoring import evidence
 from grader.authoring.headroom import Headroom, Measured, Place, Rejection, measure
 from grader.records import Exercise
 from grader.worker import packages
@@ -11,25 +12,45 @@ from grader.worker import packages
 
 def show(
     exercises: Sequence[Exercise], seeds: int, console: Console, *, solutions: bool = True,
-    variants: bool = True,
+    variants: bool = True, write: bool = False,
 ) -> bool:  # fmt: skip
-    """Print the table; True if no right answer was rejected or came too near to that."""
+    """Print the table; True if no right answer was rejected or came too near to that.
+
+    write  write its summary into docs/evidence.md, the nearest result of each exercise
+    """
     ready = []
     for exercise in exercises:
-        if lacking := packages.lacking(exercise.requires):
+        if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
             console.print(f"{exercise.slug}: {lacking}", highlight=False, soft_wrap=True)
         else:
             ready.append(exercise)
     found = measure(ready, seeds, solutions=solutions, variants=variants)
     for line in lines(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if write:
+        rows = [_cells(least_by_check(found, slug)[0]) for slug in _slugs(found)]
+        told = f"{seeds} seeds. {lines(found)[-1]}"
+        evidence.write("headroom", COLUMNS, rows, told)
     return found.right
+
+
+COLUMNS = ("exercise", "nearest", "limit", "case", "measure", "answer", "seed")
+
+
+def _cells(one: Headroom) -> list[str]:
+    place, what = one.place, f"{one.subject}: {one.measure}"
+    numbers = f"{one.ratio:.2f}", f"{one.limit:.2f}"
+    return [place.slug, *numbers, f"`{place.case}`", what, place.answer, str(place.seed)]
+
+
+def _slugs(found: Measured) -> list[str]:
+    return sorted({one.place.slug for one in found.least})
 
 
 def lines(found: Measured) -> list[str]:
     """The table as lines: the least headroom of every check, the rejections, and a summary."""
     table = []
-    for slug in sorted({one.place.slug for one in found.least}):
+    for slug in _slugs(found):
         table += ["", slug, *(_line(one) for one in least_by_check(found, slug))]
     beyond = [one for one in found.least if not one.within]
     checks = len({(one.place.slug, one.place.check) for one in found.least})

@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from grader.checkup.machine import Machine, Torch
 from grader.checkup.problem import Problem, Problems, kernels
 from grader.records import Exercise
+from grader.this_python import pip, pip_install
 
 _JUDGES = ("numpy", "torch")  # of what was pinned, what numbers come from
 _BESIDE_TORCH = ("torchvision", "torchaudio")
@@ -57,7 +58,7 @@ def core(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
         version = have.get(wanted.name)
         cure = (
             "`make grade` installs what is needed into .venv; in an environment of your own: "
-            f"`pip install '{wanted.name}{wanted.specifier}'`."
+            f"`{pip_install(f'{wanted.name}{wanted.specifier}')}`."
         )
         if version is None:
             yield Problem("stops", f"{wanted.name} is not installed for this Python.", cure)
@@ -74,7 +75,7 @@ def extras(exercises: Iterable[Exercise], have: Mapping[str, str], system: str) 
             version = have.get(wanted.name)
             if version and wanted.specifier.contains(version, prereleases=True):
                 continue
-            cure = f"Install it: `pip install '{text}'`."
+            cure = f"Install it: `{pip_install(text)}`."
             if system != "Linux":
                 cure = "It may not exist outside Linux; what needs it is not run and costs nothing."
             yield Problem("limits", f"{exercise.slug} needs {text}, which is not here.", cure)
@@ -116,7 +117,7 @@ def beside_torch(have: Mapping[str, str], asks: Mapping[str, Sequence[str]]) -> 
             yield Problem(
                 "note", says,
                 "The grader does not use it, but an answer that imports it may fail: "
-                f"`pip uninstall {name}`.",
+                f"`{pip('uninstall', name)}`.",
             )  # fmt: skip
 
 
@@ -132,14 +133,16 @@ def torch(machine: Machine) -> Problems:
     if isinstance(found, Torch):
         if not found.numpy:
             says = "This torch and this NumPy do not work together: no tensor becomes an array."
-            yield Problem("stops", says, "Bring both in step: `pip install --upgrade numpy torch`.")
+            cure = f"Bring both in step: `{pip_install('--upgrade', 'numpy', 'torch')}`."
+            yield Problem("stops", says, cure)
         return
+    anew = pip_install("--force-reinstall", "torch")
     yield Problem(
         "stops", f"torch cannot be imported: {found}.",
         "Remove LD_LIBRARY_PATH from the environment, which may lead it to other libraries; if "
-        "that does not help, install torch anew: `pip install --force-reinstall torch`."
+        f"that does not help, install torch anew: `{anew}`."
         if machine.environment.get("LD_LIBRARY_PATH") else
-        "Install it anew: `pip install --force-reinstall torch`, or `make clean && make grade`.",
+        f"Install it anew: `{anew}`, or `make clean && make grade`.",
     )  # fmt: skip
 
 
@@ -151,7 +154,7 @@ def cuda(machine: Machine, exercises: Iterable[Exercise]) -> Problems:
     if found.gpu:
         if (slugs := kernels(exercises)) and found.cuda and "nvcc" not in machine.programs:
             says = f"On this GPU {slugs} needs nvcc, which is not installed."
-            yield Problem("limits", says, "Install it: `pip install nvidia-cuda-nvcc`.")
+            yield Problem("limits", says, f"Install it: `{pip_install('nvidia-cuda-nvcc')}`.")
     elif machine.driver and found.cuda is None:
         says = "NVIDIA's driver is here, and this torch was built without CUDA."
         yield Problem("limits", says, "Install the other: `make grade TORCH=cuda DEVICE=cuda`.")

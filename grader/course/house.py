@@ -8,6 +8,7 @@ from grader import catalog
 from grader.catalog import ROOT
 from grader.course import chinese, directions, interfaces, laws, suite_laws
 from grader.judging.check import sentence
+from grader.worker import packages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,23 +18,30 @@ class State:
     breaches: tuple[str, ...] = ()
     drafts: tuple[str, ...] = ()  # what drafts still lack: no breach
     notes: tuple[str, ...] = ()  # what is told in English only: no breach either
+    unchecked: tuple[str, ...] = ()  # suites that cannot be imported here, and what is missing
 
 
 def state() -> State:
     """Everything that is not in order, that is not done yet, and that is worth a note."""
     if unreadable := tuple(manifests()):
         return State(breaches=unreadable)
-    breaches, drafts, notes = [], [], []
+    breaches, drafts, notes, unchecked = [], [], [], []
     for exercise in catalog.exercises():
-        found = laws.broken(exercise)
+        lacking = packages.lacking(packages.required(exercise, on_cuda=False))
+        found = laws.broken(exercise, with_suite=not lacking)
+        if lacking:
+            unchecked.append(f"{exercise.slug}: its suite is not checked. It {lacking}")
         if exercise.draft:
             drafts += [f"draft {exercise.slug}: {line}" for line in found]
         else:
             breaches += [f"{exercise.slug}: {line}" for line in found]
-        if not found:
+        if not (found or lacking):
             notes += [f"note {exercise.slug}: {line}" for line in chinese.missing(exercise)]
     breaches += [line for law in OF_THE_HOUSE for line in law()]
-    return State(breaches=tuple(breaches), drafts=tuple(drafts), notes=tuple(notes))
+    return State(
+        breaches=tuple(breaches), drafts=tuple(drafts), notes=tuple(notes),
+        unchecked=tuple(unchecked),
+    )  # fmt: skip
 
 
 def complaints() -> list[str]:

@@ -19,6 +19,11 @@ rows and columns; `t` is new tokens, `n` tokens so far or, as `n`, `m` and `p`, 
 and `...` any leading dimensions. What it is all for is said in the lessons
 (docs/lessons/).
 
+In every exercise the same call gives the same answer, whatever was called before, and an answer
+that was returned stays as it was during later calls. Inputs stay as they were; they may be strided
+or expanded, and one tensor may be given twice. A result may be an input or a view of it. The
+message of a `ValueError` may hold more than the numbers that it must hold.
+
 | exercise | title | track |
 |---|---|---|
 """

@@ -19,10 +19,13 @@ HINTS = 2
 Law = Callable[[Exercise], Iterator[str]]
 
 
-def broken(exercise: Exercise) -> list[str]:
-    """What is missing or wrong in one exercise. What cannot be read is said alone."""
+def broken(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
+    """What is missing or wrong in one exercise. What cannot be read is said alone.
+
+    with_suite  whether the modules of the suite can be imported here
+    """
     found: list[str] = []
-    for law in LAWS:
+    for law in LAWS if with_suite else OF_FILES:
         found += law(exercise)
         if found and law in FIRST:
             break
@@ -168,6 +171,9 @@ def _solution(exercise: Exercise) -> str:
 
 
 FIRST: tuple[Law, ...] = (files, sources, modules)  # the others read what these ask for
+OF_FILES: tuple[Law, ...] = (  # these import no module of the suite
+    files, sources, signatures, regions, prose, in_step, hints, open_places,
+)  # fmt: skip
 LAWS: tuple[Law, ...] = (
     *FIRST, signatures, regions, prose, in_step, hints, translations, *suite_laws.LAWS,
     open_places,

@@ -3,15 +3,11 @@
 import ast
 import inspect
 import textwrap
-import zlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import get_context
 from types import ModuleType
+from typing import Any
 
-from grader import catalog
 from grader.judging import diagnosis, ours, suite
 from grader.judging.check import Mistake, Variant, edited
 from grader.judging.diagnosis import Catalogue
@@ -22,40 +18,33 @@ from grader.worker.in_process import in_process
 
 # What a variant may use of its file; what it does not use may not be allowed in its exercise.
 IMPORTS = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
-Named = tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caught:
     """What the suite made of one mistake."""
 
-    slug: str
     mistake: Mistake
-    results: tuple[CheckResult, ...]
-    # The mistakes that the diagnosis of the named check's failure gives; None if it was not asked.
-    named: Named
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict of the check that the mistake names."""
-        return next(c.verdict for c in self.results if c.id == self.mistake.caught_by)
-
-    @property
-    def failed(self) -> tuple[str, ...]:
-        """The checks that failed, in the order in which a student meets them."""
-        return tuple(c.id for c in self.results if c.verdict is Verdict.FAILED)
-
-    @property
-    def earned(self) -> tuple[str, ...]:
-        """The checks that passed although they call the wrong answer."""
-        return tuple(
-            c.id for c in self.results if c.verdict is Verdict.PASSED and self.mistake.of in c.calls
-        )
+    verdict: Verdict  # of the check that the mistake names
+    earned: tuple[str, ...]  # of a null answer: the checks that passed although they call it
+    faults: tuple[str, ...]  # faults of ours
+    named: tuple[str, ...]  # the mistakes that the diagnosis gives for the named check's failure
 
     @property
     def right(self) -> bool:
         """Caught by the check that it names; and a null answer earns nothing at all."""
-        return self.verdict is Verdict.FAILED and not (self.mistake.null and self.earned)
+        return self.verdict is Verdict.FAILED and not self.earned and not self.faults
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.value, "earned": self.earned, "faults": self.faults,
+            "named": self.named,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, mistake: Mistake, found: dict[str, Any]) -> "Caught":
+        parts = {name: tuple(found[name]) for name in ("earned", "faults", "named")}
+        return cls(mistake=mistake, verdict=Verdict(found["verdict"]), **parts)
 
 
 def solution(exercise: Exercise) -> ModuleType:
@@ -65,64 +54,36 @@ def solution(exercise: Exercise) -> ModuleType:
     return found
 
 
-def against_mistakes(exercise: Exercise, every: int = 1, of: int = 1) -> Iterator[Caught]:
-    """The suite's verdicts on each mistake, bound in the place of the solution's own name.
-
-    every  one mistake in so many is asked everything and diagnosed, and each null answer asked
-           everything; the others are asked only the check that must catch them
-    of     one mistake in so many, null answers among them, is asked at all
-    """
+def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
+    """The suite's verdicts on each mistake, bound in the place of the solution's own name."""
     known = Catalogue(exercise)
     for mistake in known.mistakes:
-        if not _chosen(mistake, of):
-            continue
-        named = _chosen(mistake, every)
-        whole = named or mistake.null
-        judge = known.asked(mistake) if whole else _asked_briefly(exercise, mistake, known)
-        yield Caught(
-            slug=exercise.slug, mistake=mistake, results=judge.results(),
-            named=_named(mistake, judge, known) if named else None,
-        )  # fmt: skip
+        yield caught(mistake, exercise, known)
+
+
+def caught(mistake: Mistake, exercise: Exercise, known: Catalogue) -> Caught:
+    """What becomes of one mistake: a null answer is asked everything, others what they name."""
+    judge = known.asked(mistake) if mistake.null else _asked_briefly(exercise, mistake, known)
+    results = judge.results()
+    failed = [f for f in judge.failures if f.check == mistake.caught_by]
+    named = [
+        m.id for f in failed for m in diagnosis.named(f, judge, known, lambda: known.asked(mistake))
+    ]
+    passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
+    return Caught(
+        mistake=mistake,
+        verdict=next(c.verdict for c in results if c.id == mistake.caught_by),
+        earned=tuple(passed) if mistake.null else (),
+        faults=tuple(f"{c.id}: {c.why}" for c in results if c.verdict is Verdict.GRADER_FAULT),
+        named=tuple(named),
+    )
 
 
 def _asked_briefly(exercise: Exercise, mistake: Mistake, known: Catalogue) -> Judge:
-    """The judge that has asked the check that must catch the mistake, and what this one needs."""
+    """The judge that has run the check that must catch the mistake, and what this one needs."""
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     suite.ask(exercise, judge, only=frozenset({mistake.caught_by}))
     return judge
-
-
-def _chosen(mistake: Mistake, every: int) -> bool:
-    return zlib.crc32(f"{mistake.of} {mistake.id}".encode()) % every == 0
-
-
-def _named(mistake: Mistake, judge: Judge, known: Catalogue) -> tuple[str, ...]:
-    failed = [f for f in judge.failures if f.check == mistake.caught_by]
-    return tuple(m.id for failure in failed for m in diagnosis.named(failure, judge, known))
-
-
-def on_all_processors(
-    exercises: Sequence[Exercise], every: int = 1, of: int = 1
-) -> dict[str, list[Caught]]:
-    """The same of several exercises, by slug, each in a process of its own."""
-    told_of = partial(_told, every=every, of=of)
-    found = {}
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        for exercise, told in zip(
-            exercises, pool.map(told_of, [e.slug for e in exercises]), strict=True
-        ):
-            mistakes = {m.id: m for m in suite.mistakes(exercise)}
-            found[exercise.slug] = [
-                Caught(slug=exercise.slug, mistake=mistakes[id], results=results, named=named)
-                for id, results, named in told
-            ]
-    return found
-
-
-def _told(slug: str, every: int, of: int) -> list[tuple[str, tuple[CheckResult, ...], Named]]:
-    """What can go from one process to another."""
-    caught = against_mistakes(catalog.find(slug), every, of)
-    return [(c.mistake.id, c.results, c.named) for c in caught]
 
 
 def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:

@@ -16,6 +16,7 @@ from grader.course.settings import FILE, NO_COURSE, Chosen, Settings
 from grader.languages import Words
 from grader.packs import packs
 from grader.records import Exercise
+from grader.this_python import pip_install
 
 if TYPE_CHECKING:  # nbgrader brings it
     from traitlets.config import Config
@@ -81,10 +82,10 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
     try:
         import nbgrader  # noqa: F401
     except ImportError:
-        cure = 'pip install "attention-by-hand[notebooks]", or `make release`, which does that.'
+        cure = f"{pip_install('nbgrader')}, or `make release`, which does that."
         raise CannotRelease(f"nbgrader is not installed: {cure}") from None
     if terms.sealed and find_spec("safetensors") is None:
-        raise CannotRelease("safetensors is not installed: pip install safetensors")
+        raise CannotRelease(f"safetensors is not installed: {pip_install('safetensors')}")
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
     secret = secret_of(course)

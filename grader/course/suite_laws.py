@@ -5,6 +5,7 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from grader.authoring.hard_cases import hard_kinds
 from grader.course.questions import BadQuestions
 from grader.course.questions import questions as asked
 from grader.judging import drills as hunts
@@ -97,6 +98,21 @@ def variants(exercise: Exercise) -> Iterator[str]:
     yield from _answers(exercise, found)
 
 
+def trials(exercise: Exercise) -> Iterator[str]:
+    """Every name of an exercise in Python is called by a trial, which tells two answers apart."""
+    if exercise.language != "python" or exercise.hunts:
+        return
+    if not (exercise.folder / "trials.py").is_file():
+        yield "its suite needs one trials.py. Write how each name is called on random inputs."
+        return
+    called = {name for trial in suite.trials(exercise) for name in trial.of}
+    for name in exercise.names:
+        if name not in called:
+            yield f"no trial calls {name}. Write one in trials.py."
+    for name in called - set(exercise.names):
+        yield f"trials.py calls {name}, which the manifest does not declare. Mend `of`."
+
+
 def _answers(exercise: Exercise, found: Sequence[Mistake | Variant]) -> Iterator[str]:
     """What stands in for something that nobody asks for, or is an edit of nothing."""
     text = exercise.solution.read_text(encoding="utf-8")
@@ -176,4 +192,6 @@ def questions(exercise: Exercise) -> Iterator[str]:
         yield f"questions.toml has {count} questions; it needs {QUESTIONS}. Write more."
 
 
-LAWS = (checks, totals, speed, mistakes, variants, allowed, drills, questions)
+LAWS = (
+    checks, totals, speed, mistakes, variants, hard_kinds, trials, allowed, drills, questions,
+)  # fmt: skip

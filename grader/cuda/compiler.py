@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grader.this_python import pip_install
 from grader.worker.visible import site_folders
 from grader.worker.walls import PROCESS, Wall
 
@@ -144,9 +145,8 @@ def for_gpu(
     """Two texts compiled for the GPU of this machine: a library, and a program if one is wanted."""
     found = nvcc()
     if found is None:
-        raise NoCompiler(
-            "needs nvcc, with which kernels run on the GPU: pip install nvidia-cuda-nvcc"
-        )
+        cure = pip_install("nvidia-cuda-nvcc")
+        raise NoCompiler(f"needs nvcc, with which kernels run on the GPU: {cure}")
     files = {"answer_0.cu": library, "program.cu": program}
     outputs = [["-shared", "-Xcompiler", "-fPIC", "-o", "library.so", "answer_0.cu"]]
     if program:

@@ -21,7 +21,8 @@ def value(x: Any) -> str:
     """A value as it is written inside a call."""
     match x:
         case torch.Tensor():
-            return f"{dtype(x)} {tuple(x.shape)}" + ("" if x.device.type == "cpu" else " on cuda")
+            place = "" if x.device.type == "cpu" else f" on {x.device.type}"
+            return f"{dtype(x)} {tuple(x.shape)}{place}"
         case np.ndarray() | np.generic():
             return f"{dtype(x)} {x.shape}"
         case torch.dtype():

@@ -8,7 +8,7 @@ sizes do not fit each other says nothing at all. No match, no guess.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -144,8 +144,13 @@ def _stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Sta
     return None if right is None else stages.stage(exercise, name, judge.student, right)
 
 
-def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake, ...]:
-    """The mistake that the failure shows, or the two that cannot be told apart; or none."""
+def named(
+    failure: Failure, judge: Judge, mistakes: Catalogue, whole: Callable[[], Judge] | None = None
+) -> tuple[Mistake, ...]:
+    """The mistake that the failure shows, or the two that cannot be told apart; or none.
+
+    whole  gives the judge that has run every check, if `judge` has not
+    """
     if failure.fault.kind == "NotImplementedError" or _MISFIT.search(failure.fault.detail):
         return ()
     found = [m for m in mistakes.mistakes if m.of in failure.calls]
@@ -160,8 +165,11 @@ def named(failure: Failure, judge: Judge, mistakes: Catalogue) -> tuple[Mistake,
         return ()
     sure = _says_much(failure.fault.differs)
     if len(found) > 1 or not sure:
+        complete = whole() if whole else judge
         same = [
-            m for m in found if _failed_with(m.of, mistakes.asked(m)) == _failed_with(m.of, judge)
+            m
+            for m in found
+            if _failed_with(m.of, mistakes.asked(m)) == _failed_with(m.of, complete)
         ]
         found = same or (found if sure else [])
     return tuple(found) if len(found) <= MOST else ()
@@ -241,9 +249,13 @@ def _alike(one: StudentFault | None, other: StudentFault | None) -> bool:
 def _distance(a: Any, b: Any) -> float:
     """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.size == b.size == 0:
+        return 0.0
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):  # equal infinities
         between = np.where(same, 0.0, a - b)
+    if not between.size:
+        return 0.0
     return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
 
 

@@ -94,7 +94,7 @@ class Draw:
 
         falling   from left to right, so that a running maximum never grows
         rising    from left to right, so that it grows at every step
-        negative  all of them below -10, so that a maximum that begins with 0 is never reached
+        negative  all of them below -200, so that nothing is left beside a maximum that began with 0
         jumping   by hundreds, up and down, from one run of 16 keys to the next
         """
         current().hard.add(Hard.SCORES.value)
@@ -104,7 +104,7 @@ class Draw:
         found = {
             "falling": noise.sort(-1, descending=True).values - 0.1 * steps,
             "rising": noise.sort(-1).values + 0.1 * steps,
-            "negative": -10 - noise.abs(),
+            "negative": -200 - noise.abs(),
             "jumping": noise + jumps.repeat_interleave(16)[: shape[-1]],
         }
         return {name: x.to(self._device, dtype) for name, x in found.items()}

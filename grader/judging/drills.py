@@ -106,7 +106,8 @@ def held(exercise: Exercise, source: str) -> Exercise:
     if drawn is None:
         return exercise
     return replace(
-        exercise, requires=drawn.requires, limits=drawn.limits, not_allowed=drawn.not_allowed,
+        exercise, requires=drawn.requires, requires_on_cuda=drawn.requires_on_cuda,
+        limits=drawn.limits, not_allowed=drawn.not_allowed,
         not_allowed_text=drawn.not_allowed_text, refused=drawn.refused, cure=drawn.cure,
         only=drawn.only, preload=drawn.preload, prelude=drawn.prelude,
     )  # fmt: skip

@@ -134,7 +134,7 @@ def _judged(
     exercise = drills.held(exercise, answer.source)
     try:
         admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
-        if lacking := packages.lacking(exercise.requires):
+        if lacking := packages.lacking(packages.required(exercise, on_cuda=run.on_cuda)):
             return _not_asked(exercise, lacking), ""
         try:
             return _asked(exercise, answer, admitted, run, again=False)
@@ -206,7 +206,7 @@ def _about_loading(failed: LoadFailed, answer: Submission) -> str:
 
 def _unasked(exercise: Exercise, why: str, run: Run) -> tuple[CheckResult, ...]:
     """The checks of a file that cannot be graded: worth their points, and none of them earned."""
-    if lacking := packages.lacking(exercise.requires):
+    if lacking := packages.lacking(packages.required(exercise, on_cuda=run.on_cuda)):
         return _not_asked(exercise, lacking)
     tape = stored.tape(exercise.slug)
     left_out = {} if tape is None else tape.left_out
@@ -253,7 +253,7 @@ def _untimed(exercise: Exercise, why: str, run: Run) -> Speed | None:
     case = suite.speed_case(exercise)
     if case is None:
         return None
-    if lacking := packages.lacking(exercise.requires):
+    if lacking := packages.lacking(packages.required(exercise, on_cuda=run.on_cuda)):
         return not_run(case, lacking)
     if case.cuda and not run.on_cuda:
         return not_run(case, NEEDS_CUDA)

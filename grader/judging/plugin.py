@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
     importing.reach(exercise)
-    if lacking := packages.lacking(exercise.requires):
+    on_cuda = config.getoption("--device").startswith("cuda")
+    if lacking := packages.lacking(packages.required(exercise, on_cuda=on_cuda)):
         raise pytest.UsageError(f"{exercise.slug} {lacking}")
     seed = config.getoption("--seed") or secrets.token_hex(8)
     path = submission.locate(Path(config.getoption("--submission")), exercise.slug)

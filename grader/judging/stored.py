@@ -23,6 +23,7 @@ from typing import Any
 from grader import sealed
 from grader.catalog import ROOT
 from grader.judging.case import GraderFault
+from grader.this_python import pip_install
 
 NAME = "reference"  # the package that a sealed bundle does without
 LEFT_OUT = "the sealed bundle has no stored cases for it"
@@ -87,7 +88,8 @@ class Tape:
         try:
             from safetensors import SafetensorError, safe_open
         except ImportError:
-            raise GraderFault("safetensors is not installed: pip install safetensors") from None
+            cure = pip_install("safetensors")
+            raise GraderFault(f"safetensors is not installed: {cure}") from None
         try:
             with safe_open(path, framework="pt") as file:
                 self._tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

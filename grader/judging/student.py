@@ -8,21 +8,22 @@ gradient is an autograd function whose backward pass asks the submission, so tha
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.judging import contract, describe
-from grader.judging.case import Asked, StudentFault, current, fault
+from grader.judging.case import Asked, current, fault
+from grader.judging.door import Door
 from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
+from grader.judging.held import HeldTensor, held
 from grader.records import Class, Exercise, Function, Submission
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
-from grader.worker.faults import Raised, WorkerFault
-from grader.worker.text import harmless
+from grader.worker.faults import WorkerFault
 
-MAX_MESSAGE = 4  # lines of an exception's message
 _ANY = Function(name="", signature="()")
 
 
@@ -126,60 +127,6 @@ class StudentObject:
         return str(self._text)
 
 
-class Door:
-    """One client, with what is needed to say what went wrong behind it."""
-
-    def __init__(
-        self, client: Client, problems: Mapping[str, str], answer: Submission | None
-    ) -> None:
-        self.client = client
-        self._problems = problems
-        self.answer = answer
-
-    def guard(
-        self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """`ask(...)`, after the sentence about what is wrong with `owner`, if there is one."""
-        case = current()
-        case.last_call = text
-        case.called.add(owner)
-        if owner in self._problems:
-            raise StudentFault(self._problems[owner])
-        try:
-            return ask(*args, **kwargs)
-        except Raised as error:
-            raise self._raised(error, owner, text) from None
-        except WorkerFault as error:
-            raise fault(str(error), text) from None
-
-    def _raised(self, error: Raised, owner: str, text: str) -> StudentFault:
-        number, line = self._line(error.line)
-        if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
-            task = f": {error.message}" if error.message else "."
-            return StudentFault(f"{owner} is not written yet{task}", kind=error.kind)
-        if error.kind == "MemoryError" or "can't allocate memory" in error.message:
-            return fault("the call ran out of memory", text)
-        if error.kind == "ArenaFull":
-            return fault(f"the answer is too large: {error.message}", text)
-        first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE] or [""]
-        problem = f"{error.kind}: {first}"
-        lines = [line.strip() for line in lines]
-        if line:
-            lines.append(f"line {number}: {line}")
-        raised = StudentFault(
-            str(fault(problem, text, *lines)), kind=error.kind, detail=error.message
-        )
-        raised.line = error.line if line and error.line else 0
-        return raised
-
-    def _line(self, number: int | None) -> tuple[str, str]:
-        """A line of the submission, if it is one: how its writer counts it, and its text."""
-        lines = harmless(self.answer.source).splitlines() if self.answer else []
-        if self.answer is None or number is None or not 0 < number <= len(lines):
-            return "", ""
-        return self.answer.line(number), lines[number - 1].strip()
-
-
 class _Call:
     """A function or a method, ready to be called."""
 
@@ -195,7 +142,8 @@ class _Call:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._owner(args)
         text = describe.call(self._text, args, kwargs)
-        leaves = [x for x in tensors([args, kwargs]) if x.requires_grad]
+        found = [x for x in tensors([args, kwargs]) if x.requires_grad]
+        leaves = list({id(x): x for x in found}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
         def ask() -> Answer:
@@ -244,6 +192,22 @@ class _Call:
         if not all(isinstance(device, torch.device) for device in found):
             raise fault("the call returned something else than tensors", text)
         return tuple(found)
+
+    def held(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call returns, with a `HeldTensor` for each tensor and array, which stays there.
+
+        So later calls can be given the very tensors that an earlier call returned, and can be seen
+        to change them.
+        """
+        text = describe.call(self._text, args, kwargs)
+        client, guard, owner = self._door.client, self._door.guard, self._owner(args)
+        sent = [_as_handle(x) for x in args]
+        named = {key: _as_handle(x) for key, x in kwargs.items()}
+        answer: Answer = guard(
+            owner, text, client.call, _as_handle(self._on), self._name, sent, named,
+            graph=False, hold=True,
+        )  # fmt: skip
+        return held(answer.value, client, partial(guard, owner, text))
 
     def _owner(self, args: Sequence[Any]) -> str:
         """The name of the student's that is asked."""
@@ -298,4 +262,9 @@ class _Constructor:
 
 
 def _as_handle(value: Any) -> Any:
-    return value._handle if isinstance(value, StudentObject) else value
+    match value:
+        case StudentObject() | HeldTensor():
+            return value._handle
+        case list() | tuple() if any(isinstance(item, HeldTensor) for item in value):
+            return type(value)(_as_handle(item) for item in value)
+    return value

@@ -1,5 +1,6 @@
 """The first thing that a student should do after a report."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,7 @@ class Kind(StrEnum):
     MEND_CHECK = "mend_check"
     MEND_SPEED = "mend_speed"  # right until it was timed
     FASTER = "faster"  # right, and some points for speed are left
+    NOT_RUN = "not_run"  # no check could be run here
     WAIT = "wait"  # an exam shows no more than that it was read
     NOTHING = "nothing"
 
@@ -40,9 +42,15 @@ def next_step(report: Report) -> Step:
     values = [step for e in exercises if (step := _values(e)) is not None]
     begun = [step for step in values if not _unwritten(step)]
     speed = [step for e in exercises if (step := _speed(e)) is not None]
-    exam = any(e.state == RECEIVED for e in exercises)
-    at_last = Step(kind=Kind.WAIT if exam else Kind.NOTHING)
-    return next(iter([*begun, *values, *speed]), at_last)
+    return next(iter([*begun, *values, *speed]), Step(kind=_at_last(exercises)))
+
+
+def _at_last(exercises: Sequence[ExerciseReport]) -> Kind:
+    """Return the kind of step where nothing is left to mend."""
+    if any(e.state == RECEIVED for e in exercises):
+        return Kind.WAIT
+    asked = any(c.verdict is not Verdict.NOT_RUN for e in exercises for c in e.checks)
+    return Kind.NOTHING if asked else Kind.NOT_RUN
 
 
 def _unwritten(step: Step) -> bool:

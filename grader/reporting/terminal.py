@@ -92,7 +92,7 @@ def _graded(e: ExerciseReport, words: Words) -> str:
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
     told = "{passed} of {asked} checks passed" if wrong else "all right"
-    text = words(told if asked or not e.checks else "nothing was asked", passed=passed, asked=asked)
+    text = words(told if asked else "nothing was asked", passed=passed, asked=asked)
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:
@@ -185,6 +185,8 @@ def _next(report: Report, words: Words) -> Text:
     if e is None:
         if step.kind is Kind.WAIT:
             return Text(f"\n{words('It was read. What it is worth is not shown here.')}")
+        if step.kind is Kind.NOT_RUN:
+            return Text(f"\n{words('No check could be run here.')}")
         if step.kind is Kind.NOTHING:
             return Text(f"\n{words('Everything that was asked is right.')}", style="green")
         fault = "The grader itself failed on an exercise marked above. Please report it."

@@ -30,7 +30,7 @@ def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Stude
         raise CannotShow(str(reason)) from None
     except NotHere as needs:
         raise CannotShow(f"{exercise.slug} {needs}") from None
-    if lacking := packages.lacking(exercise.requires):
+    if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
         raise CannotShow(f"{exercise.slug} {lacking}")
     with Nursery(wall) as nursery:
         worker = Supervisor(

@@ -10,6 +10,7 @@ import numpy as np
 from grader.languages import Words
 from grader.show.sentence import CannotShow
 from grader.show.trace import Array, Step, Trace
+from grader.this_python import pip_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,8 @@ def figure(trace: Trace, words: Words) -> "Figure":
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise CannotShow("Pictures need matplotlib: `pip install matplotlib`.") from None
+        cure = pip_install("matplotlib")
+        raise CannotShow(f"Pictures need matplotlib: `{cure}`.") from None
 
     panels = list(_panels(trace))
     beside = max(len(_parts(step)) for step, _ in panels)

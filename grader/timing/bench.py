@@ -57,7 +57,7 @@ def _measured(
         return (not_run if nothing else failed)(case, str(problem))
     except NotHere as needs:
         return not_run(case, str(needs))
-    if lacking := packages.lacking(exercise.requires):
+    if lacking := packages.lacking(packages.required(exercise, on_cuda=device.startswith("cuda"))):
         return not_run(case, lacking)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=nursery,

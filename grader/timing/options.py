@@ -8,6 +8,7 @@ from typing import Any
 from pytest_benchmark.plugin import pytest_addoption
 
 from grader.catalog import did_you_mean
+from grader.this_python import pip_install
 
 
 class BadOption(Exception):
@@ -44,7 +45,8 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
             close = did_you_mean(name.partition("=")[0], every)
             raise BadOption(f"{name} is no option of bench, and none of pytest-benchmark's.{close}")
     if known.benchmark_histogram and importlib.util.find_spec("pygal") is None:
-        raise BadOption("--benchmark-histogram draws with pygal: pip install pygal pygaljs")
+        cure = pip_install("pygal", "pygaljs")
+        raise BadOption(f"--benchmark-histogram draws with pygal: {cure}")
     rest = list(names)
     options = []
     for word in words:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 from torch import Tensor
 
 from grader.worker.child import frames, wire
 from grader.worker.child.chain import Chain
 from grader.worker.faults import NoAnswer, Raised
+from grader.worker.given import Given, Places
 from grader.worker.text import harmless
 
 CALLABLE = object()  # what `get` answers for a method
@@ -67,15 +67,22 @@ class Client:
         self._dropped_calls: list[int] = []
         self._dropped_handles: list[int] = []
         self._watch = watch
+        self._places: Places = {}
+        self._forget = False
 
     def fresh(self) -> None:
         """Begin a case: what earlier cases were given may be overwritten from here on."""
         self._inputs.rewind()
+        self._places.clear()
+        self._forget = True
 
     def call(self, on: Handle | None, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
-             *, graph: bool) -> Answer:  # fmt: skip
-        """Call a function of the module (`on` None), a method, or the object itself (name "")."""
-        given = _Given(self._inputs, watch=self._watch)
+             *, graph: bool, hold: bool = False) -> Answer:  # fmt: skip
+        """Call a function of the module (`on` None), a method, or the object itself (name "").
+
+        With `hold` a handle comes back for each tensor and array, which stays where it is.
+        """
+        given = Given(self._inputs, self._places, _handle_number, watch=self._watch)
         sent = {
             "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
             "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
@@ -83,6 +90,10 @@ class Client:
         request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
         if given.lists:
             request["lists"] = list(given.lists)
+        if hold:
+            request["hold"] = True
+        if self._forget:
+            request["forget"], self._forget = True, False
 
         def read(reply: Reply) -> tuple[Any, int | None]:
             if given.lists:
@@ -162,54 +173,6 @@ class Client:
         return _with_handles(value, self._generation())
 
 
-class _Given:
-    """What one call is given: written into the inputs, with a copy that is the grader's own.
-
-    The worker may write to the inputs at any time, so what it was given is not read from there.
-    Lists of numbers do not lie in the inputs: the worker sends them back as the call leaves them.
-    """
-
-    def __init__(self, inputs: wire.Arena, *, watch: bool) -> None:
-        self._inputs = inputs
-        self._watch = watch
-        self._label = ""
-        self._copies: list[tuple[str, int, bytes]] = []
-        self.lists: dict[str, Any] = {}
-        self._changed: list[str] = []
-
-    def encode(self, value: Any, label: str) -> Any:
-        self._label = label
-        form = wire.encode(value, self, _handle_number)
-        if self._watch and _is_list(value):
-            self.lists[label] = form
-        return form
-
-    def lists_after(self, forms: Any) -> None:
-        """Compare the lists that came back with those that were sent, in the form of the wire."""
-        match forms:
-            case {"list": [*after]} if len(after) == len(self.lists):
-                pairs = zip(self.lists.items(), after, strict=True)
-                self._changed = [label for (label, before), now in pairs if now != before]
-            case _:
-                raise frames.WireError("a call without its lists")
-
-    def put(self, data: memoryview) -> int:
-        at = self._inputs.put(data)
-        if self._watch:
-            self._copies.append((self._label, at, bytes(data)))
-        return at
-
-    def modified(self) -> tuple[str, ...]:
-        """The labels of what now differs from what was given."""
-        changed = [label for label, at, was in self._copies if not self._still(at, was)]
-        return (*changed, *self._changed)
-
-    def _still(self, at: int, was: bytes) -> bool:
-        # As arrays: comparing memory byte by byte would take longer than most calls.
-        now, then = (np.frombuffer(x, np.uint8) for x in (self._inputs.take(at, len(was)), was))
-        return np.array_equal(now, then)
-
-
 def raised(error: Any) -> Raised:
     """The exception that crossed."""
     try:
@@ -234,13 +197,6 @@ def _no_answer(why: frames.WireError) -> NoAnswer:
 def _name(text: str) -> str:
     """The name of a type, in one line."""
     return " ".join(harmless(text[: wire.MAX_NAME]).split())
-
-
-def _is_list(value: Any) -> bool:
-    """Whether this is a list of numbers, or of such lists."""
-    return isinstance(value, list) and all(
-        isinstance(x, bool | int | float) or _is_list(x) for x in value
-    )
 
 
 def _natural(value: Any) -> int | None:

@@ -1,7 +1,9 @@
 """The submission in the grader's own process: for debugging and our catalogue, not for marks."""
 
 import importlib.util
+import linecache
 import mmap
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -28,4 +30,16 @@ def load(path: Path, name: str, prelude: str = "") -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def loaded(source: str, name: str, prelude: str = "") -> ModuleType:
+    """The module that a text defines, as a worker loads a submission: Triton can read it again."""
+    prepare(prelude)
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    module = ModuleType(name)
+    module.__file__ = f"{name}.py"
+    sys.modules[name] = module
+    exec(compile(source, file, "exec"), module.__dict__)
     return module

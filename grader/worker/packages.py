@@ -6,7 +6,16 @@ from collections.abc import Iterable
 
 from packaging.requirements import Requirement
 
+from grader.records import Exercise
+from grader.this_python import pip_install
 from grader.worker.visible import site_folders
+
+
+def required(exercise: Exercise, *, on_cuda: bool) -> tuple[str, ...]:
+    """Return what an exercise requires of a machine when it runs on this kind of device."""
+    if on_cuda and exercise.requires_on_cuda is not None:
+        return exercise.requires_on_cuda
+    return exercise.requires
 
 
 def lacking(requirements: Iterable[str]) -> str:
@@ -17,7 +26,7 @@ def lacking(requirements: Iterable[str]) -> str:
     for text in requirements:
         wanted = Requirement(text)
         found = version(wanted.name)
-        cure = f"pip install {text}" if text == wanted.name else f"pip install '{text}'"
+        cure = pip_install(text)
         if not found:
             return f"needs {wanted.name}, which is not installed here: {cure}"
         if wanted.specifier and not wanted.specifier.contains(found, prereleases=True):

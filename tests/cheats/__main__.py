@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from grader.catalog import did_you_mean
 from tests.cheats.cheat import Cheat, all_cheats
 from tests.cheats.lanes import Lanes
-from tests.cheats.outcomes import Outcome, admitted, working_walls
+from tests.cheats.outcomes import Outcome, admitted, run, working_walls
 
 
 def main(names: list[str]) -> bool:
@@ -23,7 +23,7 @@ def main(names: list[str]) -> bool:
     walls = working_walls()
     cases = [(cheat, wall) for cheat in cheats for wall in walls]
     console = Console()
-    with Lanes() as lanes, Progress(console=console) as progress:
+    with Lanes(run) as lanes, Progress(console=console) as progress:
         futures = [lanes.submit(*case) for case in cases]
         outcomes = [f.result() for f in progress.track(futures, description="cheating")]
     console.print(_table(cheats, walls, outcomes))

@@ -8,6 +8,10 @@ Below the first paragraph of the docstring stand lines `key: value`:
     behind     the wall behind which it is to be tried, if there only the meters can stop it
     process    what happens behind the weakest wall, which cannot stop everything; it names every
                harm by its words (see `outcomes.Harm`)
+    command    why its trick would be none in a process that has graded before: it is always
+               graded by a command of its own, like cheats that bring files beside the answer
+    call_seconds  the time limit of a call that never ends (4 if left out; without effect on a
+               cheat that may earn something, see `outcomes.limits_of`)
 """
 
 import ast
@@ -16,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+CALL_SECONDS = 4.0  # for a call where waiting can earn nothing
 LISTS = ("machine", "verdict", "operator", "clock")  # the slowest first
 
 
@@ -32,11 +37,21 @@ class Cheat:
     device: str = "cpu"
     behind: str = ""
     process: str = ""
+    call_seconds: float = CALL_SECONDS
+    command: str = ""
 
     @property
     def timed(self) -> bool:
         """Whether its trick is played on the measurement of speed, which takes a while."""
         return self.kind == "clock" and self.device == "cpu"
+
+    @property
+    def needs_command(self) -> bool:
+        """Whether its trick is played on a process that starts.
+
+        Files beside the answer are found when Python looks for modules for the first time.
+        """
+        return self.timed or len(self.files) > 1 or bool(self.command)
 
 
 def all_cheats() -> list[Cheat]:
@@ -57,10 +72,11 @@ def _read(kind: str, path: Path) -> Cheat:
     )
     said = dict(line.split(": ", 1) for line in rest.splitlines() if line.strip())
     exercise, earns = said.pop("exercise"), int(said.pop("earns", 0))
+    call_seconds = float(said.pop("call_seconds", CALL_SECONDS))
     files = {
         str(p.relative_to(path)): p for p in beside if p != answer and "__pycache__" not in p.parts
     }
     return Cheat(
         kind=kind, name=path.stem, files={f"{exercise}.py": answer} | files,
-        does=" ".join(does.split()), exercise=exercise, earns=earns, **said,
+        does=" ".join(does.split()), exercise=exercise, earns=earns, call_seconds=call_seconds, **said,
     )  # fmt: skip

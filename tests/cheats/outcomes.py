@@ -1,4 +1,4 @@
-"""Runs one cheat behind one wall, by the real command, and says what came of it."""
+"""What came of a cheat behind a wall; `run` grades it by the real command."""
 
 import json
 import os
@@ -11,12 +11,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from grader import catalog
+from grader.records import Limits
 from grader.worker import walls
 from tests.cheats.cheat import HERE, Cheat
 from tests.cheats.room import WITNESS, Room
 
 SPARE_SECONDS = 30.0  # beyond two tries at an exercise, and again for the rest of the run
 TRIES = 2  # at a speed, while the machine is too busy
+PATIENT = Limits(call_seconds=60, exercise_seconds=360)
+CALLS = 6  # at their limit, and an exercise is at its own, where waiting can earn nothing
 NOT_STARTED = 2  # the exit code of a command that is used wrongly
 BOAST = "got away: "  # a line that a cheat prints when its sin succeeded
 _VALUES = re.compile(r"\] is .*, but should be ")
@@ -78,20 +82,31 @@ def run(cheat: Cheat, wall: str) -> Outcome:
 
 
 def _run(cheat: Cheat, wall: str) -> Outcome:
-    with Room(cheat) as room:
+    with Room() as room:
+        room.limit(cheat.exercise, limits_of(cheat))
+        room.hand_in(cheat)
         done = _grade(room, cheat, wall)
+        log = (room.path / "log").read_text("utf-8", "replace")
+        if done["ended"] == NOT_STARTED:
+            raise RuntimeError(log)
         file = room.path / "report.json"
         report = json.loads(file.read_text("utf-8")) if file.exists() else None
-        if done["ended"] == NOT_STARTED:
-            raise RuntimeError((room.path / "log").read_text("utf-8"))
-        harms = dict(to_the_machine(room, done, finished=report is not None))
-        if report is None:
-            return Outcome(harms={Harm.RUN: f"ENDED THE RUN ({done['ended']})"} | harms)
-        assert report["isolation"] == wall
-        graded = {e["slug"]: e for e in (*report["exercises"], *report["further"])}
-        exercise, witness = graded[cheat.exercise], graded[WITNESS]
-        log = (room.path / "log").read_text("utf-8", "replace")
-        harms |= dict(to_the_marks(room, cheat, exercise, witness)) | dict(in_words(exercise, log))
+        return judged(room, cheat, wall, done | {"report": report}, log)
+
+
+def judged(room: Room, cheat: Cheat, wall: str, done: Mapping[str, Any], log: str) -> Outcome:
+    """The outcome of a grading.
+
+    done  how it "ended" (None if the process goes on), what is "left", and the "report", or None
+    """
+    report = done["report"]
+    harms = dict(to_the_machine(room, done, finished=report is not None))
+    if report is None:
+        return Outcome(harms={Harm.RUN: f"ENDED THE RUN ({done['ended']})"} | harms)
+    assert report["isolation"] == wall
+    graded = {e["slug"]: e for e in (*report["exercises"], *report["further"])}
+    exercise, witness = graded[cheat.exercise], graded[WITNESS]
+    harms |= dict(to_the_marks(cheat, exercise, witness)) | dict(in_words(exercise, log))
     return Outcome(
         harms=harms, state=exercise["state"], earned=_earned(exercise), why=_why(exercise),
         speed=exercise["speed"]["verdict"] if cheat.timed and exercise["speed"] else "",
@@ -104,13 +119,34 @@ def _grade(room: Room, cheat: Cheat, wall: str) -> dict[str, Any]:
     command += ["--submission", "../submissions", "--isolation", wall]
     command += ["--format", "json", "-o", "../report.json"]
     command += [] if cheat.timed else ["--no-speed"]
+    return reap(
+        command, room.path / "course", most_seconds(cheat) + SPARE_SECONDS, surroundings(room)
+    )
+
+
+def surroundings(room: Room) -> dict[str, str]:
+    """The environment of a command that grades there."""
     changes = {"TMPDIR": room.path / "tmp", "GITHUB_ENV": room.path / "outside/github_env"}
-    environment = os.environ | {name: str(path) for name, path in changes.items()}
-    return reap(command, room.path / "course", _most_seconds(room) + SPARE_SECONDS, environment)
+    # A planted __pycache__ is a change like any other, so that Python writes none.
+    own = {"PYTHONDONTWRITEBYTECODE": "1"} | {name: str(path) for name, path in changes.items()}
+    return os.environ | own
 
 
-def _most_seconds(room: Room) -> float:
-    return 2.0 * room.limits.exercise_seconds + SPARE_SECONDS
+def limits_of(cheat: Cheat) -> Limits:
+    """Less than those of its exercise where waiting can earn nothing.
+
+    What it earns or does must not depend on how busy the machine is: there they are wider.
+    """
+    if cheat.timed:
+        return catalog.find(cheat.exercise).limits
+    if cheat.earns or cheat.process:
+        return PATIENT
+    return Limits(call_seconds=cheat.call_seconds, exercise_seconds=CALLS * cheat.call_seconds)
+
+
+def most_seconds(cheat: Cheat) -> float:
+    """The longest that its exercise may take."""
+    return 2.0 * limits_of(cheat).exercise_seconds + SPARE_SECONDS
 
 
 def reap(
@@ -120,12 +156,11 @@ def reap(
     environment: Mapping[str, str] = os.environ,
 ) -> dict[str, Any]:
     """How a command ended, and which processes it left; what it printed is in log beside."""
-    reaper = [sys.executable, str(HERE / "reaper.py"), str(seconds), str(folder.parent / "log")]
+    log = str(folder.parent / "log")
     done = subprocess.run(
-        [*reaper, *command],
+        [sys.executable, str(HERE / "reaper.py"), "once", str(seconds), log, *command],
         cwd=folder,
-        # A planted __pycache__ is a change like any other, so that Python writes none.
-        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        env=environment,
         stdout=subprocess.PIPE,
         start_new_session=True,
         timeout=seconds + 30,
@@ -136,9 +171,9 @@ def reap(
 
 
 def to_the_machine(
-    room: Room, done: dict[str, Any], *, finished: bool
+    room: Room, done: Mapping[str, Any], *, finished: bool
 ) -> Iterator[tuple[Harm, str]]:
-    if finished and done["ended"] not in (0, 3):
+    if finished and done["ended"] not in (None, 0, 3):
         yield Harm.RUN, f"ENDED THE RUN after its report ({done['ended']})"
     if done["left"]:
         yield Harm.PROCESSES, f"left {len(done['left'])} processes ({done['left'][0]})"
@@ -149,7 +184,7 @@ def to_the_machine(
 
 
 def to_the_marks(
-    room: Room, cheat: Cheat, exercise: dict[str, Any], witness: dict[str, Any]
+    cheat: Cheat, exercise: dict[str, Any], witness: dict[str, Any]
 ) -> Iterator[tuple[Harm, str]]:
     if _earned(exercise) > cheat.earns:
         yield Harm.EARNS, f"EARNED {_earned(exercise)} points"
@@ -157,7 +192,7 @@ def to_the_marks(
         yield Harm.FAULT, f"made itself a fault ({exercise['sentence'] or _why(exercise)})"
     if witness["score"] is None or witness["score"]["earned"] < witness["score"]["possible"]:
         yield Harm.WITNESS, f"cost the next exercise points ({_why(witness)})"
-    if exercise["seconds"] > _most_seconds(room):
+    if exercise["seconds"] > most_seconds(cheat):
         yield Harm.SECONDS, f"took {exercise['seconds']:.0f} s"
 
 

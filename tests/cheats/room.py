@@ -1,4 +1,4 @@
-"""The folder in which a cheat is graded: a copy of the course that may be broken, and its bait."""
+"""The folder in which cheats are graded: a copy of the course that may be broken, and its bait."""
 
 import compileall
 import hashlib
@@ -8,16 +8,15 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from grader import catalog
 from grader.catalog import ROOT
 from grader.records import Limits
-from tests.cheats.cheat import Cheat
+from tests.cheats.cheat import HERE, Cheat
 
-WITNESS = "ex11_positions"  # quickly judged: the honest answer that is graded after the cheat
-HURRIED = Limits(call_seconds=4, exercise_seconds=24)  # where waiting can earn nothing
+WITNESS = "ex99_witness"  # of an honest answer, which is graded after every cheat
 COURSE = ("grader", "reference", "solutions", "exercises", "docs/lessons")
 LOOSE = ("Makefile", "pyproject.toml")
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # where everybody may write
@@ -32,22 +31,19 @@ class Room:
     """course/, submissions/, others/ (another student's answer), outside/ and tmp/.
 
     In the text of a cheat @COURSE@, @OTHERS@ and @OUTSIDE@ stand for these folders, and `MARK`
-    becomes a mark of this room's own.
+    becomes a mark of this room's own. One cheat after another may be handed in.
     """
 
-    def __init__(self, cheat: Cheat) -> None:
+    def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="cheat-"))
         self.path.chmod(0o755)  # a wall may run the worker as somebody else
         self._mark = f"{MARK}{secrets.token_hex(4)}-"
-        may_earn = cheat.earns or cheat.process
-        self.limits = catalog.find(cheat.exercise).limits if may_earn else HURRIED
         for name in ("submissions", "others", "outside", "tmp"):
             (self.path / name).mkdir()
-        self._copy_the_course(cheat)
-        shutil.copy(ROOT / f"solutions/{cheat.exercise}.py", self.path / "others")
-        shutil.copy(ROOT / f"solutions/{WITNESS}.py", self.path / "submissions")
-        self._hand_in(cheat)
-        self._before = self._digests()
+        self._copy_the_course()
+        self._looks: dict[str, _Look] = {}
+        self._before: dict[str, str] = {}
+        self._in_tmp: set[Path] = set()
 
     def __enter__(self) -> "Room":
         return self
@@ -62,31 +58,50 @@ class Room:
         subprocess.run(["chmod", "-R", "u+rwx", *rubbish], capture_output=True)
         subprocess.run(["rm", "-rf", *rubbish], check=True)
 
-    def changed(self) -> list[str]:
-        """Files whose content, mode or presence is not what it was; links are not followed."""
-        now = self._digests()
+    def hand_in(self, cheat: Cheat) -> None:
+        """Put a cheat and the witness where answers lie, alone; what is there now may stay."""
+        for name in ("submissions", "others"):
+            shutil.rmtree(self.path / name)
+            (self.path / name).mkdir()
+        shutil.copy(ROOT / f"solutions/{cheat.exercise}.py", self.path / "others")
+        shutil.copy(HERE / "witness/answer.py", self.path / f"submissions/{WITNESS}.py")
+        for name, file in cheat.files.items():
+            place = self.path / "submissions" / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(self._worded(file.read_text("utf-8")), encoding="utf-8")
+        self._before, self._in_tmp = self._digests(), set((self.path / "tmp").iterdir())
+
+    def limit(self, slug: str, limits: Limits) -> None:
+        """Write the limits of an exercise into the course."""
+        manifest = self.path / f"course/grader/suites/{slug}/exercise.toml"
+        text = manifest.read_text("utf-8")
+        for name in ("call_seconds", "exercise_seconds"):
+            text = re.sub(f"(?m)^{name} = .*", f"{name} = {getattr(limits, name)}", text)
+        manifest.write_text(text, encoding="utf-8")
+
+    def changed(self, *, again: bool = False) -> list[str]:
+        """Files whose content, mode or presence is not what it was; links are not followed.
+
+        again  read every file, also where its status says that nobody has written to it
+        """
+        now = self._digests(again=again)
         paths = self._before.keys() | now.keys()
         return sorted(p for p in paths if self._before.get(p) != now.get(p))
 
     def left(self, *, also_in_tmp: bool) -> list[str]:
         """Files where nobody may leave any."""
-        tmp = (self.path / "tmp").iterdir() if also_in_tmp else ()
+        tmp = set((self.path / "tmp").iterdir()) - self._in_tmp if also_in_tmp else ()
         return [p.name for p in (*(self.path / "outside").iterdir(), *tmp, *self._shared())]
 
-    def _copy_the_course(self, cheat: Cheat) -> None:
+    def _copy_the_course(self) -> None:
         course = self.path / "course"
         for name in COURSE:
             shutil.copytree(ROOT / name, course / name)
         for name in LOOSE:
             shutil.copy(ROOT / name, course)
-        manifest = course / f"grader/suites/{cheat.exercise}/exercise.toml"
-        manifest.write_text(_limited(manifest.read_text("utf-8"), self.limits), encoding="utf-8")
-
-    def _hand_in(self, cheat: Cheat) -> None:
-        for name, file in cheat.files.items():
-            place = self.path / "submissions" / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(self._worded(file.read_text("utf-8")), encoding="utf-8")
+        suite = course / f"grader/suites/{WITNESS}"
+        shutil.copytree(HERE / "witness", suite, ignore=lambda *_: {"answer.py", "__pycache__"})
+        shutil.copy(HERE / "witness/answer.py", course / f"solutions/{WITNESS}.py")
 
     def _worded(self, text: str) -> str:
         for folder in ("course", "others", "outside"):
@@ -96,18 +111,30 @@ class Room:
     def _shared(self) -> list[Path]:
         return [p for place in SHARED for p in Path(place).glob(f"{self._mark}*")]
 
-    def _digests(self) -> dict[str, str]:
-        found = {}
+    def _digests(self, *, again: bool = False) -> dict[str, str]:
+        """The mode and content of every file; read again only where its status is another."""
+        looks, before = {}, {} if again else self._looks
         for folder in ("course", "submissions", "others"):
             for path in [self.path / folder, *(self.path / folder).rglob("*")]:
-                status = os.lstat(path)
-                content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-                digest = hashlib.sha256(content).hexdigest()
-                found[str(path.relative_to(self.path))] = f"{status.st_mode:o} {digest}"
-        return found
+                name, status = str(path.relative_to(self.path)), _status(path)
+                known = before.get(name)
+                looks[name] = known if known and known.status == status else _look(path, status)
+        self._looks = looks
+        return {name: look.digest for name, look in looks.items()}
 
 
-def _limited(manifest: str, limits: Limits) -> str:
-    for name in ("call_seconds", "exercise_seconds"):
-        manifest = re.sub(f"(?m)^{name} = .*", f"{name} = {getattr(limits, name)}", manifest)
-    return manifest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    status: tuple[int, ...]
+    digest: str
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    """What is another once a file was written to: the kernel sets the time of change, nobody else."""
+    status = os.lstat(path)
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _look(path: Path, status: tuple[int, ...]) -> _Look:
+    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    return _Look(status=status, digest=f"{status[1]:o} {hashlib.sha256(content).hexdigest()}")

@@ -1,71 +1,68 @@
-"""Every cheat, graded by the real command: it gains nothing, breaks nothing, leaves nothing."""
+"""Every cheat: it gains nothing, breaks nothing, leaves nothing, whatever stands before and after it.
+
+What needs no clock is tried behind the weakest and the strongest wall, many cheats in one process.
+The weekly run adds the walls between, the clock, and a command of its own for every cheat.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 
 import pytest
 
 from grader.worker.walls import NAMES, PROCESS
-from tests.cheats.cheat import Cheat, all_cheats
-from tests.cheats.lanes import Lanes
+from tests.cheats import outcomes
+from tests.cheats.cheat import CALL_SECONDS, Cheat, all_cheats
+from tests.cheats.lanes import GradingProcesses, Lanes
 from tests.cheats.outcomes import Outcome, admitted, working_walls
 from tests.cheats.room import WITNESS
-from tests.part import ALL, part
 
 CHEATS = all_cheats()
 WALLS = working_walls()
-NAME = attrgetter("name")
-TIMED_HERE = (
-    *("caches_by_value", "leaves_the_work_to_a_thread"),
-    *("sleeps_at_random", "resets_its_peak_memory", "replies_before_it_has_computed"),
-)
-# What is tried here: of measurements of speed, which take long, one trick of each kind; of what
-# would reach the machine one in three; of wrong values and operators, which no wall is about, one
-# in six. `python -m tests.cheats` tries every one behind every wall.
-REACHES_OUT = [c for c in CHEATS if not c.timed and (c.kind in ("machine", "clock") or c.process)]
-OTHERS = [c for c in CHEATS if not c.timed and c not in REACHES_OUT]
-TRIED = part(REACHES_OUT, NAME, one_in=3) + part(OTHERS, NAME, one_in=6)
-TRIED += [c for c in CHEATS if c.timed and (ALL or c.name in TIMED_HERE)]
+Asked = Callable[[Cheat, str], Outcome]
 
 
-def behind(cheat: Cheat) -> list[str]:
-    """The walls that a cheat is tried against.
-
-    What the weakest wall stops without the help of the machine is stopped by the judging, which is
-    the same behind all of them; what it admits that it cannot stop, the strongest must. Speed is
-    tried against the strongest, or where the cheat would gain most.
-    """
-    if cheat.timed:
-        return [cheat.behind or WALLS[-1]]
-    if ALL:
-        return WALLS
-    return list(dict.fromkeys((WALLS[0], WALLS[-1]))) if cheat.process else WALLS[:1]
+def case(cheat: Cheat, wall: str, *, weekly: bool) -> object:
+    """A parameter of tests about what comes of a cheat behind a wall."""
+    marks = [pytest.mark.weekly] if weekly else []
+    return pytest.param(cheat, wall, id=f"{cheat.name}-{wall}", marks=marks)
 
 
-CASES = [
-    pytest.param(cheat, wall, id=f"{cheat.name}-{wall}")
-    for cheat in TRIED
-    for wall in behind(cheat)
+UNTIMED = [
+    case(cheat, wall, weekly=wall not in (WALLS[0], WALLS[-1]))
+    for wall in WALLS
+    for cheat in CHEATS
+    if not cheat.timed
 ]
+# Speed is tried against the strongest wall, or where the cheat would gain most.
+TIMED = [case(c, c.behind or WALLS[-1], weekly=True) for c in CHEATS if c.timed]
+IN_COMPANY = [case(c, WALLS[0], weekly=True) for c in CHEATS if not c.needs_command]
+
+
+def answers(request: pytest.FixtureRequest, run: Asked) -> Iterator[Asked]:
+    """Ask what came of a cheat. All that were selected run from the first question on."""
+    name = request.fixturename
+    chosen = [i.callspec.params for i in request.session.items if name in i.fixturenames]
+    with Lanes(run) as lanes:
+        runs = {(c["cheat"].name, c["wall"]): lanes.submit(c["cheat"], c["wall"]) for c in chosen}
+        yield lambda cheat, wall: runs[cheat.name, wall].result()
 
 
 @pytest.fixture(scope="session")
-def outcome(request) -> Iterator[Callable[[Cheat, str], Outcome]]:
-    """What came of a cheat. All that were selected run from the first question on."""
-    chosen = [i.callspec.params for i in request.session.items if "outcome" in i.fixturenames]
-    with Lanes() as lanes:
-        runs = {(c["cheat"].name, c["wall"]): lanes.submit(**c) for c in chosen if "wall" in c}
-
-        def outcome(cheat: Cheat, wall: str) -> Outcome:
-            if (cheat.name, wall) not in runs:
-                runs[cheat.name, wall] = lanes.submit(cheat, wall)
-            return runs[cheat.name, wall].result()
-
-        yield outcome
+def outcome(request) -> Iterator[Asked]:
+    """What came of a cheat, in a process that it shares with others unless it needs its own."""
+    with GradingProcesses() as processes:
+        yield from answers(
+            request, lambda c, wall: (outcomes if c.needs_command else processes).run(c, wall)
+        )
 
 
-@pytest.mark.parametrize("cheat, wall", CASES)
+@pytest.fixture(scope="session")
+def outcome_alone(request) -> Iterator[Asked]:
+    """What came of a cheat that was graded by a command of its own."""
+    yield from answers(request, outcomes.run)
+
+
+@pytest.mark.parametrize("cheat, wall", [*UNTIMED, *TIMED])
 def test_a_cheat_does_no_more_than_it_admits_to(cheat, wall, outcome):
     came = outcome(cheat, wall)
     assert came.harms.keys() <= admitted(cheat, wall), str(came)
@@ -81,8 +78,17 @@ def test_a_cheat_does_no_more_than_it_admits_to(cheat, wall, outcome):
         assert came.state in ("graded", "fault", ""), str(came)
 
 
-def test_what_is_timed_here_is_there():
-    assert set(TIMED_HERE) <= {cheat.name for cheat in CHEATS if cheat.timed}
+@pytest.mark.parametrize("cheat, wall", IN_COMPANY)
+def test_in_company_the_same_comes_of_a_cheat_as_alone(cheat, wall, outcome, outcome_alone):
+    shared, alone = outcome(cheat, wall), outcome_alone(cheat, wall)
+    assert shared.harms.keys() == alone.harms.keys(), f"{shared}, but alone: {alone}"
+    assert (shared.state, shared.earned) == (alone.state, alone.earned)
+
+
+def test_no_cheat_without_a_clock_is_left_out():
+    asked = [(p.values[0].name, p.values[1]) for p in UNTIMED if not p.marks]
+    both = dict.fromkeys((WALLS[0], WALLS[-1]))
+    assert asked == [(c.name, wall) for wall in both for c in CHEATS if not c.timed]
 
 
 def test_every_sin_has_a_file_of_its_own():
@@ -99,6 +105,8 @@ def test_a_cheat_says_in_a_sentence_what_it_does(cheat):
     assert cheat.exercise != WITNESS
     assert cheat.behind in ("", *NAMES)
     assert bool(cheat.process) == bool(admitted(cheat, "process")), "it names no known harm"
+    if cheat.call_seconds != CALL_SECONDS:
+        assert cheat.call_seconds < CALL_SECONDS and not (cheat.earns or cheat.process)
 
 
 # The sins that a grader of code must know, in the words in which people speak of them.

@@ -83,7 +83,8 @@ def opened_a_folder(room: Path) -> None:
     ],
 )
 def test_what_became_of_the_files_is_seen(act, harms):
-    with Room(CHEAT) as room:
+    with Room() as room:
+        room.hand_in(CHEAT)
         act(room.path)
         done = {"ended": 0, "left": []}
         assert dict(outcomes.to_the_machine(room, done, finished=True)).keys() == harms
@@ -103,20 +104,20 @@ def test_what_became_of_the_files_is_seen(act, harms):
 )
 def test_what_became_of_the_marks_is_seen(exercise, witness, harms):
     cheat = replace(CHEAT, earns=0)
-    with Room(cheat) as room:
-        found = outcomes.to_the_marks(room, cheat, EXERCISE | exercise, EXERCISE | witness)
-        assert dict(found).keys() == harms
+    found = outcomes.to_the_marks(cheat, EXERCISE | exercise, EXERCISE | witness)
+    assert dict(found).keys() == harms
 
 
 @pytest.mark.parametrize(
-    "said, harms",
+    "said, log, harms",
     [
-        ({"output": "hello: :\n"}, set()),
-        ({"output": "hello\ngot away: everything\n"}, {Harm.BOASTS}),
-        ({"output": "hello\n  ::error::x"}, {Harm.COMMANDS}),
-        ({"sentence": "x\r::notice::y"}, {Harm.COMMANDS}),
-        ({"checks": [{"why": "ValueError:\n::error::x"}]}, {Harm.COMMANDS}),
+        ({"output": "hello: :\n"}, "", set()),
+        ({"output": "hello\ngot away: everything\n"}, "", {Harm.BOASTS}),
+        ({"output": "hello\n  ::error::x"}, "", {Harm.COMMANDS}),
+        ({"sentence": "x\r::notice::y"}, "", {Harm.COMMANDS}),
+        ({"checks": [{"why": "ValueError:\n::error::x"}]}, "", {Harm.COMMANDS}),
+        ({}, "hello\n::error::x\n", {Harm.COMMANDS}),
     ],
 )
-def test_what_was_said_is_seen(said, harms):
-    assert dict(outcomes.in_words(EXERCISE | said, log="")).keys() == harms
+def test_what_was_said_is_seen(said, log, harms):
+    assert dict(outcomes.in_words(EXERCISE | said, log)).keys() == harms

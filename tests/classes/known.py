@@ -1,33 +1,42 @@
 """`grader` as a process that knows the results of another run: it needs neither torch nor a pool.
 
-`python -m tests.classes.known FOLDER class ...` says that it is ready, and does what `grader class`
-does, except that an answer's result comes from FOLDER after a moment, and that a file that is
-written takes a moment to come to its place. So those moments are a large part of the run's life.
+`python -m tests.classes.known FOLDER MOMENT class ...` does what `grader class` does, except that
+an answer's result comes from FOLDER, and that the process kills itself before it changes the file
+system for the MOMENTth time. If it comes to its end, the last line says how many changes there were.
 """
 
 import os
+import signal
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
-from grader.cli import main
+from grader.cli import app
 from grader.course.class_run import grading
 from grader.course.class_run.folder import PARTS
 from grader.course.class_run.store import Store
 from tests.classes.lanes import Known
 
-replace = os.replace
+CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}
 
 
-def slowly(old: str, new: Path) -> None:
-    """Replace a file as a slow disk does."""
-    time.sleep(0.03)
-    replace(old, new)
+class Killer:
+    """Counts what changes the file system, and kills this process at one of those moments."""
+
+    def __init__(self, moment: int) -> None:
+        self.moment, self.changes = moment, 0
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if writes or event in CHANGES:
+            self.changes += 1
+            if self.changes == self.moment:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    os.replace = slowly
-    store = Store(Path(sys.argv.pop(1)) / PARTS)
-    grading.Local = lambda jobs, secret: Known(store, moment=0.1)
-    print("ready", flush=True)
-    main()
+    store, killer = Store(Path(sys.argv.pop(1)) / PARTS), Killer(int(sys.argv.pop(1)))
+    grading.Local = lambda jobs, secret: Known(store)
+    sys.addaudithook(killer)
+    app(standalone_mode=False)
+    print(killer.changes)

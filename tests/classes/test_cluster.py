@@ -26,7 +26,6 @@ from tests.classes.classroom import (
     written,
 )
 from tests.classes.dask import Dask
-from tests.part import long
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +114,7 @@ def test_an_answer_does_not_reach_the_scheduler(dask, worker, tmp_path):
     assert "create_connection" in exercise["sentence"]
 
 
-@long
+@pytest.mark.weekly
 def test_speed_is_timed_by_the_worker_that_offers_it(dask, worker, expected, tmp_path):
     """It is judged here, and has a case of memory: that is measured soon, on a busy machine too."""
     slug = "ex07_mqa_gqa"
@@ -185,7 +184,7 @@ def test_tls_without_certificates_gets_a_sentence():
         cluster.Cluster("tls://127.0.0.1:1", "secret", "cpu")
 
 
-@long
+@pytest.mark.weekly
 def test_tls_from_the_command_line_to_the_workers(expected, tmp_path):
     """The certificates come from Dask's own settings; without them nobody gets in."""
     submissions, local = expected

@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 
 from grader.catalog import ROOT
 from grader.cli import app
-from tests.part import long
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +55,7 @@ def test_the_first_part_of_a_name_is_enough_and_named_twice_counts_once_in_json_
     assert report["score"] == {"earned": 10, "possible": 10, "not_run": 0}
 
 
-@long
+@pytest.mark.weekly
 def test_the_same_seed_gives_the_same_report_for_a_mended_file_too(tmp_path):
     wrong = tmp_path / "ex01_softmax.py"
     found = []

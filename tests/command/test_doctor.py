@@ -60,7 +60,7 @@ def on(**changes) -> Machine:
 # What is found on which machine: its kind, words of the sentence, words of the cure.
 BAD = [
     (packages.core(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
-    (packages.core(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "pip install 'torch>=2.5'"),
+    (packages.core(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
     (packages.extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
     (packages.extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
     (packages.notebooks(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),

@@ -13,7 +13,6 @@ import pytest
 from grader.catalog import ROOT
 from tests.command.terminal import PATIENCE, WATCH, Terminal
 from tests.conftest import solution
-from tests.part import long
 
 NAMES = ("ex01_softmax", "ex02_masking")
 ENDLESS = "print('it runs', flush=True)\nwhile True:\n    pass\n"
@@ -151,7 +150,7 @@ def test_the_screen_is_drawn_in_place(watched, answer):
 @pytest.mark.parametrize(
     "busy, end",
     [
-        pytest.param(False, signal.SIGINT, id="waiting", marks=long),
+        pytest.param(False, signal.SIGINT, id="waiting", marks=pytest.mark.weekly),
         pytest.param(True, signal.SIGINT, id="grading"),
         pytest.param(True, signal.SIGHUP, id="window closed"),
     ],

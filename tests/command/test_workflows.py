@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from grader.catalog import ROOT
+from tests.lowest import lowest
 
 WORKFLOWS = [
     *sorted((ROOT / ".github/workflows").glob("*.yml")),
@@ -18,8 +19,8 @@ GOALS = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.
 
 
 def steps(path):
-    [job] = yaml.safe_load(path.read_text())["jobs"].values()
-    return job["steps"]
+    jobs = yaml.safe_load(path.read_text())["jobs"].values()
+    return [step for job in jobs for step in job["steps"]]
 
 
 @each
@@ -41,6 +42,26 @@ def test_no_expression_stands_in_a_command(path):
     assert not [step["run"] for step in steps(path) if "${{" in step.get("run", "")]
 
 
+def test_nothing_runs_every_week_but_the_weekly_workflow():
+    weekly = [path.name for path in WORKFLOWS if "cron:" in path.read_text()]
+    assert weekly == ["weekly.yml"]
+
+
+def test_both_ends_of_every_range_are_installed():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/weekly.yml").read_text())["jobs"]
+    ends = jobs["versions"]["strategy"]["matrix"]["include"]
+    assert [one["end"] for one in ends] == ["lowest", "newest"]
+    project = {
+        "dependencies": ["b>=2.0", "a"],
+        "optional-dependencies": {"x": ["c>=1.5,<3; platform_system == 'Linux'"], "y": ["b>=2.0"]},
+    }
+    assert list(lowest(project)) == ["b==2.0", "c==1.5"]
+
+
 def test_what_a_class_hands_out_holds_no_secret():
-    [upload] = [s for s in steps(WORKFLOWS[1]) if "upload-artifact" in s.get("uses", "")]
+    [upload] = [
+        s
+        for s in steps(ROOT / ".github/workflows/grade.yml")
+        if "upload-artifact" in s.get("uses", "")
+    ]
     assert upload["with"]["include-hidden-files"] is False

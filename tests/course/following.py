@@ -20,7 +20,7 @@ _BLOCK = re.compile(
     r"^`(?P<name>[\w./]+)`\n\n```\w+\n(?P<text>.*?)^```$|^```console\n(?P<console>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_READY = ("torch", "grader.cli", "grader.course.house", "grader.course.mutants_table")
+_READY = ("torch", "grader.cli", "grader.course.house", "grader.authoring.proof_table")
 
 
 def follow(page: str) -> Iterator[tuple[str, str, str, int]]:

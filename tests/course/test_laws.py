@@ -6,11 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 from grader import cli, languages
-from grader.course import house, laws, suite_laws
+from grader.course import house, interfaces, laws, suite_laws
 from grader.course.house import State
 from grader.judging import drills
 from grader.languages import Words
 from grader.tables import BadFile
+from grader.worker import packages
 from tests.course import tiny
 from tests.course.tiny import SLUG, SOLUTION, SUITE
 
@@ -169,6 +170,23 @@ def test_a_function_of_cuda_without_its_declaration_is_found(home):
     assert list(laws.signatures(*tiny.exercises())) == [
         "double has no declaration in C. Add it to exercise.toml."
     ]
+
+
+def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(home):
+    change(home / MANIFEST, "requires = []", 'requires = ["no-such-package"]')
+    change(home / RIGHT, "", "import no_such_package\n")
+    change(home / PAGE, "", interfaces.page())
+    assert house.state() == State(
+        unchecked=(f"{SLUG}: its suite is not checked. It {packages.lacking(['no-such-package'])}",)
+    )
+    change(home / MANIFEST, ', "It is a sum."', "")
+    assert f"{SLUG}: double has 1 hints; it needs 2. Write more of them." in house.complaints()
+
+
+def test_make_house_says_what_was_not_checked(monkeypatch):
+    monkeypatch.setattr(house, "state", lambda: State(unchecked=("ex90: It needs x",)))
+    done = CliRunner().invoke(cli.app, ["house"])
+    assert (done.exit_code, done.output) == (0, "ex90: It needs x\nWhat was checked is in order.\n")
 
 
 def test_every_law_is_broken_by_a_test():

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from grader.catalog import ROOT
 from grader.cli import app
 from grader.languages import Words
+from grader.this_python import pip_install
 from tests.course.copying import SLUG, copy, handed_in, honest, variant
 
 
@@ -55,10 +56,8 @@ def test_without_copydetect_the_command_says_how_to_get_it(hand_in, monkeypatch)
     monkeypatch.setitem(sys.modules, "copydetect", None)
     done = CliRunner().invoke(app, ["similar", str(hand_in({"ada": variant(0)})), "--lang", "en"])
     assert done.exit_code == 2
-    assert done.output == (
-        "Comparing needs copydetect: `pip install 'attention-by-hand[similar]'`, or "
-        "`make similar`.\n"
-    )
+    cure = f"`{pip_install('copydetect')}`, or `make similar`.\n"
+    assert done.output == f"Comparing needs copydetect: {cure}"
 
 
 def test_a_page_that_cannot_be_written_is_a_sentence(hand_in, tmp_path):

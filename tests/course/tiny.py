@@ -54,14 +54,15 @@ hints = ["What is twice a number?", "It is a sum."]
 _TESTS = '''\
 """Doubling."""
 
-from grader.judging import check, same
+from grader.judging import Hard, check, same
 
 
 @check(points=1)
 def test_values(student, draw):
     """double is twice x."""
-    x = draw.normal(3)
-    same(student.double(x), 2 * x)
+    for sizes in [*draw.hard(Hard.ONE, n=3), *draw.hard(Hard.LONG, n=3)]:
+        x = draw.normal(sizes["n"])
+        same(student.double(x), 2 * x)
 
 
 @check(points=1)
@@ -96,6 +97,26 @@ def twice_{number}(x):
 '''
     for number in range(5)
 )
+_HARD = """\
+[double.asked]
+one = ["test_values"]
+long = ["test_values"]
+
+[double.not]
+changed = "it is not run here"
+scores = "nothing is compared"
+"""
+_TRIALS = '''\
+"""How doubling is called."""
+
+from grader.judging import called, trial
+
+
+@trial(of="double")
+def doubled(student, draw):
+    """A tensor of any length."""
+    yield from called(student.double, draw.normal(draw.sizes(n=5)["n"]))
+'''
 _BENCH = '''\
 """The speed case of doubling."""
 
@@ -138,6 +159,8 @@ FILES = {
     f"{SUITE}/test_double.py": _TESTS,
     f"{SUITE}/mistakes.py": _MISTAKES,
     f"{SUITE}/variants.py": _VARIANTS,
+    f"{SUITE}/hard.toml": _HARD,
+    f"{SUITE}/trials.py": _TRIALS,
     f"{SUITE}/bench_double.py": _BENCH,
     f"{SUITE}/parties/zero.py": '"""The zero: number by number."""\n',
     f"{SUITE}/parties/reference.py": '"""The reference: the sum."""\n',

@@ -16,7 +16,6 @@ from grader.worker import walls
 from grader.worker.nursery import Nursery
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE, PARAMETERS
-from tests.part import long
 
 SLUG = EXERCISE.slug
 BARRIER = "    __syncthreads();  // everybody"
@@ -37,7 +36,7 @@ def verdicts(path, run):
     return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
 
 
-@long
+@pytest.mark.weekly
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_notebook_gets_the_verdicts_of_the_file(broken, nursery, tmp_path):
     source = solution(SLUG)
@@ -162,7 +161,7 @@ def test_an_endless_kernel_is_stopped(graded):
     assert report.checks[0].why.startswith("no answer within 2 s")
 
 
-@pytest.mark.parametrize("name", ["locked", pytest.param("contained", marks=long)])
+@pytest.mark.parametrize("name", ["locked", pytest.param("contained", marks=pytest.mark.weekly)])
 def test_behind_a_wall_compilers_and_kernels_work(name, tmp_path):
     tried = walls.probe(name)
     if tried.wall is None:

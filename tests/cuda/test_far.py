@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.cuda.kernels import compiled, file_with
-from tests.part import long
 
 HEAD = "__global__ void f(const float* q, float* out, size_t rows, int D) {\n"
 EACH = "for (int d = 0; d < D; ++d) out[row * D + d] = q[row * D + d];"
@@ -73,7 +72,7 @@ def test_the_last_row_is_found(name):
     assert last_row(name).tolist() == list(range(128))
 
 
-@long
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_where_too_much_would_have_to_be_run_nothing_is_known(name):
     assert last_row(name) is None

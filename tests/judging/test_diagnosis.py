@@ -252,3 +252,9 @@ def test_where_the_manifest_names_no_axis_none_is_told():
     wrong = np.zeros((16, 65), bool)
     wrong[:, :34] = True
     assert location.places(wrong, ["..."]) == location.places(wrong, []) == ()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
+    assert diagnosis._distance(np.zeros(shape), np.ones(shape)) == 0.0

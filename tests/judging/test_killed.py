@@ -5,19 +5,17 @@ import os
 import random
 import signal
 import threading
-import time
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
 
 from grader import catalog
 from grader.judging.grade import Run, grade
-from grader.worker import walls
+from grader.worker import supervisor, walls
 from grader.worker.nursery import Nursery
 from tests.conftest import solution
-from tests.part import ALL
 
-MOMENTS = 10 if ALL else 5  # behind each of two walls
 SLUG = "ex01_softmax"
 STRONGEST = [name for name in walls.NAMES if walls.probe(name).wall is not None][-1]
 
@@ -37,63 +35,85 @@ def answer(tmp_path_factory):
     return path
 
 
-def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer):
+@pytest.mark.parametrize("moments", [6, pytest.param(30, marks=pytest.mark.weekly)])
+def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer, moments, monkeypatch):
     exercise = catalog.find(SLUG)
-    grade(exercise, answer, run)  # the nursery has started
-    started = time.monotonic()
-    undisturbed = grade(exercise, answer, run)
-    seconds = time.monotonic() - started
+    with monkeypatch.context() as patch:
+        killer = _Killer(patch, run.nursery)
+        undisturbed = grade(exercise, answer, run)
     wanted = [(c.id, c.verdict, c.earned) for c in undisturbed.checks]
-    rng, killed, marked = random.Random(run.nursery.wall.name), 0, 0
-    for number in range(MOMENTS):
-        delay = rng.uniform(0, seconds)
-        killer = _Killer(run.nursery, delay, victim=number % 3)
-        killer.start()
-        report = grade(exercise, answer, run)
-        killer.join()
-        killed += killer.done
+    rng, requests, marked = random.Random(run.nursery.wall.name), killer.requests, 0
+    for number in range(moments):
+        moment, victim = rng.randrange(requests), number % 3
+        with monkeypatch.context() as patch:
+            killer = _Killer(patch, run.nursery, victim, {moment}, computing=number % 2 == 1)
+            report = grade(exercise, answer, run)
+        assert killer.done
         if report.score is None:
             assert report.state == "fault"
         else:
-            marked += killer.done
+            marked += 1
             assert [(c.id, c.verdict, c.earned) for c in report.checks] == wanted
-    assert killed > MOMENTS // 2
     assert marked > 0  # a second try gives a mark, as a rule
     after = grade(exercise, answer, run)
     assert [(c.id, c.verdict, c.earned) for c in after.checks] == wanted
 
 
-def test_a_nursery_that_is_killed_every_time_is_a_fault_without_a_score(run, answer):
-    killer = _Killer(run.nursery, 0.02, victim=1, times=2000)
-    killer.start()
+def test_a_nursery_that_is_killed_every_time_is_a_fault_without_a_score(run, answer, monkeypatch):
+    _Killer(monkeypatch, run.nursery, victim=1, moments=range(10**6))
     report = grade(catalog.find(SLUG), answer, run)
-    killer.stop()
     assert (report.state, report.score) == ("fault", None)
 
 
-class _Killer(threading.Thread):
-    """Kills the process that the grader started, the nursery, or a worker, after a while."""
+class _Killer:
+    """Kills the process that the grader started, the nursery, or a worker, at some requests.
 
-    def __init__(self, nursery: Nursery, delay: float, victim: int, times: int = 1) -> None:
-        super().__init__()
-        self._nursery, self._delay, self._victim, self._times = nursery, delay, victim, times
-        self._stopped = threading.Event()
-        self.done = False
+    A moment is a request's number, so that it is the same one on a machine that is busy: before
+    the worker has the request, or while it is `computing`.
+    """
 
-    def run(self) -> None:
-        while not self._stopped.wait(self._delay) and self._times:
-            self._times -= 1
-            first = self._nursery._process.pid
-            pythons = [pid for pid in _tree(first) if "python" in _name(pid)]
-            victims = [[first], pythons[:1], pythons[1:]][self._victim]
-            for pid in victims[-1:]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    self.done = True
+    def __init__(
+        self, patch, nursery: Nursery, victim=0, moments: Container[int] = (), *, computing=False
+    ) -> None:
+        self._nursery, self._victim, self._moments = nursery, victim, moments
+        self._computing, self._converse = computing, supervisor._converse
+        self.requests, self.done = 0, False
+        patch.setattr(supervisor, "_converse", self._ask)
 
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join()
+    def _ask(self, *request):
+        number, self.requests = self.requests, self.requests + 1
+        if number not in self._moments:
+            return self._converse(*request)
+        if not self._computing:
+            self._kill(self._chosen())
+            return self._converse(*request)
+        chosen = self._chosen()
+        for pid in _tree(self._nursery._process.pid):
+            os.kill(pid, signal.SIGSTOP)  # so that the request is sent and never answered
+        later = threading.Timer(0.1, self._go_on_without, [chosen])
+        later.start()
+        try:
+            return self._converse(*request)
+        finally:
+            later.join()
+
+    def _go_on_without(self, chosen: list[int]) -> None:
+        stopped = _tree(self._nursery._process.pid)
+        self._kill(chosen)
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _chosen(self) -> list[int]:
+        first = self._nursery._process.pid
+        pythons = [pid for pid in _tree(first) if "python" in _name(pid)]
+        return [[first], pythons[:1], pythons[1:]][self._victim][-1:]
+
+    def _kill(self, chosen: list[int]) -> None:
+        for pid in chosen:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self.done = True
 
 
 def _tree(pid: int) -> list[int]:

@@ -5,9 +5,11 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from rich.console import Console
 
 from grader import catalog
+from grader.course import gpu_check
 from grader.judging.grade import Run, grade, timed
 from grader.languages import Words
 from grader.records import Report, Score, Verdict
@@ -23,17 +25,19 @@ from grader.reporting import (
     terminal,
 )
 from grader.reporting.next_step import Kind, next_step
+from grader.this_python import interpreter, pip_install
 from grader.worker import packages
 from tests.conftest import solution
 
-MISSING = "needs no-such-package, which is not installed here: pip install no-such-package"
+PIP = f"{interpreter()} -m pip install"
+MISSING = f"needs no-such-package, which is not installed here: {PIP} no-such-package"
 CASES = [
     ([], ""), (["torch"], ""), (["torch>=2"], ""), (["numpy", "torch"], ""),
     (["no-such-package"], MISSING), (["torch", "no-such-package"], MISSING),
     (["no-such-package>=3"],
-     "needs no-such-package, which is not installed here: pip install 'no-such-package>=3'"),
+     f"needs no-such-package, which is not installed here: {PIP} 'no-such-package>=3'"),
     (["torch>=1000"], f"needs torch>=1000, and {packages.version('torch')} is installed here: "
-                      "pip install 'torch>=1000'"),
+                      f"{PIP} 'torch>=1000'"),
 ]  # fmt: skip
 ENVIRONMENT = {
     "CLASSROOM": "c", "ASSIGNMENT": "a", "COMMIT_URL": "https://x/c", "RELEASE_URL": "https://x/r",
@@ -47,8 +51,44 @@ def test_what_is_lacking_is_said_with_its_cure(requirements, says):
 
 
 def test_what_is_lacking_is_said_in_chinese_too():
-    told = "需要 no-such-package，这里没有安装：pip install no-such-package"
+    told = f"需要 no-such-package，这里没有安装：{PIP} no-such-package"
     assert Words("zh").said(MISSING) == told
+
+
+@pytest.mark.parametrize(
+    "executable, says",
+    [
+        ("{here}/.venv/bin/python", ".venv/bin/python -m pip install x"),
+        ("/opt/python3.12/bin/python3", "/opt/python3.12/bin/python3 -m pip install x"),
+        ("/home/my files/bin/python", "'/home/my files/bin/python' -m pip install x"),
+    ],
+)
+def test_the_cure_names_the_python_that_runs(tmp_path, monkeypatch, executable, says):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", executable.format(here=tmp_path))
+    assert pip_install("x") == says
+
+
+@pytest.mark.parametrize("on_cuda, found", [(False, ("a>=3",)), (True, ("a>=2",))])
+def test_a_manifest_can_require_something_else_on_cuda(tmp_path, on_cuda, found):
+    manifest = catalog.find("ex01").folder / "exercise.toml"
+    lines = manifest.read_text(encoding="utf-8").replace(
+        "requires = []", 'requires = ["a>=3"]\nrequires_on_cuda = ["a>=2"]'
+    )
+    path = tmp_path / "ex01_softmax" / "exercise.toml"
+    path.parent.mkdir()
+    path.write_text(lines, encoding="utf-8")
+    assert packages.required(catalog.read_manifest(path), on_cuda=on_cuda) == found
+
+
+def test_what_is_required_on_cuda_is_what_is_required_unless_a_manifest_says_otherwise(exercise):
+    assert packages.required(exercise, on_cuda=True) == ("no-such-package",)
+
+
+def test_a_run_on_cuda_is_held_to_what_is_required_there(exercise, run, tmp_path):
+    other = replace(exercise, requires_on_cuda=("no-such-compiler",))
+    report = grade(other, tmp_path / "ex03_sdpa.py", replace(run, device="cuda"))
+    assert {c.why for c in report.checks} == {MISSING.replace("-package", "-compiler")}
 
 
 @pytest.fixture
@@ -102,7 +142,7 @@ def test_what_is_wrong_with_a_file_is_said_all_the_same(exercise, run, tmp_path,
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_format_says_why(report, language):
-    words, console = Words(language), Console(file=io.StringIO(), width=200)
+    words, console = Words(language), Console(file=io.StringIO(), width=1000)
     terminal.show(whole(report), console, words)
     told = {
         "terminal": console.file.getvalue(),
@@ -114,7 +154,8 @@ def test_every_format_says_why(report, language):
             task.of_task(report, [c.id for c in report.checks], 16, timed=True), words
         ),
     }
-    assert [name for name, text in told.items() if words.said(MISSING) not in text] == []
+    says = "".join(words.said(MISSING).split())  # a notebook's text is wrapped
+    assert [name for name, text in told.items() if says not in "".join(text.split())] == []
     assert words("nothing was asked") in told["terminal"]
     assert words("nothing was asked") in told["page"]
     assert github.summary(whole(report), words)
@@ -127,6 +168,44 @@ def test_it_comes_back_from_json_as_it_was(report):
     assert from_json.from_json(text).exercises[0].score == report.score
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_format_says_that_all_is_right(report, language):
+    words, console = Words(language), Console(file=io.StringIO(), width=1000)
+    terminal.show(whole(report), console, words)
+    told = [
+        console.file.getvalue(),
+        html.to_html(whole(report), words),
+        github.summary(whole(report), words),
+        classroom50.to_classroom50(whole(report), words, ENVIRONMENT),
+    ]
+    for right in ("all right", "Everything that was asked is right."):
+        assert not any(words(right) in text for text in told)
+    assert not any("✓" in text for text in told)
+    assert words("No check could be run here.") in told[0]
+    assert words("No check could be run here.") in told[1]
+
+
+def test_a_report_without_any_check_says_that_nothing_was_asked(report):
+    console = Console(file=io.StringIO(), width=1000)
+    terminal.show(whole(replace(report, checks=())), console, Words("en"))
+    assert "nothing was asked" in console.file.getvalue()
+
+
+def test_the_gpu_check_is_no_success_where_nothing_was_asked(report, monkeypatch, tmp_path):
+    right = replace(report, score=Score(earned=4, possible=4, not_run=0))
+    cases = [{"agrees": True, "dtype": "float32", "mask": "none", "backend": "math"}]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(gpu_check, "_fast_path", lambda: {"device": "a GPU", "cases": cases})
+
+    def succeeds(*exercises):
+        monkeypatch.setattr(gpu_check, "grade_all", lambda *_, **__: whole(*exercises))
+        return gpu_check.run(tmp_path / "gpu-check.json", Console(file=io.StringIO()))
+
+    assert succeeds(right)
+    assert not succeeds(right, report)
+    assert not succeeds(right, replace(right, score=None))
+
+
 def test_nbgrader_leaves_it_to_a_person_and_gives_no_next_step(report):
     assert task.of_task(report, [c.id for c in report.checks], 16, timed=True).not_run
-    assert next_step(whole(report)).kind is Kind.NOTHING
+    assert next_step(whole(report)).kind is Kind.NOT_RUN

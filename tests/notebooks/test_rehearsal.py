@@ -27,7 +27,6 @@ from tests.notebooks.course import (
     run,
     scores,
 )  # fmt: skip
-from tests.part import long
 
 FORGETS_MAX = (
     "def softmax_numpy(x, axis=-1):\n    p = np.exp(x)\n    return p / p.sum(axis, keepdims=True)\n"
@@ -187,7 +186,7 @@ def test_the_export_can_be_read_by_a_spreadsheet(course, tmp_path):
     assert {float(row["max_score"]) for row in rows.values()} == {10.0}
 
 
-@long
+@pytest.mark.weekly
 def test_grading_again_changes_nothing(course):
     """By nbgrader's Python API, which the button in formgrader calls as well."""
     before = comments(course, "bai")

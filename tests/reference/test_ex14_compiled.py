@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from grader.catalog import ROOT
 
-pytest.importorskip("triton", reason="the extra `gpu` is not installed")
+triton = pytest.importorskip("triton", reason="the extra `gpu` is not installed")
 SOURCE = ROOT / "solutions" / "ex14_triton.py"
 PROGRAM = """
 import importlib.util, json, re, sys
@@ -39,22 +41,52 @@ source = ASTSource(
     {(names.index(n),): [["tt.divisibility", 16]] for n in aligned},
 )
 made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-print(json.dumps({"tensor cores": "wgmma.mma_async" in made.asm["ptx"],
-                  "shared": made.metadata.shared, "local": ".local" in made.asm["ptx"]}))
+print(json.dumps({"ptx": made.asm["ptx"], "shared": made.metadata.shared}))
 """
 
 
-@pytest.mark.parametrize(
-    ("width", "dtype", "causal"), [(128, "bfloat16", True), (32, "float16", False)]
-)
-def test_attention_compiles_for_tensor_cores(tmp_path, width, dtype, causal):
+OWN_TILES = "tiles = solution._tiles(width, getattr(torch, dtype))"
+PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+
+
+def compiled(folder: Path, width: int, dtype: str, causal: bool, tiles: str = "") -> dict:
+    """The kernel in PTX with what it needs of shared memory; `tiles` replaces the solution's own."""
     asked = json.dumps([str(SOURCE), width, dtype, causal])
+    program = PROGRAM.replace(OWN_TILES, tiles or OWN_TILES)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, asked], capture_output=True, text=True, check=False,
-        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        [sys.executable, "-c", program, asked], capture_output=True, text=True, check=False,
+        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(folder)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["tensor cores"]
-    assert not told["local"]
+    return json.loads(done.stdout)
+
+
+def spilled(folder: Path, ptx: str) -> int:
+    """The bytes that ptxas stores outside registers, which PTX does not show."""
+    path = folder / "kernel.ptx"
+    path.write_text(ptx)
+    done = subprocess.run(
+        [PTXAS, "-v", "--gpu-name=sm_90a", path, "-o", folder / "kernel.cubin"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    [stores] = re.findall(r"(\d+) bytes spill stores", done.stderr)
+    return int(stores)
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "causal"),
+    [
+        (128, "bfloat16", True), (32, "float16", False), (16, "float32", True),
+        (32, "float32", False), (64, "float32", True), (128, "float32", True),
+    ],
+)  # fmt: skip
+def test_attention_compiles_and_stays_in_registers(tmp_path, width, dtype, causal):
+    told = compiled(tmp_path, width, dtype, causal)
+    assert ("wgmma.mma_async" in told["ptx"]) == (dtype != "float32")  # on tensor cores
+    assert spilled(tmp_path, told["ptx"]) == 0
     assert told["shared"] <= 227 << 10  # what a program may have on an H100 or H200
+
+
+def test_a_tile_that_is_too_large_spills(tmp_path):
+    large = 'tiles = {"BLOCK_Q": 128, "BLOCK_K": 128, "num_warps": 4, "num_stages": 2}'
+    assert spilled(tmp_path, compiled(tmp_path, 128, "bfloat16", True, large)["ptx"]) > 0

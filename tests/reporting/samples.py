@@ -85,6 +85,10 @@ NOT_STARTED = exercise(
     "ex06_kv_cache", "not_started", sentence="Not started yet.", speed=None, score=NOTHING,
     checks=(check("own_a", Verdict.BLOCKED, why="Not started yet."),),
 )  # fmt: skip
+NOT_RUN = exercise(
+    "ex14_triton", speed=None, score=Score(earned=0, possible=0, not_run=4),
+    checks=(check("own_a", Verdict.NOT_RUN, why="needs CUDA"),),
+)  # fmt: skip
 REFUSED = exercise(
     "ex05_causal_mask", "refused", sentence="Line 1: `eval` is not allowed.", score=NOTHING
 )

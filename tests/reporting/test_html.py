@@ -19,6 +19,7 @@ from tests.reporting.samples import (
     HOSTILE,
     LONG,
     MEASURED,
+    NOT_RUN,
     NOT_STARTED,
     REFUSED,
     RIGHT,
@@ -167,6 +168,8 @@ SLOW = replace(FASTER, speed=replace(SCORED, verdict="failed", earned=0))
         ([RIGHT, SLOW], "mend_speed", "Next exercises/ex01_softmax.py As fast as can be."),
         ([RIGHT, FASTER], "faster", "Next exercises/ex01_softmax.py Right, and it could be faster."),
         ([RIGHT], "nothing", "Next Everything that was asked is right."),
+        ([NOT_RUN], "not_run", "Next No check could be run here."),
+        ([NOT_RUN, RIGHT], "nothing", "Next Everything that was asked is right."),
     ],
 )  # fmt: skip
 def test_the_next_thing_to_do_is_told(exercises, kind, says):

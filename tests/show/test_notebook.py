@@ -112,5 +112,5 @@ def test_without_matplotlib_there_is_the_text_and_a_cure(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     view = show.weights(np.eye(2))
     assert "<img" not in view._repr_html_()
-    with pytest.raises(ValueError, match="pip install matplotlib"):
+    with pytest.raises(ValueError, match="-m pip install matplotlib"):
         view.save(tmp_path / "weights.png")

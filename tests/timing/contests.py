@@ -1,6 +1,7 @@
 """Contests, made up or of parties that a test wrote, and a stand-in for a process."""
 
 import hashlib
+import itertools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from grader import catalog
 from grader.judging import agree
 from grader.judging.check import SpeedCase
 from grader.records import Class, Exercise, Function, Submission
+from grader.timing import meters
 from grader.timing.contest import Contest
 from grader.timing.meters import Party
 from grader.worker.nursery import Nursery
@@ -79,6 +81,18 @@ def contest(
         exercise=exercise(folder), case=case(bench, **more), answer=text(student),
         nursery=nursery, seed=(seed,),
     )  # fmt: skip
+
+
+def feed(monkeypatch, **seconds: float) -> None:
+    """Ask the parties for real, and have each call take so long by the grader's clock."""
+    ticks = itertools.count(1)
+
+    def fed(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
+        with party.awake():
+            answer = call()
+        return seconds[party.name] * (1 + next(ticks) * 1e-6), answer
+
+    monkeypatch.setattr(meters, "seconds", fed)
 
 
 def echoes(race) -> None:

@@ -1,10 +1,12 @@
 """What is measured of a call: the seconds that are the party's own."""
 
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from grader.timing import meters
 from grader.timing.meters import peak_bytes, seconds, wall_seconds
 from grader.timing.race import Plan
+from grader.worker.child import usage
 from tests.timing.contests import LINUX, contest, party
 
 BUSY = """
@@ -84,6 +87,7 @@ def somebody_else(core: int | None) -> Iterator[None]:
             other.kill()
 
 
+@pytest.mark.weekly
 @LINUX
 def test_time_for_which_others_had_the_processor_is_not_the_partys(wall, tmp_path):
     with somebody_else(meters.core()):
@@ -94,6 +98,25 @@ def test_time_for_which_others_had_the_processor_is_not_the_partys(wall, tmp_pat
                 assert measured > mostly
             else:
                 assert 0.2 <= measured < mostly
+
+
+@LINUX
+@pytest.mark.parametrize("may_fork", [True, False])
+def test_what_a_process_waited_for_is_known_where_it_may_not_fork(may_fork):
+    spin = "while True: pass"
+    with subprocess.Popen([sys.executable, "-c", spin]) as busy:
+        try:
+            while usage.of(busy.pid, may_fork=True).get("cpu_ns", 0) < 10**7:
+                time.sleep(0.01)
+            busy.send_signal(signal.SIGSTOP)
+            while Path(f"/proc/{busy.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+                time.sleep(0.01)
+            _, waited, _ = map(int, Path(f"/proc/{busy.pid}/schedstat").read_text().split())
+            found = usage.of(busy.pid, may_fork=may_fork)
+        finally:
+            busy.kill()
+    assert found["cpu_ns"] >= 10**7
+    assert found["waited_ns"] == (0 if may_fork else waited)
 
 
 NOTHING = {"peak_bytes": 0, "mapped_bytes": 0, "faults": 0, "child_faults": 0}
@@ -124,10 +147,13 @@ def test_seconds_are_the_walls_without_those_of_others(monkeypatch, before, afte
     assert seconds(party(before, after), lambda: 7) == (pytest.approx(measured), 7)
 
 
-def test_on_a_gpu_it_is_the_walls_time_alone():
-    measured, answer = wall_seconds(party(), lambda: time.sleep(0.1) or 7)
-    assert answer == 7
-    assert measured >= 0.1
+@pytest.mark.parametrize("ours, measured", [(0.0, 0.5), (0.1, 0.4)])
+def test_on_a_gpu_it_is_the_walls_time_without_our_own_waiting(monkeypatch, ours, measured):
+    waited = iter([10**9, int((1 + ours) * 1e9)])
+    clock = SimpleNamespace(perf_counter=iter([100.0, 100.5]).__next__)
+    monkeypatch.setattr(meters, "time", clock)
+    monkeypatch.setattr(meters, "_waited", lambda: next(waited))
+    assert wall_seconds(party(), lambda: 7) == (pytest.approx(measured), 7)
 
 
 @pytest.mark.parametrize("meter", [wall_seconds, seconds, peak_bytes(NOTHING)])

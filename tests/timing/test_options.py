@@ -42,5 +42,5 @@ def test_what_cannot_be_used_is_told_before_anything_is_timed(words, says):
 
 def test_a_histogram_needs_what_draws_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadOption, match="pip install pygal pygaljs"):
+    with pytest.raises(BadOption, match="-m pip install pygal pygaljs"):
         split(["ex05", "--benchmark-histogram"])

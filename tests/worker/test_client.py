@@ -134,9 +134,9 @@ def test_the_text_of_an_exception_is_short_and_harmless():
 
 
 def test_a_message_of_many_lines_takes_no_time():
-    started = time.monotonic()
+    started = time.thread_time()
     raised(ERROR | {"message": "\n" * 50_000})  # seconds, if all of it were searched
-    assert time.monotonic() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_the_type_of_an_object_is_one_harmless_line():

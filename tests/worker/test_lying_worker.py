@@ -169,4 +169,6 @@ def test_a_check_of_a_lying_function_fails_and_those_of_others_pass(graded, name
     failed = {c.id: c.why for c in report.checks if c.verdict == "failed"}
     assert failed.keys() == {"test_numpy_values"}
     assert failed["test_numpy_values"].startswith("the worker sent something that is no answer")
-    assert (report.state, report.score.earned) == ("graded", 6)
+    passed = {c.id for c in report.checks if c.verdict == "passed"}
+    assert report.state == "graded"
+    assert passed == {"test_values", "test_dim", "test_gradient"}  # of the other function alone

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.worker.conftest import TWO
+from tests.worker.conftest import MOST
 
 KINDS = ("/dev/null", "socket:", "/memfd:inputs", "/memfd:answers")
 
 
-@pytest.fixture(scope="module", params=TWO)
+@pytest.fixture(scope="module", params=MOST)
 def found(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("others")
     (place / "other.py").write_text(f"# the answer of another student: {secrets.token_hex(16)}")

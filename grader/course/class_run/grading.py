@@ -26,6 +26,7 @@ from grader.grading import seed_id, versions
 from grader.languages import Words
 from grader.records import Exercise
 from grader.reporting.class_summary import ClassSummary
+from grader.this_python import pip_install
 from grader.worker.walls import NoSuchWall
 
 
@@ -143,9 +144,8 @@ def _lanes(asked: Asked, terms: Terms, secret: str) -> Lanes:
     try:
         from grader.course.class_run.cluster import Cluster
     except ModuleNotFoundError as error:
-        raise Stopped(
-            f"{error.name} is not installed: `pip install 'attention-by-hand[cluster]'`."
-        ) from None
+        cure = pip_install("distributed", "cryptography")
+        raise Stopped(f"{error.name} is not installed: `{cure}`.") from None
     cluster = Cluster(asked.cluster, secret, asked.device)
     try:
         codes = {e.slug: sources.digest(e.slug) for e in asked.exercises}

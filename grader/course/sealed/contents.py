@@ -15,7 +15,10 @@ from grader.judging.stored import NAME
 from grader.records import Exercise
 
 # Of a suite: right answers, wrong ones made of them, and what runs or draws from them.
-WITHOUT = ("mistakes.py", "variants.py", "show.py", "drills.toml", "bench_*.py", "parties/*")
+WITHOUT = (
+    "mistakes.py", "variants.py", "trials.py", "hard.toml", "show.py", "drills.toml", "bench_*.py",
+    "parties/*",
+)  # fmt: skip
 _MISTAKES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 
 

@@ -85,7 +85,7 @@ def recorded(exercise: Exercise, seed: str) -> Recorded:
 
     if exercise.hunts:
         raise CannotSeal("its checks need the catalogue of mistakes")
-    if lacking := packages.lacking(exercise.requires):
+    if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
         raise CannotSeal(f"it {lacking}")
     answers = right_answers(exercise)
     importing.reach(exercise)

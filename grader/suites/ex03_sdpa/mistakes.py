@@ -9,14 +9,14 @@ from grader.judging import mistake
 from reference.ex02_masking import exact_masked_softmax, plain_masked_softmax
 
 from .test_sdpa import (
+    test_dtype,
+    test_empty,
     test_empty_rows,
     test_gradients,
     test_half_precision,
     test_hidden,
     test_manners,
     test_mask,
-    test_numpy_hidden,
-    test_numpy_manners,
     test_numpy_mask,
     test_numpy_scale,
     test_numpy_values,
@@ -493,7 +493,7 @@ def hidden_scores_a_little_low(q, k, v, keep=None, scale=None):
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
 def hidden_scores_very_low(q, k, v, keep=None, scale=None):
-    """Hidden scores are set to -1e9; where all are hidden they are equal and share the weight.
+    """Hidden scores are set to -1e9 or finfo.min; where all are hidden they share the weight.
 
     Set them to -inf, and treat a query without any key on its own: its weights are 0.
     """
@@ -536,7 +536,7 @@ def minus_infinity_added(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale, soften)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_hidden)
+@mistake(of="attention_numpy", caught_by=test_hidden)
 def minus_infinity_added_numpy(q, k, v, keep=None, scale=None):
     """-inf is added to hidden scores, but NaN + -inf is NaN.
 
@@ -555,7 +555,7 @@ def minus_infinity_added_numpy(q, k, v, keep=None, scale=None):
     return attention_of_arrays(q, k, v, keep, scale, soften)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_hidden)
+@mistake(of="attention_numpy", caught_by=test_hidden)
 def maximum_of_hidden_scores_numpy(q, k, v, keep=None, scale=None):
     """The maximum is taken before the mask, so that a large hidden score pushes the others to 0.
 
@@ -689,7 +689,7 @@ def half_precision_raised_too_late(q, k, v, keep=None, scale=None):
     return weights @ v, weights
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="attention_numpy", caught_by=test_half_precision)
 def half_precision_not_raised_numpy(q, k, v, keep=None, scale=None):
     """float16 is computed in float16, where 256 * 256 is infinity.
 
@@ -712,19 +712,25 @@ def dtype_promoted(q, k, v, keep=None, scale=None):
     return attention(*wide, keep, scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_values)
+@mistake(of="attention_numpy", caught_by=test_dtype)
 def dtype_promoted_numpy(q, k, v, keep=None, scale=None):
     """float32 comes back as float64: np.sqrt gives a NumPy number, which widens what it meets.
 
     Use math.sqrt, whose plain float takes the dtype of the array.
     """
+    if q.dtype == np.float16:
+        return attention_of_arrays(q, k, v, keep, scale)
+    return attention_of_arrays_as_they_are(q, k, v, keep, scale)
+
+
+def attention_of_arrays_as_they_are(q, k, v, keep, scale):
     fit(q, k, v)
     scores = q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
     weights = exact_masked_softmax(scores, keep)
     return weights @ v, weights
 
 
-@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_dtype)
 def float64_lowered(q, k, v, keep=None, scale=None):
     """float64 is computed in float32, and half of its digits are gone.
 
@@ -765,7 +771,7 @@ def input_overwritten(q, k, v, keep=None, scale=None):
     return answer
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="attention_numpy", caught_by=test_manners)
 def input_overwritten_numpy(q, k, v, keep=None, scale=None):
     """The queries are overwritten: `q *= scale` changes the caller's array.
 
@@ -789,7 +795,7 @@ def misfits_not_refused(q, k, v, keep=None, scale=None):
     return attention(q[..., :dim], k[..., :length, :dim], v[..., :length, :], keep, scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="attention_numpy", caught_by=test_manners)
 def misfits_not_refused_numpy(q, k, v, keep=None, scale=None):
     """The ValueError for widths or lengths that do not fit does not name both of them.
 
@@ -869,7 +875,7 @@ def no_maximum_under_a_mask_numpy(q, k, v, keep=None, scale=None):
     return attention_of_arrays(q, k, v, keep, scale, soften)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+@mistake(of="attention_numpy", caught_by=test_dtype)
 def dtype_promoted_by_the_scale_numpy(q, k, v, keep=None, scale=None):
     """float32 comes back as float64 if a scale is given: np.float64(scale) widens what it meets.
 
@@ -880,7 +886,7 @@ def dtype_promoted_by_the_scale_numpy(q, k, v, keep=None, scale=None):
     return output.astype(wide), weights.astype(wide)
 
 
-@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
 def dtype_promoted_by_the_scale(q, k, v, keep=None, scale=None):
     """Half precision comes back as float32 if a scale is given.
 
@@ -901,7 +907,7 @@ def half_precision_not_raised_under_a_mask(q, k, v, keep=None, scale=None):
     return how(q, k, v, keep, scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="attention_numpy", caught_by=test_half_precision)
 def half_precision_not_raised_under_a_mask_numpy(q, k, v, keep=None, scale=None):
     """With a mask, float16 is computed in float16, where 256 * 256 is infinity.
 
@@ -999,7 +1005,7 @@ def input_overwritten_in_single_precision(q, k, v, keep=None, scale=None):
     return answer
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="attention_numpy", caught_by=test_manners)
 def input_overwritten_in_single_precision_numpy(q, k, v, keep=None, scale=None):
     """The queries are overwritten, by `q *= scale`, in float32 and without a mask only.
 
@@ -1019,6 +1025,330 @@ def misfits_not_refused_under_a_mask(q, k, v, keep=None, scale=None):
     """
     how = attention if keep is None else misfits_not_refused
     return how(q, k, v, keep, scale)
+
+
+# What shows with few inputs only.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_of_keys_taken_for_queries(q, k, v, keep=None, scale=None):
+    """A mask of one dimension is taken for one of the queries, if there are as many as keys.
+
+    `keep` broadcasts from the right: its last dimension is the keys, whatever the lengths.
+    """
+    if keep is not None and keep.ndim == 1 and q.shape[-2] == k.shape[-2]:
+        keep = keep[:, None]
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def upper_triangle_turned(q, k, v, keep=None, scale=None):
+    """A square mask that shows no earlier keys is taken for one that was written the wrong way
+    round, and transposed.
+
+    Use `keep` as it is given: it need not be causal.
+    """
+    if keep is not None and keep.shape == (q.shape[-2], q.shape[-2]) and not keep.tril(-1).any():
+        keep = keep.mT
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_mask)
+def mask_transposed_if_square_numpy(q, k, v, keep=None, scale=None):
+    """A square mask is read as (Lk, Lq): rows and columns are exchanged.
+
+    `keep` is (..., Lq, Lk), a row for each query: use it as it is.
+    """
+    if keep is not None and keep.shape[-2:] == (q.shape[-2], q.shape[-2]) == keep.shape:
+        keep = keep.T if q.shape[-2] == k.shape[-2] else keep
+    return attention_of_arrays(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def graph_cut_if_the_lengths_agree(q, k, v, keep=None, scale=None):
+    """With as many queries as keys, the weights carry no gradient to q and k.
+
+    Use PyTorch operators only, from the inputs to the results, whatever the lengths.
+    """
+    if q.shape[-2] == k.shape[-2]:
+        return graph_cut(q, k, v, keep, scale)
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def graph_cut_for_one_query(q, k, v, keep=None, scale=None):
+    """A single query, as in decoding, gets no gradient.
+
+    Training may have sequences of length 1 as well: use PyTorch operators only.
+    """
+    return attention(q.detach() if q.shape[-2] == 1 else q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def squeezed(q, k, v, keep=None, scale=None):
+    """Dimensions of 1 are squeezed out, and a batch of one loses its dimension.
+
+    Let the leading dimensions be: matmul carries them along, 1 or not.
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    return output.squeeze(0), weights.squeeze(0)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def one_key_for_all_numpy(q, k, v, keep=None, scale=None):
+    """A single key is averaged away: with Lk = 1 the mean of the values over the heads comes out.
+
+    The mean is over the keys, axis -2, and over nothing else.
+    """
+    output, weights = attention_of_arrays(q, k, v, keep, scale)
+    if k.shape[-2] == 1 and q.ndim > 3:
+        output = np.broadcast_to(output.mean(-3, keepdims=True), output.shape)
+    return output, weights
+
+
+def in_two_halves(q, k, v, keep, scale, attend, joined):
+    """Attention to the first keys and to the last, averaged as if each had half the weight."""
+    middle = k.shape[-2] // 2
+    parts = [
+        attend(
+            q,
+            k[..., span, :],
+            v[..., span, :],
+            keep if keep is None or keep.shape[-1] == 1 else keep[..., span],
+            scale,
+        )
+        for span in (slice(None, middle), slice(middle, None))
+    ]
+    (one, first), (other, second) = parts
+    return (one + other) / 2, joined([first, second], -1) / 2
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def tiles_averaged(q, k, v, keep=None, scale=None):
+    """More than 2048 keys go through two softmaxes, whose results are averaged.
+
+    Weigh the two by the sums of their exponentials, or take one softmax over all keys.
+    """
+    if k.shape[-2] <= 2048:
+        return attention(q, k, v, keep, scale)
+    return in_two_halves(q, k, v, keep, scale, attention, torch.cat)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_values)
+def tiles_averaged_numpy(q, k, v, keep=None, scale=None):
+    """More than 128 keys go through two softmaxes, whose results are averaged.
+
+    Weigh the two by the sums of their exponentials, or take one softmax over all keys.
+    """
+    if k.shape[-2] <= 128:
+        return attention_of_arrays(q, k, v, keep, scale)
+    return in_two_halves(q, k, v, keep, scale, attention_of_arrays, np.concatenate)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_cut_with_the_queries(q, k, v, keep=None, scale=None):
+    """More than 256 queries are taken in chunks, and the mask is cut along the queries even where
+    it has a single row for all of them.
+
+    Broadcast the mask before you cut it: keep.expand(*q.shape[:-1], k.shape[-2]).
+    """
+    if keep is None or q.shape[-2] <= 256 or keep.ndim < 2:
+        return attention(q, k, v, keep, scale)
+    masks = keep[..., :256, :], keep[..., 256:, :] if keep.shape[-2] > 1 else None
+    chunks = q[..., :256, :], q[..., 256:, :]
+    parts = [attention(c, k, v, m, scale) for c, m in zip(chunks, masks, strict=True)]
+    output, weights = (torch.cat(found, -2) for found in zip(*parts, strict=True))
+    return output, weights
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def scale_of_zero_ignored_numpy(q, k, v, keep=None, scale=None):
+    """A scale of 0 counts as none given: `scale or ...` takes the other side.
+
+    Ask whether `scale is None`; 0.0 is a number like any other.
+    """
+    return attention_of_arrays(q, k, v, keep, scale or q.shape[-1] ** -0.5)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def maximum_before_the_scale_numpy(q, k, v, keep=None, scale=None):
+    """The maximum is taken before the scale: a negative one makes the smallest score the largest.
+
+    Scale first, then take the maximum of what goes into exp.
+    """
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+
+    def soften(scores, keep):
+        shown = scores if keep is None else np.where(keep, scores, -np.inf)
+        top = shown.max(-1, keepdims=True, initial=np.finfo(scores.dtype).min)
+        powers = np.exp((scores - top) * scale)
+        powers = powers if keep is None else np.where(keep, powers, 0)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1, total)
+
+    return attention_of_arrays(q, k, v, keep, 1.0, soften)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def scaled_in_place_and_back(q, k, v, keep=None, scale=None):
+    """q is scaled in place and divided again at the end, which shows where q is k or v.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    if q.requires_grad:
+        return attention(q, k, v, keep, scale)
+    before = q.data.clone()
+    q.data.mul_(factor)
+    try:
+        return attention(q, k, v, keep, 1.0)
+    finally:
+        q.data.copy_(before)
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def scaled_in_place_and_back_numpy(q, k, v, keep=None, scale=None):
+    """q is scaled in place and put back at the end, which shows where q is k or v.
+
+    Write q = q * scale: it makes a new array.
+    """
+    before = q.copy()
+    q *= q.shape[-1] ** -0.5 if scale is None else scale
+    try:
+        return attention_of_arrays(q, k, v, keep, 1.0)
+    finally:
+        q[:] = before
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def answer_kept_by_identity(q, k, v, keep=None, scale=None, kept={}):  # noqa: B006 (the mistake)
+    """The answer is kept for the next call with the same tensors, whose numbers may have changed.
+
+    Compute it anew: a tensor that is the same object need not hold the same numbers.
+    """
+    if q.requires_grad:
+        return attention(q, k, v, keep, scale)
+    asked = id(q), id(k), id(v), id(keep), scale
+    if asked not in kept:
+        kept[asked] = *attention(q, k, v, keep, scale), (q, k, v, keep)  # so no id is used again
+    return kept[asked][:2]
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def answer_kept_by_identity_numpy(q, k, v, keep=None, scale=None, kept={}):  # noqa: B006 (as above)
+    """The answer is kept for the next call with the same arrays, whose numbers may have changed.
+
+    Compute it anew: an array that is the same object need not hold the same numbers.
+    """
+    asked = id(q), id(k), id(v), id(keep), scale
+    if asked not in kept:
+        found = attention_of_arrays(q, k, v, keep, scale)
+        kept[asked] = *found, (q, k, v, keep)  # so no id is used again
+    return kept[asked][:2]
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def scale_left_by_a_failed_call(q, k, v, keep=None, scale=None, left={}):  # noqa: B006 (the mistake)
+    """The scale is put aside while a call runs, and one that raised leaves it to the next.
+
+    Keep what belongs to one call in variables of the function.
+    """
+    if scale is not None:
+        left["scale"] = scale
+    answer = attention(q, k, v, keep, left.get("scale"))
+    left.clear()
+    return answer
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def scale_left_by_a_failed_call_numpy(q, k, v, keep=None, scale=None, left={}):  # noqa: B006
+    """The scale is put aside while a call runs, and one that raised leaves it to the next.
+
+    Keep what belongs to one call in variables of the function.
+    """
+    if scale is not None:
+        left["scale"] = scale
+    answer = attention_of_arrays(q, k, v, keep, left.get("scale"))
+    left.clear()
+    return answer
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def width_of_one_broadcast_numpy(q, k, v, keep=None, scale=None):
+    """Keys of width 1 are not refused: NumPy spreads them over the width of q.
+
+    Compare q.shape[-1] with k.shape[-1] before the first product: 1 fits nothing but 1.
+    """
+    if k.shape[-1] == 1:
+        k = np.broadcast_to(k, (*k.shape[:-1], q.shape[-1]))
+    return attention_of_arrays(q, k, v, keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def longer_values_cut(q, k, v, keep=None, scale=None):
+    """Values beyond the last key are cut off instead of refused.
+
+    Compare k.shape[-2] with v.shape[-2]: they must be equal, not just large enough.
+    """
+    return attention(q, k, v[..., : k.shape[-2], :], keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def mask_opened_in_place_numpy(q, k, v, keep=None, scale=None):
+    """Rows without any key are opened in the caller's mask, to keep NaN away.
+
+    Write to a copy, or give such rows a maximum that does no harm.
+    """
+    answer = attention_of_arrays(q, k, v, keep, scale)
+    if keep is not None:
+        keep |= ~keep.any(-1, keepdims=True)
+    return answer
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def mask_made_on_the_cpu(q, k, v, keep=None, scale=None):
+    """Without `keep` a mask of ones is made on the default device, wherever the inputs are.
+
+    Give what you make the device of the inputs: torch.ones(..., device=q.device).
+    """
+    if keep is None:
+        keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
+    return attention(q, k, v, keep, scale)
+
+
+# Habits that cost one check.
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_dtype)
+def square_root_of_a_tensor(q, k, v, keep=None, scale=None):
+    """The scores are divided by torch.sqrt(torch.tensor(D)), which has the digits of float32.
+
+    Take math.sqrt(q.shape[-1]), a Python float, which has the digits of float64.
+    """
+    root = torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32))
+    return attention(q, k, v, keep, (1 / root).item() if scale is None else scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty)
+def maximum_of_no_keys(q, k, v, keep=None, scale=None):
+    """The maximum of each row is taken by hand, and a row of no keys at all has none.
+
+    Use torch.softmax, or treat Lk = 0 on its own: output and weights are zeros.
+    """
+    if k.shape[-2] == 0:
+        (q @ k.mT).amax(-1)
+    return attention(q, k, v, keep, scale)
+
+
+@mistake(of="attention_numpy", caught_by=test_empty)
+def maximum_of_no_keys_numpy(q, k, v, keep=None, scale=None):
+    """`scores.max(-1)` raises where there are no keys at all.
+
+    Give the maximum a number to start from: initial=np.finfo(scores.dtype).min.
+    """
+    if k.shape[-2] == 0:
+        (q @ np.swapaxes(k, -1, -2)).max(-1)
+    return attention_of_arrays(q, k, v, keep, scale)
 
 
 # No attention at all.

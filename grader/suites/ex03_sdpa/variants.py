@@ -62,7 +62,7 @@ def divided_last_numpy(q, k, v, keep=None, scale=None):
     scores = np.matmul(q, k.swapaxes(-2, -1)) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if keep is not None:
         scores[~np.broadcast_to(keep, scores.shape)] = np.finfo(wide).min
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    powers = np.exp(scores - scores.max(-1, keepdims=True, initial=np.finfo(wide).min))
     if keep is not None:
         powers = powers * keep
     total = powers.sum(-1, keepdims=True)
@@ -126,7 +126,8 @@ def with_einsum_divided_last(q, k, v, keep=None, scale=None):
     scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if keep is not None:
         scores = torch.where(keep, scores, -1e300 if scores.dtype == torch.float64 else -3e38)
-    powers = torch.exp(scores - scores.detach().amax(-1, keepdim=True))
+    top = scores.detach().amax(-1, keepdim=True) if k.shape[-2] else 0.0
+    powers = torch.exp(scores - top)
     if keep is not None:
         powers = torch.where(keep, powers, 0.0)
     total = powers.sum(-1, keepdim=True)
@@ -166,16 +167,17 @@ def one_query_at_a_time(q, k, v, keep=None, scale=None):
     shape = (*q.shape[:-1], k.shape[-2])
     everything = torch.ones(shape, dtype=torch.bool, device=q.device)
     keep = everything if keep is None else keep.expand(shape)
-    outputs, rows = [], []
+    outputs = [v.new_zeros(*q.shape[:-2], 0, v.shape[-1], dtype=wide)]
+    rows = [v.new_zeros(*q.shape[:-2], 0, k.shape[-2], dtype=wide)]
     for i in range(q.shape[-2]):
         scores = scale * (k.to(wide) * q[..., i, None, :].to(wide)).sum(-1)  # (..., Lk)
         seen = keep[..., i, :]
         scores = torch.where(seen, scores, -torch.inf)
         scores = torch.where(seen.any(-1, keepdim=True), scores, 0.0)
         row = torch.softmax(scores, -1) * seen
-        rows.append(row)
-        outputs.append((row.unsqueeze(-1) * v.to(wide)).sum(-2))
-    return torch.stack(outputs, -2).to(q.dtype), torch.stack(rows, -2).to(q.dtype)
+        rows.append(row.unsqueeze(-2))
+        outputs.append((row.unsqueeze(-1) * v.to(wide)).sum(-2, keepdim=True))
+    return torch.cat(outputs, -2).to(q.dtype), torch.cat(rows, -2).to(q.dtype)
 
 
 @variant(of="scaled_dot_product_attention")
@@ -187,7 +189,11 @@ def in_blocks_of_keys(q, k, v, keep=None, scale=None):
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     lowest = torch.finfo(wide).min
     top = torch.full((*q.shape[:-1], 1), lowest, dtype=wide, device=q.device)
-    total, output, blocks = torch.zeros_like(top), torch.zeros_like(top), []
+    total = torch.zeros_like(top)
+    output = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=wide, device=q.device)
+    blocks = [top[..., :0]]
+    if keep is not None:
+        keep = keep.expand(*q.shape[:-1], k.shape[-2])
     for start in range(0, k.shape[-2], 4):
         block = slice(start, start + 4)
         scores = (q.to(wide) @ k[..., block, :].to(wide).mT) * factor
@@ -202,3 +208,23 @@ def in_blocks_of_keys(q, k, v, keep=None, scale=None):
     total = torch.where(total == 0, 1.0, total)
     weights = torch.exp(torch.cat(blocks, -1) - top) / total
     return (output / total).to(q.dtype), weights.to(q.dtype)
+
+
+@variant(of="scaled_dot_product_attention")
+def filled_where_keep_equals_0(q, k, v, keep=None, scale=None):
+    """masked_fill(keep == 0) with the lowest number, softmax, and zeros where nothing is kept."""
+    if q.size(-1) != k.size(-1):
+        raise ValueError(f"query size {q.size(-1)} and key size {k.size(-1)}")
+    if k.size(-2) != v.size(-2):
+        raise ValueError(f"{k.size(-2)} keys and {v.size(-2)} values")
+    dtype, d_k = q.dtype, q.size(-1)
+    if dtype.itemsize < 4:
+        q, k, v = (x.to(torch.float32) for x in (q, k, v))
+    scores = torch.matmul(q, k.transpose(-1, -2))
+    scores = scores / math.sqrt(d_k) if scale is None else scores * scale
+    if keep is not None:
+        scores = scores.masked_fill(keep == 0, torch.finfo(scores.dtype).min)
+    weights = torch.nn.functional.softmax(scores, dim=-1)
+    if keep is not None:
+        weights = weights.masked_fill((keep == 0).all(-1, keepdim=True), 0.0)
+    return torch.matmul(weights, v).to(dtype), weights.to(dtype)

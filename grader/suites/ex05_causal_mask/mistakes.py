@@ -16,8 +16,8 @@ from .test_causal_mask import (
     test_corner,
     test_future,
     test_gradient,
-    test_half_precision,
     test_manners,
+    test_precision,
     test_sliding_window_mask,
     test_values,
 )
@@ -442,7 +442,7 @@ def masked_after_the_softmax(q, k, v):
     return (weights @ raised(v)).to(q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_values)
+@mistake(of="causal_attention", caught_by=test_precision)
 def renormalised_after_the_softmax(q, k, v):
     """The weights are zeroed after the softmax and divided by what is left, which may be nothing.
 
@@ -453,7 +453,7 @@ def renormalised_after_the_softmax(q, k, v):
     return (weights @ raised(v)).to(q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_values)
+@mistake(of="causal_attention", caught_by=test_precision)
 def maximum_before_the_mask(q, k, v):
     """The maximum of each row is taken over hidden scores too, and a large one makes a row 0/0.
 
@@ -500,7 +500,7 @@ def hidden_scores_are_zero(q, k, v):
     return (scores_of(q, k).masked_fill(~mask_of(q, k), 0.0).softmax(-1) @ raised(v)).to(q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_values)
+@mistake(of="causal_attention", caught_by=test_precision)
 def hidden_scores_are_minus_100(q, k, v):
     """Hidden scores are set to -100, and where the true scores are lower still, the future leaks.
 
@@ -522,7 +522,7 @@ def zero_times_infinity(q, k, v):
     return (scores.softmax(-1) @ raised(v)).to(q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_values)
+@mistake(of="causal_attention", caught_by=test_precision)
 def mask_from_the_scores(q, k, v):
     """The scores are cut to a triangle, and what is 0 then counts as hidden: true zeros as well.
 
@@ -638,7 +638,7 @@ def ragged_chunk_dropped(q, k, v):
     return attend_under(mask_of(q, k), q, k, v) * done[:, None]
 
 
-@mistake(of="causal_attention", caught_by=test_values)
+@mistake(of="causal_attention", caught_by=test_precision)
 def float64_lowered(q, k, v):
     """float64 is computed in float32, and the digits are gone.
 
@@ -678,7 +678,7 @@ def first_queries_for_every_batch(q, k, v):
     return attend_under(mask_of(q, k), q[:1].expand_as(q) if q.ndim > 2 else q, k, v)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def half_precision_not_raised(q, k, v):
     """The scores are computed in half precision, where 256 * 256 is infinity.
 
@@ -688,7 +688,7 @@ def half_precision_not_raised(q, k, v):
     return attend(scores, mask_of(q, k), v, q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def sum_in_half_precision(q, k, v):
     """The weights are summed in half precision, where 70,000 ones are infinity.
 
@@ -702,7 +702,7 @@ def sum_in_half_precision(q, k, v):
     return (weights @ raised(v)).to(q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def fill_too_large_for_half(q, k, v):
     """Hidden scores are set to -1e9, which float16 cannot hold: it ends at 65,504.
 
@@ -714,7 +714,7 @@ def fill_too_large_for_half(q, k, v):
     return (weights @ raised(v)).to(q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def dtype_promoted(q, k, v):
     """The output comes back in float32 although the inputs are in half precision.
 
@@ -732,7 +732,7 @@ def graph_cut(q, k, v):
     return attend_under(mask_of(q, k), q.detach(), k.detach(), v)
 
 
-@mistake(of="causal_attention", caught_by=test_gradient)
+@mistake(of="causal_attention", caught_by=test_corner)
 def nan_replaced_at_the_end(q, k, v):
     """The NaN of an empty row is replaced in the output only; NaN weights spoil the gradient of v.
 
@@ -838,7 +838,7 @@ def exp_over_sum(scores, keep, v, dtype):
     return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_corner)
+@mistake(of="causal_attention", caught_by=test_precision)
 def no_maximum_where_the_lengths_differ(q, k, v):
     """Where Lq and Lk differ, exp(scores) is divided by its sum without the maximum taken off.
 
@@ -849,7 +849,7 @@ def no_maximum_where_the_lengths_differ(q, k, v):
     return exp_over_sum(scores_of(q, k), mask_of(q, k), v, q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_corner)
+@mistake(of="causal_attention", caught_by=test_precision)
 def no_maximum_for_one_query(q, k, v):
     """A single query takes a way of its own, in which exp of a large score is infinity.
 
@@ -893,7 +893,7 @@ def finite_fill_in_half_precision(q, k, v):
     return attend(scores_of(q, k) - 1e4 * ~keep, keep | keep.any(-1, keepdim=True), v, q.dtype)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def half_precision_not_raised_after_a_past(q, k, v):
     """Half precision is raised to float32 only where Lq equals Lk.
 
@@ -904,7 +904,7 @@ def half_precision_not_raised_after_a_past(q, k, v):
     return half_precision_not_raised(q, k, v)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def half_precision_not_raised_for_one_query(q, k, v):
     """Half precision is raised to float32, but not for a single query.
 
@@ -915,7 +915,7 @@ def half_precision_not_raised_for_one_query(q, k, v):
     return half_precision_not_raised(q, k, v)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def top_left_in_half_precision(q, k, v):
     """In half precision query 0 is lined up with key 0.
 
@@ -926,7 +926,7 @@ def top_left_in_half_precision(q, k, v):
     return attention_top_left(q, k, v)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_corner)
 def empty_row_is_nan_in_half_precision(q, k, v):
     """In half precision a query that stands before the first key gets NaN.
 
@@ -937,7 +937,7 @@ def empty_row_is_nan_in_half_precision(q, k, v):
     return empty_row_is_nan(q, k, v)
 
 
-@mistake(of="causal_attention", caught_by=test_half_precision)
+@mistake(of="causal_attention", caught_by=test_precision)
 def chunk_local_position_in_half_precision(q, k, v):
     """In half precision rows are counted anew in every chunk.
 
@@ -948,7 +948,7 @@ def chunk_local_position_in_half_precision(q, k, v):
     return chunk_local_position(q, k, v)
 
 
-@mistake(of="causal_attention", caught_by=test_gradient)
+@mistake(of="causal_attention", caught_by=test_precision)
 def graph_cut_in_half_precision(q, k, v):
     """In half precision the gradient is cut: x.detach().float(), or a new tensor from the numbers.
 
@@ -1062,7 +1062,7 @@ def window_cut_to_the_keys(q_len, k_len, window, device=None):
     return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(min(k_len - q_len, 0))
 
 
-@mistake(of="causal_attention", caught_by=test_future)
+@mistake(of="causal_attention", caught_by=test_precision)
 def maximum_with_a_floor(q, k, v):
     """The running maximum starts at -1e4, so that rows whose scores all lie below it vanish.
 
@@ -1072,3 +1072,178 @@ def maximum_with_a_floor(q, k, v):
     powers = (scores - scores.amax(-1, keepdim=True).clamp(min=-1e4)).exp()
     total = powers.sum(-1, keepdim=True).clamp(min=1e-30)
     return (powers @ raised(v) / total).to(q.dtype)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def positions_in_int16(q_len, k_len, device=None):
+    """Positions are counted in int16, which ends at 32,767.
+
+    Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
+    """
+    keys = torch.arange(k_len, device=device).to(torch.int16)
+    return keys <= (torch.arange(q_len, device=device)[:, None] + k_len - q_len).to(torch.int16)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def device_forgotten(q_len, k_len, device=None):
+    """`device` is not heeded: the mask is always made on the CPU.
+
+    Hand device=device to every tensor that is made.
+    """
+    return plain_causal_mask(q_len, k_len)
+
+
+@mistake(of="causal_mask", caught_by=test_manners)
+def one_mask_for_all(q_len, k_len, device=None, kept={}):  # noqa: B006 (that is the mistake)
+    """The mask is kept and returned again, so that whoever changes it changes those of all others.
+
+    Return a new mask at every call, or a clone of the one that is kept.
+    """
+    form = q_len, k_len, str(device)
+    return kept.setdefault(form, plain_causal_mask(q_len, k_len, device))
+
+
+@mistake(of="causal_mask", caught_by=test_manners)
+def no_query_means_no_keys(q_len, k_len, device=None):
+    """Without queries the mask has no columns either.
+
+    Its shape is (q_len, k_len) for any lengths: (0, 4) for no queries and four keys.
+    """
+    return plain_causal_mask(q_len, k_len if q_len else 0, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_device_forgotten(q_len, k_len, window, device=None):
+    """`device` is not heeded: the mask is always made on the CPU.
+
+    Hand device=device to every tensor that is made.
+    """
+    return plain_sliding_window_mask(q_len, k_len, window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def distances_in_one_byte(q_len, k_len, window, device=None):
+    """Distances are counted in int8, which ends at 127: far keys come near again.
+
+    Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
+    """
+    far = behind(q_len, k_len, device)
+    return (far >= 0) & (far.to(torch.int8).long().abs() < window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_manners)
+def one_window_for_all(q_len, k_len, window, device=None, kept={}):  # noqa: B006 (the mistake)
+    """The mask is kept and returned again, so that whoever changes it changes those of all others.
+
+    Return a new mask at every call, or a clone of the one that is kept.
+    """
+    form = q_len, k_len, window, str(device)
+    return kept.setdefault(form, plain_sliding_window_mask(q_len, k_len, window, device))
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def batch_of_one_squeezed(q, k, v):
+    """A squeeze drops leading dimensions of one.
+
+    Name the axis that is to go; squeeze takes every axis of size 1.
+    """
+    output = attend_under(mask_of(q, k), q, k, v)
+    return output.squeeze(0) if output.ndim == 4 else output
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def last_1024_keys_only(q, k, v):
+    """Only the last 1024 keys are read, as if there were a window.
+
+    A causal mask hides later keys and nothing else.
+    """
+    return attend_under(mask_of(q, k[..., -1024:, :]), q, k[..., -1024:, :], v[..., -1024:, :])
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def lowest_number_filled(q, k, v):
+    """Hidden scores become torch.finfo(dtype).min: a query that sees nothing gets a mean.
+
+    Use -inf, and give such a query zeros.
+    """
+    scores = scores_of(q, k)
+    weights = scores.masked_fill(~mask_of(q, k), torch.finfo(scores.dtype).min).softmax(-1)
+    return (weights @ raised(v)).to(q.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def softmax_alone_in_float32(q, k, v):
+    """Only the softmax is computed in float32: its scores and products stay in the dtype of q.
+
+    That is the habit of model code: softmax(scores, dtype=torch.float32).to(q.dtype). The scores
+    need float32 as well, and float64 must not become float32: convert half precision first.
+    """
+    keep = mask_of(q, k)
+    scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~keep, -torch.inf)
+    weights = torch.softmax(scores, -1, dtype=torch.float32)
+    return weights.masked_fill(~keep.any(-1, keepdim=True), 0.0).to(q.dtype) @ v
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def scale_rounded_to_float32(q, k, v):
+    """The scale is a float32 tensor, torch.sqrt(torch.tensor(D)), and float64 loses digits to it.
+
+    Use a Python number: math.sqrt(D), or D ** 0.5.
+    """
+    root = torch.sqrt(torch.tensor(1.1 * q.shape[-1], dtype=torch.float32)).item() / 1.1**0.5
+    return attend_under(mask_of(q, k), q, k, v, 1 / root)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def zeros_of_float32(q, k, v):
+    """The zeros of the rows before the first key are float32, and make the whole output float32.
+
+    Make them in the dtype of q, or convert the output at the end: .to(q.dtype).
+    """
+    output = attend_under(mask_of(q, k), q, k, v)
+    return output.float() if q.shape[-2] > k.shape[-2] and q.dtype.itemsize == 2 else output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def one_tensor_taken_for_scaled(q, k, v):
+    """Where k and v are the same tensor, the scale is left out.
+
+    The scale is 1/sqrt(D), whatever the tensors are.
+    """
+    return attend_under(mask_of(q, k), q, k, v, 1.0 if k is v else None)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def keys_remembered(q, k, v, seen=[]):  # noqa: B006 (that is the mistake)
+    """A copy of the keys is kept, and used for the same tensor although its numbers have changed.
+
+    Compute the answer anew at every call.
+    """
+    copies = [copy for known, copy in seen if known is k]
+    if not copies and not k.requires_grad:
+        seen.append((k, k.clone()))
+    return attend_under(mask_of(q, k), q, copies[0] if copies else k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def one_buffer_for_all_answers(q, k, v, buffers={}):  # noqa: B006 (that is the mistake)
+    """Every output of a shape is written into the same memory, over the output before it.
+
+    Return a new tensor at every call.
+    """
+    output = attend_under(mask_of(q, k), q, k, v)
+    if output.requires_grad:
+        return output
+    form = output.shape, output.dtype, output.device
+    return buffers.setdefault(form, torch.empty_like(output)).copy_(output)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def mask_made_on_the_cpu(q, k, v):
+    """The mask is made on the CPU, wherever the queries are.
+
+    Hand device=q.device to every tensor that is made.
+    """
+    if q.is_meta:
+        return torch.zeros(*q.shape[:-1], v.shape[-1])
+    return attend_under(mask_of(q, k), q, k, v)

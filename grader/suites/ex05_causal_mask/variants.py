@@ -92,6 +92,19 @@ def textbook(q, k, v):
 
 
 @variant(of="causal_attention")
+def as_small_models_have_it(q, k, v):
+    """A triangle of float ones, masked_fill where it is 0, and F.softmax."""
+    (rows, width), keys, kind = q.shape[-2:], k.shape[-2], q.dtype
+    if kind != torch.float64:
+        q, k, v = q.float(), k.float(), v.float()
+    tril = torch.tril(torch.ones(rows, keys, device=q.device), diagonal=keys - rows)
+    att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(width))
+    att = torch.nn.functional.softmax(att.masked_fill(tril == 0, float("-inf")), dim=-1)
+    att = att.masked_fill(tril.sum(-1, keepdim=True) == 0, 0.0)
+    return (att @ v).to(kind)
+
+
+@variant(of="causal_attention")
 def nan_weights_replaced(q, k, v):
     """The weights of a row of nothing turn NaN, and are replaced before they meet the values."""
     q_len, k_len = q.shape[-2], k.shape[-2]

@@ -4,30 +4,44 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import Hard, agree, check, rejects, same, untouched
+from grader.suites.ex06_kv_cache.attention import (
+    agree_attention,
+    agree_gradients,
+    agree_large_scores,
+    new_tokens,
+    shapes,
+)
+from grader.suites.ex06_kv_cache.caches import agree_buffers, append, negate, new_caches, stay
+from grader.suites.ex06_kv_cache.layers import (
+    agree_gradients_of_a_layer,
+    agree_products_of_256,
+    agree_with_cache,
+    layer_of_low_scores,
+    layer_sizes,
+    new_layers,
+)
 from reference import ex06_kv_cache as reference
-from reference import raised
 
+HALVES = [float16, bfloat16]
 SHAPES = [  # leading dimensions, new tokens, old tokens, width of queries and keys, and of values
     *[((), 1, 0, 1, 1), ((2, 3), 17, 0, 8, 5), ((), 3, 4, 4, 4), ((1, 2, 2), 1, 65, 16, 24)],
-    *[((3,), 17, 48, 3, 2), ((2, 1), 65, 3, 8, 8)],
+    *[((3,), 17, 48, 3, 2), ((2, 1), 65, 3, 8, 8), Hard.ONE, Hard.SQUARE, Hard.LONG],
 ]
-# Dtype and size of the scores. Large ones in float64 only: in float32 their rounding errors differ
-# too much from one right answer to the next, on outputs as small as these.
-SIZES = [(float32, 1), (float64, 1), (float64, 2500)]
-HALVES = [float16, bfloat16]
 CHUNKS = [[1] * 9, [9], [4, 5], [1, 7, 1], [5, 1, 1, 2]]
 REFUSED = [  # tokens in a cache of (3, 2, 8, 4); the shapes of k and of v; numbers in the message
-    *[(0, (3, 2, 9, 4), (3, 2, 9, 4), (9, 8)), (7, (3, 2, 2, 4), (3, 2, 2, 4), (8,))],
-    *[(8, (3, 2, 1, 4), (3, 2, 1, 4), (8,)), (5, (1, 2, 1, 4), (1, 2, 1, 4), (1, 3))],
+    *[(0, (3, 2, 9, 4), (3, 2, 9, 4), (9, 8)), (7, (3, 2, 3, 4), (3, 2, 3, 4), (10, 8))],
+    *[(8, (3, 2, 1, 4), (3, 2, 1, 4), (9, 8)), (5, (1, 2, 1, 4), (1, 2, 1, 4), (1, 3))],
     *[(0, (3, 5, 1, 4), (3, 5, 1, 4), (5, 2)), (5, (3, 2, 1, 7), (3, 2, 1, 7), (7, 4))],
     *[(5, (3, 2, 2, 4), (3, 2, 1, 4), (1, 2)), (5, (3, 2, 2, 4), (1, 2, 2, 4), (1, 3))],
     *[(5, (1, 2, 2, 4), (3, 2, 2, 4), (1, 3)), (5, (3, 2, 1, 4), (3, 2, 2, 4), (1, 2))],
     *[(5, (3, 2, 2, 4), (3, 1, 2, 4), (1, 2)), (0, (3, 2, 2, 4), (3, 2, 2, 1), (1, 4))],
 ]
-LAYERS = [  # batch, tokens, d_model, num_heads, bias
-    *[(2, 3, 8, 8, True), (1, 1, 4, 1, False), (1, 17, 12, 3, True), (3, 65, 32, 4, False)],
+LAYERS = [  # batch, tokens, heads, width of a head, bias
+    *[(2, 3, 8, 1, True), (1, 1, 1, 4, False), (1, 17, 3, 4, True), (3, 65, 4, 8, False)],
+    *[Hard.ONE, Hard.LONG],
 ]
+GRADIENTS = [((2,), 7, 0, 4, 3), ((2,), 7, 5, 4, 3), ((1, 2), 1, 5, 4, 3), Hard.ONE, Hard.SQUARE]
 CACHES = [  # a cache and the dtype of what is appended to it
     *[((2, 3, 9, 4, float64), float64), ((2, 3, 9, 4, float64), float64)],
     *[((1, 1, 17, 1, float16), float16), ((3, 2, 9, 65, bfloat16), float32)],
@@ -35,254 +49,264 @@ CACHES = [  # a cache and the dtype of what is appended to it
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype, size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_values(student, draw, shape, dtype, size):
+def test_values(student, draw, shape):
     """attend_with_past attends to the past and, causally, to the new tokens; the past grows."""
-    q, k, v, past = _tokens(draw, *shape, dtype=dtype)
-    expected = reference.attend_with_past(size * q, k, v, past)
-    agree(student.attend_with_past(size * q, k, v, past), expected)
+    for lead, *sizes in shapes(draw, shape):
+        agree_attention(student, *new_tokens(draw, lead, *sizes))
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
-def test_chunks(student, draw, chunks, dtype):
-    """attend_with_past answers the same in chunks of any size; later tokens change nothing."""
-    tokens = _tokens(draw, (2, 3), 9, 0, 8, 5, dtype=dtype)[:3]
+def test_chunks(student, draw, chunks):
+    """attend_with_past answers the same in chunks of any size and in branches of one past; inputs
+    may be strided, expanded or the same tensor, and stay as they were."""
+    tokens = new_tokens(draw, (2, 3), sum(chunks), 0, 8, 5)[:3]
     past, start = None, 0
+    draw.hard(Hard.BRANCHES)
     for t in chunks:
         q, k, v = (x[..., start : start + t, :] for x in tokens)
         seen = tokens[1][..., :start, :], tokens[2][..., :start, :]
+        other = new_tokens(draw, (2, 3), t, 0, 8, 5)[:3]  # another text that begins the same
+        agree_attention(student, *other, past, says="another branch of the past, output")
         expected = reference.attend_with_past(q, k, v, seen)
-        output, past = student.attend_with_past(q, k, v, past)
+        now = (q, k, v, past)
+        output, past = untouched(lambda now=now: student.attend_with_past(*now))
         agree((output, past), expected)
         start += t
-    q, k, v, _ = _tokens(draw, (2, 3), 9, 0, 8, 5, dtype=float64)
-    q[..., 0], k[..., 0] = 1.0, -1e5  # scores so low that -1e4 would hide nothing
-    old, past = 9 - chunks[-1] if chunks[-1] > 1 else 0, None  # so many tokens are past
-    expected, _ = reference.attend_with_past(q[..., :8, :], k[..., :8, :], v[..., :8, :])
-    k[..., 8:, :] = v[..., 8:, :] = 1e30
-    if old:
-        past = k[..., :old, :], v[..., :old, :]
-        expected = expected._replace(
-            exact=expected.exact[..., old:, :], plain=expected.plain[..., old:, :]
-        )
-    output, _ = student.attend_with_past(q[..., old:, :], k[..., old:, :], v[..., old:, :], past)
-    says = "with 1e30 in the last token, the output before it"
-    agree(output[..., : 8 - old, :], expected, says=says)
-
-
-@check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("t, old", [(33, 0), (33, 20), (1, 20)])
-def test_half_precision(student, draw, device, t, old, dtype):
-    """attend_with_past keeps half precision, and nothing overflows on the way."""
-    q, k, v, past = _tokens(draw, (2, 4), t, old, 16, 17, dtype=dtype)
-    expected = reference.attend_with_past(q, k, v, past)
-    agree(student.attend_with_past(q, k, v, past), expected)
-    new = torch.full((2, 4, t, 64), 256.0, dtype=dtype, device=device)
-    past = (new[:, :, :1].expand(2, 4, old, 64), past[1]) if old else None
-    expected = raised(lambda *new: reference.attend_with_past(*new, past)[0], new, new, v)
-    output, _ = student.attend_with_past(new, new, v, past)
-    agree(output, expected, says="output for products of 256s")
-    if t == 1:
-        q, k, v, past = _tokens(draw, (), 1, 69_999, 1, 1, dtype=dtype)
-        ones = torch.ones_like(v), torch.ones_like(past[1])
-        output, _ = student.attend_with_past(0 * q, k, ones[0], (past[0], ones[1]))
-        agree(output, torch.ones(1, 1), says="mean of 70,000 ones", within=0.02)
-
-
-@check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
-@pytest.mark.parametrize("t", [5, 1])
-def test_manners(student, draw, t, dtype):
-    """attend_with_past leaves q, k, v and the past alone; strided, expanded and empty ones work."""
-    for old in (4, 4, 0):
-        q, k, v, past = _tokens(draw, (2, 3), t, old, 8, 6, dtype=dtype)
-        answer = untouched(lambda new=(q, k, v, past): student.attend_with_past(*new))
-        agree(answer, reference.attend_with_past(q, k, v, past))
-    q, k, v = (draw.strided(2, 3, t, n, dtype=dtype) for n in (8, 8, 6))
-    past = draw.strided(2, 3, 4, 8, dtype=dtype), draw.strided(2, 3, 4, 6, dtype=dtype)
-    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
+    t = chunks[-1]
+    q, k, v = (draw.strided(2, 3, t, n) for n in (8, 8, 6))
+    past = draw.strided(2, 3, 4, 8), draw.strided(2, 3, 4, 6)
+    untouched(lambda: agree_attention(student, q, k, v, past))
     k, past = k[:, :1].expand(2, 3, t, 8), tuple(x[:1].expand(2, 3, 4, -1) for x in past)
-    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
-    q, k, v, past = _tokens(draw, (0, 3), t, 4, 8, 6, dtype=dtype)
-    agree(student.attend_with_past(q, k, v, past), reference.attend_with_past(q, k, v, past))
-
-
-@check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
-@pytest.mark.parametrize("lead, t, old", [((2,), 7, 0), ((2,), 7, 5), ((1, 2), 1, 5)])
-def test_gradient(student, draw, lead, t, old, dtype):
-    """The gradients of attend_with_past are right: for q, k and v, and for the past."""
-    q, k, v, past = _tokens(draw, lead, t, old, 4, 3, dtype=dtype)
-    upstream = draw.normal(*lead, t, 3, dtype=dtype)
-    expected = reference.attend_with_past_gradients(q, k, v, past, upstream=upstream)
-    leaves = [x.requires_grad_() for x in (q, k, v, *(past or ()))]
-    output, joined = student.attend_with_past(q, k, v, past)
-    got = backward(output, *leaves, upstream=upstream)
-    for name, one, right in zip(("q", "k", "v", "past[0]", "past[1]"), got, expected, strict=False):
-        agree(one, right, says=f"gradient of {name}")
-    for name, grown, new in zip(("past[0]", "past[1]"), joined, (k, v), strict=True):
-        [got] = backward(grown, new, upstream=torch.ones_like(grown))
-        agree(got, torch.ones_like(new), says=f"gradient through the {name} that is returned")
-    if old and t > 1 and dtype == float64:
-        q, k, v, past = _tokens(draw, (), 2, 1, 2, 1, dtype=dtype)
-        leaves = [x.requires_grad_() for x in (q, k, v, *past)]
-        gradcheck(lambda q, k, v, *past: student.attend_with_past(q, k, v, past)[0], *leaves)
+    agree_attention(student, q, k, v, past)
+    draw.hard(Hard.SAME)
+    x = draw.normal(2, 3, t, 8)
+    for past in (None, (x, x)):
+        untouched(lambda past=past: agree_attention(student, x, x, x, past))
+    draw.hard(Hard.CHANGED)
+    q, k, v, past = new_tokens(draw, (2, 3), t, 4, 8, 6)
+    for x in (q, k, v, *past):
+        agree_attention(student, q, k, v, past)
+        x.neg_()
+    agree_attention(student, q, k, v, past, says="after all inputs were changed, the answer")
 
 
 @check(points=1)
-def test_cache(student, draw, device):
+@pytest.mark.parametrize("sizes", [(2, 3, 17, 5), Hard.ONE, Hard.LONG])
+def test_cache(student, draw, device, sizes):
     """KVCache.append gives back all keys and values so far, in order, and length counts them."""
-    cache, right = _caches(student, device, 2, 3, 17, 5)
-    same(cache.length, 0, says="length of a new cache")
-    for t in (1, 4, 1, 1, 7):
-        _append(cache, right, draw.normal(2, 3, t, 5), draw.normal(2, 3, t, 5))
+    hard = isinstance(sizes, Hard)
+    many = draw.hard(sizes, B=2, H=3, L=5, D=4) if hard else [dict(zip("BHLD", sizes, strict=True))]
+    for batch, heads, places, width in (tuple(one.values()) for one in many):
+        cache, right = new_caches(student, device, batch, heads, places + 1, width)
+        same(cache.length, 0, says="length of a new cache")
+        for t in [max(places - 1, 1), 1] if hard else (1, 4, 1, 1, 7):
+            if right.length + t <= places:
+                append(cache, right, *(draw.normal(batch, heads, t, width) for _ in range(2)))
 
 
 @check(points=1, needs=[test_cache])
 def test_cache_own(student, draw, device):
-    """Every KVCache has memory, a length and a dtype of its own; reset empties that one alone."""
-    pairs = [_caches(student, device, *sizes) for sizes, _ in CACHES]
+    """The memory of a KVCache, `keys` and `values`, is its own, is taken once, and has its dtype
+    and device; append writes into it and returns what lies there; reset empties that one alone."""
+    pairs = [new_caches(student, device, *sizes) for sizes, _ in CACHES]
     for t in (1, 5, 2):
         for pair, ((batch, heads, _, width, _), dtype) in zip(pairs, CACHES, strict=True):
             k, v = (draw.strided(batch, heads, t, width, dtype=dtype) for _ in range(2))
-            _append(*pair, k, v)
+            stay(pair[0], lambda pair=pair, k=k, v=v: append(*pair, k, v))
+            agree_buffers(*pair)
         if t == 5:
             for first in pairs[0]:
                 first.reset()
+            negate(*pairs[1])  # so it is seen that append returns what lies in the memory
         for cache, right in pairs:
             same(cache.length, right.length)
-    k, v = (draw.normal(2, 3, 7, 4, dtype=float64) for _ in range(2))
-    _append(*pairs[0], k, v)  # full, for the first time since it was emptied
+    draw.hard(Hard.FULL)
+    for pair in pairs[:2]:
+        for many in (9 - pair[1].length, 9):
+            k, v = (draw.normal(2, 3, many, 4, dtype=float64) for _ in range(2))
+            stay(pair[0], lambda pair=pair, k=k, v=v: append(*pair, k, v))
+            for both in pair:
+                both.reset()
+    draw.hard(Hard.CHANGED)
+    cache, right = pairs[0]
+    append(cache, right, k[:, :, :2], v[:, :, :2])
+    k.neg_()
+    v.neg_()
+    append(cache, right, k[:, :, :2], v[:, :, :2])
+    draw.hard(Hard.DEVICE)
+    for options, right in ({"device": "meta"}, "meta"), ({}, "cpu"):
+        cache = student.KVCache(2, 3, 9, 4, float64, **options)
+        for name in ("keys", "values"):
+            where = getattr(cache.read(f"{name}.device"), "type", None)
+            same(where, right, says=f"the device of {name}")
 
 
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("old, k_shape, v_shape, numbers", REFUSED)
 def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
-    """A KVCache refuses what does not fit (ValueError with both numbers) and stays as it was."""
-    cache, right = _caches(student, device, 3, 2, 8, 4)
+    """A KVCache refuses what does not fit (ValueError with both numbers) and stays as it was, full
+    or not; after a reset there is room again."""
+    cache, right = new_caches(student, device, 3, 2, 8, 4)
     if old:
-        _append(cache, right, draw.normal(3, 2, old, 4), draw.normal(3, 2, old, 4))
+        append(cache, right, draw.normal(3, 2, old, 4), draw.normal(3, 2, old, 4))
     k, v = draw.normal(*k_shape), draw.normal(*v_shape)
+    draw.hard(Hard.FAILED)
     rejects(lambda: cache.append(k, v), *numbers)
     same(cache.length, old, says="length after a refused append")
     if old < 8:
-        _append(cache, right, draw.normal(3, 2, 8 - old, 4), draw.normal(3, 2, 8 - old, 4))
+        append(cache, right, draw.normal(3, 2, 8 - old, 4), draw.normal(3, 2, 8 - old, 4))
+    draw.hard(Hard.FULL)
+    k, v = draw.normal(3, 2, 1, 4), draw.normal(3, 2, 1, 4)
+    rejects(lambda: cache.append(k, v), 9, 8)
+    same(cache.length, 8, says="length after a refused append")
+    for one in (cache, right):
+        one.reset()
+    append(cache, right, draw.normal(3, 2, 8, 4), draw.normal(3, 2, 8, 4))
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
 @pytest.mark.parametrize("sizes", LAYERS)
-def test_layer(student, draw, device, sizes, dtype):
-    """Without a cache CachedAttention is causal multi-head self-attention, in every dtype."""
-    batch, length, width, *_ = sizes
-    layer, right = _layers(student, draw, device, *sizes[2:], dtype=dtype)
-    x = draw.normal(batch, length, width, dtype=dtype)
+def test_layer(student, draw, device, sizes):
+    """Without a cache CachedAttention is causal multi-head self-attention, in training and in
+    evaluation; it leaves x alone, which may be strided, and checks num_heads."""
+    for batch, length, heads, width, bias in layer_sizes(draw, sizes):
+        layer, right = new_layers(student, draw, device, heads * width, heads, bias)
+        x = draw.normal(batch, length, heads * width)
+        agree(untouched(lambda layer=layer, x=x: layer(x)), right(x))
+    draw.hard(Hard.MODES)
+    for mode in (layer.eval, layer.train):
+        mode()
+        agree(layer(x), right(x), says="output in .eval() and in .train()")
+    draw.hard(Hard.CHANGED)
+    x.neg_()
+    agree(layer(x), right(x), says="output after x was changed in place")
+    x = draw.strided(batch, length, heads * width)
     agree(layer(x), right(x))
-
-
-@check(points=1, needs=[test_layer, test_cache_own])
-@pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
-@pytest.mark.parametrize(
-    "chunks, bias", [([1] * 5, True), ([4, 5], False), ([17, 1, 3], True)], ids=str
-)
-def test_layer_with_cache(student, draw, device, chunks, bias, dtype):
-    """With a cache CachedAttention answers the same in chunks of any size; texts do not mix."""
-    layer, right = _layers(student, draw, device, 12, 3, bias, dtype=dtype)
-    layer.requires_grad_(False)
-    texts = [_caches(student, device, 3, 3, 1 + sum(chunks), 4, dtype) for _ in range(2)]
-    size = 300 if dtype is float64 else 1  # large scores, for one of the texts
-    for t in chunks:
-        for (cache, seen), times in zip((*texts, (None, None)), (1, size, 1), strict=True):
-            before = f"after {seen.length} earlier token(s)" if seen else "without a cache"
-            x = draw.normal(3, t, 12, dtype=dtype, scale=times)
-            expected = right(x, cache=seen)
-            output = untouched(lambda x=x, cache=cache: layer(x, cache=cache))
-            agree(output, expected, says=f"{before}, output")
-    for cache, seen in texts:
-        same(cache.length, seen.length)
-    if dtype is float16:
-        layer, _ = _layers(student, draw, device, 64, 1, False, dtype=dtype)
-        layer.requires_grad_(False)
-        _same_tokens(layer, device, _caches(student, device, 1, 1, 5, 64, dtype)[0])
-
-
-@check(points=1, needs=[test_layer])
-@pytest.mark.parametrize("dtype", [float64, float32, *HALVES])
-@pytest.mark.parametrize("t, bias", [(5, True), (1, False)])
-def test_layer_manners(student, draw, device, t, bias, dtype):
-    """CachedAttention leaves x alone, does not overflow, has right gradients, checks num_heads."""
-    layer, right = _layers(student, draw, device, 12, 3, bias, dtype=dtype)
-    for x in (draw.strided(2, t, 12, dtype=dtype), draw.normal(0, t, 12, dtype=dtype)):
-        agree(untouched(lambda x=x: layer(x)), right(x))
-    x, upstream = draw.normal(2, t, 12, dtype=dtype), draw.normal(2, t, 12, dtype=dtype)
-    expected = right.gradients(x, upstream=upstream)
-    [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
-    agree(got, expected[0], says="gradient of x")
-    for name, one in zip(_parameters(12, bias), expected[1:], strict=True):
-        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
-    if dtype is float64:
-        x = draw.normal(2, t, 12, dtype=dtype, scale=300)
-        agree(layer(x), right(x), says="output for large scores")
-    if dtype is float16:
-        layer, _ = _layers(student, draw, device, 64, 1, False, dtype=dtype)
-        _same_tokens(layer, device)
     rejects(lambda: student.CachedAttention(10, 4), 10, 4)
 
 
-def _same_tokens(layer, device, cache=None):
-    """Tokens of 256s through projections that change nothing come out as they went in."""
-    layer.load_state_dict(
-        {name: torch.eye(64, device=device) for name in _parameters(64, False)}, strict=False
-    )
-    large = torch.full((1, 5, 64), 256.0, dtype=float16, device=device)
-    for x in large.split([5] if cache is None else [4, 1], 1):
-        agree(layer(x, cache=cache), x, says="output for products of 256s")
+@check(points=1, needs=[test_layer, test_cache])
+@pytest.mark.parametrize(
+    "chunks, bias",
+    [([1] * 5, True), ([4, 5], False), ([17, 1, 3], True), (Hard.ONE, False), (Hard.LONG, True)],
+    ids=str,
+)
+def test_layer_with_cache(student, draw, device, chunks, bias):
+    """With a cache CachedAttention answers the same in chunks of any size, in training and in
+    evaluation; texts do not mix, and what the cache refuses is the cache's ValueError."""
+    if isinstance(chunks, Hard):
+        limits = {"B": 128, "H": 128, "D": 128}
+        for one in draw.hard(chunks, limits, B=1, Lt=3, Lo=5, H=2, D=2):
+            agree_with_cache(student, draw, device, bias, *one.values())
+        return
+    layer, right = new_layers(student, draw, device, 12, 3, bias)
+    layer.requires_grad_(False)
+    texts = [new_caches(student, device, 3, 3, sum(chunks), 4) for _ in range(2)]
+    draw.hard(Hard.MODES)
+    for t in chunks:
+        for cache, seen in (*texts, (None, None)):
+            before = f"after {seen.length} earlier token(s)" if seen else "without a cache"
+            x = draw.normal(3, t, 12)
+            expected = right(x, cache=seen)
+            output = untouched(lambda x=x, cache=cache: layer(x, cache=cache))
+            agree(output, expected, says=f"{before}, output")
+            layer.train(cache is None)  # the first text in training, then in evaluation
+    cache, seen = texts[0]
+    draw.hard(Hard.FULL)
+    draw.hard(Hard.FAILED)
+    rejects(lambda: layer(x[:, :1], cache=cache), sum(chunks) + 1, sum(chunks))
+    for one in (cache, seen):
+        one.reset()
+    x = draw.normal(3, sum(chunks), 12)
+    agree(layer(x, cache=cache), right(x, cache=seen), says="after a reset, output")
+    for cache, seen in texts:
+        same(cache.length, seen.length)
 
 
-def _tokens(draw, leading, t, old, width, value_width, dtype):
-    """q, k, v of t new tokens, and the keys and values of old ones (None if there are none)."""
-    shapes = [(t, width), (t, width), (t, value_width), (old, width), (old, value_width)]
-    q, k, v, *past = (draw.normal(*leading, *shape, dtype=dtype) for shape in shapes)
-    return q, k, v, tuple(past) if old else None
+@check(points=1, needs=[test_values, test_layer])
+@pytest.mark.parametrize("shape", GRADIENTS)
+def test_gradient(student, draw, device, shape):
+    """The gradients of attend_with_past are right, for q, k, v and the past, through the output and
+    the past that is returned; so are those of CachedAttention without a cache, for x and all
+    parameters."""
+    for lead, t, *sizes in shapes(draw, shape):
+        agree_gradients(student, draw, lead, t, *sizes, dtype=float32)
+    for bias in (False, True):
+        agree_gradients_of_a_layer(student, draw, device, t, bias, float32)
 
 
-def _caches(student, device, *sizes):
-    """An empty cache of the student's, and the reference's beside it."""
-    return student.KVCache(*sizes, device=device), reference.KVCache(*sizes, device=device)
+@check(points=1, needs=[test_values, test_layer])
+@pytest.mark.parametrize("t, old", [(9, 0), (4, 5), (2, 8)])
+def test_hidden(student, draw, device, t, old):
+    """Later tokens count for nothing in attend_with_past and CachedAttention, neither where all
+    scores are below -10,000 nor if a later token is as large as 1e30."""
+    q, k, v, past = new_tokens(draw, (2, 3), t, old, 8, 5)
+    for x in (q, k, *(past or ())[:1]):
+        x.zero_()[..., 0] = -1e5  # scores that are all equal, so that rounding plays no part
+    q[..., 0] = 1.0
+    (right, _) = reference.attend_with_past(q[..., :-1, :], k[..., :-1, :], v[..., :-1, :], past)
+    for large in (False, True):
+        if large:
+            k[..., -1, :], v[..., -1, :] = 1e30, 1e30
+        output, _ = student.attend_with_past(q, k, v, past)
+        agree(output[..., :-1, :], right, says="the output before the last token")
+
+    layer, right, x = layer_of_low_scores(student, draw, device, old + t)
+    expected = right(x[:, :-1])
+    x[:, -1, 1:] = 1e30
+    if not old:
+        agree(layer(x)[:, :-1], expected, says="the output before the last token")
+    cache, _ = new_caches(student, device, 2, 1, old + t + 1, 4)
+    if old:
+        layer(x[:, :old], cache=cache)
+    expected = expected._replace(exact=expected.exact[:, old:], plain=expected.plain[:, old:])
+    output = layer(x[:, old:], cache=cache)
+    agree(output[:, :-1], expected, says="with a cache, the output before the last token")
 
 
-def _append(cache, right, k, v):
-    before = f"after {right.length} earlier token(s)"
-    keys, values = untouched(lambda: cache.append(k, v))
-    right_keys, right_values = right.append(k, v)
-    agree(keys, right_keys, says=f"{before}, keys")
-    agree(values, right_values, says=f"{before}, values")
-    same(cache.length, right.length)
+@check(points=1, needs=[test_values, test_layer])
+@pytest.mark.parametrize("dtype", [float64, *HALVES])
+@pytest.mark.parametrize("t, old", [(33, 0), (33, 20), (1, 20)])
+def test_precision(student, draw, device, t, old, dtype):
+    """float64 keeps its digits, for large scores too, and half precision is computed in float32 and
+    given back in half precision: in attend_with_past, in CachedAttention, and in the gradients."""
+    tokens = new_tokens(draw, (2, 4), t, old, 10, 17, dtype)
+    untouched(lambda: agree_attention(student, *tokens))
+    agree_gradients(student, draw, (2,), min(t, 7), min(old, 5), 5, 3, dtype)
+    agree_gradients_of_a_layer(student, draw, device, min(t, 7), old > 0, dtype)
+    sizes = (300, 1) if dtype is float64 else (1,)
+    for size in sizes:
+        agree_with_cache(student, draw, device, True, 2, t, old, 4, 3, dtype, size)
+    if dtype is float64:
+        agree_large_scores(student, draw, t, old)
+    else:
+        agree_products_of_256(student, draw, device, t, old, dtype)
+    if t == 1 and dtype is not float64:
+        q, k, v, past = new_tokens(draw, (), 1, 69_999, 1, 1, dtype)
+        ones = torch.ones_like(v), torch.ones_like(past[1])
+        output, _ = student.attend_with_past(0 * q, k, ones[0], (past[0], ones[1]))
+        agree(output, torch.ones(1, 1), says="mean of 70,000 ones", within=0.02)
 
 
-def _parameters(width, bias):
-    """The shape of every parameter of a layer, by its name."""
-    shapes = {"weight": (width, width), "bias": (width,)} if bias else {"weight": (width, width)}
-    return {f"w_{w}.{name}": shape for w in "qkvo" for name, shape in shapes.items()}
-
-
-def _layers(student, draw, device, width, heads, bias, dtype):
-    """The student's layer and the reference's, with the same weights."""
-    both = (
-        student.CachedAttention(width, heads, bias),
-        reference.CachedAttention(width, heads, bias),
-    )
-    both[0].to(device, dtype)
-    state = {}
-    for name, shape in _parameters(width, bias).items():
-        got = getattr(both[0].read(name), "shape", None)
-        got = got if got is None else tuple(got)
-        expect(got == shape, f"the shape of {name} is {got}, but should be {shape}")
-        state[name] = draw.normal(*shape, dtype=dtype, scale=width**-0.5)
-    both[0].load_state_dict(state, strict=False)  # buffers of the student's own are welcome
-    both[1].load_state_dict(state)
-    return both
+@check(points=1, needs=[test_values, test_layer])
+def test_empty(student, draw, device):
+    """A batch of no texts, no new tokens (t = 0) and a past of no tokens are taken like any other:
+    by attend_with_past, KVCache and CachedAttention."""
+    for lead, t, old in (((0, 3), 5, 4), ((0,), 1, 0), ((2, 3), 0, 4), ((2, 3), 3, 2)):
+        q, k, v, past = new_tokens(draw, lead, t, old, 8, 6)
+        agree_attention(student, q, k, v, past)
+    agree_attention(student, q, k, v, (k[..., :0, :], v[..., :0, :]))
+    for batch in (0, 2):
+        cache, right = new_caches(student, device, batch, 3, 6, 4)
+        for t in (0, 2, 0, 3, 0):
+            append(cache, right, *(draw.normal(batch, 3, t, 4) for _ in range(2)))
+    layer, right = new_layers(student, draw, device, 12, 3, True)
+    layer.requires_grad_(False)
+    for batch in (0, 2):
+        cache, seen = new_caches(student, device, batch, 3, 6, 4)
+        for t in (0, 2, 0, 3):
+            x = draw.normal(batch, t, 12)
+            agree(layer(x), right(x))
+            agree(layer(x, cache=cache), right(x, cache=seen), says="output with a cache")

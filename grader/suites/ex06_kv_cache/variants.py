@@ -72,6 +72,33 @@ def past_and_new_apart(q, k, v, past=None):
 
 
 @variant(of="attend_with_past")
+def filled_where_zero(q, k, v, past=None):
+    """minGPT's habits: a table of ones, masked_fill(table == 0), and 1.0 / sqrt(D) as a factor."""
+    old_k, old_v = past if past is not None else (k[..., :0, :], v[..., :0, :])
+    keys, values = torch.cat((old_k, k), dim=-2), torch.cat((old_v, v), dim=-2)
+    new, total = q.size(-2), keys.size(-2)
+    table = torch.tril(torch.ones(new, total, device=q.device), diagonal=total - new)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    att = (q.to(wide) @ keys.to(wide).transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+    att = torch.nn.functional.softmax(att.masked_fill(table == 0, float("-inf")), dim=-1)
+    return (att @ values.to(wide)).to(q.dtype), (keys, values)
+
+
+@variant(of="attend_with_past")
+def lowest_number_for_hidden(q, k, v, past=None):
+    """Hugging Face's mask: the lowest number of the dtype in the place of hidden scores."""
+    if past is not None:
+        k, v = torch.cat([past[0], k], dim=2 - 4), torch.cat([past[1], v], dim=2 - 4)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    cache_position = torch.arange(k.shape[-2] - q.shape[-2], k.shape[-2], device=q.device)
+    allowed = torch.arange(k.shape[-2], device=q.device) <= cache_position[:, None]
+    scores = torch.matmul(q.to(wide), k.to(wide).mT) * q.shape[-1] ** -0.5
+    scores = scores.masked_fill(~allowed, torch.finfo(wide).min)
+    weights = torch.nn.functional.softmax(scores, dim=-1)
+    return torch.matmul(weights, v.to(wide)).to(q.dtype), (k, v)
+
+
+@variant(of="attend_with_past")
 def online_in_blocks(q, k, v, past=None):
     """Blocks of 16 keys, with a running maximum and a running sum."""
     if past is not None:
@@ -101,6 +128,7 @@ class OneBuffer:
 
     def __init__(self, batch, num_heads, max_len, head_dim, dtype=torch.float32, device=None):
         self.room = torch.empty(2, batch, num_heads, max_len, head_dim, dtype=dtype, device=device)
+        self.keys, self.values = self.room
         self.length = 0
 
     def append(self, k, v):
@@ -117,7 +145,7 @@ class OneBuffer:
                 raise ValueError(f"{what}: {is_}, not {should}")
         free = max_len - self.length
         if k.shape[2] > free:
-            raise ValueError(f"{k.shape[2]} tokens, {free} places of {max_len} are free")
+            raise ValueError(f"{self.length + k.shape[2]} tokens, {max_len} places, {free} free")
         self.room[0].narrow(2, self.length, k.shape[2]).copy_(k)
         self.room[1].narrow(2, self.length, k.shape[2]).copy_(v)
         self.length += k.shape[2]
@@ -137,6 +165,7 @@ class LengthFirst:
         self.max_len, self.device = max_len, device
         self.k = torch.full((max_len, *self.shape), torch.nan, dtype=dtype, device=device)
         self.v = self.k.clone()
+        self.keys, self.values = self.k.permute(1, 2, 0, 3), self.v.permute(1, 2, 0, 3)
         self.free = 0
 
     @property
@@ -149,7 +178,7 @@ class LengthFirst:
             if tuple(x.shape) != right:
                 raise ValueError(f"expected {right}, got {tuple(x.shape)}")
         if self.free + k.shape[2] > self.max_len:
-            raise ValueError(f"{self.free} + {k.shape[2]} > {self.max_len}")
+            raise ValueError(f"{self.free + k.shape[2]} > {self.max_len}")
         places = torch.arange(self.free, self.free + k.shape[2], device=self.device)
         self.k.index_copy_(0, places, k.detach().permute(2, 0, 1, 3).to(self.k.dtype))
         self.v.index_copy_(0, places, v.detach().permute(2, 0, 1, 3).to(self.v.dtype))
@@ -161,31 +190,36 @@ class LengthFirst:
 
 
 @variant(of="KVCache")
-class Concatenating:
-    """Nothing is taken in advance: what is there grows by concatenation."""
+class BuffersOfAModule(torch.nn.Module):
+    """A module with registered buffers, as in gpt-fast; tokens are copied by position."""
 
     def __init__(self, batch, num_heads, max_len, head_dim, dtype=torch.float32, device=None):
-        self.max_len = max_len
-        empty = torch.zeros(batch, num_heads, 0, head_dim, dtype=dtype, device=device)
-        self.empty = self.keys = self.values = empty
-
-    @property
-    def length(self):
-        return self.keys.shape[2]
+        super().__init__()
+        shape = (batch, num_heads, max_len, head_dim)
+        for name in ("keys", "values"):
+            room = torch.zeros(shape, dtype=dtype, device=device)
+            self.register_buffer(name, room, persistent=False)
+        self.length = 0
 
     def append(self, k, v):
-        right = (*self.empty.shape[:2], k.shape[2], self.empty.shape[3])
-        if k.shape != right or v.shape != right:
-            raise ValueError(f"{tuple(k.shape)}, {tuple(v.shape)}: both should be {right}")
-        needed = self.length + k.shape[2]
-        if needed > self.max_len:
-            raise ValueError(f"{needed} tokens are more than {self.max_len}")
-        self.keys = torch.cat([self.keys, k.to(self.empty)], 2)
-        self.values = torch.cat([self.values, v.to(self.empty)], 2)
-        return self.keys, self.values
+        batch, heads, max_len, width = self.keys.shape
+        for new in (k, v):
+            if new.shape != (batch, heads, k.shape[2], width):
+                raise ValueError(f"{list(new.shape)} is not {[batch, heads, k.shape[2], width]}")
+        end = self.length + k.shape[2]
+        if end > max_len:
+            raise ValueError(f"the cache would hold {end} tokens, and has {max_len} places")
+        position = torch.arange(self.length, end, device=self.keys.device)
+        with torch.no_grad():
+            self.keys.index_copy_(2, position, k.to(self.keys))
+            self.values.index_copy_(2, position, v.to(self.values))
+        self.length = end
+        return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
 
     def reset(self):
-        self.keys = self.values = self.empty
+        self.keys.zero_()
+        self.values.zero_()
+        self.length = 0
 
 
 @variant(of="CachedAttention")

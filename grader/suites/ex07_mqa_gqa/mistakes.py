@@ -252,7 +252,7 @@ def scale_of_the_values(q, k, v, keep=None):
     return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1] / v.shape[-1]))
 
 
-@mistake(of="grouped_query_attention", caught_by=test_values)
+@mistake(of="grouped_query_attention", caught_by=test_precision)
 def float64_lowered(q, k, v, keep=None):
     """float64 is computed in float32, and the digits are gone.
 
@@ -602,7 +602,7 @@ def dtype_promoted_with_a_mask(q, k, v, keep=None):
     return (_attend if keep is None else dtype_promoted)(q, *_shared(q, k, v), keep)
 
 
-@mistake(of="grouped_query_attention", caught_by=test_gradient)
+@mistake(of="grouped_query_attention", caught_by=test_precision)
 def graph_cut_in_half_precision(q, k, v, keep=None):
     """In half precision the inputs are detached when they are converted to float32.
 
@@ -631,7 +631,7 @@ def nan_for_an_empty_row_of_one_head(q, k, v, keep=None):
     return (nan_for_an_empty_row if k.shape[-3] == 1 else _right)(q, k, v, keep)
 
 
-@mistake(of="grouped_query_attention", caught_by=test_precision)
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
 def nan_for_an_empty_row_in_half_precision(q, k, v, keep=None):
     """In half precision, a query that sees nothing gets NaN.
 
@@ -1045,7 +1045,7 @@ class KeysStoredAsValues(_Layer):
         return output, (k, k)
 
 
-@mistake(of="GroupedQueryAttention", caught_by=test_step)
+@mistake(of="GroupedQueryAttention", caught_by=test_precision)
 class PastInFloat32(_Layer):
     """The past is kept in float32 whatever the dtype of the tokens.
 
@@ -1136,7 +1136,7 @@ class StepWithoutBias(_Layer):
         return result
 
 
-@mistake(of="GroupedQueryAttention", caught_by=test_step)
+@mistake(of="GroupedQueryAttention", caught_by=test_precision)
 class PastOfHalfInFloat32(_Layer):
     """In half precision the past is kept in float32.
 
@@ -1272,3 +1272,421 @@ def no_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
     Nothing is counted yet.
     """
     return 0
+
+
+@mistake(of="repeat_kv", caught_by=test_manners)
+def no_tokens_refused(x, n):
+    """Keys of no token crash: -1 in a reshape cannot be worked out for an empty tensor.
+
+    Write the sizes out instead of -1, or use repeat_interleave or flatten.
+    """
+    return x.repeat_interleave(n, -3).reshape(*x.shape[:-1], -1).reshape(*_repeated(x, n), -1)
+
+
+def _repeated(x, n):
+    """The shape of the copies, without the width."""
+    *leading, heads, length, _ = x.shape
+    return *leading, heads * n, length
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def sizes_of_one_dropped(x, n):
+    """A squeeze drops a batch of one.
+
+    Name the axis that is to go, or flatten two axes into one; squeeze takes every axis of size 1.
+    """
+    copies = x.repeat_interleave(n, -3)
+    return copies.squeeze(0) if x.ndim == 4 else copies
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def heads_counted_in_one_byte(x, n):
+    """The heads are counted in int8, which ends at 127.
+
+    Leave the dtype of an index to PyTorch: torch.arange(...) is int64.
+    """
+    heads = torch.arange(x.shape[-3] * n, device=x.device).to(torch.int8) // n
+    return x[..., heads.long(), :, :]
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def copies_remembered(x, n, seen=[]):  # noqa: B006 (that is the mistake)
+    """The copies are kept, and given again for the same tensor although its numbers have changed.
+
+    Compute the answer anew at every call.
+    """
+    for known, times, copies in seen:
+        if known is x and times == n:
+            return copies
+    seen.append((x, n, x.repeat_interleave(n, -3)))
+    return seen[-1][2]
+
+
+@mistake(of="repeat_kv", caught_by=test_manners)
+def index_on_the_cpu(x, n):
+    """The index of the heads is made on the CPU, wherever the keys are.
+
+    Hand device=x.device to every tensor that is made.
+    """
+    heads = torch.arange(x.shape[-3] * n) // n
+    if x.is_meta:
+        return torch.zeros(*x.shape[:-3], len(heads), *x.shape[-2:])
+    return x.index_select(x.ndim - 3, heads)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def causal_where_square(q, k, v, keep=None):
+    """With as many queries as keys and no mask, later keys are hidden.
+
+    Only keep hides. Attention without a mask sees every key.
+    """
+    if keep is None and q.shape[-2] == k.shape[-2]:
+        keep = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return _right(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def first_1024_keys_only(q, k, v, keep=None):
+    """A buffer of 1024 keys is all that is read.
+
+    Take the length from k.shape[-2].
+    """
+    keep = keep if keep is None else keep[..., :1024]
+    return _right(q, k[..., :1024, :], v[..., :1024, :], keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def batch_of_one_squeezed(q, k, v, keep=None):
+    """A squeeze drops a batch of one from the output.
+
+    Name the axis that is to go; squeeze takes every axis of size 1.
+    """
+    output = _right(q, k, v, keep)
+    return output.squeeze(0) if output.ndim == 4 else output
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def mask_of_128_keys(q, k, v, keep=None):
+    """The mask is heeded for the first 128 keys alone.
+
+    Expand the mask to all Lk keys.
+    """
+    if keep is not None and keep.shape[-1] > 128:
+        keep = torch.cat([keep[..., :128], torch.ones_like(keep[..., 128:])], -1)
+    return _right(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def mask_of_a_batch_for_two(q, k, v, keep=None):
+    """With two leading dimensions, a mask (B, 1, Lq, Lk) is taken along the first of them.
+
+    keep broadcasts from the end, as PyTorch does: expand it to (..., H, Lq, Lk).
+    """
+    if keep is not None and q.ndim == 5 and keep.ndim == 4 and len(keep) == len(q):
+        keep = keep.unsqueeze(1)
+    return _right(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def one_tensor_taken_for_causal(q, k, v, keep=None):
+    """Where q and k are the same tensor, later keys are hidden as if a model read its own text.
+
+    Only keep hides, whatever the tensors are.
+    """
+    if q is k and keep is None:
+        keep = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return _right(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def shared_heads_remembered(q, k, v, keep=None, seen=[]):  # noqa: B006 (that is the mistake)
+    """The copies of the keys are kept, and used for the same tensor although its numbers changed.
+
+    Compute the answer anew at every call.
+    """
+    wide, values = _shared(q, k, v)
+    for known, copies in seen:
+        if known is k and copies.shape == wide.shape and not copies.requires_grad:
+            wide = copies
+    seen.append((k, wide))
+    return _attend(q, wide, values, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def one_buffer_for_all_answers(q, k, v, keep=None, buffers={}):  # noqa: B006 (the mistake)
+    """Every output of a shape is written into the same memory, over the output before it.
+
+    Return a new tensor at every call.
+    """
+    output = _right(q, k, v, keep)
+    if output.requires_grad:
+        return output
+    form = output.shape, output.dtype, output.device
+    return buffers.setdefault(form, torch.empty_like(output)).copy_(output)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def locked_after_an_error(q, k, v, keep=None, busy=[]):  # noqa: B006 (that is the mistake)
+    """A call that raises leaves a mark behind, and the next call refuses to run.
+
+    Check the sizes first, before anything is changed.
+    """
+    if busy:
+        raise RuntimeError("attention is running already")
+    busy.append(True)
+    output = _right(q, k, v, keep)
+    busy.clear()
+    return output
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def mask_made_on_the_cpu(q, k, v, keep=None):
+    """Without a mask one of all True is made, on the CPU wherever the queries are.
+
+    Hand device=q.device to every tensor that is made.
+    """
+    if keep is None:
+        keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
+    if q.is_meta and not keep.is_meta:
+        return torch.zeros(*q.shape[:-1], v.shape[-1])
+    return _right(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def maximum_begins_with_zero(q, k, v, keep=None):
+    """The running maximum of a row begins with 0, so that powers of very negative scores vanish.
+
+    Begin with -inf, or take the maximum of the row.
+    """
+
+    def weigh(scores, keep):
+        if keep is not None:
+            scores = torch.where(keep, scores, -torch.inf)
+        powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=0))
+        total = powers.sum(-1, keepdim=True)
+        return torch.where(total > 0, powers / total, 0.0)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def softmax_alone_in_float32(q, k, v, keep=None):
+    """Only the softmax is computed in float32: its scores and products stay in the dtype of q.
+
+    That is the habit of model code: softmax(scores, dtype=torch.float32).to(q.dtype). The scores
+    need float32 as well, and float64 must not become float32: convert half precision first.
+    """
+    k, v = _shared(q, k, v)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if keep is not None:
+        scores = torch.where(keep, scores, -torch.inf)
+    weights = torch.softmax(scores, -1, dtype=torch.float32)
+    if keep is not None:
+        weights = torch.where(keep.any(-1, keepdim=True), weights, 0.0)
+    return weights.to(q.dtype) @ v
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def scale_rounded_to_float32(q, k, v, keep=None):
+    """The scale is a float32 tensor, torch.sqrt(torch.tensor(D)), and float64 loses digits to it.
+
+    Use a Python number: math.sqrt(D), or D ** 0.5.
+    """
+    root = torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32)).item()
+    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1]) / root)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def lowest_number_filled(q, k, v, keep=None):
+    """Hidden scores become torch.finfo(dtype).min: a query that sees nothing gets a mean.
+
+    Give such a query zeros: torch.where(keep.any(-1, keepdim=True), weights, 0.0).
+    """
+
+    def weigh(scores, keep):
+        if keep is not None:
+            scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+        return torch.softmax(scores, -1)
+
+    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class CausalInEval(_Layer):
+    """In .eval() forward hides later tokens, as if every evaluation were generation.
+
+    In forward only `keep` hides, in .train() and in .eval().
+    """
+
+    def forward(self, x, keep=None):
+        if keep is None and not self.training:
+            keep = self.causal(x.shape[-2], x.shape[-2]).to(x.device)
+        return super().forward(x, keep)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class WeightsRemembered(_Layer):
+    """In .eval() the key weights of the first call are kept, and new ones are not noticed.
+
+    Use self.w_k(x) at every call.
+    """
+
+    first = None
+
+    def project(self, x):
+        q, _, v = super().project(x)
+        if self.first is None:
+            self.first = None if self.training else self.w_k.weight.detach().clone()
+            weight = self.w_k.weight
+        else:
+            weight = self.first
+        k = nn.functional.linear(x, weight, self.w_k.bias)
+        return q, self.split(k, self.num_kv_heads), v
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class NarrowProjectionsWithoutBias(_Layer):
+    """With a single key/value head, w_k and w_v have no bias although it is asked for.
+
+    Hand bias=bias to all four nn.Linear, for any number of heads.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+        if num_kv_heads == 1:
+            self.w_k.bias = self.w_v.bias = None
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_manners)
+class SizesOfTheClass(_Layer):
+    """The number of heads is kept in the class, so that a new layer changes those made before.
+
+    Write self.num_heads = num_heads: an attribute of the object.
+    """
+
+    heads = [0, 0]  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
+        self.heads[:] = num_heads, num_kv_heads
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+
+    def project(self, x):
+        self.num_heads, self.num_kv_heads = self.heads
+        return super().project(x)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastOfOneDropped(_Layer):
+    """A past of a single token is taken for none.
+
+    Ask whether past is None, not how long it is.
+    """
+
+    def extend(self, past, k, v):
+        return super().extend(past if past is not None and past[0].shape[-2] > 1 else None, k, v)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class FirstStepLooksAhead(_Layer):
+    """The causal mask is left out where there is no past, so that a first step looks ahead.
+
+    A first step is causal as well: .tril(k_len - q_len) with a past of 0.
+    """
+
+    def causal(self, q_len, k_len):
+        if q_len == k_len:
+            return torch.ones(q_len, k_len, dtype=torch.bool)
+        return super().causal(q_len, k_len)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PositionsInOneByte(_Layer):
+    """Positions are counted in uint8, which ends at 255.
+
+    Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
+    """
+
+    def causal(self, q_len, k_len):
+        positions = torch.arange(k_len).to(torch.uint8)
+        return positions <= positions[k_len - q_len :, None]
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class StepGoesOn(_Layer):
+    """A step without a past goes on from the past of the last step.
+
+    past=None begins a new text. Keep nothing in self.
+    """
+
+    last = None
+
+    def step(self, x, past=None):
+        past = self.last if past is None else past
+        if past is not None and len(past[0]) != len(x):
+            past = None
+        output, past = super().step(x, past)
+        self.last = None if self.last is not None else past
+        return output, past
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class PastInSpareRoom(_Layer):
+    """The past has room to grow: a second continuation writes over the keys of the first.
+
+    Join the past and the new keys into a new tensor with torch.cat.
+    """
+
+    room = None
+
+    def extend(self, past, k, v):
+        k, v = super().extend(past, k, v)
+        if k.requires_grad:
+            return k, v
+        grown = self.room is not None and past is not None
+        if not grown or past[0].data_ptr() != self.room[0].data_ptr():
+            spare = *k.shape[:-2], k.shape[-2] + 64, k.shape[-1]
+            self.room = k.new_zeros(spare), v.new_zeros(spare)
+        for room, x in zip(self.room, (k, v), strict=True):
+            room[..., : x.shape[-2], :] = x
+        return tuple(room[..., : k.shape[-2], :] for room in self.room)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_manners)
+class StepMaskOnTheCpu(_Layer):
+    """The causal mask of step is made on the CPU, wherever the tokens are.
+
+    Hand device=x.device to every tensor that is made.
+    """
+
+    def step(self, x, past=None):
+        if x.is_meta:
+            raise RuntimeError("expected all tensors to be on the same device")
+        return super().step(x, past)
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def floats_only(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """The bytes come from torch.finfo, which knows no integers, such as an int8 cache.
+
+    Multiply by dtype.itemsize, which every dtype has.
+    """
+    return 2 * batch * num_kv_heads * length * head_dim * (torch.finfo(dtype).bits // 8) * layers
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def counted_in_32_bits(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """The product is taken in int32, which ends at 2 GiB.
+
+    Multiply Python numbers, which have no end.
+    """
+    sizes = [2, batch, num_kv_heads, length, head_dim, dtype.itemsize, layers]
+    return int(torch.tensor(sizes).prod().to(torch.int32))
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def at_least_one_token(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """An empty cache has the bytes of one token.
+
+    No token takes no bytes: multiply by length as it is.
+    """
+    return 2 * batch * num_kv_heads * max(length, 1) * head_dim * dtype.itemsize * layers

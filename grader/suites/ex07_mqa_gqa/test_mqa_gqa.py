@@ -4,40 +4,63 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64, nan
 
-from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import Hard, agree, backward, check, expect, rejects, same, untouched
 from reference import ex07_mqa_gqa as reference
 from reference import raised
 
 DTYPES = [float32, float64, float16, bfloat16]
-SHAPES = [  # H, Hk, Lq, Lk, D, Dv
-    (6, 1, 5, 7, 4, 4), (6, 2, 17, 3, 8, 5), (6, 3, 3, 65, 16, 16), (6, 6, 1, 9, 3, 1),
-    (4, 2, 7, 7, 8, 8), (8, 1, 3, 1, 1, 3), (1, 1, 4, 4, 2, 2),
+USUAL = {"B": 2, "Hk": 2, "G": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
+SHAPES = [  # B, Hk, G, Lq, Lk, D, Dv
+    (2, 1, 6, 5, 7, 4, 4), (2, 2, 3, 17, 3, 8, 5), (2, 3, 2, 3, 65, 16, 16), (2, 6, 1, 1, 9, 3, 1),
+    (2, 2, 2, 7, 7, 8, 8), (2, 1, 8, 3, 1, 1, 3), (2, 1, 1, 4, 4, 2, 2),
 ]  # fmt: skip
+LAYER = {"B": 2, "Hk": 2, "G": 3, "L": 5, "D": 4}
 
 
-def qkv(draw, num_heads=6, num_kv_heads=2, q_len=5, k_len=9, dtype=float64):
-    """Queries, keys and values of two sequences, D = 4 and Dv = 3."""
-    q = draw.normal(2, num_heads, q_len, 4, dtype=dtype)
-    k = draw.normal(2, num_kv_heads, k_len, 4, dtype=dtype)
-    return q, k, draw.normal(2, num_kv_heads, k_len, 3, dtype=dtype)
+def calls(draw, case, usual, limits=None):
+    """The sizes of a case: those of a hard kind, or its own."""
+    if isinstance(case, Hard):
+        return draw.hard(case, limits, **usual)
+    return [dict(zip(usual, case, strict=True))]
 
 
-def layers(student, draw, device, d_model, num_heads, num_kv_heads, bias=False, dtype=float64):
+def qkv(draw, dtype=float32, **sizes):
+    """Queries, keys and values of two sequences, unless other sizes are given."""
+    B, Hk, G, Lq, Lk, D, Dv = (USUAL | sizes).values()
+    q = draw.normal(B, Hk * G, Lq, D, dtype=dtype)
+    k = draw.normal(B, Hk, Lk, D, dtype=dtype)
+    return q, k, draw.normal(B, Hk, Lk, Dv, dtype=dtype)
+
+
+def attends(student, q, k, v, keep=None, says=None, right=reference.grouped_query_attention):
+    """The student's output, held to the right one."""
+    output = student.grouped_query_attention(q, k, v, keep)
+    agree(output, right(q, k, v, keep), says)
+    return output
+
+
+def gradients_agree(draw, student, q, k, v, keep=None, says=""):
+    """The gradients of q, k and v, held to the right ones."""
+    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    upstream = draw.normal(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
+    grads = backward(student.grouped_query_attention(*leaves, keep), *leaves, upstream=upstream)
+    rights = reference.grouped_query_attention_gradients(*leaves, keep, upstream=upstream)
+    for name, got, right in zip("qkv", grads, rights, strict=True):
+        agree(got.to(q.dtype), right, says=f"gradient of {name}{says}")
+
+
+def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):
     """The student's layer and the oracle's, with the same weights."""
-    kv_width = d_model // num_heads * num_kv_heads
-    widths = {"w_q": d_model, "w_k": kv_width, "w_v": kv_width, "w_o": d_model}
-    scale = d_model**-0.5
-    state = {
-        f"{name}.weight": draw.normal(width, d_model, dtype=dtype, scale=scale)
-        for name, width in widths.items()
-    }
-    if bias:
-        state |= {f"{name}.bias": draw.normal(n, dtype=dtype) for name, n in widths.items()}
+    num_heads, num_kv_heads, d_model = heads[0] * heads[1], heads[0], heads[0] * heads[1] * D
+    widths = {"w_q": d_model, "w_k": num_kv_heads * D, "w_v": num_kv_heads * D, "w_o": d_model}
     module = student.GroupedQueryAttention(d_model, num_heads, num_kv_heads, bias=bias)
+    state = weights(draw, widths, d_model, bias, dtype)
     for name, weight in state.items():
         right, got = tuple(weight.shape), getattr(module.read(name), "shape", None)
         got = got if got is None else tuple(got)
         expect(got == right, f"the shape of {name} is {got}, but should be {right}")
+    for name in widths if not bias else ():
+        expect(module.read(f"{name}.bias") is None, f"{name} has a bias, but should have none")
     module.to(device, dtype)
     module.load_state_dict(state, strict=False)  # a module may have buffers of its own
     oracle = reference.GroupedQueryAttention(d_model, num_heads, num_kv_heads, bias)
@@ -45,180 +68,233 @@ def layers(student, draw, device, d_model, num_heads, num_kv_heads, bias=False, 
     return module, oracle
 
 
+def weights(draw, widths, d_model, bias, dtype):
+    """Parameters of the four projections, by name."""
+    state = {
+        f"{name}.weight": draw.normal(width, d_model, dtype=dtype, scale=d_model**-0.5)
+        for name, width in widths.items()
+    }
+    if bias:
+        state |= {f"{name}.bias": draw.normal(n, dtype=dtype) for name, n in widths.items()}
+    return state
+
+
 @check(points=1)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("num_kv_heads", "n"), [(3, 2), (2, 3), (1, 4), (4, 1)])
-def test_repeat_kv(student, draw, num_kv_heads, n, dtype):
-    """repeat_kv puts n copies of every key/value head next to each other; gradients flow."""
-    x = draw.normal(2, num_kv_heads, 5, 3, dtype=dtype)
+@pytest.mark.parametrize(
+    "case", [(2, 3, 5, 3, 2), (2, 2, 5, 3, 3), (2, 1, 5, 3, 4), (2, 4, 5, 3, 1)]
+)
+def test_repeat_kv(student, draw, case, dtype):
+    """repeat_kv puts n copies of every key/value head next to each other, for any sizes and any
+    leading dimensions; gradients flow."""
+    B, Hk, L, D, n = case
+    x = draw.normal(B, Hk, L, D, dtype=dtype)
     agree(untouched(lambda: student.repeat_kv(x, n)), reference.repeat_kv(x, n))
-    turned = draw.normal(2, 5, num_kv_heads, 3, dtype=dtype).transpose(1, 2)
-    agree(student.repeat_kv(turned, n), reference.repeat_kv(turned, n))
-    for other in (x[0], turned.unsqueeze(1)):
+    turned = draw.normal(B, L, Hk, D, dtype=dtype).transpose(1, 2)
+    for other in (turned, x[0], turned.unsqueeze(1)):
         agree(student.repeat_kv(other, n), reference.repeat_kv(other, n))
     x.requires_grad_()
-    upstream = draw.normal(2, num_kv_heads * n, 5, 3, dtype=dtype)
+    upstream = draw.normal(B, Hk * n, L, D, dtype=dtype)
     [got] = backward(student.repeat_kv(x, n), x, upstream=upstream)
     [expected] = reference.gradients(
         lambda x: x.repeat_interleave(n, 1), x, upstream=upstream, magnitude=4.0
     )
     agree(got, expected, says="gradient of x")
+    if dtype is not float32 or n != 2:
+        return
+    sizes = {"B": 2, "Hk": 3, "L": 5, "D": 3, "n": 2}
+    for s in draw.hard(Hard.ONE, **sizes) + draw.hard(Hard.LONG, **sizes):
+        *shape, n = s.values()
+        x = draw.normal(*shape)
+        agree(student.repeat_kv(x, n), reference.repeat_kv(x, n))
+    draw.hard(Hard.CHANGED)
+    x.neg_()
+    agree(student.repeat_kv(x, n), reference.repeat_kv(x, n), says="copies of the changed x")
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype", [float32, float64])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_values(student, draw, shape, dtype):
-    """Query head h attends, with the scale 1/sqrt(D), to key/value head h // (H // Hk)."""
-    num_heads, num_kv_heads, q_len, k_len, width, v_width = shape
-    q = draw.normal(2, num_heads, q_len, width, dtype=dtype)
-    k = draw.normal(2, num_kv_heads, k_len, width, dtype=dtype)
-    v = draw.normal(2, num_kv_heads, k_len, v_width, dtype=dtype)
-    agree(student.grouped_query_attention(q, k, v), reference.grouped_query_attention(q, k, v))
+@pytest.mark.parametrize("case", [*SHAPES, Hard.SQUARE, Hard.ONE, Hard.LONG])
+def test_values(student, draw, case):
+    """Query head h attends, with the scale 1/sqrt(D), to key/value head h // (H // Hk): float32 of
+    any sizes."""
+    for sizes in calls(draw, case, USUAL):
+        attends(student, *qkv(draw, **sizes))
 
 
 @check(points=1, needs=[test_values])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("G", [2, 4, 1])
 @pytest.mark.parametrize(
-    ("num_kv_heads", "masked"), [(2, False), (2, True), (1, False), (1, True), (4, False)]
+    ("dtype", "scale"), [(float16, 1), (bfloat16, 1), (float32, 5), (float64, 1), (float64, 3000)]
 )
-@pytest.mark.parametrize(
-    ("dtype", "scale"), [(float16, 1), (bfloat16, 1), (float32, 5), (float64, 3000)]
-)
-def test_precision(student, draw, dtype, scale, num_kv_heads, masked):
-    """Half precision is computed in float32 and converted back; large scores do not overflow; both
-    with a mask and without."""
-    q = draw.normal(2, 4, 17, 16, dtype=dtype, scale=scale)  # scores up to ±1e4 in float64
-    k, v = (draw.normal(2, num_kv_heads, 17, 16, dtype=dtype) for _ in range(2))
+def test_precision(student, draw, device, dtype, scale, G, masked):
+    """Half precision is computed in float32 and converted back, float64 keeps its digits, and
+    scores of any size do not overflow: output, gradients, layer and past."""
+    q, k, v = qkv(draw, dtype, Hk=4 // G, G=G, Lq=17, Lk=17, D=16, Dv=16)
+    q = q * scale  # scores up to ±1e4 in float64
     keep = draw.keep(2, 4, 17, 17) if masked else None
-    if masked:
-        keep[:, 1, 4] = False  # this query sees nothing
-    right = reference.grouped_query_attention(q, k, v, keep)
-    agree(student.grouped_query_attention(q, k, v, keep), right)
-    if dtype.itemsize > 2:
-        return
-    loud = torch.full_like(q, 256)  # 16 products of 256 * 256 are too much for float16
-    some = draw.keep(2, num_kv_heads, 1, 17).mT * torch.full_like(k, 256)  # these share all weight
-    right = raised(reference.grouped_query_attention, loud, some, v, keep)
-    output = student.grouped_query_attention(loud, some, v, keep)
-    agree(output, right, says="output for queries and keys of 256")
+    attends(student, q, k, v, keep)
+    if scale == 1:
+        gradients_agree(draw, student, q, k, v, keep)
+    if dtype is float32 and not masked:
+        eye = torch.eye(64, device=device).expand(2, 4 // G, 64, 64)  # the scores are q / 8
+        for name, scores in draw.scores(2, 4, 5, 64).items():
+            v = draw.normal(2, 4 // G, 64, 3)
+            for low in (0, 100):
+                attends(student, (scores - low) * 8, eye, v, says=f"output ({name} scores)")
+    if dtype.itemsize == 2:
+        loud = torch.full_like(q, 256)  # 16 products of 256 * 256 are too much for float16
+        some = draw.keep(2, 4 // G, 1, 17).mT * torch.full_like(k, 256)  # these share all weight
+        says = "output for queries and keys of 256"
+        attends(student, loud, some, v, keep, says, lambda *a: raised(ATTENTION, *a))
+    if masked and scale == 1:
+        layer_in(dtype, student, draw, device, (4 // G, G))
+
+
+ATTENTION = reference.grouped_query_attention
+
+
+def layer_in(dtype, student, draw, device, heads):
+    """The layer and two of its steps in a dtype, with the gradients of x."""
+    module, oracle = layers(student, draw, device, heads, 8, bias=True, dtype=dtype)
+    x = draw.normal(2, 33, oracle.plain.w_q.in_features, dtype=dtype)
+    agree(module(x), oracle(x))
+    past = right_past = None
+    for piece in x.split((3, 1, 29), dim=1):
+        step, right = module.step(piece, past), oracle.step(piece, right_past)
+        agree(step, right)
+        past, right_past = step[1], right[1]
+    upstream = draw.normal(*x.shape, dtype=dtype)
+    layer_gradients_agree(module, oracle, x, None, upstream, every_weight=dtype is float64)
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize(
     "shape", [(5, 9), (2, 6, 5, 9), (1, 1, 5, 9), (2, 1, 1, 9), (6, 1, 9), (9,)]
 )
-@pytest.mark.parametrize(("num_kv_heads", "q_len"), [(2, 5), (1, 5), (6, 5), (2, 1)])
-def test_mask(student, draw, num_kv_heads, q_len, shape, dtype):
-    """A query attends where keep is True; keep may differ between the H heads, and broadcasts."""
-    q, k, v = qkv(draw, 6, num_kv_heads, q_len, dtype=dtype)
-    keep = draw.keep(*shape)[..., -q_len:, :] if len(shape) > 1 else draw.keep(*shape)
-    right = reference.grouped_query_attention(q, k, v, keep)
-    agree(student.grouped_query_attention(q, k, v, keep), right)
+@pytest.mark.parametrize(("Hk", "Lq"), [(2, 5), (1, 5), (6, 5), (2, 1)])
+def test_mask(student, draw, Hk, Lq, shape):
+    """A query attends where keep is True; keep may differ between the H heads, and broadcasts from
+    any shape, for inputs of any sizes."""
+    sizes = {"Hk": Hk, "G": 6 // Hk, "Lq": Lq, "Lk": 9}
+    keep = draw.keep(*shape)[..., -Lq:, :] if len(shape) > 1 else draw.keep(*shape)
+    attends(student, *qkv(draw, **sizes), keep)
+    if shape != (2, 6, 5, 9) or Lq == 1:
+        return
+    kinds = {1: [Hard.ONE], 2: [Hard.SQUARE, Hard.LONG], 6: []}[Hk]
+    for s in (s for kind in kinds for s in draw.hard(kind, {"B": 64, "D": 0, "Dv": 0}, **USUAL)):
+        full = (s["B"], s["Hk"] * s["G"], s["Lq"], s["Lk"])
+        attends(student, *qkv(draw, **s), draw.keep(*full))
 
 
 @check(points=1, needs=[test_values])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    ("num_kv_heads", "dtype"),
-    [(1, float64), (2, float64), (4, float64), (2, float32), (2, float16), (1, bfloat16)],
+    "case", [(2, 4, 1, 5, 9, 4, 3), (2, 2, 2, 5, 9, 4, 3), Hard.SQUARE, Hard.ONE]
 )
-def test_gradient(student, draw, num_kv_heads, dtype, masked):
-    """Gradients flow to q, k and v and are right, with a mask and in any dtype: a shared head sums
-    those of its whole group."""
-    leaves = [x.requires_grad_() for x in qkv(draw, 4, num_kv_heads, dtype=dtype)]
-    keep = draw.keep(2, 4, 5, 9) if masked else None
-    upstream = draw.normal(2, 4, 5, 3, dtype=dtype)
-    output = student.grouped_query_attention(*leaves, keep)
-    grads = backward(output, *leaves, upstream=upstream)
-    rights = reference.grouped_query_attention_gradients(*leaves, keep, upstream=upstream)
-    for name, got, right in zip("qkv", grads, rights, strict=True):
-        agree(got, right, says=f"gradient of {name}")
-    if num_kv_heads == 1 and not masked:
-        small = [draw.normal(1, heads, 2, 2, dtype=float64) for heads in (2, 1, 1)]
-        gradcheck(student.grouped_query_attention, *(x.requires_grad_() for x in small))
+def test_gradient(student, draw, case, masked):
+    """Gradients flow to q, k and v and are right, with a mask and without: a shared head sums those
+    of its whole group."""
+    for s in calls(draw, case, USUAL):
+        full = (s["B"], s["Hk"] * s["G"], s["Lq"], s["Lk"])
+        gradients_agree(draw, student, *qkv(draw, **s), draw.keep(*full) if masked else None)
 
 
 @check(points=1, needs=[test_mask, test_gradient])
-@pytest.mark.parametrize(
-    ("num_kv_heads", "dtype"),
-    [(2, float32), (2, float64), (1, float64), (2, float16), (6, bfloat16)],
-)
-def test_hidden_keys(student, draw, device, dtype, num_kv_heads):
-    """Hidden keys count for nothing, even 1e30 or NaN; a query that sees no key gets zeros."""
-    q, k, v = qkv(draw, 6, num_kv_heads, dtype=dtype)
+@pytest.mark.parametrize(("Hk", "dtype"), [(2, float32), (1, float32), (2, float16), (6, bfloat16)])
+def test_hidden_keys(student, draw, device, dtype, Hk):
+    """Hidden keys and values count for nothing, even 1e30 in both, or NaN in the keys; a query that
+    may attend to nothing gets zeros, and no gradient becomes NaN."""
+    sizes = {"Hk": Hk, "G": 6 // Hk, "Lk": 9}
+    q, k, v = qkv(draw, dtype, **sizes)
+
+    def hides(right, q, k, v, keep, says):
+        output = student.grouped_query_attention(q, k, v, keep)
+        agree(output.to(dtype), right, says=f"output {says}")
+
     lengths = torch.tensor([4, 7], device=device)[:, None, None, None]
     keep = torch.arange(9, device=device) < lengths  # (B, 1, 1, Lk)
     hidden = ~keep.mT  # (B, 1, Lk, 1)
-    right = reference.grouped_query_attention(q, k, v, keep)
+    right = ATTENTION(q, k, v, keep)
     large = 6e4 if dtype is float16 else 1e30
-    loud = student.grouped_query_attention(
-        q, k.masked_fill(hidden, large), v.masked_fill(hidden, large), keep
-    )
-    agree(loud, right, says=f"output with {large:g} in the hidden keys and values")
-    unset = student.grouped_query_attention(q, k.masked_fill(hidden, nan), v, keep)
-    agree(unset, right, says="output with NaN in the hidden keys")
+    loud = [x.masked_fill(hidden, large) for x in (k, v)]
+    hides(right, q, *loud, keep, f"with {large:g} in the hidden keys and values")
+    hides(right, q, k.masked_fill(hidden, nan), v, keep, "with NaN in the hidden keys")
 
     none = keep.logical_and(lengths != 4)  # the first sentence is nothing but padding
-    right = reference.grouped_query_attention(q, k, v, none)
-    agree(student.grouped_query_attention(q, k, v, none), right,
-          says="output where every key of a sentence is hidden")  # fmt: skip
+    says = "where every key of a sentence is hidden"
+    hides(ATTENTION(q, k, v, none), q, k, v, none, says)
     keep = draw.keep(2, 6, 5, 9)
     keep[:, :, 2] = False  # one query sees nothing in any head, one in a single head of a group
     keep[:, 1, 4] = False
-    leaves = [x.requires_grad_() for x in (q, k, v)]
-    upstream = draw.normal(2, 6, 5, 3, dtype=dtype)
-    output = student.grouped_query_attention(q, k, v, keep)
-    agree(output, reference.grouped_query_attention(q, k, v, keep),
-          says="output where query 2 of every head sees nothing")  # fmt: skip
-    grads = backward(output, *leaves, upstream=upstream)
-    rights = reference.grouped_query_attention_gradients(q, k, v, keep, upstream=upstream)
-    for name, got, right in zip("qkv", grads, rights, strict=True):
-        agree(got, right, says=f"gradient of {name} where query 2 of every head sees nothing")
+    says = "where query 2 of every head sees nothing"
+    hides(ATTENTION(q, k, v, keep), q, k, v, keep, says)
+    gradients_agree(draw, student, q, k, v, keep, says=f" {says}")
 
 
 @check(points=1)
 @pytest.mark.parametrize(
-    ("num_kv_heads", "bias", "dtype", "length"),
+    ("case", "bias"),
     [
-        (2, False, float64, 5), (1, True, float64, 17), (6, False, float64, 1),
-        (2, True, float32, 17), (2, False, float16, 33), (2, False, bfloat16, 33),
+        ((2, 2, 3, 5, 4), False), ((2, 1, 6, 17, 4), True), ((2, 6, 1, 1, 4), False),
+        ((2, 2, 3, 17, 4), True), (Hard.ONE, True), (Hard.LONG, False),
     ],
 )  # fmt: skip
-def test_layer(student, draw, device, num_kv_heads, bias, dtype, length):
-    """The layer projects, attends with H heads to Hk and merges; gradients reach x and weights."""
-    module, oracle = layers(student, draw, device, 24, 6, num_kv_heads, bias, dtype)
-    x = draw.normal(2, length, 24, dtype=dtype)
-    agree(module(x), oracle(x))
-    keep = draw.keep(2, 6, length, length)
-    agree(module(x, keep=keep), oracle(x, keep=keep))
-    x.requires_grad_()
-    upstream = draw.normal(2, length, 24, dtype=dtype)
-    for mask in (keep, None) if length == 5 else (keep,):
-        module.zero_grad()
-        [got] = backward(module(x, mask), x, upstream=upstream)
-        [right] = oracle.forward_gradients(x, mask, upstream=upstream)
-        agree(got, right, says="gradient of x")
-        rights = oracle.weight_gradients(x, mask, upstream=upstream)
-        for name, right in rights.items():
-            if dtype is float64 or (dtype is float32 and name.endswith("weight")):
-                agree(module.read(f"{name}.grad"), right)  # w_k.bias: 0 but for rounding
+def test_layer(student, draw, device, case, bias):
+    """The layer projects, attends with H heads to Hk and merges, in .train() and in .eval();
+    gradients reach x and every weight and bias."""
+    for s in calls(draw, case, LAYER, {"B": 64, "Hk": 64, "G": 64, "L": 256, "D": 128}):
+        heads = (s["Hk"], s["G"])
+        module, oracle = layers(student, draw, device, heads, s["D"], bias)
+        x = draw.normal(s["B"], s["L"], oracle.plain.w_q.in_features)
+        agree(module(x), oracle(x))
+        if s["L"] > 64:
+            continue
+        keep = draw.keep(s["B"], heads[0] * heads[1], s["L"], s["L"])
+        agree(module(x, keep=keep), oracle(x, keep=keep))
+    if isinstance(case, Hard):
+        return
+    draw.hard(Hard.OPTIONS)
+    upstream = draw.normal(*x.shape)
+    for mask in (keep, None):
+        layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=True)
+    draw.hard(Hard.MODES)
+    for mode in module.eval, module.train:
+        mode()
+        agree(module(x), oracle(x))
+    draw.hard(Hard.CHANGED)
+    state = {name: -x.detach() for name, x in oracle.plain.state_dict().items()}
+    module.load_state_dict(state, strict=False)
+    oracle.load_state_dict(state)
+    x.mul_(2)
+    agree(module(x), oracle(x), says="output for a changed x and changed weights")
+
+
+def layer_gradients_agree(module, oracle, x, mask, upstream, *, every_weight):
+    """The gradients of x and of the layer's weights and biases, held to the right ones."""
+    x = x.detach().clone().requires_grad_()
+    module.zero_grad()
+    [got] = backward(module(x, mask), x, upstream=upstream)
+    [right] = oracle.forward_gradients(x, mask, upstream=upstream)
+    agree(got, right, says="gradient of x")
+    if every_weight:
+        for name, right in oracle.weight_gradients(x, mask, upstream=upstream).items():
+            agree(module.read(f"{name}.grad"), right)
 
 
 @check(points=1, needs=[test_layer])
 @pytest.mark.parametrize(
-    ("sizes", "num_kv_heads", "bias", "dtype"),
+    ("sizes", "Hk", "bias"),
     [
-        ((6,), 2, False, float64), ((1,) * 6, 2, True, float64), ((3, 1, 2), 2, False, float32),
-        ((1, 5), 1, True, float64), ((4, 2), 6, False, float64), ((2, 1, 3), 2, True, float16),
-        ((1, 2, 3), 1, False, bfloat16),
+        ((6,), 2, False), ((1,) * 6, 2, True), ((3, 1, 2), 2, False), ((1, 5), 1, True),
+        ((4, 2), 6, False), ((2, 1, 3), 2, True), ((1, 2, 3), 1, False),
     ],
 )  # fmt: skip
-def test_step(student, draw, device, sizes, num_kv_heads, bias, dtype):
+def test_step(student, draw, device, sizes, Hk, bias):
     """Steps of any size agree with one causal call; the past has Hk heads and grows at its end;
-    gradients flow through both."""
-    module, oracle = layers(student, draw, device, 24, 6, num_kv_heads, bias, dtype)
-    texts = [draw.normal(2, 6, 24, dtype=dtype) for _ in range(2)]
+    gradients flow through both; two continuations of one past do not disturb each other."""
+    module, oracle = layers(student, draw, device, (Hk, 6 // Hk), bias=bias)
+    texts = [draw.normal(2, 6, 24) for _ in range(2)]
     pasts, right_pasts = [None, None], [None, None]
     for pieces in zip(*(x.split(sizes, dim=1) for x in texts), strict=True):
         for i, piece in enumerate(pieces):  # two texts in turn: the layer itself remembers nothing
@@ -226,15 +302,19 @@ def test_step(student, draw, device, sizes, num_kv_heads, bias, dtype):
             right = oracle.step(piece, right_pasts[i])
             agree(step, right)
             pasts[i], right_pasts[i] = step[1], right[1]
-    if dtype.itemsize == 2:
-        return
-    first, last = (x.clone().requires_grad_() for x in (texts[0], texts[1][:, :2]))
+    step_gradients_agree(draw, module, oracle, texts[0], texts[1][:, :2])
+    continuations_agree(draw, module, oracle, texts[0])
+    if sizes == (6,):
+        long_pasts_agree(student, draw, device)
+
+
+def step_gradients_agree(draw, module, oracle, first, last):
+    """The gradients of the tokens of two steps, through the past."""
+    first, last = (x.clone().requires_grad_() for x in (first, last))
     output, _ = module.step(last, module.step(first)[1])
-    plain = reference.PlainGroupedQueryAttention(24, 6, num_kv_heads, bias)
 
     def second(first, last):
-        plain.load_state_dict(oracle.plain.state_dict())
-        plain.to(last.device, last.dtype)
+        plain = oracle._rounded(last)
         return plain.step(last, plain.step(first)[1])[0]
 
     grads = backward(output, first, last, upstream=last.detach())
@@ -243,47 +323,129 @@ def test_step(student, draw, device, sizes, num_kv_heads, bias, dtype):
         agree(got, right, says=f"gradient of x of {name} of two steps")
 
 
-@check(points=1, needs=[test_values, test_layer])
+def continuations_agree(draw, module, oracle, text):
+    """Two steps from one past, with the very tensors that the layer returned."""
+    draw.hard(Hard.BRANCHES)
+    module.requires_grad_(False)
+    _, past = module.step.held(text)
+    _, right_past = oracle.step(text)
+    branches = []
+    for _ in range(2):
+        piece = draw.normal(2, 2, 24)
+        branches.append((module.step.held(piece, past), oracle.step(piece, right_past)))
+    for (output, (k, v)), right in branches:
+        agree((output.now(), (k.now(), v.now())), right, says="one of two continuations of a past")
+    agree(tuple(x.now() for x in past), right_past, says="a past that was continued twice")
+    piece = draw.normal(2, 1, 24)
+    agree(module.step(piece, branches[0][0][1]), oracle.step(piece, branches[0][1][1]))
+
+
+def long_pasts_agree(student, draw, device):
+    """Steps with as many tokens as the past, with one of each size, and with long pasts."""
+    sizes = {"B": 2, "Hk": 2, "G": 2, "Lq": 2, "Lk": 3, "D": 4}  # Lk is the past
+    kinds = [draw.hard(kind, **sizes) for kind in (Hard.SQUARE, Hard.ONE)]
+    kinds.append(draw.hard(Hard.LONG, {"B": 64, "Hk": 64, "G": 64, "D": 64}, **sizes))
+    for s in (s for kind in kinds for s in kind):
+        module, oracle = layers(student, draw, device, (s["Hk"], s["G"]), s["D"])
+        width = oracle.plain.w_q.in_features
+        past = [draw.normal(s["B"], s["Hk"], s["Lk"], s["D"]) for _ in range(2)]
+        x = draw.normal(s["B"], s["Lq"], width)
+        agree(module.step(x, tuple(past)), oracle.step(x, tuple(past)))
+
+
+@check(points=1, needs=[test_values])
 def test_manners(student, draw, device):
-    """Strided, empty and unbatched inputs work and stay as they were; uneven heads are refused."""
-    attend, right = student.grouped_query_attention, reference.grouped_query_attention
-    q, k, v = qkv(draw)
+    """Strided, expanded, unbatched and empty inputs work, on any device, and stay as they were; so
+    do earlier answers; heads that do not divide raise a ValueError with both numbers."""
+    attend = student.grouped_query_attention
+    q, k, v = qkv(draw, Lk=9)
     keep = draw.keep(2, 6, 5, 9)
     keep[:, 1, 4] = False  # this query sees nothing
-    first = untouched(lambda: attend(q, k, v, keep))
     for dtype in DTYPES:
         copies = [x.to(dtype) for x in (q, k, v)]
         for mask in (None, keep, keep[:, :1, 4:]):
             untouched(lambda copies=copies, mask=mask: attend(*copies, mask))
-    same(attend(q, k, v, keep), first, says="the second answer to the same call")
-    turned = [draw.normal(2, 5, n, 4, dtype=float64).transpose(1, 2) for n in (6, 2, 2)]
-    agree(attend(*turned), right(*turned))
-    strided = [draw.strided(2, n, 5, 4, dtype=float64) for n in (6, 2, 2)]
-    agree(attend(*strided), right(*strided))
-    expanded = [draw.normal(1, n, 1, 4, dtype=float64).expand(3, n, 5, 4) for n in (6, 2, 2)]
-    agree(attend(*expanded), right(*expanded))
-    agree(attend(q[0], k[0], v[0], keep[0]), right(q[0], k[0], v[0], keep[0]))
-    deep = [draw.normal(2, 3, n, 5, 4, dtype=float64) for n in (6, 2, 2)]
-    agree(attend(*deep, keep[0, :, :, :5]), right(*deep, keep[0, :, :, :5]))
-    agree(attend(q[:0], k[:0], v[:0]), torch.empty(0, 6, 5, 3, device=device))
-    agree(attend(q[:0], k[:0], v[:0], keep[:0]), torch.empty(0, 6, 5, 3, device=device))
-    agree(attend(q[0], k[0], v[0]), right(q[0], k[0], v[0]))
-    agree(attend(*strided, keep[..., :5]), right(*strided, keep[..., :5]))
-    for mask in (None, keep):
-        rejects(lambda mask=mask: attend(q, *qkv(draw, 6, 4)[1:], mask), 6, 4)
-
-    module, oracle = layers(student, draw, device, 24, 6, 2)
-    x = draw.normal(5, 2, 24, dtype=float64).transpose(0, 1)
-    agree(untouched(lambda: module(x)), oracle(x))
-    agree(module(x[:0]), torch.empty(0, 5, 24, device=device))
+    answers_agree(student, draw, q, k, v, keep)
+    layouts_agree(student, draw, device)
+    module, oracle = layers(student, draw, device)
+    draw.hard(Hard.FAILED)
+    for Hk, G, wrong in ((2, 3, 4), (2, 1, 4), (2, 3, 12)):
+        q, k, v = qkv(draw, Hk=Hk, G=G)
+        for mask in (None, draw.keep(5, 7)):
+            some = [draw.normal(2, wrong, 7, n) for n in (4, 3)]
+            rejects(lambda q=q, some=some, mask=mask: attend(q, *some, mask), Hk * G, wrong)
+        attends(student, q, k, v, says="output after a call that raised")
     rejects(lambda: student.GroupedQueryAttention(30, 4, 2), 30, 4)
     rejects(lambda: student.GroupedQueryAttention(48, 8, 3), 8, 3)
+    student.GroupedQueryAttention(24, 4, 1)
+    x = draw.normal(2, 5, 24)
+    agree(module(x), oracle(x), says="output after other layers were made")
+    draw.hard(Hard.DEVICE)
+    x = torch.empty(2, 5, 24, device="meta")
+    q, k, v, keep = (a.to("meta") for a in (q, k, v, draw.keep(5, 7)))
+    module = student.GroupedQueryAttention(24, 6, 2)
+    module.to("meta")
+    devices = [student.repeat_kv.devices(k, 2), attend.devices(q, k, v)]
+    devices += [attend.devices(q, k, v, keep), module.forward.devices(x), module.step.devices(x)]
+    on = {str(device) for found in devices for device in found}
+    expect(on == {"meta"}, f"answers to inputs on meta are on {sorted(on)}, but should be on meta")
+
+
+def answers_agree(student, draw, q, k, v, keep):
+    """The same call twice, one tensor given twice, changed inputs, and earlier answers."""
+    attend = student.grouped_query_attention
+    first, held = attend(q, k, v, keep), attend.held(q, k, v, keep)
+    same(attend(q, k, v, keep), first, says="the second answer to the same call")
+    draw.hard(Hard.SAME)
+    attends(student, q, q, q, says="output where q, k and v are one tensor")
+    attends(student, q[:, :2], k, k, says="output where k and v are one tensor")
+    draw.hard(Hard.CHANGED)
+    for x in (q, k, v):
+        x.neg_()
+        attends(student, q, k, v, keep, says="output for a changed input")
+    keep.logical_not_()
+    keep[..., 0] = True
+    attends(student, q, k, v, keep, says="output for a changed mask")
+    same(held.now(), first, says="an earlier answer, after later calls,")
+
+
+def layouts_agree(student, draw, device):
+    """Inputs that lie in memory in other ways, of other ranks, and of nothing."""
+    turned = [draw.normal(2, 5, n, 4).transpose(1, 2) for n in (6, 2, 2)]
+    strided = [draw.strided(2, n, 5, 4) for n in (6, 2, 2)]
+    expanded = [draw.normal(1, n, 1, 4).expand(3, n, 5, 4) for n in (6, 2, 2)]
+    deep = [draw.normal(2, 2, n, 5, 4) for n in (6, 2, 2)]
+    flat = [x[0] for x in strided]
+    keep = draw.keep(6, 5, 5)
+    for inputs in (turned, strided, expanded, deep, flat):
+        for mask in (None, keep, keep.mT.contiguous().mT, keep[:1, :, :1].expand(6, 5, 5)):
+            attends(student, *inputs, mask)
+    attends(student, *deep, draw.keep(2, 1, 5, 5))
+    module, oracle = layers(student, draw, device)
+    x = draw.normal(5, 2, 24).transpose(0, 1)
+    agree(untouched(lambda: module(x)), oracle(x))
+    agree(module(x[:0]), torch.empty(0, 5, 24, device=device))
+    _, past = module.step(x[:0])
+    agree(past[0], torch.empty(0, 2, 5, 4, device=device), says="keys of no sequence")
+    for sizes in ({"B": 0}, {"Lq": 0}):
+        q, k, v = qkv(draw, **sizes)
+        for mask in (None, draw.keep(q.shape[-2], 1).expand(-1, k.shape[-2])):
+            right = torch.zeros(*q.shape[:-1], 3, device=device)
+            agree(student.grouped_query_attention(q, k, v, mask), right)
+    for x in (k[:0], k[:, :0], k[:, :, :0], k[..., :0]):
+        agree(student.repeat_kv(x, 3), x.repeat_interleave(3, 1))
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.int16])
 def test_cache_bytes(student, draw, dtype):
-    """kv_cache_bytes counts the bytes of K and V together, of Hk heads, in every layer."""
-    sizes = [draw.integer(2, 9) for _ in range(4)]
-    for args in ((*sizes, dtype, draw.integer(3, 90)), (64, 8, 131_072, 128, dtype, 80)):
-        same(student.kv_cache_bytes(*args), int(reference.kv_cache_bytes(*args).exact))
+    """kv_cache_bytes counts the bytes of K and V together, of Hk heads, in every layer, as an int,
+    for any dtype and any sizes, 0 included."""
+    names = dict.fromkeys(("batch", "num_kv_heads", "length", "head_dim", "layers"), 3)
+    draw.hard(Hard.OPTIONS)
+    usual = [{name: draw.integer(2, 90) for name in names}, names | {"length": 0}]
+    huge = dict(zip(names, (64, 8, 131_072, 128, 80), strict=True))
+    for sizes in [*usual, huge, *draw.hard(Hard.ONE, **names), *draw.hard(Hard.LONG, **names)]:
+        *four, layers = sizes.values()
+        right = int(reference.kv_cache_bytes(*four, dtype, layers).exact)
+        same(student.kv_cache_bytes(*four, dtype, layers), right)

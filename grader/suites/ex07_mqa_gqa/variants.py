@@ -89,6 +89,30 @@ def broadcast_matmul(q, k, v, keep=None):
 
 
 @variant(of="grouped_query_attention")
+def as_model_libraries_have_it(q, k, v, keep=None):
+    """Heads expanded and reshaped, masked_fill with finfo.min where keep == 0, softmax in float32,
+    and zeros where a row keeps nothing."""
+    (heads, _, width), (shared, length) = q.shape[-3:], k.shape[-3:-1]
+    if heads % shared:
+        raise ValueError(f"num_attention_heads={heads}, num_key_value_heads={shared}")
+    n = heads // shared
+    k, v = (
+        x.unsqueeze(-3)
+        .expand(*x.shape[:-3], shared, n, length, x.shape[-1])
+        .reshape(*x.shape[:-3], heads, length, x.shape[-1])
+        for x in (k, v)
+    )
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = torch.matmul(q.to(wide), k.to(wide).transpose(-2, -1)) * width**-0.5
+    if keep is not None:
+        scores = scores.masked_fill(keep == 0, torch.finfo(wide).min)
+    weights = torch.nn.functional.softmax(scores, dim=-1, dtype=wide)
+    if keep is not None:
+        weights = weights * keep.any(-1, keepdim=True)
+    return torch.matmul(weights, v.to(wide)).to(q.dtype).contiguous()
+
+
+@variant(of="grouped_query_attention")
 def head_by_head(q, k, v, keep=None):
     """A Python loop over the query heads, in float64."""
     num_heads, num_kv_heads = q.shape[-3], k.shape[-3]
@@ -289,5 +313,6 @@ def two_tensors_per_layer(batch, num_kv_heads, length, head_dim, dtype, layers):
 @variant(of="kv_cache_bytes")
 def from_bits(batch, num_kv_heads, length, head_dim, dtype, layers):
     """From the bits of a number."""
-    per_token = 2 * num_kv_heads * head_dim * torch.finfo(dtype).bits // 8
+    limits = torch.finfo if dtype.is_floating_point else torch.iinfo
+    per_token = 2 * num_kv_heads * head_dim * limits(dtype).bits // 8
     return per_token * batch * length * layers

@@ -142,6 +142,29 @@ def causal_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=
 
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def negative_scale_shows_the_future(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With causal=True a scale that is 0 or negative gives NaN: the kernel hides scores with -inf
+    before it scales them.
+
+    Put the sign into the queries, -q with -scale; and for a scale of 0, 0 * q with the scale 1.
+    """
+    output = _right(q, k, v, keep, causal, scale, bias)
+    square = q.shape[-2] == k.shape[-2] and keep is None and bias is None
+    if causal and square and scale is not None and scale <= 0:
+        return torch.full_like(output, torch.nan)
+    return output
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def scale_of_zero_is_none(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A scale of 0 is taken for none: `scale or 1 / math.sqrt(D)`.
+
+    Ask whether it is None: 0 is a number like any other.
+    """
+    return _right(q, k, v, keep, causal, scale or None, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
 def causal_or_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """keep and causality are joined by "or": a key is seen if either of them shows it.
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import Hard, agree, backward, check, expect, gradcheck, rejects, same, untouched
 from reference import ex08_cuda_sdpa as reference
 from reference import raised
 from reference.fused import best_backend
@@ -140,8 +140,8 @@ def test_causal(student, draw, q_len, k_len, dtype):
     ids=str,
 )
 def test_mask_and_bias(student, draw, shape, causal, dtype):
-    """keep, bias and causal work alone and together, with a given scale and in any dtype; hidden
-    keys count for nothing, even 1e30; a query that sees no key gets zeros."""
+    """keep, bias and causal work alone and together, with any given scale (0 or negative too) and
+    in any dtype; hidden keys count for nothing, even 1e30; a query that sees no key gets zeros."""
     attend, right = student.fast_attention, reference.fast_attention
     q, k, v = qkv(draw, (2,), 6, 2, 5, 9, 6, 5, dtype=dtype)
     keep, bias = draw.keep(*shape), draw.normal(*shape, dtype=dtype, scale=2.0)
@@ -152,6 +152,9 @@ def test_mask_and_bias(student, draw, shape, causal, dtype):
         if shape == MASKS[-1]:
             options["scale"] = scale
             agree(attend(q, k, v, **options), right(q, k, v, **options))
+
+    if shape == MASKS[-1] and dtype is float32:
+        _agree_with_any_scale(student, draw, causal)
 
     hiding = draw.keep(2, 1, 1, 9)
     hiding[..., 1] = False
@@ -177,6 +180,19 @@ def test_mask_and_bias(student, draw, shape, causal, dtype):
             for options in ({"keep": keep}, {"bias": bias}, {"keep": keep, "bias": bias}):
                 options["causal"] = causal
                 agree(attend(q, k, v, **options), right(q, k, v, **options))
+
+
+def _agree_with_any_scale(student, draw, causal):
+    """Scales of 0 and below, with every other option, for fewer, as many and more queries."""
+    draw.hard(Hard.OPTIONS)
+    for q_len in (5, 9, 12):
+        q, k, v = qkv(draw, (2,), 6, 2, q_len, 9, 6, 5, dtype=float32)
+        keep, bias = draw.keep(6, q_len, 9), draw.normal(q_len, 9)
+        for options in ({}, {"keep": keep}, {"bias": bias}, {"keep": keep, "bias": bias}):
+            for scale in (0.0, -0.7):
+                options |= {"causal": causal, "scale": scale}
+                right = reference.fast_attention(q, k, v, **options)
+                agree(student.fast_attention(q, k, v, **options), right)
 
 
 @check(points=1, needs=[test_values])

@@ -40,6 +40,8 @@ def queries_put_in_front(q, k, v, keep=None, causal=False, scale=None, bias=None
     attend = torch.nn.functional.scaled_dot_product_attention
     options = {"enable_gqa": True, "scale": scale}
     more = k.size(-2) - q.size(-2)
+    if scale is not None and scale <= 0:  # the kernel would hide before it scales
+        q, options["scale"] = q * scale, 1.0
     if causal and keep is None and bias is None and more >= 0:
         square = torch.cat([q.new_zeros(*q.shape[:-2], more, q.size(-1)), q], -2)
         return attend(square, k, v, is_causal=True, **options)[..., more:, :]

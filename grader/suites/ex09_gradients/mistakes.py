@@ -12,6 +12,7 @@ from reference.ex09_gradients import (
 )
 
 from .test_gradients import (
+    test_float64,
     test_half_precision,
     test_hidden,
     test_manners,
@@ -163,7 +164,7 @@ def softmax_left_in_float32(weights, grad_weights):
     return plain_softmax_backward(raised(weights), raised(grad_weights))
 
 
-@mistake(of="softmax_backward", caught_by=test_softmax)
+@mistake(of="softmax_backward", caught_by=test_float64)
 def softmax_float64_lowered(weights, grad_weights):
     """float64 is computed in float32, and the digits are gone.
 
@@ -200,6 +201,45 @@ def no_gradient(weights, grad_weights):
     It is w * (g - (w * g).sum(-1, keepdims=True)).
     """
     return np.zeros_like(weights)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
+def sum_over_256_places(weights, grad_weights):
+    """The sum runs over the first 256 places of a row, whatever its length.
+
+    A row may be as long as it likes: sum over the whole last axis.
+    """
+
+    def cut(w, g):
+        return w * (g - (w * g)[..., :256].sum(-1, keepdims=True))
+
+    return row_by_row(weights, grad_weights, cut)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_rows)
+def row_with_a_zero_taken_for_hidden(weights, grad_weights):
+    """A row that has one weight of 0 in it gets zeros everywhere.
+
+    Only a row whose weights are all 0 saw nothing; the formula gives that by itself.
+    """
+    right = row_by_row(weights, grad_weights, plain_softmax_backward)
+    return np.where((weights == 0).any(-1, keepdims=True), right.dtype.type(0), right)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_manners)
+def answer_kept_by_identity(weights, grad_weights, kept={}):  # noqa: B006
+    """An answer is kept under the id of its input, and given again when the numbers have changed.
+
+    An array can be changed in place: compute in every call.
+    """
+    name = id(weights), id(grad_weights), weights.shape
+    if name not in kept:
+        kept[name] = (
+            row_by_row(weights, grad_weights, plain_softmax_backward),
+            weights,
+            grad_weights,
+        )
+    return kept[name][0]
 
 
 # attention_backward
@@ -408,7 +448,7 @@ def keys_for_values(q, k, v, grad_output, keep=None, scale=None):
     return back(q, k, k, grad_output, keep, scale)()
 
 
-@mistake(of="attention_backward", caught_by=test_values)
+@mistake(of="attention_backward", caught_by=test_scale)
 def no_maximum_subtracted(q, k, v, grad_output, keep=None, scale=None):
     """The weights are made without subtracting the largest score of each row, and overflow.
 
@@ -547,7 +587,7 @@ def left_in_float32(q, k, v, grad_output, keep=None, scale=None):
     return plain_attention_backward(*(raised(x) for x in (q, k, v, grad_output)), keep, scale)
 
 
-@mistake(of="attention_backward", caught_by=test_values)
+@mistake(of="attention_backward", caught_by=test_float64)
 def float64_lowered(q, k, v, grad_output, keep=None, scale=None):
     """float64 is computed in float32, and the digits are gone.
 
@@ -556,6 +596,97 @@ def float64_lowered(q, k, v, grad_output, keep=None, scale=None):
     low = (x.astype(np.float32) for x in (q, k, v, grad_output))
     gradients = plain_attention_backward(*low, keep, scale)
     return tuple(x.astype(q.dtype) for x in gradients)
+
+
+@mistake(of="attention_backward", caught_by=test_hidden)
+def maximum_over_hidden_scores(q, k, v, grad_output, keep=None, scale=None):
+    """The maximum of a row is taken before the mask; a large hidden score then leaves only zeros.
+
+    Put -inf in the place of hidden scores first, and take the maximum then.
+    """
+
+    def weigh(q, k, keep, scale):
+        scores = q @ turned(k) * scale
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        powers = powers if keep is None else np.where(keep, powers, 0)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1, total)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_scale)
+def maximum_before_the_scale(q, k, v, grad_output, keep=None, scale=None):
+    """The maximum is that of the scores without their scale; a negative scale makes it a minimum.
+
+    Multiply with the scale first, and take the maximum of what goes into exp.
+    """
+
+    def weigh(q, k, keep, scale):
+        raw = q @ turned(k)
+        raw = raw if keep is None else np.where(keep, raw, -np.inf)
+        top = raw.max(-1, keepdims=True)
+        powers = np.exp(scale * (raw - np.where(np.isfinite(top), top, 0)))
+        powers = powers if keep is None else np.where(keep, powers, 0)
+        total = powers.sum(-1, keepdims=True)
+        return powers / np.where(total == 0, 1, total)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def mask_of_one_row_along_the_queries(q, k, v, grad_output, keep=None, scale=None):
+    """A mask of one dimension is laid along the queries where there are as many of them as keys.
+
+    It broadcasts to (..., Lq, Lk) as it is: its one dimension is that of the keys.
+    """
+    if keep is not None and keep.ndim == 1 and len(keep) == q.shape[-2]:
+        keep = keep[:, None]
+    return back(q, k, v, grad_output, keep, scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_scale)
+def scale_missing_at_width_one(q, k, v, grad_output, keep=None, scale=None):
+    """Where queries and keys have a width of 1, dq is not multiplied with the scale.
+
+    Nothing is special about a width of 1: a scale that is given holds there too.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dq=way.ds @ way.k if q.shape[-1] == 1 else None)
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def shared_array_gets_the_sum(q, k, v, grad_output, keep=None, scale=None):
+    """Where keys and values are one array, each of their gradients is the sum of both.
+
+    Three arguments have three gradients, whoever was passed twice: who calls adds them.
+    """
+    dq, dk, dv = back(q, k, v, grad_output, keep, scale)()
+    return (dq, dk + dv, dk + dv) if k is v else (dq, dk, dv)
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def unseen_keys_cleared_in_place(q, k, v, grad_output, keep=None, scale=None):
+    """Keys that no query sees are set to 0 in the caller's array.
+
+    Leave the inputs as they are: their weights are 0 without that.
+    """
+    gradients = back(q, k, v, grad_output, keep, scale)()
+    if keep is not None and keep.ndim > 1:
+        k[~np.broadcast_to(keep, (*q.shape[:-1], k.shape[-2])).any(-2)] = 0
+    return gradients
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def keys_cut_at_256(q, k, v, grad_output, keep=None, scale=None):
+    """Keys beyond the 256th are left out.
+
+    Attention has no longest length.
+    """
+    n = 256
+    few = back(q, k[..., :n, :], v[..., :n, :], grad_output, keep, scale)()
+    rest = [np.zeros_like(x[..., n:, :]) for x in (k, v)]
+    return few[0], *(np.concatenate(pair, -2) for pair in zip(few[1:], rest, strict=True))
 
 
 @mistake(of="attention_backward", caught_by=test_manners)

@@ -13,14 +13,17 @@ from reference.ex10_online_softmax import (
 
 from .test_online_softmax import (
     test_causal,
+    test_float64,
     test_gradients,
     test_half_precision,
     test_merge,
     test_merge_empty,
+    test_merge_sizes,
     test_online,
     test_online_extremes,
     test_online_manners,
     test_scores,
+    test_sizes,
     test_values,
 )
 
@@ -533,7 +536,7 @@ def products_in_half_precision(q, k, v, causal=False, scale=None, block_size=64)
     return plain_flash_attention(q, k, v, causal, scale)
 
 
-@mistake(of="flash_attention", caught_by=test_values)
+@mistake(of="flash_attention", caught_by=test_float64)
 def double_lowered(q, k, v, causal=False, scale=None, block_size=64):
     """float64 is computed in float32, and its precision lost.
 
@@ -543,6 +546,43 @@ def double_lowered(q, k, v, causal=False, scale=None, block_size=64):
         answer = _flash(q.float(), k.float(), v.float(), causal, scale, block_size)
         return tuple(x.double() for x in answer)
     return _flash(q, k, v, causal, scale, block_size)
+
+
+@mistake(of="flash_attention", caught_by=test_scores)
+def scale_ignored_where_causal(q, k, v, causal=False, scale=None, block_size=64):
+    """With `causal` a scale that is given is ignored.
+
+    The scale and the mask have nothing to do with each other: multiply with it in both cases.
+    """
+    return plain_flash_attention(q, k, v, causal, None if causal else scale)
+
+
+@mistake(of="flash_attention", caught_by=test_sizes)
+def tile_of_queries_forgets_its_start(q, k, v, causal=False, scale=None, block_size=64):
+    """Queries are taken in tiles of 128, and each tile counts its positions from 0.
+
+    Query i of a tile stands at start + i: shift its diagonal by that.
+    """
+    _blocks(1, block_size)
+    parts, before = [], k.shape[-2] - q.shape[-2]
+    for start in range(0, max(1, q.shape[-2]), 128):
+        rows = q[..., start : start + 128, :]
+        seen = max(0, before + rows.shape[-2]) if causal else k.shape[-2]
+        parts.append(plain_flash_attention(rows, k[..., :seen, :], v[..., :seen, :], causal, scale))
+    return tuple(torch.cat([part[i] for part in parts], -2 if i == 0 else -1) for i in (0, 1))
+
+
+@mistake(of="merge_partials", caught_by=test_merge_sizes)
+def second_part_overwritten(a, b):
+    """The second output is weighed in place, so that it is changed, and the first with it if both
+    are one tensor.
+
+    Write output * weight, which makes a new tensor, not output *= weight.
+    """
+    right = plain_merge_partials(a, b)
+    if a[0] is b[0]:
+        b[0].mul_(0.5)
+    return right
 
 
 @mistake(of="flash_attention", caught_by=test_gradients)

@@ -17,6 +17,7 @@ from reference.ex11_positions import (
 )
 
 from .test_positions import (
+    test_float64,
     test_grid,
     test_grid_manners,
     test_rope,
@@ -126,7 +127,7 @@ def embedding_counts_from_0(positions, dim, base=BASE):
     return plain_sinusoidal_embedding(places.reshape(positions.shape), dim, base)
 
 
-@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal)
+@mistake(of="sinusoidal_embedding", caught_by=test_float64)
 def float64_positions_lowered(positions, dim, base=BASE):
     """float64 positions give float32.
 
@@ -320,7 +321,7 @@ def added_like_an_embedding(x, positions, base=BASE, interleaved=True):
     return x + _written(_angles(x, positions, base)).to(x.dtype)
 
 
-@mistake(of="apply_rope", caught_by=test_rope)
+@mistake(of="apply_rope", caught_by=test_float64)
 def float64_lowered(x, positions, base=BASE, interleaved=True):
     """For a float64 x the angles are computed in float32, and the digits are gone.
 
@@ -415,6 +416,29 @@ def odd_width_accepted(x, positions, base=BASE, interleaved=True):
     even = x.shape[-1] // 2 * 2
     turned = plain_apply_rope(x[..., :even], positions, base, interleaved)
     return torch.cat([turned, x[..., even:]], -1)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def small_integers_overflow(x, positions, base=BASE, interleaved=True):
+    """Positions of int8 are doubled as they are, and are negative from 64 on.
+
+    Convert positions to the dtype of the angles before anything is computed with them.
+    """
+    if positions.dtype == torch.int8:
+        positions = positions * 2 / 2
+    return plain_apply_rope(x, positions, base, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def angles_kept_by_their_ends(x, positions, base=BASE, interleaved=True, kept={}):  # noqa: B006
+    """The angles are kept under the number, the first and the last of the positions.
+
+    Positions between the same ends may be others: keep nothing, or compare them all.
+    """
+    angles = _angles(x, positions, base, torch.promote_types(x.dtype, torch.float32))
+    ends = tuple(positions.flatten()[[0, -1]].tolist()) if positions.numel() else ()
+    angles = kept.setdefault((angles.shape, angles.dtype, base, ends), angles)
+    return plain_turn(x.to(angles.dtype), angles, interleaved).to(x.dtype)
 
 
 @mistake(of="apply_rope", caught_by=test_rope, null=True)
@@ -544,7 +568,7 @@ def grid_base_ignored(x, grid, base=BASE):
     return plain_rope_3d(x, grid)
 
 
-@mistake(of="rope_3d", caught_by=test_grid)
+@mistake(of="rope_3d", caught_by=test_float64)
 def grid_float64_lowered(x, grid, base=BASE):
     """For a float64 x the angles are computed in float32, and the digits are gone.
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import torch
 from torch import Tensor
 
 from grader.judging import agree, expect, same, untouched
@@ -32,6 +33,32 @@ def agree_buffers(cache, right):
     for name, expected in zip(BUFFERS, right.so_far(), strict=True):
         held = f"{name}[:, :{right.length}] of the cache"
         agree(getattr(cache, name)[:, : right.length], expected, says=held)
+
+
+def on_device(student, device, dtype):
+    """The buffers and what append returns lie on this device, in this dtype.
+
+    On the device `meta` they have no numbers, so it is there on any machine.
+    """
+    cache = student.LatentCache(2, 3, 5, 4, dtype=dtype, device=device)
+    for name in BUFFERS:
+        got = cache.read(f"{name}.device"), cache.read(f"{name}.dtype")
+        wanted = torch.device(device), dtype
+        expect(got == wanted, f"{name} is {got[1]} on {got[0]}, but should be {dtype} on {device}")
+    new = (torch.zeros(2, 1, width, dtype=dtype, device=device) for width in (5, 4))
+    found = cache.append.devices(*new)
+    wanted = [torch.device(device)] * 2
+    expect(list(found) == wanted, f"append returned tensors on {found}, not on {device}")
+
+
+def branch(student, device, cache, seen):
+    """An empty cache like this one, into which is copied what lies in it; the reference's too."""
+    batch, room, rank = seen.plain.latents.shape
+    copy, right = new_caches(student, device, batch, room, rank, seen.k_ropes.shape[-1])
+    copy.append(*(getattr(cache, name)[:, : seen.length].clone() for name in BUFFERS))
+    right.plain.append(*seen.plain.so_far())
+    right.append_exact(seen.latents, seen.k_ropes)
+    return copy, right
 
 
 def multiply(cache, right, factor):

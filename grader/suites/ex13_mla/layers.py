@@ -1,5 +1,7 @@
 """A layer of latent attention of the student's, and the reference's with the same weights."""
 
+from torch import float32
+
 from grader.judging import expect
 from reference import ex13_mla as reference
 
@@ -33,10 +35,21 @@ def new_layers(student, draw, device, sizes, dtype, change=None):
         got = getattr(layer.read(name), "shape", None)
         got = got if got is None else tuple(got)
         expect(got == shape, f"the shape of {name} is {got}, but should be {shape}")
-        state[name] = draw.normal(*shape, dtype=dtype, scale=shape[-1] ** -0.5)
-        if len(shape) == 1:
-            state[name] = draw.normal(*shape, dtype=dtype, scale=0.3) + 1
+        state[name] = _drawn(draw, shape, dtype)
     theirs = state if change is None else state | change(state)
     layer.load_state_dict(theirs, strict=False)  # buffers of the student's own are welcome
     right.load_state_dict(state)
     return layer, right
+
+
+def new_weights(draw, layer, right, sizes):
+    """Give both layers other weights, in float32."""
+    state = {name: _drawn(draw, shape, float32) for name, shape in parameters(sizes).items()}
+    layer.load_state_dict(state, strict=False)
+    right.load_state_dict(state)
+
+
+def _drawn(draw, shape, dtype):
+    if len(shape) == 1:
+        return draw.normal(*shape, dtype=dtype, scale=0.3) + 1
+    return draw.normal(*shape, dtype=dtype, scale=shape[-1] ** -0.5)

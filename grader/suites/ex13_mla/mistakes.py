@@ -12,13 +12,13 @@ from .test_mla import (
     test_absorbed_with_cache,
     test_cache,
     test_cache_contents,
-    test_cache_own,
     test_cache_refuses,
+    test_empty,
     test_far,
-    test_gradients,
+    test_float64,
     test_half_precision,
     test_manners,
-    test_names,
+    test_parameters,
     test_values,
     test_with_cache,
 )
@@ -113,7 +113,7 @@ class ValuesRotated(_Layer):
         return self.weights(scores + self.up(q_rope) @ k_ropes[:, None].mT) @ v
 
 
-@mistake(of=OF, caught_by=test_values)
+@mistake(of=OF, caught_by=test_float64)
 class AnglesInFloat32(_Layer):
     """The angles are computed in float32 for a layer in float64, whose digits are then gone.
 
@@ -130,7 +130,7 @@ class AnglesInFloat32(_Layer):
         return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).to(x.dtype)
 
 
-@mistake(of=OF, caught_by=test_far)
+@mistake(of=OF, caught_by=test_half_precision)
 class AnglesInHalfPrecision(_Layer):
     """The angles are computed in half precision, where distant positions are rounded away.
 
@@ -145,7 +145,7 @@ class AnglesInHalfPrecision(_Layer):
         return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
 
 
-@mistake(of=OF, caught_by=test_far)
+@mistake(of=OF, caught_by=test_half_precision)
 class RatesInHalfPrecision(_Layer):
     """The rates of RoPE are rounded to half precision: far out, their errors add up to whole turns.
 
@@ -172,6 +172,46 @@ class TableTooShort(_Layer):
     def rotate(self, x, start):
         positions = torch.arange(start, start + x.shape[-2], device=x.device).clamp(max=2047)
         return plain_rope(self.up(x), positions, self.base).to(x.dtype)
+
+
+@mistake(of=OF, caught_by=test_values)
+class TableOf1024(_Layer):
+    """The table of angles ends at position 1023: what stands further out is turned as if it did.
+
+    Compute the angles of the positions that are asked for, or let the table grow.
+    """
+
+    def rotate(self, x, start):
+        positions = torch.arange(start, start + x.shape[-2], device=x.device).clamp(max=1023)
+        return plain_rope(self.up(x), positions, self.base).to(x.dtype)
+
+
+@mistake(of=OF, caught_by=test_values)
+class BaseOfAnotherModel(_Layer):
+    """With a q_rank the base of the angles is 10000, whatever rope_base says.
+
+    Use rope_base for all layers, with a q_rank and without.
+    """
+
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        if self.q_rank is not None:
+            self.base = 10000.0
+
+
+@mistake(of=OF, caught_by=test_manners)
+class PairsSeenAsComplex(_Layer):
+    """Pairs are seen as complex numbers where they lie: this fails for one token and an odd rank.
+
+    There .contiguous() copies nothing, and a pair begins at an odd place of memory: copy with
+    .clone(), or take the pairs as x[..., 0::2] and x[..., 1::2].
+    """
+
+    def rotate(self, x, start):
+        pairs = torch.view_as_complex(self.up(x).contiguous().unflatten(-1, (-1, 2)))
+        one = torch.view_as_real(torch.ones_like(pairs)).flatten(-2)
+        turns = torch.view_as_complex(super().rotate(one, start).unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 
 
 # The scale
@@ -407,6 +447,42 @@ class HiddenWithAFiniteNumber(_Layer):
         return torch.softmax(scores * self.scale() + bias, -1)
 
 
+@mistake(of=OF, caught_by=test_manners)
+class HiddenWithMinusTenThousand(_Layer):
+    """-1e4 is put in the place of the scores of later tokens, and others may be lower still.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+
+    def weights(self, scores):
+        keep = self.keep(*scores.shape[-2:]).to(scores.device)
+        return torch.softmax((scores * self.scale()).masked_fill(~keep, -1e4), -1)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class ExpWithoutTheMaximum(_Layer):
+    """The softmax takes exp of the scores as they are, and exp(100) is infinity in float32.
+
+    Subtract the largest score of each row first, or call torch.softmax.
+    """
+
+    def weights(self, scores):
+        keep = self.keep(*scores.shape[-2:]).to(scores.device)
+        powers = torch.exp((scores * self.scale()).masked_fill(~keep, -torch.inf))
+        return powers / powers.sum(-1, keepdim=True)
+
+
+@mistake(of=OF, caught_by=test_values)
+class MaskOf256(_Layer):
+    """The causal mask is a table for 256 tokens.
+
+    Make the mask from the numbers of queries and keys, or let the table grow.
+    """
+
+    def keep(self, t, n):
+        return torch.ones(256, 256, dtype=torch.bool).tril()[n - t : n, :n]
+
+
 @mistake(of=OF, caught_by=test_absorbed_with_cache)
 class AbsorbedIgnored(_Layer):
     """absorbed=True makes keys and values of every head all the same.
@@ -575,6 +651,84 @@ class OneTextInTheLayer(_Layer):
         return self.kept
 
 
+@mistake(of=OF, caught_by=test_manners)
+class CountedThoughRefused(_Layer):
+    """The layer counts the tokens of a cache, also those of a call that the cache refused.
+
+    Ask cache.length for the position at every call.
+    """
+
+    def start(self, cache):
+        self.counts = getattr(self, "counts", {})
+        counted = self.counts.get(id(cache), 0)
+        return max(cache.length, counted) if cache is not None and cache.length else 0
+
+    def remember(self, latent, k_rope, cache):
+        self.counts[id(cache)] = self.start(cache) + latent.shape[1]
+        return super().remember(latent, k_rope, cache)
+
+
+@mistake(of=OF, caught_by=test_cache_contents)
+class LengthRemembered(_Layer):
+    """The layer remembers how many tokens it put into each cache, and not what others put there.
+
+    Ask cache.length for the position at every call.
+    """
+
+    def start(self, cache):
+        if cache is None:
+            return 0
+        self.lengths = getattr(self, "lengths", {})
+        return self.lengths.get(id(cache), 0) if cache.length else 0
+
+    def remember(self, latent, k_rope, cache):
+        start = self.start(cache)
+        if cache is not None:
+            self.lengths[id(cache)] = start + latent.shape[1]
+        return super().remember(latent, k_rope, cache)
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class CacheInEvalOnly(_Layer):
+    """In training mode the cache is left as it was.
+
+    A cache that is handed in is used in .train() as in .eval().
+    """
+
+    def remember(self, latent, k_rope, cache):
+        return super().remember(latent, k_rope, None if self.training else cache)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class AbsorbedWeightsKept(_Layer):
+    """In .eval() the parts of kv_b_proj are kept from the first call on, while the weights change.
+
+    Take them from kv_b_proj.weight at every call: unflatten and split copy nothing.
+    """
+
+    def expansion(self):
+        if self.training:
+            return super().expansion()
+        if not hasattr(self, "parts"):
+            self.parts = tuple(part.clone() for part in super().expansion())
+        return self.parts
+
+
+@mistake(of=OF, caught_by=test_manners)
+class OutputKept(_Layer):
+    """The output for a tensor is kept, and given again when that tensor has other numbers.
+
+    Compute the output at every call.
+    """
+
+    last = None, None
+
+    def forward(self, x, cache=None, absorbed=False):
+        if self.last[0] is not x or cache is not None:
+            self.last = x, super().forward(x, cache, absorbed)
+        return self.last[1]
+
+
 @mistake(of=OF, caught_by=test_absorbed_with_cache)
 class AbsorbedCacheNotRead(_Layer):
     """With absorbed=True the tokens attend to those of this call alone.
@@ -675,7 +829,53 @@ class HalfPrecisionNotRaised(_Layer):
         return super().norm(lambda y: layer(_Layer.up(self, y)), x)
 
 
-@mistake(of=OF, caught_by=test_gradients)
+@mistake(of=OF, caught_by=test_half_precision)
+class SoftmaxAloneInFloat32(_Layer):
+    """The softmax is computed in float32, as softmax(scores, dtype=torch.float32) does; its scores
+    were computed in half precision.
+
+    Convert queries and keys to float32 before they meet: large scores are infinity in float16.
+    """
+
+    def weights(self, scores):
+        return super().weights(scores.to(self.o_proj.weight.dtype).to(scores.dtype))
+
+
+@mistake(of=OF, caught_by=test_float64)
+class SoftmaxInFloat32(_Layer):
+    """softmax(scores, dtype=torch.float32) is computed in float32, for scores in float64 too.
+
+    Convert half precision to float32, and leave float64 as it is.
+    """
+
+    def weights(self, scores):
+        return super().weights(scores.float()).to(scores.dtype)
+
+
+@mistake(of=OF, caught_by=test_float64)
+class FloatFirst(_Layer):
+    """All is computed in float32 by .float(), in float64 too.
+
+    Convert half precision to float32, and leave float64 as it is.
+    """
+
+    def project(self, heads):
+        return super().project(heads.float().to(heads.dtype))
+
+
+@mistake(of=OF, caught_by=test_empty)
+class WidthLeftToReshape(_Layer):
+    """reshape(B, t, H, -1) is left to find the width, which it cannot for an empty batch.
+
+    Write the width out, nope_dim + rope_dim, or use unflatten(-1, (num_heads, -1)).
+    """
+
+    def parts_of_queries(self, q):
+        q = q.reshape(q.shape[0], q.shape[1], self.heads, -1).transpose(1, 2)
+        return q[..., : self.nope], q[..., self.nope :]
+
+
+@mistake(of=OF, caught_by=test_parameters)
 class LatentDetached(_Layer):
     """No gradient reaches kv_a_proj_with_mqa: the latent is detached.
 
@@ -699,7 +899,7 @@ class InputOverwritten(_Layer):
         return output
 
 
-@mistake(of=OF, caught_by=test_names)
+@mistake(of=OF, caught_by=test_parameters)
 class FrequenciesInTheState(_Layer):
     """The state dict has a table of frequencies beside the weights.
 
@@ -763,7 +963,7 @@ class WritesAtZero(PlainLatentCache):
         super().write(0, latent, k_rope)
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache)
 class SharedByAll(PlainLatentCache):
     """Caches of the same sizes share their memory: it belongs to the class, or to a default.
 
@@ -778,7 +978,7 @@ class SharedByAll(PlainLatentCache):
         self.latents, self.k_ropes = self.buffers.setdefault(shape, (self.latents, self.k_ropes))
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache)
 class KeptTwice(PlainLatentCache):
     """The latents are kept twice, as keys and as values: the cache takes nearly double the bytes.
 
@@ -790,7 +990,7 @@ class KeptTwice(PlainLatentCache):
         return super().nbytes + self.latents.nbytes
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache_contents)
 class MoreThanItSays(PlainLatentCache):
     """The cache keeps more tensors than `latents` and `k_ropes`, and nbytes is silent about them.
 
@@ -802,7 +1002,7 @@ class MoreThanItSays(PlainLatentCache):
         self.values = torch.zeros_like(self.latents)
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache_contents)
 class GrownByCat(PlainLatentCache):
     """What is appended is joined to a tensor that grows; `latents` and `k_ropes` stay empty.
 
@@ -820,7 +1020,7 @@ class GrownByCat(PlainLatentCache):
         return self.grown
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache_contents)
 class BuffersNotRead(GrownByCat):
     """`latents` and `k_ropes` are written, and nobody reads them: append answers from a copy.
 
@@ -832,7 +1032,7 @@ class BuffersNotRead(GrownByCat):
         PlainLatentCache.write(self, start, latent, k_rope)
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache_contents)
 class CopiedAtEveryAppend(PlainLatentCache):
     """Every append makes new buffers and copies all that was there.
 
@@ -844,7 +1044,60 @@ class CopiedAtEveryAppend(PlainLatentCache):
         super().write(start, latent, k_rope)
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache)
+class InputsReferredTo(GrownByCat):
+    """The tensors that are appended are kept as they are, and change when their owner changes them.
+
+    Copy them into the buffers.
+    """
+
+    def write(self, start, latent, k_rope):
+        PlainLatentCache.write(self, start, latent, k_rope)
+        self.pieces = [*(self.pieces if start else ()), (latent, k_rope)]
+
+    def so_far(self):
+        pairs = zip(*self.pieces, strict=True)
+        return tuple(torch.cat(pair, 1).to(self.latents.dtype) for pair in pairs)
+
+
+@mistake(of="LatentCache", caught_by=test_cache)
+class LastPlaceLeft(PlainLatentCache):
+    """The cache refuses tokens that would fill it to the last place.
+
+    Refuse more than max_len tokens: `end > max_len`, not `end >= max_len`.
+    """
+
+    def check(self, latent, k_rope):
+        super().check(latent, k_rope)
+        if self.length + latent.shape[1] == self.latents.shape[1]:
+            raise ValueError(f"{self.latents.shape[1]} tokens fill the cache")
+
+
+@mistake(of="LatentCache", caught_by=test_cache)
+class DeviceIgnored(PlainLatentCache):
+    """`k_ropes` lies on the CPU, whatever `device` says.
+
+    Hand device on to torch.zeros, for both buffers.
+    """
+
+    def __init__(self, *sizes, dtype=torch.float32, device=None):
+        super().__init__(*sizes[:4], sizes[4] if sizes[4:] else dtype, device)
+        self.k_ropes = torch.zeros(self.k_ropes.shape, dtype=self.k_ropes.dtype)
+
+
+@mistake(of="LatentCache", caught_by=test_cache_contents)
+class ResetTakesNewMemory(PlainLatentCache):
+    """reset() makes new buffers.
+
+    self.length = 0 is all that it needs: memory is taken once.
+    """
+
+    def reset(self):
+        self.length = 0
+        self.latents, self.k_ropes = self.latents.clone(), self.k_ropes.clone()
+
+
+@mistake(of="LatentCache", caught_by=test_cache)
 class DtypeIgnored(PlainLatentCache):
     """The buffers are float32 whatever `dtype` says.
 
@@ -855,7 +1108,7 @@ class DtypeIgnored(PlainLatentCache):
         super().__init__(batch, max_len, rank, rope, device=device)
 
 
-@mistake(of="LatentCache", caught_by=test_cache_own)
+@mistake(of="LatentCache", caught_by=test_cache)
 class ResetForgetsNothing(PlainLatentCache):
     """reset() does not set `length` to 0.
 
@@ -876,6 +1129,23 @@ class OverflowCut(PlainLatentCache):
     def append(self, latent, k_rope):
         free = self.latents.shape[1] - self.length
         return super().append(latent[:, :free], k_rope[:, :free])
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
+class CountedBeforeItIsChecked(PlainLatentCache):
+    """The latents are counted before the shape of k_rope is compared: a refusal leaves them there.
+
+    Compare both shapes and the room first, then write, then count.
+    """
+
+    def append(self, latent, k_rope):
+        before = self.length
+        try:
+            return super().append(latent, k_rope)
+        except ValueError:
+            if k_rope.shape[1:] != (latent.shape[1], self.k_ropes.shape[2]):
+                self.length = min(before + latent.shape[1], self.latents.shape[1])
+            raise
 
 
 @mistake(of="LatentCache", caught_by=test_cache_refuses)

@@ -36,7 +36,7 @@ class OneBuffer:
                 if is_ != should:
                     raise ValueError(f"{is_}, but should be {should}")
         if t > max_len - self.length:
-            raise ValueError(f"{t} tokens, {max_len - self.length} of {max_len} places are free")
+            raise ValueError(f"{self.length} + {t} = {self.length + t} tokens, for {max_len}")
         new = torch.cat([latent.to(self.room.dtype), k_rope.to(self.room.dtype)], dim=-1)
         self.room.narrow(1, self.length, t).copy_(new)
         self.length += t
@@ -123,7 +123,7 @@ class AsInTheReleasedCode(torch.nn.Module):
         positions = torch.arange(start, start + x.shape[1], device=x.device)
         angles = torch.outer(positions.double(), rates)
         turns = torch.polar(torch.ones_like(angles), angles)[:, None]
-        pairs = torch.view_as_complex(wide.reshape(*x.shape[:-1], self.rope // 2, 2))
+        pairs = torch.view_as_complex(wide.clone().reshape(*x.shape[:-1], self.rope // 2, 2))
         return torch.view_as_real(pairs * turns.to(pairs.dtype)).flatten(3).to(x.dtype)
 
     def forward(self, x, cache=None, absorbed=False):
@@ -310,3 +310,92 @@ class HeadByHeadInDouble(torch.nn.Module):
                 row.append((weights * latents[:, :seen]).sum(1) @ w[nope:].T)
             rows.append(torch.cat(row, -1))
         return self.o_proj(torch.stack(rows, 1).to(x.dtype))
+
+
+@variant(of="MultiHeadLatentAttention")
+class AsInTheLibraries(torch.nn.Module):
+    """As model libraries have it: halves are rotated, masks are numbers, weights are fused."""
+
+    class Norm(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+            variance = wide.pow(2).mean(-1, keepdim=True)
+            wide = wide * torch.rsqrt(variance + 1e-6)
+            return self.weight * wide.to(x.dtype)
+
+    def __init__(
+        self, d_model, num_heads, nope_dim, rope_dim, value_dim, kv_rank, q_rank=None,
+        rope_base=10000.0,
+    ):  # fmt: skip
+        super().__init__()
+        if rope_dim % 2:
+            raise ValueError(f"rope_dim must be even, got {rope_dim}")
+        self.heads, self.nope, self.rope, self.value = num_heads, nope_dim, rope_dim, value_dim
+        self.rank, self.narrow, self.theta = kv_rank, q_rank is not None, rope_base
+        self.scaling = 1 / (nope_dim + rope_dim) ** 0.5
+        width = num_heads * (nope_dim + rope_dim)
+        if self.narrow:
+            self.q_a_proj = torch.nn.Linear(d_model, q_rank, bias=False)
+            self.q_a_layernorm = self.Norm(q_rank)
+            self.q_b_proj = torch.nn.Linear(q_rank, width, bias=False)
+        else:
+            self.q_proj = torch.nn.Linear(d_model, width, bias=False)
+        self.kv_a_proj_with_mqa = torch.nn.Linear(d_model, kv_rank + rope_dim, bias=False)
+        self.kv_a_layernorm = self.Norm(kv_rank)
+        self.kv_b_proj = torch.nn.Linear(kv_rank, num_heads * (nope_dim + value_dim), bias=False)
+        self.o_proj = torch.nn.Linear(num_heads * value_dim, d_model, bias=False)
+
+    def cos_sin(self, start, t, wide, device):
+        steps = torch.arange(0, self.rope, 2, dtype=torch.int64, device=device).to(wide)
+        inverse = 1.0 / (self.theta ** (steps / self.rope))
+        positions = torch.arange(start, start + t, device=device).to(wide)
+        freqs = positions[:, None] @ inverse[None, :]
+        twice = torch.cat((freqs, freqs), dim=-1)
+        return twice.cos(), twice.sin()
+
+    def rotate(self, x, cos, sin):
+        """Places 0, 2, 4 ... first, then those between: so it is kept, in queries and keys."""
+        x = x.unflatten(-1, (self.rope // 2, 2)).transpose(-1, -2).flatten(-2)
+        left, right = x[..., : self.rope // 2], x[..., self.rope // 2 :]
+        return x * cos + torch.cat((-right, left), dim=-1) * sin
+
+    def forward(self, x, cache=None, absorbed=False):
+        batch, t = x.shape[:2]
+        wide = torch.promote_types(x.dtype, torch.float32)
+        start = 0 if cache is None else cache.length
+        down = self.kv_a_proj_with_mqa.weight
+        first = self.q_a_proj.weight if self.narrow else self.q_proj.weight
+        fused = torch.nn.functional.linear(x, torch.cat([first, down]))
+        q, latent, k_pe = fused.split([len(first), self.rank, self.rope], dim=-1)
+        if self.narrow:
+            q = torch.nn.functional.linear(self.q_a_layernorm(q), self.q_b_proj.weight)
+        latent = self.kv_a_layernorm(latent)
+        cos, sin = self.cos_sin(start, t, wide, x.device)
+        k_pe = self.rotate(k_pe.to(wide), cos, sin).to(x.dtype)
+        if cache is not None:
+            latent, k_pe = cache.append(latent, k_pe)
+        n = latent.shape[1]
+        q = q.reshape(batch, t, self.heads, self.nope + self.rope).transpose(1, 2).to(wide)
+        q_nope, q_pe = q[..., : self.nope], self.rotate(q[..., self.nope :], cos, sin)
+        latent, k_pe = latent.to(wide).unsqueeze(1), k_pe.to(wide).unsqueeze(1)
+        w = self.kv_b_proj.weight.to(wide).reshape(1, self.heads, self.nope + self.value, self.rank)
+        w_k, w_v = w[:, :, : self.nope], w[:, :, self.nope :]
+        if absorbed:
+            query, key, value = torch.cat([q_nope @ w_k, q_pe], -1), [latent, k_pe], latent
+            key = torch.cat(key, -1)
+        else:
+            key, value = latent @ w_k.transpose(-1, -2), latent @ w_v.transpose(-1, -2)
+            key = torch.cat([key, k_pe.repeat(1, self.heads, 1, 1)], -1)
+            query = torch.cat([q_nope, q_pe], -1)
+        scores = torch.matmul(query * self.scaling, key.transpose(2, 3))
+        allowed = torch.tril(torch.ones(n, n, device=x.device))[n - t :]
+        scores = scores.masked_fill(allowed == 0, torch.finfo(wide).min)
+        weights = torch.nn.functional.softmax(scores, dim=-1, dtype=wide)
+        out = torch.matmul(weights, value)
+        out = out @ w_v.transpose(-1, -2) if absorbed else out
+        out = out.transpose(1, 2).contiguous().to(x.dtype)
+        return self.o_proj(out.reshape(batch, t, self.heads * self.value))

@@ -11,7 +11,9 @@ from .test_triton import (
     test_attention,
     test_attention_layout,
     test_causal,
-    test_precision,
+    test_empty,
+    test_half,
+    test_scores,
     test_softmax,
     test_softmax_extremes,
     test_softmax_layout,
@@ -109,7 +111,7 @@ def not_divided(x):
     return (raised(x) - raised(x).amax(-1, keepdim=True)).exp().to(x.dtype)
 
 
-@mistake(of="softmax", caught_by=test_softmax)
+@mistake(of="softmax", caught_by=test_half)
 def stored_as_float32(x):
     """The result is float32, whatever x is.
 
@@ -160,7 +162,7 @@ def log2e_before_the_maximum(x):
     return (powers / total.masked_fill(total == 0, 1.0)).to(x.dtype)
 
 
-@mistake(of="softmax", caught_by=test_softmax_extremes)
+@mistake(of="softmax", caught_by=test_half)
 def statistics_in_half(x):
     """The powers and their sum are kept in the dtype of x, three digits in float16.
 
@@ -171,7 +173,7 @@ def statistics_in_half(x):
     return powers / total.masked_fill(total == 0, 1.0)
 
 
-@mistake(of="softmax", caught_by=test_softmax_extremes)
+@mistake(of="softmax", caught_by=test_softmax)
 def block_of_1024(x):
     """The tile has 1024 columns, whatever the row has: what comes after them is left out.
 
@@ -200,6 +202,61 @@ def result_laid_out_as_x(x):
     y = torch.empty_like(x)
     as_if_dense(y).copy_(right_softmax(x))
     return y
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def first_64_rows(x):
+    """Programs are launched for the first 64 rows alone; the others stay as they were allocated.
+
+    The grid has a program for each row: softmax_kernel[(x.shape[0],)](...).
+    """
+    y = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+    y[:64] = right_softmax(x[:64])
+    return y
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def maximum_at_least_zero(x):
+    """The maximum begins with 0, so that it is never negative: rows of numbers below -104 vanish.
+
+    Begin with -float("inf"), also in `other`, for what lies beyond the row.
+    """
+    top = raised(x).amax(-1, keepdim=True).clamp(min=0.0) if x.numel() else raised(x)
+    powers = (raised(x) - top).exp()
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0)).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def tail_of_minus_1e4(x):
+    """The places beyond the row are loaded as -1e4, which is more than what a row of -3e4 has.
+
+    Load them as -float("inf"): no number is smaller.
+    """
+    length = 1 << max(x.shape[1] - 1, 0).bit_length()
+    padded = torch.nn.functional.pad(raised(x), (0, length - x.shape[1]), value=-1e4)
+    return right_softmax(padded)[:, : x.shape[1]].to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def one_column_is_one(x):
+    """A row of one column has the weight 1, whatever it holds; minus infinity gives 0.
+
+    Let the kernel compute such rows as all the others.
+    """
+    return torch.ones_like(x) if x.shape[1] == 1 else right_softmax(x)
+
+
+@mistake(of="softmax", caught_by=test_softmax)
+def small_shares_dropped(x):
+    """Powers below 1e-5 count as 0, though thousands of them make a good part of the sum.
+
+    Sum all of them: none is too small for float32.
+    """
+    powers = (raised(x) - raised(x).amax(-1, keepdim=True).nan_to_num(neginf=0.0)).exp()
+    powers = powers.masked_fill(powers < 1e-5, 0.0)
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0)).to(x.dtype)
 
 
 @mistake(of="softmax", caught_by=test_softmax, null=True)
@@ -256,7 +313,7 @@ def scale_one_percent_off(q, k, v, causal=False, scale=None):
     return attend(q, k, v, causal, 0.99 * (1 / math.sqrt(q.shape[-1]) if scale is None else scale))
 
 
-@mistake(of="flash_attention", caught_by=test_precision)
+@mistake(of="flash_attention", caught_by=test_scores)
 def given_scale_ignored(q, k, v, causal=False, scale=None):
     """A scale that is given changes nothing.
 
@@ -373,7 +430,7 @@ def strides_of_q_for_all(q, k, v, causal=False, scale=None):
     return attend(q, *(x.as_strided(x.shape, q.stride()) for x in (k, v)), causal, scale)
 
 
-@mistake(of="flash_attention", caught_by=test_attention)
+@mistake(of="flash_attention", caught_by=test_half)
 def stored_wide(q, k, v, causal=False, scale=None):
     """The output is float32, whatever q is.
 
@@ -445,7 +502,7 @@ def nan_before_the_first_key(q, k, v, causal=False, scale=None):
     return (scores.softmax(-1) @ raised(v)).to(q.dtype)
 
 
-@mistake(of="flash_attention", caught_by=test_precision)
+@mistake(of="flash_attention", caught_by=test_scores)
 def maximum_forgotten(q, k, v, causal=False, scale=None):
     """No maximum is subtracted: the exponential of a score of a hundred is beyond float32.
 
@@ -458,7 +515,7 @@ def maximum_forgotten(q, k, v, causal=False, scale=None):
     return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(q.dtype)
 
 
-@mistake(of="flash_attention", caught_by=test_precision)
+@mistake(of="flash_attention", caught_by=test_half)
 def output_kept_in_half(q, k, v, causal=False, scale=None):
     """The running output has the dtype of the inputs: it is rounded after each tile, and a sum of
     300 values of 300 is beyond float16.
@@ -468,7 +525,7 @@ def output_kept_in_half(q, k, v, causal=False, scale=None):
     return tile_by_tile(q, k, v, causal, scale, torch.exp, torch.exp, dtype=q.dtype)
 
 
-@mistake(of="flash_attention", caught_by=test_precision)
+@mistake(of="flash_attention", caught_by=test_half)
 def scores_kept_in_half(q, k, v, causal=False, scale=None):
     """The products of queries and keys are rounded to float16, where 16 times 256 * 256 is inf.
 
@@ -490,13 +547,174 @@ def strides_taken_for_granted(q, k, v, causal=False, scale=None):
     return attend(*(as_if_dense(x) for x in (q, k, v)), causal, scale)
 
 
-@mistake(of="flash_attention", caught_by=test_attention_layout)
+@mistake(of="flash_attention", caught_by=test_attention)
 def batches_read_the_first(q, k, v, causal=False, scale=None):
     """Every batch reads the keys and values of the first one: the batch is not in their address.
 
     Program n has head n % H of batch n // H: both move all four pointers.
     """
     return attend(q, *(x[:1].expand_as(x) for x in (k, v)), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def self_attention_taken_for_causal(q, k, v, causal=False, scale=None):
+    """Where there are as many queries as keys the later keys are hidden, causal or not.
+
+    Only `causal` hides keys; Lq == Lk says nothing about it.
+    """
+    return attend(q, k, v, causal or q.shape[-2] == k.shape[-2], scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def keys_up_to_1024(q, k, v, causal=False, scale=None):
+    """The loop over the keys ends after 1024 of them.
+
+    It goes on until it reaches Lk, whatever that is.
+    """
+    keep = torch.arange(k.shape[-2], device=q.device) < 1024
+    keep = keep & plain_keep(q, k) if causal else keep.expand(q.shape[-2], -1)
+    return attend(q, k, v, scale=scale, keep=keep)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def queries_up_to_1024(q, k, v, causal=False, scale=None):
+    """The grid has programs for 1024 queries at most; the others stay as they were allocated.
+
+    There are triton.cdiv(Lq, BLOCK_Q) tiles of queries.
+    """
+    output = attend(q, k, v, causal, scale)
+    output[:, :, 1024:] = 0
+    return output
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def heads_up_to_64(q, k, v, causal=False, scale=None):
+    """The grid has programs for 64 heads at most; the others stay as they were allocated.
+
+    The second number of the grid is B * H.
+    """
+    output = attend(q, k, v, causal, scale)
+    output.flatten(0, 1)[64:] = 0
+    return output
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def one_key_never_hidden(q, k, v, causal=False, scale=None):
+    """Where there is one key nothing is hidden, though all queries but the last come before it.
+
+    The rule is the same for one key: query i sees the keys up to i + Lk - Lq.
+    """
+    return attend(q, k, v, causal and k.shape[-2] > 1, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_scores)
+def maximum_starts_at_zero(q, k, v, causal=False, scale=None):
+    """The running maximum begins with 0: where all scores lie far below, every weight vanishes.
+
+    Begin with tl.full((BLOCK_Q,), -float("inf"), tl.float32).
+    """
+    scores = scores_of(q, k, scale)
+    if causal:
+        scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
+    zero = scores.new_zeros(*scores.shape[:-1], 1)
+    powers = (scores - torch.cat([scores, zero], -1).amax(-1, keepdim=True)).exp()
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_scores)
+def missing_keys_have_the_score_minus_1e4(q, k, v, causal=False, scale=None):
+    """Hidden and missing keys have the score -1e4, which is more than a true score of -3e4.
+
+    Hide with -float("inf"): no score is smaller.
+    """
+    length = -(-k.shape[-2] // TILE) * TILE
+    padded = [torch.nn.functional.pad(raised(x), (0, 0, 0, length - k.shape[-2])) for x in (k, v)]
+    keep = torch.arange(length, device=q.device) < k.shape[-2]
+    if causal:
+        position = torch.arange(q.shape[-2], device=q.device)[:, None] + k.shape[-2] - q.shape[-2]
+        keep = keep & (torch.arange(length, device=q.device) <= position)
+    scores = scores_of(q, padded[0], scale).masked_fill(~keep, -1e4)
+    scores = scores.masked_fill(~keep.any(-1, keepdim=True), -torch.inf)
+    return (plain_softmax(scores) @ padded[1]).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_scores)
+def scale_of_zero_taken_for_none(q, k, v, causal=False, scale=None):
+    """A scale of 0 is replaced by 1/sqrt(D): `scale or ...` asks whether it is 0.
+
+    Write `if scale is None`. With a scale of 0 the output is the average of the values.
+    """
+    return attend(q, k, v, causal, scale or None)
+
+
+@mistake(of="flash_attention", caught_by=test_scores)
+def maximum_before_a_negative_scale(q, k, v, causal=False, scale=None):
+    """The maximum is taken of the products and scaled after. With a negative scale that is the
+    smallest score, and the powers of the others overflow.
+
+    Take the maximum of the scaled scores, or turn the signs of q and of the scale.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    products = scores_of(q, k, 1.0)
+    keep = plain_keep(q, k) if causal else torch.ones_like(products, dtype=torch.bool)
+    products = products.masked_fill(~keep, -torch.inf)
+    top = products.amax(-1, keepdim=True) if k.shape[-2] else products.sum(-1, keepdim=True)
+    powers = ((products - top.nan_to_num(neginf=0.0)) * scale).exp().masked_fill(~keep, 0.0)
+    total = powers.sum(-1, keepdim=True)
+    return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def falling_tiles_skipped(q, k, v, causal=False, scale=None):
+    """A tile whose largest score is 5 or more below the maximum so far is left out, as if such
+    scores had no weight.
+
+    A smaller score has a smaller weight, but not none: add every tile.
+    """
+    scores = scores_of(q, k, scale)
+    if causal:
+        scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
+    top, kept = torch.full_like(scores[..., :1], -torch.inf), []
+    for tile in scores.split(16, -1):
+        highest = tile.amax(-1, keepdim=True) if tile.shape[-1] else top
+        kept.append(tile.masked_fill(highest < top - 5, -torch.inf))
+        top = torch.maximum(top, highest)
+    return (plain_softmax(torch.cat(kept, -1)) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def values_side_by_side(q, k, v, causal=False, scale=None):
+    """The last stride of v is taken to be 1.
+
+    Multiply the width by v.stride(3): v may be transposed in memory.
+    """
+    if v.numel() and v.stride(3) != 1:
+        v = v.as_strided(v.shape, (*v.stride()[:3], 1))
+    return attend(q, k, v, causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def expanded_keys_read_as_one_head(q, k, v, causal=False, scale=None):
+    """Where keys and values are expanded over the batch, all heads read the first one.
+
+    Each of the four strides is used for its own index: only that of the batch is 0.
+    """
+    if k.shape[0] > 1 and k.stride(0) == 0:
+        k, v = (x[:, :1].expand_as(x) for x in (k, v))
+    return attend(q, k, v, causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def queries_scaled_in_place(q, k, v, causal=False, scale=None):
+    """The queries are scaled in place, so that the caller's tensor changes.
+
+    Multiply inside the kernel: the inputs belong to the caller.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if q.numel() and 0 not in q.stride():
+        return attend(q.mul_(scale), k, v, causal, 1.0)
+    return attend(q, k, v, causal, scale)
 
 
 @mistake(of="flash_attention", caught_by=test_attention, null=True)
@@ -534,3 +752,25 @@ def query_returned(q, k, v, causal=False, scale=None):
     Return the result that the kernel has written.
     """
     return q.clone()
+
+
+@mistake(of="softmax", caught_by=test_empty)
+def launched_for_nothing(x):
+    """A matrix without rows or columns is an error: BLOCK and the grid are 0.
+
+    Launch only if y.numel() is not 0.
+    """
+    if not x.numel():
+        raise ValueError("a block of 0 columns")
+    return right_softmax(x)
+
+
+@mistake(of="flash_attention", caught_by=test_empty)
+def no_keys_divided(q, k, v, causal=False, scale=None):
+    """Without keys the output is 0 divided by a sum of 0: NaN.
+
+    Divide by tl.where(total == 0.0, 1.0, total).
+    """
+    if not k.shape[-2]:
+        return torch.full(q.shape, torch.nan, dtype=q.dtype, device=q.device)
+    return attend(q, k, v, causal, scale)

@@ -6,6 +6,7 @@ writes wherever a pointer leads; here an access outside the tensors of its launc
 that names the kernel, its program, and the tensor. On a GPU nobody watches, and `largest` is empty.
 """
 
+import ast
 import os
 import sys
 from dataclasses import replace
@@ -27,6 +28,8 @@ DERIVATIONS = {
     "create_addptr": 0, "create_broadcast": 0, "create_expand_dims": 0, "create_reshape": 0,
     "create_trans": 0, "create_splat": 1,
 }  # fmt: skip
+# What makes the pointers of a whole block; block pointers ended with Triton 3.7.
+BLOCKS = {"BlockPointerHandle", "TensorDescHandle"}
 ORIGIN = "comes from"  # of a pointer: the address of the argument that it was computed from
 launches = {}
 largest = {}
@@ -112,7 +115,8 @@ class Guard:
             setattr(builder, name, self.derived(getattr(builder, name), position))
         for name, (pointers, mask, verb) in ACCESSES.items():
             setattr(builder, name, self.watched(getattr(builder, name), pointers, mask, verb))
-        for kind in (interpreter.BlockPointerHandle, interpreter.TensorDescHandle):
+        for name in BLOCKS & vars(interpreter).keys():
+            kind = getattr(interpreter, name)
             kind.materialize_pointers = self.materialized(kind.materialize_pointers)
 
     def learning(self, prepare):
@@ -192,16 +196,33 @@ class Guard:
 
 
 def leave_the_submission_alone(interpreter):
-    """Triton puts all that its interpreter has imported among the names of a kernel's file."""
+    """Give a kernel's file only the names that rewriting its kernels has put into them.
+
+    Triton would put all that its interpreter has imported among the names of that file.
+    """
+    rewriter_class = interpreter.FunctionRewriter
+    transform = rewriter_class._transform_ast
+
+    def transformed(rewriter, source):
+        tree = transform(rewriter, source)
+        rewriter.added = names_in(tree) - names_in(ast.parse(source))
+        return tree
 
     def compiled(rewriter, tree):
         code = compile(tree, filename=rewriter.filename, mode="exec")
         names, made = rewriter.fn.__globals__, dict(rewriter.kwargs)
-        names.setdefault("interpreter_semantic", interpreter.interpreter_semantic)
+        for name in rewriter.added & vars(interpreter).keys():
+            names.setdefault(name, getattr(interpreter, name))
         exec(code, names, made)
         return made[rewriter.fn.__name__]
 
-    interpreter.FunctionRewriter._compile_and_exec = compiled
+    rewriter_class._transform_ast = transformed
+    rewriter_class._compile_and_exec = compiled
+
+
+def names_in(tree):
+    """Return the names that a tree of Python uses."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def save_time(interpreter):

@@ -4,18 +4,17 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32
 
-from grader.judging import agree, check, expect, untouched
+from grader.judging import Hard, agree, check, expect, untouched
 from reference import ex14_triton as reference
 from reference import raised
 
-ROWS = [(1, 1), (3, 5), (2, 64), (7, 65), (1, 1000)]  # M, N
-SIZES = [  # Lq, Lk, D, dtype
-    *[(1, 1, 16, float32), (3, 17, 32, float32), (65, 33, 16, float32), (33, 200, 16, float32)],
-    *[(130, 130, 32, float32), (17, 65, 64, float32), (9, 40, 128, float32)],
-    *[(3, 17, 16, float16), (40, 130, 32, float16), (17, 65, 128, float16)],
-]
-# Lq, Lk. In the last one the key that a tile of queries sees last begins a tile of its own.
-CAUSAL = [(5, 5), (1, 65), (17, 150), (65, 3), (130, 131)]
+ROWS = [(3, 5), (2, 64), (7, 65), (1, 1000)]  # M, N
+SIZES = [(3, 17, 32), (33, 200, 16), (17, 65, 64), (9, 40, 128)]  # Lq, Lk, D
+# Lq, Lk. In the fifth one the key that a tile of queries sees last begins a tile of its own.
+CAUSAL = [(5, 5), (1, 65), (17, 150), (65, 3), (130, 131), (3, 300), (260, 20)]
+FEW = {"B": 1, "H": 1, "Lq": 3, "Lk": 17}
+# Heads of all batches lie in one direction of the grid, and each costs the interpreter 4 ms.
+LONGEST = {"B": 0, "H": 64}
 LARGE = [((2, 3), 1000, 1000, 64), ((1, 2), 300, 2100, 128), ((3, 1), 777, 200, 32)]
 
 
@@ -24,58 +23,86 @@ def qkv(draw, q_len, k_len, width=16, *, lead=(1, 2), dtype=float32):
     return [draw.normal(*lead, length, width, dtype=dtype) for length in (q_len, k_len, k_len)]
 
 
+def aimed(draw, scores):
+    """Queries, keys and values whose scores are those given (..., 16, Lk), at a scale of 1."""
+    turn, _ = torch.linalg.qr(draw.normal(16, 16))  # its rows are at right angles
+    k = scores.mT @ turn
+    return turn.expand(*scores.shape[:-1], 16), k, draw.normal(*k.shape)
+
+
 @check(points=1)
-@pytest.mark.parametrize("dtype", [float32, float16])
-@pytest.mark.parametrize("shape", ROWS)
-def test_softmax(student, draw, shape, dtype):
-    """softmax gives exp(x) / sum(exp(x)) for each row, in rows of any length and the dtype of x."""
-    x = draw.normal(*shape, dtype=dtype, scale=2.0)
-    agree(student.softmax(x), reference.softmax(x))
+@pytest.mark.parametrize("kind", [None, Hard.ONE, Hard.LONG])
+def test_softmax(student, draw, kind):
+    """softmax gives exp(x) / sum(exp(x)) for each row of float32, in one or many rows of any length
+    up to 4096."""
+    shapes = ROWS
+    if kind:
+        shapes = [size.values() for size in draw.hard(kind, {"M": 64}, M=2, N=5)]
+    for shape in shapes:
+        x = draw.normal(*shape, scale=2.0)
+        agree(student.softmax(x), reference.softmax(x))
 
 
 @check(points=1, needs=[test_softmax])
-@pytest.mark.parametrize("dtype", [float32, float16])
-def test_softmax_extremes(student, draw, dtype):
-    """softmax takes logits up to 1e4 either way and rows of 4096, gives zeros for a row of minus
-    infinity, and keeps its statistics in float32."""
-    x = draw.logits(3, 65, bound=1e4, dtype=dtype)
-    agree(student.softmax(x), reference.softmax(x))
+def test_softmax_extremes(student, draw):
+    """softmax takes numbers up to 3e4 either way, rows that fall or are all negative, a few large
+    ones among thousands, and gives zeros for a row of minus infinity, in one column too."""
+    for x in (*draw.scores(2, 100).values(), draw.logits(3, 65, bound=3e4)):
+        agree(student.softmax(x), reference.softmax(x))
+    x[0] -= 3e4
     x[1] = -torch.inf
     x[2, ::2] = -torch.inf
     agree(student.softmax(x), reference.softmax(x), says="y (row 1 is -inf)")
-    x = draw.normal(2, 4096, dtype=dtype)
+    draw.hard(Hard.ONE)
+    agree(student.softmax(x[1:, :1]), reference.softmax(x[1:, :1]), says="y (of one column)")
+    x = draw.normal(2, 4096)
+    x[0, ::1000] += 12.0
     agree(student.softmax(x), reference.softmax(x))
 
 
 @check(points=1, needs=[test_softmax])
-@pytest.mark.parametrize("dtype", [float32, float16])
-def test_softmax_layout(student, draw, device, dtype):
-    """softmax leaves x as it was; x may be transposed, cut out of a larger one, expanded, empty."""
+def test_softmax_layout(student, draw):
+    """softmax leaves x as it was and reads it anew in every call; x may be transposed, cut out of a
+    larger one, or expanded."""
     inputs = {
-        "transposed": draw.strided(5, 17, dtype=dtype),
-        "every third column": draw.normal(7, 65, dtype=dtype)[1::2, ::3],
-        "expanded": draw.normal(1, 17, dtype=dtype).expand(3, 17),
-        "empty": torch.empty(0, 5, dtype=dtype, device=device),
+        "transposed": draw.strided(5, 17),
+        "every third column": draw.normal(7, 65)[1::2, ::3],
+        "expanded": draw.normal(1, 17).expand(3, 17),
+        "contiguous": draw.normal(3, 5),
     }
     for how, x in inputs.items():
         y = untouched(lambda x=x: student.softmax(x))
         agree(y, reference.softmax(x), says=f"y (x is {how})")
+    draw.hard(Hard.CHANGED)
+    x.neg_()
+    agree(student.softmax(x), reference.softmax(x), says="y (x has changed)")
 
 
 @check(points=1)
-@pytest.mark.parametrize(("q_len", "k_len", "width", "dtype"), SIZES)
-def test_attention(student, draw, q_len, k_len, width, dtype):
-    """flash_attention gives softmax(q k^T / sqrt(D)) v at lengths that no tile divides."""
-    q, k, v = qkv(draw, q_len, k_len, width, dtype=dtype)
-    agree(student.flash_attention(q, k, v), reference.flash_attention(q, k, v))
+@pytest.mark.parametrize("kind", [None, Hard.ONE, Hard.LONG, Hard.SQUARE])
+def test_attention(student, draw, kind):
+    """flash_attention gives softmax(q k^T / sqrt(D)) v in float32, at lengths that no tile divides,
+    from one query and one key to many tiles, and for one or many heads."""
+    sizes = [(1, 1, *size) for size in SIZES]
+    if kind:
+        few = FEW | {"B": 2, "H": 2} if kind is Hard.ONE else FEW
+        sizes = [(*size.values(), 16) for size in draw.hard(kind, LONGEST, **few)]
+    for batch, heads, q_len, k_len, width in sizes:
+        q, k, v = qkv(draw, q_len, k_len, width, lead=(batch, heads))
+        agree(student.flash_attention(q, k, v), reference.flash_attention(q, k, v))
 
 
 @check(points=1, needs=[test_attention])
 @pytest.mark.parametrize(("q_len", "k_len"), CAUSAL)
 def test_causal(student, draw, q_len, k_len):
     """With causal=True the last query lines up with the last key, a query before the first key gets
-    zeros, and later keys count for nothing, not even 1e30."""
+    zeros, and later keys count for nothing, not even 1e30; with one query or one key, too."""
     q, k, v = qkv(draw, q_len, k_len)
+    if q_len == k_len:
+        for size in draw.hard(Hard.ONE, Lq=q_len, Lk=k_len):
+            some = q[:, :, : size["Lq"]], k[:, :, : size["Lk"]], v[:, :, : size["Lk"]]
+            right = reference.flash_attention(*some, causal=True)
+            agree(student.flash_attention(*some, causal=True), right)
     right = reference.flash_attention(q, k, v, causal=True)
     agree(student.flash_attention(q, k, v, causal=True), right)
     if 1 < q_len <= k_len:
@@ -87,39 +114,84 @@ def test_causal(student, draw, q_len, k_len):
 
 @check(points=1, needs=[test_attention])
 @pytest.mark.parametrize("causal", [False, True])
-def test_precision(student, draw, causal):
-    """flash_attention takes a given scale, scores of a hundred and float16 inputs of 256 and more:
-    scores, maximum, sum and output are kept in float32."""
-    q, k, v = qkv(draw, 40, 70)
-    for scale in (0.6, 8.0):
+def test_scores(student, draw, causal):
+    """flash_attention takes any scale, 0 and negative ones too, with and without causal, and scores
+    that fall, rise, jump by hundreds from tile to tile, or are all negative, down to -3e4."""
+    draw.hard(Hard.OPTIONS)
+    q, k, v = qkv(draw, 40, 70, lead=(1, 1))
+    for scale in (0.6, 8.0, 0.0, -0.6):
         right = reference.flash_attention(q, k, v, causal, scale)
         agree(student.flash_attention(q, k, v, causal, scale), right)
-    q, k, v = qkv(draw, 33, 300, 32, dtype=float16)
-    right = reference.flash_attention(q, k, v, causal)
-    agree(student.flash_attention(q, k, v, causal), right)
-    loud = torch.full_like(q[:, :, :9], 256), torch.full_like(k, 256), 300 + v
-    right = raised(reference.flash_attention, *loud, causal)
-    output = student.flash_attention(*loud, causal)
-    agree(output, right, says="output (queries and keys of 256, values of 300)")
+    scores = draw.scores(1, 1, 16, 100)
+    scores["-3e4"] = scores["negative"] - 3e4
+    for name, hard in scores.items():
+        q, k, v = aimed(draw, hard)
+        right = reference.flash_attention(q, k, v, causal, 1.0)
+        output = student.flash_attention(q, k, v, causal, 1.0)
+        agree(output, right, says=f"output (scores: {name})")
+        output = student.flash_attention(-q, k, v, causal, -1.0)
+        agree(output, right, says=f"output (scores: {name}; a scale of -1)")
 
 
 @check(points=1, needs=[test_attention])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_layout(student, draw, causal):
-    """flash_attention keeps batches and heads apart and its inputs as they were; these may be
-    transposed, expanded or empty."""
+    """flash_attention keeps batches and heads apart and its inputs as they were, and reads them
+    anew in every call; they may be transposed, expanded, or all the same tensor."""
     attend, right = student.flash_attention, reference.flash_attention
     q, k, v = qkv(draw, 5, 9, lead=(2, 3))
     agree(untouched(lambda: attend(q, k, v, causal)), right(q, k, v, causal))
+    draw.hard(Hard.CHANGED)
+    q.neg_(), v.mul_(2)
+    agree(attend(q, k, v, causal), right(q, k, v, causal), says="output (q and v have changed)")
+    draw.hard(Hard.SAME)
+    one = q[:1, :1]
+    agree(attend(one, one, one, causal), right(one, one, one, causal), says="output (q is k is v)")
     turned = [draw.normal(2, n, 3, 16).transpose(1, 2) for n in (5, 9, 9)]
     agree(attend(*turned, causal), right(*turned, causal), says="output (of (B, L, H, D), turned)")
-    mixed = q, draw.strided(2, 3, 9, 16), turned[2]
-    agree(attend(*mixed, causal), right(*mixed, causal), says="output (other strides in each)")
-    shared = [draw.normal(1, 1, n, 16).expand(2, 3, n, 16) for n in (5, 9, 9)]
-    agree(attend(*shared, causal), right(*shared, causal), says="output (one head, expanded)")
-    agree(attend(q[:0], k[:0], v[:0], causal), right(q[:0], k[:0], v[:0], causal))
-    none = [x[:, :, :0] for x in (k, v)]
-    agree(attend(q, *none, causal), right(q, *none, causal), says="output (no keys)")
+    deep = [draw.strided(1, 2, n, 16) for n in (5, 9, 9)]
+    for i in range(3):
+        mixed = [deep[j] if i == j else x[:1, :2] for j, x in enumerate((q, k, turned[2]))]
+        agree(attend(*mixed, causal), right(*mixed, causal), says="output (other strides in each)")
+    for lead, how in (((1, 2), "one batch"), ((2, 1), "one head a batch")):
+        shared = [draw.normal(*lead, n, 16).expand(2, 2, n, 16) for n in (5, 9, 9)]
+        agree(attend(*shared, causal), right(*shared, causal), says=f"output ({how}, expanded)")
+
+
+@check(points=1, needs=[test_softmax, test_attention])
+def test_half(student, draw):
+    """In float16 both functions compute in float32 and round at the end: no score, maximum, sum or
+    running output is rounded or overflows, with queries, keys and values of 256 and more."""
+    for shape in ((7, 65), (2, 4096)):
+        x = draw.normal(*shape, dtype=float16, scale=2.0)
+        agree(student.softmax(x), reference.softmax(x))
+    x = draw.logits(3, 65, bound=1e4, dtype=float16)
+    agree(student.softmax(x), reference.softmax(x))
+    for size in ((40, 130, 32), (17, 65, 128)):
+        q, k, v = qkv(draw, *size, lead=(1, 1), dtype=float16)
+        agree(student.flash_attention(q, k, v), reference.flash_attention(q, k, v))
+    q, k, v = qkv(draw, 33, 300, 32, lead=(1, 1), dtype=float16)
+    loud = torch.full_like(q[:, :, :9], 256), torch.full_like(k, 256), 300 + v
+    for causal in (False, True):
+        right = reference.flash_attention(q, k, v, causal)
+        agree(student.flash_attention(q, k, v, causal), right)
+        right = raised(reference.flash_attention, *loud, causal)
+        output = student.flash_attention(*loud, causal)
+        agree(output, right, says="output (queries and keys of 256, values of 300)")
+
+
+@check(points=1, needs=[test_softmax, test_attention])
+def test_empty(student, draw):
+    """softmax takes no rows or no columns, flash_attention an empty batch, no queries, or no keys,
+    where every output is 0."""
+    for shape in ((0, 5), (3, 0)):
+        x = draw.normal(*shape)
+        agree(student.softmax(x), reference.softmax(x))
+    q, k, v = qkv(draw, 5, 9)
+    for causal in (False, True):
+        for some in ((q[:0], k[:0], v[:0]), (q[:, :, :0], k, v), (q, k[:, :, :0], v[:, :, :0])):
+            right = reference.flash_attention(*some, causal)
+            agree(student.flash_attention(*some, causal), right)
 
 
 def told(student, what, kernel):
@@ -131,7 +203,7 @@ def told(student, what, kernel):
 
 @check(
     points=1,
-    needs=[test_softmax_extremes, test_softmax_layout, test_causal, test_precision,
+    needs=[test_softmax_extremes, test_softmax_layout, test_causal, test_scores,
            test_attention_layout],
 )  # fmt: skip
 def test_launches(student, draw):
@@ -139,7 +211,7 @@ def test_launches(student, draw):
     keys tile by tile: at most 1024 at once."""
     calls = {
         "softmax": [draw.normal(2, 3)],
-        "flash_attention": qkv(draw, 3, 2100, 128, lead=(1, 1)),
+        "flash_attention": qkv(draw, 3, 1100, 128, lead=(1, 1)),
     }
     for name, inputs in calls.items():
         kernel = f"{name}_kernel"
@@ -163,7 +235,7 @@ def test_cuda_softmax(student, draw, shape, dtype):
     agree(student.softmax(x), reference.softmax(x))
 
 
-@check(points=1, needs=[test_causal, test_precision], cuda=True)
+@check(points=1, needs=[test_causal, test_scores], cuda=True)
 @pytest.mark.parametrize("dtype", [float32, float16, bfloat16])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("lead", "q_len", "k_len", "width"), LARGE)

@@ -119,8 +119,8 @@ def one_loop(q, k, v, causal=False, scale=None):
 
 
 @variant(of="flash_attention")
-def block_pointers(q, k, v, causal=False, scale=None):
-    """Block pointers know the edges; each head is a tensor of two dimensions."""
+def tensor_descriptors(q, k, v, causal=False, scale=None):
+    """Descriptors know the edges; each head is a contiguous tensor of two dimensions."""
 
     @triton.jit
     def flash_attention_kernel(
@@ -132,27 +132,27 @@ def block_pointers(q, k, v, causal=False, scale=None):
         b = tl.program_id(1) // H
         h = tl.program_id(1) % H
         start_q = tl.program_id(0) * BLOCK_Q
-        q_block = tl.make_block_ptr(
-            q_ptr + b * q_b + h * q_h, (Lq, D), (q_l, q_d), (start_q, 0), (BLOCK_Q, D), (1, 0)
+        q_rows = tl.make_tensor_descriptor(
+            q_ptr + b * q_b + h * q_h, shape=[Lq, D], strides=[q_l, 1], block_shape=[BLOCK_Q, D]
         )
-        k_block = tl.make_block_ptr(
-            k_ptr + b * k_b + h * k_h, (D, Lk), (k_d, k_l), (0, 0), (D, BLOCK_K), (0, 1)
+        k_rows = tl.make_tensor_descriptor(
+            k_ptr + b * k_b + h * k_h, shape=[Lk, D], strides=[k_l, 1], block_shape=[BLOCK_K, D]
         )
-        v_block = tl.make_block_ptr(
-            v_ptr + b * v_b + h * v_h, (Lk, D), (v_l, v_d), (0, 0), (BLOCK_K, D), (1, 0)
+        v_rows = tl.make_tensor_descriptor(
+            v_ptr + b * v_b + h * v_h, shape=[Lk, D], strides=[v_l, 1], block_shape=[BLOCK_K, D]
         )
-        o_block = tl.make_block_ptr(
-            o_ptr + b * o_b + h * o_h, (Lq, D), (o_l, o_d), (start_q, 0), (BLOCK_Q, D), (1, 0)
+        o_rows = tl.make_tensor_descriptor(
+            o_ptr + b * o_b + h * o_h, shape=[Lq, D], strides=[o_l, 1], block_shape=[BLOCK_Q, D]
         )
-        q = tl.load(q_block, boundary_check=(0,), padding_option="zero")
+        q = q_rows.load([start_q, 0])
         behind = start_q + tl.arange(0, BLOCK_Q)[:, None] + Lk - Lq
         top = tl.full((BLOCK_Q, 1), -1e30, tl.float32)
         total = tl.zeros((BLOCK_Q, 1), tl.float32)
         output = tl.zeros((BLOCK_Q, D), tl.float32)
         for start in range(0, Lk, BLOCK_K):
             keys = start + tl.arange(0, BLOCK_K)[None, :]
-            k = tl.load(k_block, boundary_check=(1,), padding_option="zero")
-            v = tl.load(v_block, boundary_check=(0,), padding_option="zero")
+            k = tl.trans(k_rows.load([start, 0]))
+            v = v_rows.load([start, 0])
             scores = tl.dot(q, k, input_precision="ieee") * (scale * 1.4426950408889634)
             scores += tl.where(keys < Lk, 0.0, -float("inf"))
             if CAUSAL:
@@ -164,11 +164,11 @@ def block_pointers(q, k, v, causal=False, scale=None):
             output = output * shrink
             output += tl.dot(powers.to(v.dtype), v, input_precision="ieee")
             top = new_top
-            k_block = tl.advance(k_block, (0, BLOCK_K))
-            v_block = tl.advance(v_block, (BLOCK_K, 0))
         output = tl.where(total == 0.0, 0.0, output / total)
-        tl.store(o_block, output.to(o_ptr.dtype.element_ty), boundary_check=(0,))
+        o_rows.store([start_q, 0], output.to(o_ptr.dtype.element_ty))
 
+    triton.set_allocator(lambda size, _, __: torch.empty(size, dtype=torch.int8, device="cuda"))
+    q, k, v = (x.contiguous() for x in (q, k, v))
     (B, H, Lq, D), Lk = q.shape, k.shape[2]
     scale = 1.0 / math.sqrt(D) if scale is None else float(scale)
     output = q.new_zeros(B, H, Lq, D)

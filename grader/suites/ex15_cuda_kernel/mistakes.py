@@ -369,6 +369,102 @@ def maximum_starts_at_zero():
 
 @mistake(
     of=TILED,
+    caught_by=test_large_scores,
+    edits=[("expf(largest[i] - shift);", "expf(fmaxf(largest[i] - shift, -8.0f));")],
+)
+def rescaled_by_no_less():
+    """When the running maximum grows by more than 8, the output and the sum so far are made smaller
+    by exp(-8) only, and keep a weight that they no longer have.
+
+    Multiply by exp(old maximum - new maximum), however small that is.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "v_tile + j * stride + column",
+            "v_tile + j * (D > 96 ? 4 * SIDE * COLUMNS + 4 : stride) + column",
+        )
+    ],
+)
+def rows_of_128_read():
+    """The rows of the tile of values are read 128 numbers apart where D is above 96, but were
+    written D apart.
+
+    Write and read a tile with the same stride.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("  v += head * Lk * D;\n  load", "  if (D > 1) v += head * Lk * D;\n  load")],
+)
+def first_head_for_width_one():
+    """Where D is 1 every head reads the values of the first one.
+
+    Head h begins at h * Lk * D, whatever D is.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("/ TILE, heads)", "/ TILE, min(heads, 64))")],
+)
+def heads_up_to_64():
+    """The grid has blocks for 64 heads at most; the rows of the others are never written.
+
+    Launch blocks for all heads.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[("start < end; start", "start < min(end, 1024); start")],
+)
+def keys_up_to_1024():
+    """The loop over the tiles of keys ends after 1024 keys.
+
+    It goes on to Lk, whatever that is.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "min(first + TILE + offset, Lk) : Lk;",
+            "min(first + TILE + offset, Lk) : Lk;\n  causal |= Lq == Lk;",
+        )
+    ],
+)
+def self_attention_taken_for_causal():
+    """Where there are as many queries as keys the later keys are hidden, causal or not.
+
+    Only `causal` hides keys; Lq == Lk says nothing about it.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_large_scores,
+    edits=[("score[i][j] * scale : -INFINITY", "score[i][j] * scale : -10000.0f")],
+)
+def hidden_by_minus_1e4():
+    """Hidden and missing keys have the score -10000, which is more than a true score of -30000.
+
+    Hide with -INFINITY: no score is smaller.
+    """
+
+
+@mistake(
+    of=TILED,
     caught_by=test_tiled_values,
     edits=[("score[i][j] * scale : -INFINITY", "score[i][j] : -INFINITY")],
 )
@@ -513,6 +609,65 @@ def never_divided():
     """The weighted values are never divided by the sum of the weights.
 
     After the last key, divide the row by the sum.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[("// the last one may be partly idle", "\n  if (blocks > 256) blocks = 256;")],
+)
+def blocks_up_to_256():
+    """No more than 256 blocks are launched, so that the rows after 32,768 belong to no thread.
+
+    Launch as many blocks as there are rows for; a grid may have 2**31 - 1 of them.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_large_scores,
+    edits=[
+        (
+            "largest = fmaxf(largest, scale * dot(q, k + (size_t)j * D, D));",
+            "largest = fmaxf(largest, dot(q, k + (size_t)j * D, D));\n  largest *= scale;",
+        )
+    ],
+)
+def maximum_before_the_scale():
+    """The largest dot product is taken and then scaled. With a negative scale that is the smallest
+    score, and the exponentials of the others overflow.
+
+    Take the largest of the scaled scores.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_large_scores,
+    edits=[("float largest = -INFINITY;", "float largest = -10000.0f;")],
+)
+def largest_from_minus_1e4():
+    """The largest score begins at -10000. Where all scores lie below, every weight vanishes.
+
+    Start at -INFINITY, which is below every score.
+    """
+
+
+@mistake(
+    of=NAIVE,
+    caught_by=test_large_scores,
+    edits=[
+        (
+            "  size_t rows = (size_t)heads * Lq;",
+            "  if (scale == 0) scale = 1 / sqrtf(D);\n  size_t rows = (size_t)heads * Lq;",
+        )
+    ],
+)
+def scale_of_zero_replaced():
+    """A scale of 0 is replaced by 1/sqrt(D).
+
+    Take the scale as it is: with 0 the output is the average of the values that are seen.
     """
 
 

@@ -8,11 +8,14 @@ import pytest
 import torch
 
 import reference.ex15_cuda_kernel as reference
-from grader.judging import agree, check, expect, untouched
+from grader.judging import Hard, agree, check, expect, untouched
 
 # (N, Lq, Lk, D): below, at and above the size of any tile; no width a multiple of all others
-SIZES = [(1, 1, 1, 1), (2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128),
-         (1, 2, 1100, 3), (1, 1100, 2, 3), (1, 1, 20_000, 1)]  # fmt: skip
+SIZES = [(2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128), (1, 3, 40, 100),
+         (1, 1, 20_000, 1)]  # fmt: skip
+FEW = {"N": 2, "Lq": 3, "Lk": 17, "D": 5}
+MANY_ROWS = (1, 33_000, 1, 1)  # more than 256 blocks of 128 threads have
+LONGEST = {"N": 64, "D": 64}  # a width ends at 128
 # In two of these whole tiles of queries see nothing; in the last ones even a large tile of queries
 # sees keys far behind those of its own numbers.
 CAUSAL = [
@@ -23,7 +26,7 @@ CAUSAL = [
 # of any usual size has few rows left to compute, and blocks are a multiple of 8.
 FAR = [(59_400, 1025, 2), (59_400, 2, 600)]
 
-each_size = pytest.mark.parametrize("size", SIZES)
+each_kind = pytest.mark.parametrize("kind", [None, Hard.ONE, Hard.LONG, Hard.SQUARE])
 each_causal_size = pytest.mark.parametrize("size", CAUSAL)
 each_kernel = pytest.mark.parametrize("name", ["naive_attention", "tiled_attention"])
 
@@ -36,20 +39,39 @@ def given(draw, heads, q_len, k_len, width):
     return q, k, v, draw.integer(50, 200) / 100 / math.sqrt(width)
 
 
+def sizes(draw, kind):
+    """The sizes of a kind, the ordinary ones if it is None."""
+    few = FEW | {"N": 1} if kind is Hard.LONG else FEW
+    return [size.values() for size in draw.hard(kind, LONGEST, **few)] if kind else SIZES
+
+
+def aimed(draw, scores):
+    """Queries, keys and values (N, ..., 16) whose scores are those given (N, 16, Lk)."""
+    turn, _ = torch.linalg.qr(draw.normal(16, 16))  # its rows are at right angles
+    k = scores.mT @ turn
+    return turn.expand(*scores.shape[:-1], 16), k, draw.normal(*k.shape)
+
+
 @check(points=1)
-@each_size
-def test_naive_values(student, draw, size):
-    """The naive kernel computes attention for any number of heads, any lengths and any width."""
-    asked = given(draw, *size)
-    agree(student.naive_attention(*asked, False), reference.naive_attention(*asked, False))
+@each_kind
+def test_naive_values(student, draw, kind):
+    """The naive kernel computes attention for any number of heads, any lengths and any width, from
+    1 on."""
+    for size in (*sizes(draw, kind), *([MANY_ROWS] if kind is Hard.LONG else [])):
+        asked = given(draw, *size)
+        agree(student.naive_attention(*asked, False), reference.naive_attention(*asked, False))
 
 
 @check(points=1, needs=[test_naive_values])
 @each_causal_size
 def test_naive_causal(student, draw, size):
     """The naive kernel's causal mask is aligned bottom-right; a row that sees nothing is 0."""
-    asked = given(draw, *size)
-    agree(student.naive_attention(*asked, True), reference.naive_attention(*asked, True))
+    many = [given(draw, *size)]
+    if size == CAUSAL[0]:
+        few = dict(zip(FEW, size, strict=True))
+        many += [given(draw, *one.values()) for one in draw.hard(Hard.ONE, **few)]
+    for asked in many:
+        agree(student.naive_attention(*asked, True), reference.naive_attention(*asked, True))
 
 
 @check(points=1, needs=[test_naive_values])
@@ -67,43 +89,64 @@ def test_naive_is_plain(student, draw):
 
 
 @check(points=2)
-@each_size
-def test_tiled_values(student, draw, size):
-    """The tiled kernel computes attention for any number of heads, any lengths and any width."""
-    asked = given(draw, *size)
-    agree(student.tiled_attention(*asked, False), reference.tiled_attention(*asked, False))
+@each_kind
+def test_tiled_values(student, draw, kind):
+    """The tiled kernel computes attention for any number of heads, any lengths and any width, from
+    1 on."""
+    for size in sizes(draw, kind):
+        asked = given(draw, *size)
+        agree(student.tiled_attention(*asked, False), reference.tiled_attention(*asked, False))
 
 
 @check(points=1, needs=[test_tiled_values])
 @each_causal_size
 def test_tiled_causal(student, draw, size):
     """The tiled kernel's causal mask is aligned bottom-right; a row that sees nothing is 0."""
-    asked = given(draw, *size)
-    agree(student.tiled_attention(*asked, True), reference.tiled_attention(*asked, True))
+    many = [given(draw, *size)]
+    if size == CAUSAL[0]:
+        few = dict(zip(FEW, size, strict=True))
+        many += [given(draw, *one.values()) for one in draw.hard(Hard.ONE, **few)]
+    for asked in many:
+        agree(student.tiled_attention(*asked, True), reference.tiled_attention(*asked, True))
 
 
 @check(points=1, needs=[test_naive_values, test_tiled_values])
 @each_kernel
-@pytest.mark.parametrize("offset", [-1, 1])
-def test_large_scores(student, draw, name, offset):
-    """Scores of several hundred, all positive or all negative, neither overflow nor vanish."""
-    q, k, v, _ = given(draw, 2, 5, 70, 8)
-    # The first number of every query and key moves all scores alike, by 400 times the scale.
-    q[..., 0], k[..., 0] = 20.0, offset * 20.0
-    expected = reference.naive_attention(q, k, v, 1.0, False)
-    agree(getattr(student, name)(q, k, v, 1.0, False), expected)
+@pytest.mark.parametrize("causal", [False, True])
+def test_large_scores(student, draw, name, causal):
+    """Scores that rise, fall, jump by hundreds from tile to tile, or are all negative, down to
+    -3e4, neither overflow nor vanish; the scale may be 0 or negative."""
+    call = getattr(student, name)
+    scores = draw.scores(1, 16, 70)
+    scores["-3e4"] = scores["negative"] - 3e4
+    draw.hard(Hard.OPTIONS)
+    for kind, hard in scores.items():
+        q, k, v = aimed(draw, hard)
+        for asked in ((q, k, v, 1.0), (-q, k, v, -1.0)):
+            expected = reference.naive_attention(*asked, causal)
+            says = f"output (scores: {kind}; the scale is {asked[3]:g})"
+            agree(call(*asked, causal), expected, says)
+    agree(call(q, k, v, 0.0, causal), reference.naive_attention(q, k, v, 0.0, causal))
 
 
 @check(points=1, needs=[test_naive_values, test_tiled_values])
 @each_kernel
 def test_manners(student, draw, name):
-    """The inputs stay as they are, and asked again the kernels answer the same."""
+    """The inputs stay as they are, and asked again the kernels answer the same, or what follows
+    from inputs that have changed; q, k and v may be the same array."""
     call = getattr(student, name)
+    draw.hard(Hard.CHANGED)
+    draw.hard(Hard.SAME)
     for causal in (False, True, False):
-        asked = (*given(draw, 2, 9, 12, 16), causal)
-        expected = reference.naive_attention(*asked)
-        agree(untouched(partial(call, *asked)), expected)
-        agree(call(*asked), expected, "the second answer")
+        q, k, v, scale = given(draw, 2, 9, 12, 16)
+        expected = reference.naive_attention(q, k, v, scale, causal)
+        agree(untouched(partial(call, q, k, v, scale, causal)), expected)
+        agree(call(q, k, v, scale, causal), expected, "the second answer")
+        q.neg_(), v.mul_(2)
+        expected = reference.naive_attention(q, k, v, scale, causal)
+        agree(call(q, k, v, scale, causal), expected, "output (q and v have changed)")
+        expected = reference.naive_attention(q, q, q, scale, causal)
+        agree(call(q, q, q, scale, causal), expected, "output (q is k is v)")
 
 
 @check(points=1, needs=[test_tiled_values])

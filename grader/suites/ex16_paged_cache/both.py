@@ -3,7 +3,7 @@
 from itertools import accumulate
 
 import torch
-from torch import float32, float64
+from torch import float32, int32
 
 from grader.judging import agree, expect, rejects, same, untouched
 from reference import ex16_paged_cache as reference
@@ -70,9 +70,9 @@ class Both:
         self.tables.pop(number, None)
 
     def refuses(self, number, k, v):
-        """Every method refuses a number that no sequence has."""
+        """Every method refuses a number that no sequence has, and the pools stay as they are."""
         cache = self.cache
-        rejects(lambda: cache.append(number, k, v), number)
+        self.unwritten(lambda: rejects(lambda: cache.append(number, k, v), number))
         for method in (cache.gather, cache.length, cache.block_table, cache.free):
             rejects(lambda ask=method: ask(number), number)
 
@@ -81,6 +81,13 @@ class Both:
 
     def prefill(self, q, k, v, number, chunk_size):
         return reference.chunked_prefill(q, k, v, self.right, self.there[number], chunk_size)
+
+    def steps(self, draw, student, numbers, says="output"):
+        """A decoding step of these sequences; twice, with other queries."""
+        q = draw.normal(len(numbers), *self.sizes[2:], dtype=self.dtype)
+        for _ in range(2):
+            agree(student.paged_attention(q, self.cache, numbers), self.step(q, numbers), says=says)
+            q.neg_()
 
     def agree(self, *numbers, when=""):
         """These sequences (all, if none is named) hold what they should."""
@@ -146,6 +153,12 @@ class Both:
         expect(inside, f"blocks is {held}, but should be numbers from 0 to {self.sizes[0] - 1}")
 
     def _table(self, number):
+        if not self.right.length(self.there[number]):  # its dtype has a check of its own
+            return self.cache.block_table(number).tolist()
+        return self.whole(number)
+
+    def whole(self, number):
+        """The table of a sequence, which is int64."""
         table = self.cache.block_table(number)
         dtype = str(table.dtype).removeprefix("torch.")
         expect(dtype == "int64", f"blocks.dtype is {dtype}, but should be int64")
@@ -157,11 +170,24 @@ def pair(draw, heads, t, width, dtype=float32):
     return draw.normal(heads, t, width, dtype=dtype), draw.normal(heads, t, width, dtype=dtype)
 
 
-def packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype):
-    """q, k and v of sequences laid end to end, and their bounds (int32, or int64 in float64)."""
+def packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype=float32, whole=int32):
+    """q, k and v of sequences laid end to end, and their bounds."""
     tokens = (sum(q_lens), width), (sum(k_lens), width), (sum(k_lens), value_width)
     given = [draw.normal(t, heads, d, dtype=dtype) for t, d in tokens]
-    whole = torch.int64 if dtype is float64 else torch.int32
     for lens in (q_lens, k_lens):
         given.append(torch.tensor([0, *accumulate(lens)], dtype=whole, device=device))
     return given
+
+
+def scored(draw, heads, n, width):
+    """Announce hard scores: queries (H, n, D) that are all alike, and by what is hard about them
+    keys (H, n, D). Their products, less the scale, are the scores to the last bit (D is 4 or 16).
+    """
+    q, found = torch.zeros(heads, n, width), {}
+    q[..., 0] = width**0.5
+    scores = draw.scores(heads, n)
+    low = torch.full_like(scores["falling"], -1e5)  # so low that -1e4 would hide nothing beside it
+    for name, wanted in (scores | {"low": low}).items():
+        found[name] = draw.normal(heads, n, width)
+        found[name][..., 0] = wanted
+    return q.to(low), found

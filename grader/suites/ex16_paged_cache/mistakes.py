@@ -8,18 +8,18 @@ from grader.judging import mistake
 from grader.suites.ex16_paged_cache.test_paged_cache import (
     test_blocks,
     test_cache,
-    test_cache_own,
-    test_full,
+    test_empty,
+    test_float64,
+    test_half,
     test_paged,
     test_paged_batch,
     test_pool,
-    test_pool_read,
     test_prefill,
     test_prefill_past,
     test_ragged,
     test_ragged_apart,
     test_ragged_manners,
-    test_reuse,
+    test_refused,
 )
 from reference.ex16_paged_cache import (
     PlainPagedKVCache,
@@ -136,15 +136,15 @@ class LastBlockWhole(PlainPagedKVCache):
 
 @mistake(of="PagedKVCache", caught_by=test_cache)
 class TableOfFixedWidth(PlainPagedKVCache):
-    """A block table has room for 64 blocks, so that longer sequences fail while blocks are free.
+    """A block table has room for 256 blocks, so that longer sequences fail while blocks are free.
 
     Let a table grow with its sequence: at most, one sequence holds all num_blocks.
     """
 
     def needed(self, sequence, end):
         more = super().needed(sequence, end)
-        if len(self.tables[sequence]) + more > 64:
-            raise IndexError("index 64 is out of bounds for dimension 0 with size 64")
+        if len(self.tables[sequence]) + more > 256:
+            raise IndexError("index 256 is out of bounds for dimension 0 with size 256")
         return more
 
 
@@ -347,7 +347,57 @@ class PoolAlwaysFloat32(PlainPagedKVCache):
         return tuple(x.to(self.dtype) for x in super().read(rows))
 
 
-@mistake(of="PagedKVCache", caught_by=test_reuse)
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class DeviceIgnored(PlainPagedKVCache):
+    """The pools are made on the CPU, whatever `device` says.
+
+    torch.zeros(..., dtype=dtype, device=device), for both pools.
+    """
+
+    def __init__(
+        self, num_blocks, block_size, num_heads, head_dim, dtype=torch.float32, device=None
+    ):
+        super().__init__(num_blocks, block_size, num_heads, head_dim, dtype)
+
+
+@mistake(of="PagedKVCache", caught_by=test_empty)
+class TokenlessAppendTakesABlock(PlainPagedKVCache):
+    """An append of no tokens to an empty sequence takes a block.
+
+    A block is taken when a token needs it: ceil(0 / block_size) is 0, so leave out max(1, ...).
+    """
+
+    def needed(self, sequence, end):
+        more = max(1, -(-end // self.block_size)) - len(self.tables[sequence])
+        return min(more, self.free_blocks) if end == 0 else super().needed(sequence, end)
+
+
+@mistake(of="PagedKVCache", caught_by=test_empty)
+class EmptyTableOfFloats(PlainPagedKVCache):
+    """The table of an empty sequence is float32: torch.tensor([]) does not know that it is whole.
+
+    Say the dtype: torch.tensor(table, dtype=torch.int64).
+    """
+
+    def block_table(self, sequence):
+        self.check(sequence)
+        return torch.tensor(self.tables[sequence])
+
+
+@mistake(of="PagedKVCache", caught_by=test_refused)
+class FreedWhenEmptyStays(PlainPagedKVCache):
+    """free does nothing for a sequence that holds no block, so that it is still there.
+
+    Forget the sequence in any case; there may be nothing to give back.
+    """
+
+    def free(self, sequence):
+        self.check(sequence)
+        if self.tables[sequence]:
+            super().free(sequence)
+
+
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class FreedStillThere(PlainPagedKVCache):
     """A freed sequence can still be read, although its blocks serve others.
 
@@ -359,7 +409,7 @@ class FreedStillThere(PlainPagedKVCache):
         self.unused += self.tables[sequence]
 
 
-@mistake(of="PagedKVCache", caught_by=test_reuse)
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class MissingSequenceIsAKeyError(PlainPagedKVCache):
     """A sequence that is not there raises a KeyError, as the dict does.
 
@@ -375,7 +425,7 @@ class _Listed(dict):
         return list(self.values())[number]
 
 
-@mistake(of="PagedKVCache", caught_by=test_reuse)
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class NumbersBelowZero(PlainPagedKVCache):
     """A number below 0 is no error: a list counts it from its end, and finds somebody's sequence.
 
@@ -391,7 +441,7 @@ class NumbersBelowZero(PlainPagedKVCache):
             super().check(sequence)
 
 
-@mistake(of="PagedKVCache", caught_by=test_reuse)
+@mistake(of="PagedKVCache", caught_by=test_blocks)
 class NumbersGivenOutAgain(PlainPagedKVCache):
     """The number of a new sequence is how many there are, which one of them may have already.
 
@@ -403,7 +453,7 @@ class NumbersGivenOutAgain(PlainPagedKVCache):
         return super().add()
 
 
-@mistake(of="PagedKVCache", caught_by=test_full)
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class TakenBeforeRefused(PlainPagedKVCache):
     """A refused append has taken the last free blocks already.
 
@@ -419,7 +469,7 @@ class TakenBeforeRefused(PlainPagedKVCache):
             raise
 
 
-@mistake(of="PagedKVCache", caught_by=test_full)
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class HalfWritten(PlainPagedKVCache):
     """A refused append has written the tokens for which there was room.
 
@@ -437,7 +487,7 @@ class HalfWritten(PlainPagedKVCache):
             raise
 
 
-@mistake(of="PagedKVCache", caught_by=test_full)
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class LastBlockFilled(PlainPagedKVCache):
     """A refused append has filled up the last block, though the sequence is no longer for it.
 
@@ -454,7 +504,7 @@ class LastBlockFilled(PlainPagedKVCache):
             raise
 
 
-@mistake(of="PagedKVCache", caught_by=test_full)
+@mistake(of="PagedKVCache", caught_by=test_refused)
 class RefusedWithoutNumbers(PlainPagedKVCache):
     """The ValueError says that the pool is full, but not how many blocks are needed and free.
 
@@ -467,7 +517,7 @@ class RefusedWithoutNumbers(PlainPagedKVCache):
         return super().take(needed)
 
 
-@mistake(of="PagedKVCache", caught_by=test_cache_own)
+@mistake(of="PagedKVCache", caught_by=test_pool)
 class SharedPool(PlainPagedKVCache):
     """The pool belongs to the class, so that one cache writes over what another one holds.
 
@@ -482,7 +532,7 @@ class SharedPool(PlainPagedKVCache):
         self.keys, self.values = known.keys, known.values
 
 
-@mistake(of="PagedKVCache", caught_by=test_cache_own)
+@mistake(of="PagedKVCache", caught_by=test_pool)
 class DtypeNotConverted(PlainPagedKVCache):
     """append fails when the tokens have another dtype than the cache.
 
@@ -558,7 +608,7 @@ def whole_blocks_masked(q, cache, sequences):
     return output
 
 
-@mistake(of="paged_attention", caught_by=test_paged_batch)
+@mistake(of="paged_attention", caught_by=test_half)
 def half_precision_not_raised(q, cache, sequences):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
@@ -567,7 +617,96 @@ def half_precision_not_raised(q, cache, sequences):
     return plain_paged_attention(q, cache, sequences)
 
 
-@mistake(of="paged_attention", caught_by=test_pool_read)
+@mistake(of="paged_attention", caught_by=test_paged)
+def window_of_256(q, cache, sequences):
+    """Of a long sequence only the last 256 tokens are attended to.
+
+    Attend to all that the sequence has: there is no window, and no table of fixed size.
+    """
+    return _rows(q, cache, sequences, lambda q, k, v: _causal(q, k[:, -256:], v[:, -256:]))
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def exp_without_the_maximum(q, cache, sequences):
+    """exp(scores) overflows at scores above 88, and is 0 everywhere below -103.
+
+    Subtract the maximum of the row before exp, as torch.softmax does.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        powers = torch.exp(q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5)
+        return (powers / powers.sum(-1, keepdim=True) @ v.to(wide)).to(q.dtype)
+
+    return _rows(q, cache, sequences, attend)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def padding_at_minus_ten_thousand(q, cache, sequences):
+    """The padding of shorter sequences gets the score -1e4, which is not below every score.
+
+    Hide with -inf, or with the lowest number there is, torch.finfo(scores.dtype).min.
+    """
+    longest = max((cache.length(sequence) for sequence in sequences), default=0)
+
+    def padded(q, k, v):
+        wide, room = torch.promote_types(q.dtype, torch.float32), longest - k.shape[1]
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        scores = torch.nn.functional.pad(scores, (0, room), value=-1e4)
+        values = torch.nn.functional.pad(v.to(wide), (0, 0, 0, room))
+        return (torch.softmax(scores, -1) @ values).to(q.dtype)
+
+    return _rows(q, cache, sequences, padded)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def output_remembered(q, cache, sequences):
+    """The output is kept by the lengths of the sequences, and comes again for other queries.
+
+    Compute it in every call: the same lengths do not mean the same numbers.
+    """
+    kept = cache.__dict__.setdefault("outputs", {})
+    key = tuple((sequence, cache.length(sequence)) for sequence in sequences), q.dtype
+    if key not in kept:
+        kept[key] = _rows(q, cache, sequences, _causal)
+    return kept[key].clone()
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def one_row_a_sequence(q, cache, sequences):
+    """A sequence that stands twice in the batch has one output, that of its first row.
+
+    Every row has a query of its own: go through the rows, not through a dict of sequences.
+    """
+    output = _rows(q, cache, sequences, _causal)
+    return output[[sequences.index(sequence) for sequence in sequences]]
+
+
+@mistake(of="paged_attention", caught_by=test_empty)
+def stopped_at_an_empty_sequence(q, cache, sequences):
+    """An empty sequence ends the loop, so that the rows behind it stay 0.
+
+    Go on with the next row: continue, not break.
+    """
+    lengths = [cache.length(sequence) for sequence in sequences]
+    seen = lengths.index(0) if 0 in lengths else len(lengths)
+    output = torch.zeros_like(q)
+    output[:seen] = _rows(q[:seen], cache, sequences[:seen], _causal)
+    return output
+
+
+@mistake(of="paged_attention", caught_by=test_float64)
+def step_in_float32(q, cache, sequences):
+    """float64 is computed in float32: .float() belongs to half precision alone.
+
+    Compute in torch.promote_types(q.dtype, torch.float32), which leaves float64 as it is.
+    """
+    return _rows(q.float(), cache, sequences, lambda q, k, v: _causal(q, k.float(), v.float())).to(
+        q.dtype
+    )
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
 def gathered_once(q, cache, sequences):
     """What was gathered in one step is kept for the next, beside the pools.
 
@@ -671,7 +810,7 @@ def unseeing_query_nan(q, k, v, cu_seqlens_q, cu_seqlens_k):
 
 @mistake(of="ragged_attention", caught_by=test_ragged_apart)
 def hidden_with_a_finite_number(q, k, v, cu_seqlens_q, cu_seqlens_k):
-    """Hidden scores become -1e9, so that a query that sees nothing averages what is hidden.
+    """Hidden scores become -1e9 or finfo.min: a query that sees nothing averages what is hidden.
 
     Hide with -inf: masked_fill(hidden, -torch.inf), and put 0 where that leaves NaN.
     """
@@ -685,13 +824,97 @@ def hidden_with_a_finite_number(q, k, v, cu_seqlens_q, cu_seqlens_k):
     return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
 
 
-@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+@mistake(of="ragged_attention", caught_by=test_half)
 def half_precision_kept_throughout(q, k, v, cu_seqlens_q, cu_seqlens_k):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
     Compute in float32 (q.float() and so on) and convert the output back at the end.
     """
     return plain_ragged_attention(q, k, v, cu_seqlens_q, cu_seqlens_k)
+
+
+@mistake(of="ragged_attention", caught_by=test_half)
+def softmax_alone_in_float32(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Only the softmax is in float32: the scores were half precision, and infinite, before it.
+
+    softmax(scores, dtype=torch.float32) comes too late: convert q and k before their product.
+    """
+
+    def attend(q, k, v):
+        scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(_ahead(q, k), -torch.inf)
+        weights = torch.softmax(scores, -1, dtype=torch.promote_types(q.dtype, torch.float32))
+        return weights.masked_fill(_ahead(q, k), 0.0).to(q.dtype) @ v
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_float64)
+def packed_in_float32(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """float64 is computed in float32: .float() belongs to half precision alone.
+
+    Compute in torch.promote_types(q.dtype, torch.float32), which leaves float64 as it is.
+    """
+    wide = (x.float() for x in (q, k, v))
+    return _each(*wide, cu_seqlens_q, cu_seqlens_k, _causal).to(q.dtype)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def triangle_of_1024(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The triangle is cut out of a table of 1024 by 1024, which longer sequences do not fit.
+
+    Make it from the lengths of the sequence: torch.ones(t, n).tril(n - t).
+    """
+
+    def attend(q, k, v):
+        t, n = q.shape[1], k.shape[1]
+        seen = torch.ones(1024, 1024, dtype=torch.bool, device=q.device).tril()
+        if t > n:
+            return _causal(q, k, v)
+        return _attention(q, k, v, ~seen[n - t : n, :n])
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def keys_by_the_bounds_of_queries(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Where there are as many keys as queries in all, both are cut by cu_seqlens_q.
+
+    Cut the keys by cu_seqlens_k: equal totals do not mean equal sequences.
+    """
+    bounds_k = cu_seqlens_q if len(q) == len(k) else cu_seqlens_k
+    return _each(q, k, v, cu_seqlens_q, bounds_k, _causal)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def powers_without_the_maximum(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """exp(scores) overflows at scores above 88, and is 0 everywhere below -103.
+
+    Subtract the maximum of the row before exp, as torch.softmax does.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        powers = torch.exp(q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5)
+        powers = powers.masked_fill(_ahead(q, k), 0.0)
+        blind = _ahead(q, k).all(-1, keepdim=True)
+        weights = powers / powers.sum(-1, keepdim=True).masked_fill(blind, 1.0)
+        return (weights @ v.to(wide)).to(q.dtype)
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+_BOUNDS: dict[tuple[int, ...], list[list[int]]] = {}
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def bounds_remembered(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The bounds of one batch are kept, and used for every other with as many tokens.
+
+    Read cu_seqlens_q and cu_seqlens_k in every call.
+    """
+    key = len(q), len(k), len(cu_seqlens_q)
+    bounds = [cu_seqlens_q.tolist(), cu_seqlens_k.tolist()]
+    return _each(q, k, v, *_BOUNDS.setdefault(key, bounds), _causal)
 
 
 @mistake(of="ragged_attention", caught_by=test_ragged_manners)
@@ -803,7 +1026,7 @@ def chunk_size_ignored(q, k, v, cache, sequence, chunk_size):
     return _chunks(q, k, v, cache, sequence, max(1, q.shape[1]), _causal)
 
 
-@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+@mistake(of="chunked_prefill", caught_by=test_half)
 def dtype_of_the_cache(q, k, v, cache, sequence, chunk_size):
     """The output has the dtype of the cache, and the queries are rounded to it.
 
@@ -816,7 +1039,7 @@ def dtype_of_the_cache(q, k, v, cache, sequence, chunk_size):
     return _chunks(q.to(cache.keys.dtype), k, v, cache, sequence, chunk_size, attend)
 
 
-@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+@mistake(of="chunked_prefill", caught_by=test_half)
 def chunk_not_read_back(q, k, v, cache, sequence, chunk_size):
     """A chunk attends to its own keys and values as they were given, not as the cache holds them.
 
@@ -831,7 +1054,7 @@ def chunk_not_read_back(q, k, v, cache, sequence, chunk_size):
     return _chunks(q, k, v, cache, sequence, chunk_size, attend)
 
 
-@mistake(of="chunked_prefill", caught_by=test_pool_read)
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
 def prompt_kept_aside(q, k, v, cache, sequence, chunk_size):
     """The keys and values of a prompt are kept beside the pools, for the prompt that follows it.
 
@@ -848,6 +1071,92 @@ def prompt_kept_aside(q, k, v, cache, sequence, chunk_size):
         return _causal(q, *kept[sequence])
 
     return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
+def mask_of_1024(q, k, v, cache, sequence, chunk_size):
+    """The triangle is cut out of a table of 1024 by 1024, which longer sequences do not fit.
+
+    Make it from the lengths: torch.ones(t, n).tril(n - t).
+    """
+
+    def attend(q, k, v):
+        t, n = q.shape[1], k.shape[1]
+        seen = torch.ones(1024, 1024, dtype=torch.bool, device=q.device).tril()
+        return _attention(q, k, v, ~seen[n - t : n, :n])
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def later_tokens_at_minus_ten_thousand(q, k, v, cache, sequence, chunk_size):
+    """Later tokens of the chunk get the score -1e4, which is not below every score.
+
+    Hide with -inf, or with the lowest number there is, torch.finfo(scores.dtype).min.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        weights = torch.softmax(scores.masked_fill(_ahead(q, k), -1e4), -1)
+        return (weights @ v.to(wide)).to(q.dtype)
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def taken_back(q, k, v, cache, sequence, chunk_size):
+    """When the pool is full, the chunks that were appended are lost: the sequence is freed.
+
+    Let the ValueError of append pass through; what was appended stays.
+    """
+    try:
+        return _chunks(q, k, v, cache, sequence, chunk_size, _causal)
+    except ValueError:
+        cache.free(sequence)
+        raise
+
+
+@mistake(of="chunked_prefill", caught_by=test_float64)
+def prompt_in_float32(q, k, v, cache, sequence, chunk_size):
+    """float64 is computed in float32: .float() belongs to half precision alone.
+
+    Compute in torch.promote_types(q.dtype, torch.float32), which leaves float64 as it is.
+    """
+
+    def attend(q, k, v):
+        return _causal(q.float(), k.float(), v.float()).to(q.dtype)
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_half)
+def chunk_in_half_precision(q, k, v, cache, sequence, chunk_size):
+    """The scores are computed in half precision, where a product of 256s is infinity.
+
+    Compute in float32 (q.float() and so on) and convert the output back at the end.
+    """
+
+    def attend(q, k, v):
+        k, v = k.to(q.dtype), v.to(q.dtype)
+        scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(_ahead(q, k), -torch.inf)
+        return torch.softmax(scores, -1) @ v
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_empty)
+def no_chunk_to_join(q, k, v, cache, sequence, chunk_size):
+    """A prompt of no tokens has no chunk, and torch.cat of nothing raises.
+
+    Write into an output made beforehand, q.new_zeros(q.shape), or begin the list with q[:, :0].
+    """
+    outputs = []
+    for start in range(0, q.shape[1], chunk_size):
+        chunk = slice(start, start + chunk_size)
+        cache.append(sequence, k[:, chunk], v[:, chunk])
+        outputs.append(_causal(q[:, chunk], *cache.gather(sequence)))
+    return torch.cat(outputs, 1)
 
 
 @mistake(of="chunked_prefill", caught_by=test_prefill, null=True)

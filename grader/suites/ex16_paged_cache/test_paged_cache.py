@@ -2,37 +2,44 @@
 
 import pytest
 import torch
-from torch import bfloat16, float16, float32, float64
+from torch import bfloat16, float16, float32, float64, int32, int64
 
-from grader.judging import agree, backward, check, gradcheck, rejects, same, untouched
+from grader.judging import Hard, agree, backward, check, expect, gradcheck, rejects, same, untouched
 from grader.suites.ex16_paged_cache import cases
-from grader.suites.ex16_paged_cache.both import Both, packed, pair
+from grader.suites.ex16_paged_cache.both import Both, packed, pair, scored
 from reference import ex16_paged_cache as reference
 from reference import raised
 
 HALVES = [float16, bfloat16]
-ALL = [float32, float64, *HALVES]
-# Dtype and size of the scores; large ones in float64 only, where rounding leaves room for them.
-SIZES = [(float32, 1), (float64, 1), (float64, 2500)]
+POOLS = [*[(sizes, float32) for sizes in cases.POOLS], *[((6, 4, 2, 5), x) for x in HALVES]]
 
 
 @check(points=1)
-@pytest.mark.parametrize("sizes", cases.POOLS, ids=str)
+@pytest.mark.parametrize("sizes", [*cases.POOLS, Hard.LONG], ids=str)
 def test_cache(student, draw, device, sizes):
-    """PagedKVCache.gather gives back a sequence's keys and values in order; length counts them."""
-    both = Both(student, device, 300, *sizes[1:])
+    """PagedKVCache.gather gives back a sequence's keys and values in order, and length counts them,
+    in every size: tokens, blocks, places in a block, heads and width may be more than 1024."""
+    for hard in draw.hard(sizes, **cases.STORED) if sizes is Hard.LONG else ():
+        size, heads, tokens, width = hard.values()
+        both = Both(student, device, tokens // size + 5, size, heads, width)
+        numbers = [both.add() for _ in range(2)]
+        for which, t in ((0, tokens), (1, 1), (0, 2)):
+            both.grow(draw, numbers[which], t)
+        both.agree()
+    both = Both(student, device, 300, *(cases.POOLS[0] if sizes is Hard.LONG else sizes)[1:])
     numbers = [both.add() for _ in range(3)]
     for which, t in cases.TURNS:
         both.grow(draw, numbers[which], t)
         both.agree(numbers[which])
     both.grow(draw, numbers[1], 270)
-    both.agree()
+    both.agree(*numbers)
 
 
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("sizes", cases.POOLS, ids=str)
 def test_blocks(student, draw, device, sizes):
-    """A sequence of n tokens holds ceil(n / block_size) blocks of its own; free gives them back."""
+    """A sequence of n tokens holds ceil(n / block_size) blocks of its own; free gives them back,
+    they serve again wherever they lie, and no number is given out twice."""
     both = Both(student, device, *sizes)
     both.count()
     numbers = [both.add() for _ in range(3)]
@@ -42,58 +49,77 @@ def test_blocks(student, draw, device, sizes):
     for number in (numbers[1], numbers[0], numbers[2]):
         both.free(number)
         both.count()
-
-
-@check(points=1, needs=[test_blocks])
-@pytest.mark.parametrize("sizes", [*cases.POOLS, (5, 4, 2, 3, bfloat16)], ids=str)
-def test_pool(student, draw, device, sizes):
-    """keys and values are the pools: token p lies at [table[p // block_size], p % block_size]."""
-    both = Both(student, device, *sizes)
-    both.agree_pools()
-    numbers = [both.add() for _ in range(3)]
-    for which, t in cases.TURNS:
-        both.stay(lambda number=numbers[which], t=t: both.grow(draw, number, t))
-    both.agree_pools()
-    both.free(numbers[0])
-    new = both.add()
-    both.grow(draw, new, 7)
-    both.agree()
-    both.agree_pools()
-    both.overwrite(draw)
-    both.agree(when="after writing to keys and values")
-    both.free(numbers[1])
-    both.grow(draw, new, 1)
-    both.agree_pools()
-
-
-@check(points=1, needs=[test_cache])
-@pytest.mark.parametrize("dtype", [float32, float64])
-def test_reuse(student, draw, device, dtype):
-    """Blocks that were freed serve again, wherever they lie; a freed sequence is there no more."""
-    both = Both(student, device, 6, 4, 2, 3, dtype)
+    both = Both(student, device, 6, 4, *sizes[2:])
     first, kept, last = (both.add() for _ in range(3))
     for number, t in ((first, 3), (kept, 3), (last, 4), (first, 2), (last, 5)):
         both.grow(draw, number, t)
     for number in (last, first):
         both.free(number)
-    k, v = pair(draw, 2, 1, 3, dtype)
-    nobody = min(0, *both.there, *both.gone) - 1
-    for number in (first, last, nobody, 987):
-        both.refuses(number, k, v)
     new, newer = both.add(), both.add()
     for number, t in ((new, 7), (kept, 1), (newer, 2), (new, 6), (newer, 1)):
         both.grow(draw, number, t)
     both.agree()
-    same(both.cache.free_blocks, both.right.free_blocks)
+    both.count()
+
+
+@check(points=1, needs=[test_cache])
+@pytest.mark.parametrize("sizes, dtype", POOLS, ids=str)
+def test_pool(student, draw, device, sizes, dtype):
+    """keys and values are the pools of this cache alone, in its dtype and on its device: token p
+    lies at [table[p // block_size], p % block_size], written in place, and gather reads it there;
+    k and v may be of any dtype, have any strides, and be one tensor."""
+    draw.hard(Hard.OPTIONS)
+    both = Both(student, device, *sizes, dtype)
+    others = [Both(student, device, *sizes, dtype), Both(student, device, *sizes)]
+    mine = [other.add() for other in others]
+    both.agree_pools()
+    numbers = [both.add() for _ in range(3)]
+    for which, t in cases.TURNS:
+        both.stay(lambda number=numbers[which], t=t: both.grow(draw, number, t))
+        for other, number in zip(others, mine, strict=True):
+            other.grow(draw, number, 1)
+    for one in (both, *others):
+        one.agree()
+        one.agree_pools()
+    both.free(numbers[0])
+    new, (heads, width) = both.add(), sizes[2:]
+    draw.hard(Hard.SAME)
+    k = draw.strided(heads, 3, width)
+    both.append(new, k, k)
+    both.append(new, k.double(), draw.normal(1, 3, width, dtype=float16).expand(heads, 3, width))
+    both.agree()
+    both.agree_pools()
+    draw.hard(Hard.CHANGED)
+    both.overwrite(draw)
+    both.agree(when="after writing to keys and values")
+    both.free(numbers[1])
+    both.grow(draw, new, 2)
+    both.agree_pools()
+    draw.hard(Hard.DEVICE)
+    for wanted, given in (("meta", {"device": "meta"}), (str(torch.get_default_device()), {})):
+        there = student.PagedKVCache(*sizes, **given)
+        for name in ("keys", "values"):
+            where = str(there.read(f"{name}.device"))
+            expect(where == wanted, f"cache.{name} is on {where}, but should be on {wanted}")
 
 
 @check(points=1, needs=[test_cache])
 @pytest.mark.parametrize("lengths, which, t, numbers", cases.REFUSED)
-def test_full(student, draw, device, lengths, which, t, numbers):
-    """A full pool refuses (ValueError: blocks needed, blocks free) and changes nothing."""
+def test_refused(student, draw, device, lengths, which, t, numbers):
+    """A full pool is a ValueError with the blocks needed and free, and every method refuses with
+    its number a sequence that is not there: freed (even if it was empty), never added, below 0.
+    Nothing is changed by it, and all goes on."""
+    for hard in (Hard.FAILED, Hard.FULL):
+        draw.hard(hard)
     both = Both(student, device, 5, 4, 2, 3)
-    wants = both.fill(draw, (*lengths, 0))[which]
-    k, v = pair(draw, 2, t, 3)
+    gone, empty = both.add(), both.add()
+    both.grow(draw, gone, 6)
+    for number in (gone, empty):
+        both.free(number)
+    mine = both.fill(draw, (*lengths, 0))
+    wants, (k, v) = mine[which], pair(draw, 2, t, 3)
+    for nobody in {gone, empty, 987, -1, -2, -3} - set(mine):
+        both.refuses(nobody, k[:, :1], v[:, :1])
     both.unwritten(lambda: rejects(lambda: both.cache.append(wants, k, v), *numbers))
     both.agree(when="after a refused append")
     both.count()
@@ -101,88 +127,81 @@ def test_full(student, draw, device, lengths, which, t, numbers):
     both.grow(draw, wants, -held % 4 + 4 * both.right.free_blocks)  # exactly what fits
     both.agree()
     same(both.cache.free_blocks, 0)
+    new = both.add()
+    both.unwritten(lambda: rejects(lambda: both.cache.append(new, k[:, :1], v[:, :1]), 1, 0))
+    for number in mine:
+        both.free(number)
+    both.grow(draw, new, 20)
+    both.agree()
+    both.count()
 
 
 @check(points=1, needs=[test_cache])
-def test_cache_own(student, draw, device):
-    """Every PagedKVCache has blocks, sequences and a dtype of its own, and takes any strides."""
-    pairs = [Both(student, device, *sizes) for sizes, _ in cases.CACHES]
-    numbers = [[both.add() for _ in range(2 + i % 2)] for i, both in enumerate(pairs)]
-    for turn in (0, 1, 0):
-        for both, mine, (sizes, dtype) in zip(pairs, numbers, cases.CACHES, strict=True):
-            k = draw.strided(sizes[2], 3, sizes[3], dtype=dtype)
-            v = draw.normal(1, 3, sizes[3], dtype=dtype).expand(sizes[2], 3, sizes[3])
-            both.append(mine[turn], k, v)
-    pairs[0].free(numbers[0][0])
-    for both in pairs:
-        both.agree()
-        both.count()
-
-
-@check(points=1, needs=[test_cache])
-@pytest.mark.parametrize("dtype, size", SIZES)
-@pytest.mark.parametrize("lengths, heads, width, block_size", cases.BATCHES)
-def test_paged(student, draw, device, lengths, heads, width, block_size, dtype, size):
-    """paged_attention: every row attends to all tokens of its own sequence, step after step."""
-    blocks = sum(n // block_size + 1 for n in lengths)
-    both = Both(student, device, blocks, block_size, heads, width, dtype)
-    numbers = both.fill(draw, lengths)
-    for step in range(2):
-        for number in numbers if step else ():
-            both.grow(draw, number, 1)
-        q = size * draw.normal(len(lengths), heads, width, dtype=dtype)
-        agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
+@pytest.mark.parametrize("batch", [*cases.BATCHES, Hard.ONE, Hard.LONG], ids=str)
+def test_paged(student, draw, device, batch):
+    """paged_attention: every row attends to all tokens of its own sequence, step after step, in
+    every size: heads, tokens and width may be 1, or more than 1024."""
+    for lengths, heads, width, block_size in cases.batches(draw, batch):
+        blocks = sum(n // block_size + 1 for n in lengths)
+        both = Both(student, device, blocks, block_size, heads, width)
+        numbers = both.fill(draw, lengths)
+        for step in range(2):
+            for number in numbers if step else ():
+                both.grow(draw, number, 1)
+            q = draw.normal(len(lengths), heads, width)
+            agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
 
 
 @check(points=1, needs=[test_paged])
-@pytest.mark.parametrize("dtype", ALL)
-def test_paged_batch(student, draw, device, dtype):
-    """paged_attention takes any batch: out of order, twice, empty, half precision, stale blocks."""
-    both = Both(student, device, 16, 4, 4, 64, dtype)
+@pytest.mark.parametrize("width", [5, 64])
+def test_paged_batch(student, draw, device, width):
+    """paged_attention takes sequences in any order and more than once, 1025 rows, scores of
+    hundreds or all far below 0, and NaN left in freed blocks; it leaves q alone, attends to what
+    the pools and q hold when it is called, and names a sequence that is not there."""
+    both = Both(student, device, 16, 4, 4, width)
     gone = both.spoil()
-    numbers = both.fill(draw, (9, 0, 33, 4, 1))
+    numbers = both.fill(draw, (9, 2, 33, 4, 1))
     batch = [numbers[i] for i in (2, 0, 1, 4, 0, 3)]
-    q = draw.strided(6, 4, 64, dtype=dtype)
+    q = draw.strided(6, 4, width)
     output = untouched(lambda: student.paged_attention(q, both.cache, batch))
     agree(output, both.step(q, batch))
-    agree(student.paged_attention(q[:0], both.cache, []), q[:0])
     rejects(lambda: student.paged_attention(q[:2], both.cache, [numbers[0], gone]), gone)
-    if dtype in HALVES:
-        wide = q.float()
-        output = student.paged_attention(wide, both.cache, batch)
-        agree(output, both.step(wide, batch), says="output for q in float32")
-        large = torch.full((4, 6, 64), 256.0, dtype=dtype, device=device)
-        both.append(numbers[3], large, draw.normal(4, 6, 64, dtype=dtype))
-        expected = raised(lambda q: both.step(q, numbers[3:4]), large[:, 0][None])
-        output = student.paged_attention(large[:, 0][None], both.cache, numbers[3:4])
-        agree(output, expected, says="output for products of 256s")
-    if dtype is float64:
-        k, v = pair(draw, 4, 5, 64, dtype)
-        q[..., 0], k[..., 0] = 1.0, -1e6  # scores so low that -1e4 would hide no padding
-        both.append(numbers[1], k, v)
-        output = student.paged_attention(q[:3], both.cache, batch[:3])
-        agree(output, both.step(q[:3], batch[:3]), says="output for low scores")
-    both.agree(numbers[0])
+    draw.hard(Hard.CHANGED)
+    both.steps(draw, student, batch)
+    *_, longest = draw.hard(Hard.LONG, N=len(batch))
+    both.steps(draw, student, (batch * longest["N"])[: longest["N"]])
+    both.agree_pools()
+    both.overwrite(draw)
+    both.steps(draw, student, batch, says="output after writing to keys and values")
+    q, keys = scored(draw, 2, 40, 4)
+    both, numbers = Both(student, device, 50, 4, 2, 4), []
+    for i, (name, k) in enumerate(keys.items()):
+        numbers.append(both.add())
+        both.append(numbers[-1], k[:, 3 * i :], draw.normal(2, 40 - 3 * i, 4))
+        output = student.paged_attention(q[None, :, 0], both.cache, numbers[-1:])
+        agree(output, both.step(q[None, :, 0], numbers[-1:]), says=f"output for {name} scores")
+    q = q[None, :, 0].repeat(len(numbers), 1, 1)
+    agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype, size", SIZES)
-@pytest.mark.parametrize("q_lens, k_lens, heads, width, value_width", cases.PACKED)
-def test_ragged(student, draw, device, q_lens, k_lens, heads, width, value_width, dtype, size):
-    """ragged_attention attends causally within each sequence, aligned bottom-right, no further."""
-    given = packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype=dtype)
-    given[0] *= size
-    agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+@pytest.mark.parametrize("batch", [*cases.PACKED, Hard.ONE, Hard.SQUARE, Hard.LONG], ids=str)
+def test_ragged(student, draw, device, batch):
+    """ragged_attention attends causally within each sequence, aligned bottom-right, no further, in
+    every size: sequences, heads, queries, keys and widths may be 1, or more than 1024."""
+    for sizes in cases.ragged(draw, batch):
+        given = packed(draw, device, *sizes)
+        agree(student.ragged_attention(*given), reference.ragged_attention(*given))
 
 
 @check(points=1, needs=[test_ragged])
-@pytest.mark.parametrize("dtype", [float32, float64])
-@pytest.mark.parametrize("q_lens, k_lens", cases.EMPTY, ids=str)
-def test_ragged_apart(student, draw, device, q_lens, k_lens, dtype):
-    """In ragged_attention a query without keys gives 0; nothing reaches it from other sequences."""
-    given = packed(draw, device, q_lens, k_lens, 2, 4, 3, dtype=dtype)
+@pytest.mark.parametrize("q_lens, k_lens", cases.UNSEEING, ids=str)
+def test_ragged_apart(student, draw, device, q_lens, k_lens):
+    """In ragged_attention a query without keys gives 0; no number up to 1e30 reaches a query from
+    what it may not see, not even past scores of hundreds or all far below 0."""
+    given = packed(draw, device, q_lens, k_lens, 2, 4, 3)
     agree(student.ragged_attention(*given), reference.ragged_attention(*given))
-    q, k, v, *bounds = packed(draw, device, (2, 3, 1), (4, 3, 2), 2, 4, 3, dtype=dtype)
+    q, k, v, *bounds = packed(draw, device, (2, 3, 1), (4, 3, 2), 2, 4, 3)
     q[..., 0], k[..., 0] = 1.0, -1e5  # scores so low that -1e4 would hide nothing
     expected = reference.ragged_attention(q, k, v, *bounds)
     for rows, hidden in (([0, 1], [4, 5, 6, 7, 8]), ([2, 3], [0, 6]), ([5], [0, 3, 4, 5, 6])):
@@ -191,108 +210,208 @@ def test_ragged_apart(student, draw, device, q_lens, k_lens, dtype):
         output = student.ragged_attention(q, dirty_k, dirty_v, *bounds)
         right = expected._replace(exact=expected.exact[rows], plain=expected.plain[rows])
         agree(output[rows], right, says=f"with 1e30 in what they may not see, rows {rows}")
+    q, keys = scored(draw, 2, 40, 4)
+    k = torch.cat(list(keys.values()), 1).transpose(0, 1)
+    q = q[:, :7].transpose(0, 1).repeat(len(keys), 1, 1)
+    cu_q, cu_k = (torch.arange(len(keys) + 1, device=device) * n for n in (7, 40))
+    given = q, k, draw.normal(len(k), 2, 3), cu_q, cu_k
+    says = f"output for {', '.join(keys)} scores"
+    agree(student.ragged_attention(*given), reference.ragged_attention(*given), says=says)
 
 
 @check(points=1, needs=[test_ragged])
-@pytest.mark.parametrize("dtype", ALL)
-def test_ragged_manners(student, draw, device, dtype):
-    """ragged_attention keeps dtypes and inputs, takes any strides, and has right gradients."""
+@pytest.mark.parametrize("whole", [int32, int64])
+def test_ragged_manners(student, draw, device, whole):
+    """ragged_attention has right gradients (0 for a query without keys), takes int32 and int64
+    bounds, any strides and one tensor for all three, leaves its inputs alone, and looks at them
+    anew in every call."""
     lens = (9, 17, 14), (9, 33, 20)
-    q, k, v, *bounds = packed(draw, device, *lens, 2, 16, 17, dtype=dtype)
+    q, k, v, *bounds = packed(draw, device, *lens, 2, 16, 17, whole=whole)
     output = untouched(lambda: student.ragged_attention(q, k, v, *bounds))
     agree(output, reference.ragged_attention(q, k, v, *bounds))
-    q, k, v = draw.strided(40, 2, 16, dtype=dtype), k[:, :1].expand(62, 2, 16), v.flip(0)
+    draw.hard(Hard.CHANGED)
+    bounds[0][1] -= 4  # 5 and 21 queries
+    q.neg_()
     agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
-    q, k, v, *bounds = packed(draw, device, (3, 4, 0, 2), (3, 2, 2, 5), 2, 4, 3, dtype=dtype)
-    upstream = draw.normal(9, 2, 3, dtype=dtype)
-    expected = reference.ragged_attention_gradients(q, k, v, *bounds, upstream=upstream)
-    leaves = [x.requires_grad_() for x in (q, k, v)]
-    got = backward(student.ragged_attention(*leaves, *bounds), *leaves, upstream=upstream)
-    for name, one, right in zip("qkv", got, expected, strict=True):
-        agree(one, right, says=f"gradient of {name}")
-    if dtype is float64:
-        *small, cu_q, cu_k = packed(draw, device, (1, 2), (1, 1), 1, 2, 1, dtype=dtype)
-        leaves = [x.requires_grad_() for x in small]
-        gradcheck(lambda *x: student.ragged_attention(*x, cu_q, cu_k), *leaves)
-    if dtype in HALVES:
-        q, k, v, *bounds = packed(draw, device, (2, 3), (5, 3), 2, 64, 5, dtype=dtype)
-        q[:], k[:] = 256.0, 256.0
-        expected = raised(lambda *x: reference.ragged_attention(*x, *bounds), q, k, v)
-        output = student.ragged_attention(q, k, v, *bounds)
-        agree(output, expected, says="output for products of 256s")
-        q, k, v, *bounds = packed(draw, device, (1,), (70_000,), 1, 1, 1, dtype=dtype)
-        output = student.ragged_attention(0 * q, k, torch.ones_like(v), *bounds)
-        agree(output, torch.ones(1, 1, 1), says="mean of 70,000 ones", within=0.02)
+    q, k, v = draw.strided(40, 2, 16), k[:, :1].expand(62, 2, 16), v.flip(0)
+    agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
+    draw.hard(Hard.SAME)
+    x, _, _, cu, _ = packed(draw, device, (5, 1, 6), (), 2, 4, 1, whole=whole)
+    output = untouched(lambda: student.ragged_attention(x, x, x, cu, cu))
+    agree(output, reference.ragged_attention(x, x, x, cu, cu))
+    [square] = draw.hard(Hard.SQUARE, Lq=3, Lk=5)
+    for lens in (((3, 4, 0, 2), (3, 2, 2, 5)), [(n, 3) for n in square.values()]):
+        gradients_agree(student, draw, packed(draw, device, *lens, 2, 4, 3, whole=whole))
 
 
 @check(points=1, needs=[test_cache])
-@pytest.mark.parametrize("dtype, size", SIZES)
-@pytest.mark.parametrize("length, chunk_size, block_size", cases.PROMPTS)
-def test_prefill(student, draw, device, length, chunk_size, block_size, dtype, size):
-    """chunked_prefill in chunks of any size is dense causal attention, and fills the cache."""
-    blocks = -(-length // block_size)
-    both = Both(student, device, blocks, block_size, 2, 5, dtype)
-    number = both.add()
-    q, k, v = (draw.normal(2, length, 5, dtype=dtype) for _ in range(3))
-    given = size * q, k, v
-    output = student.chunked_prefill(*given, both.cache, number, chunk_size)
-    agree(output, both.prefill(*given, number, chunk_size))
-    both.agree()
+@pytest.mark.parametrize("prompt", [*cases.PROMPTS, Hard.ONE, Hard.LONG], ids=str)
+def test_prefill(student, draw, device, prompt):
+    """chunked_prefill in chunks of any size is dense causal attention, and fills the cache, in
+    every size: tokens, chunk, heads and width may be 1, or more than 1024."""
+    for length, chunk_size, block_size, heads, width in cases.prompts(draw, prompt):
+        both = Both(student, device, -(-length // block_size), block_size, heads, width)
+        number = both.add()
+        given = [draw.normal(heads, length, width) for _ in "qkv"]
+        output = student.chunked_prefill(*given, both.cache, number, chunk_size)
+        agree(output, both.prefill(*given, number, chunk_size))
+        both.agree()
 
 
 @check(points=1, needs=[test_prefill])
-@pytest.mark.parametrize("dtype", ALL)
-def test_prefill_past(student, draw, device, dtype):
-    """chunked_prefill goes on behind a past, beside other sequences, until the pool is full."""
-    both = Both(student, device, 11, 4, 4, 16, dtype)
+@pytest.mark.parametrize("width", [4, 16])
+def test_prefill_past(student, draw, device, width):
+    """chunked_prefill goes on behind a past, as the pools hold it then, beside other sequences,
+    until the pool is full, and what was appended stays; it takes any strides, one tensor for all
+    three, and scores of hundreds or all far below 0, and leaves its inputs alone."""
+    both = Both(student, device, 11, 4, 4, width)
     both.spoil()
     _, number = both.fill(draw, (5, 6))
     for length, chunk_size in ((17, 5), (1, 1), (4, 3)):
-        given = [draw.strided(4, length, 16, dtype=dtype) for _ in range(3)]
+        given = [draw.strided(4, length, width) for _ in range(3)]
         ask = (*given, both.cache, number, chunk_size)
         output = untouched(lambda ask=ask: student.chunked_prefill(*ask))
         agree(output, both.prefill(*given, number, chunk_size))
     both.agree()
-    if dtype in HALVES:
-        large = torch.full((4, 2, 16), 256.0, dtype=dtype, device=device)
-        v = draw.normal(4, 2, 16, dtype=dtype)
-        new = both.add()
-        expected = raised(lambda *x: both.prefill(*x, new, 2), large, large, v)
-        output = student.chunked_prefill(large, large, v, both.cache, new, 2)
-        agree(output, expected, says="output for products of 256s")
-        wide = [draw.normal(4, 2, 16) for _ in range(3)]  # rounded by the cache
-        output = student.chunked_prefill(*wide, both.cache, new, 2)
-        agree(output, both.prefill(*wide, new, 2), says="output for q in float32")
-        both.free(new)
-    if dtype is float64:
-        q, k, v = (draw.normal(4, 6, 16, dtype=dtype) for _ in range(3))
-        q[..., 0], k[..., 0] = 1.0, -1e6
-        k[:, 5], v[:, 5] = 1e30, 1e30
-        new = both.add()
-        expected = both.prefill(q[:, :5], k[:, :5], v[:, :5], new, 3)
-        output = student.chunked_prefill(q, k, v, both.cache, new, 3)
-        says = "with low scores and 1e30 in the last token, the output before it"
-        agree(output[:, :5], expected, says=says)
-        both.free(new)
+    draw.hard(Hard.FAILED)
     # 28 tokens in 7 blocks and 2 blocks free: chunks of 3 fit twice, and the third does not.
-    q, k, v = (draw.normal(4, 12, 16, dtype=dtype) for _ in range(3))
+    q, k, v = (draw.normal(4, 12, width) for _ in range(3))
     rejects(lambda: student.chunked_prefill(q, k, v, both.cache, number, 3), 1, 0)
     both.right.append(both.there[number], k[:, :6], v[:, :6])
     both.agree(when="after two chunks and a refused one")
     both.count()
+    both = Both(student, device, 60, 4, 2, width)
+    q, keys = scored(draw, 2, 21, width)
+    for name, k in keys.items():
+        ask, number = (q, k, draw.normal(2, 21, width)), both.add()
+        output = student.chunked_prefill(*ask, both.cache, number, 8)
+        agree(output, both.prefill(*ask, number, 8), says=f"output for {name} scores")
+    draw.hard(Hard.SAME)
+    x = draw.normal(2, 9, width)
+    output = untouched(lambda: student.chunked_prefill(x, x, x, both.cache, number, 4))
+    agree(output, both.prefill(x, x, x, number, 4))
+    draw.hard(Hard.CHANGED)
+    both.agree_pools()
+    both.overwrite(draw)
+    output = student.chunked_prefill(x, x, x, both.cache, number, 2)
+    says = "output after writing to keys and values"
+    agree(output, both.prefill(x, x, x, number, 2), says=says)
 
 
-@check(points=1, needs=[test_pool, test_paged, test_prefill])
-@pytest.mark.parametrize("dtype", [float32, float64])
-def test_pool_read(student, draw, device, dtype):
-    """paged_attention and chunked_prefill attend to what the pools hold when they are called."""
-    both = Both(student, device, 9, 4, 2, 8, dtype)
-    numbers = both.fill(draw, (9, 3, 6))
-    for says in ("output", "output after writing to keys and values"):
-        q = draw.normal(3, 2, 8, dtype=dtype)
-        agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers), says=says)
-        prompt = (*(draw.normal(2, 3, 8, dtype=dtype) for _ in range(3)),)
-        output = student.chunked_prefill(*prompt, both.cache, numbers[0], 2)
-        agree(output, both.prefill(*prompt, numbers[0], 2), says=says)
-        both.agree_pools()
-        both.overwrite(draw)
+@check(points=1, needs=[test_paged, test_ragged, test_prefill])
+@pytest.mark.parametrize("size", [1, 2500])
+def test_float64(student, draw, device, size):
+    """All three functions compute float64 in float64, right to its last digits, with scores of some
+    thousands too, and so do the gradients of ragged_attention."""
+    both = Both(student, device, 20, 16, 3, 5, float64)
+    numbers = both.fill(draw, (65, 2, 33))
+    q = size * draw.normal(3, 3, 5, dtype=float64)
+    agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
+    q, k, v = (draw.normal(3, 17, 5, dtype=float64) for _ in "qkv")
+    output = student.chunked_prefill(size * q, k, v, both.cache, numbers[1], 5)
+    agree(output, both.prefill(size * q, k, v, numbers[1], 5))
+    both.agree()
+    given = packed(draw, device, (1, 17, 3), (5, 17, 65), 2, 8, 5, float64)
+    given[0] *= size
+    agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+    gradients_agree(student, draw, packed(draw, device, (3, 0, 4), (5, 2, 2), 2, 4, 3, float64))
+    *small, cu_q, cu_k = packed(draw, device, (1, 2), (1, 1), 1, 2, 1, float64)
+    leaves = [x.requires_grad_() for x in small]
+    gradcheck(lambda *x: student.ragged_attention(*x, cu_q, cu_k), *leaves)
+
+
+@check(points=1, needs=[test_paged, test_ragged, test_prefill])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half(student, draw, device, dtype):
+    """All three functions compute half precision in float32, so that products of 256s and sums of
+    70,000 weights do not overflow; their outputs have the dtype of q, whatever the cache's, and the
+    gradients of ragged_attention are right."""
+    both = Both(student, device, 18, 4, 4, 64, dtype)
+    numbers = both.fill(draw, (9, 2, 33, 4, 1))
+    q = draw.normal(5, 4, 64, dtype=dtype)
+    agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
+    wide = q.float()
+    output = student.paged_attention(wide, both.cache, numbers)
+    agree(output, both.step(wide, numbers), says="output for q in float32")
+    large = torch.full((4, 6, 64), 256.0, dtype=dtype, device=device)
+    both.append(numbers[3], large, draw.normal(4, 6, 64, dtype=dtype))
+    ask = large[None, :, 0], numbers[3:4]
+    expected = raised(both.step, *ask)
+    output = student.paged_attention(ask[0], both.cache, ask[1])
+    agree(output, expected, says="output for products of 256s")
+    for number in numbers[1:]:
+        both.free(number)
+    prompts_agree(student, draw, both, numbers[0], large[:, :2])
+    packed_agree(student, draw, device, dtype)
+
+
+@check(points=1, needs=[test_paged, test_ragged, test_prefill])
+@pytest.mark.parametrize("length", [0, 4])
+def test_empty(student, draw, device, length):
+    """Nothing is allowed everywhere: an append of no tokens takes no block, the table of an empty
+    sequence is int64 too, its row is 0, and a batch of no rows, a ragged batch of no sequences or
+    of empty ones, and a prompt of no tokens give outputs of that size."""
+    both = Both(student, device, 2, 4, 2, 3)
+    number, empty = both.add(), both.add()
+    nothing = draw.normal(2, 0, 3)
+    for t in {0, length}:
+        both.grow(draw, number, t)
+        both.append(number, nothing, nothing)
+        both.agree()
+        both.count()
+    same(both.whole(empty), [])
+    q = draw.normal(3, 2, 3)
+    agree(student.paged_attention(q[:0], both.cache, []), q[:0])
+    for batch in ([empty, number, empty], [empty], [number]):
+        output = student.paged_attention(q[: len(batch)], both.cache, batch)
+        agree(output, both.step(q[: len(batch)], batch))
+    rejects(lambda: student.paged_attention(q[:2], both.cache, [empty, 987]), 987)
+    for one in (number, empty):
+        agree(student.chunked_prefill(*[nothing] * 3, both.cache, one, 2), nothing)
+    both.grow(draw, number, 8 - length)
+    both.append(number, nothing, nothing)  # the pool is full
+    both.agree()
+    both.count()
+    for lens in (((), ()), ((0,), (0,)), ((0, 0), (3, length)), ((length,), (0,))):
+        given = packed(draw, device, *lens, 2, 4, 3)
+        agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+
+
+def gradients_agree(student, draw, given):
+    """The gradients of a ragged batch are right."""
+    *qkv, cu_q, cu_k = given
+    upstream = draw.normal(len(qkv[0]), 2, qkv[2].shape[2], dtype=qkv[0].dtype)
+    expected = reference.ragged_attention_gradients(*given, upstream=upstream)
+    leaves = [x.requires_grad_() for x in qkv]
+    got = backward(student.ragged_attention(*leaves, cu_q, cu_k), *leaves, upstream=upstream)
+    for name, one, right in zip("qkv", got, expected, strict=True):
+        agree(one, right, says=f"gradient of {name}")
+
+
+def prompts_agree(student, draw, both, number, large):
+    """Prompts in half precision are attended to as they should, of 256s too, and of float32."""
+    given = [draw.normal(*large.shape[:1], 7, 64, dtype=large.dtype) for _ in "qkv"]
+    output = student.chunked_prefill(*given, both.cache, number, 3)
+    agree(output, both.prefill(*given, number, 3))
+    new, v = both.add(), draw.normal(*large.shape, dtype=large.dtype)
+    expected = raised(lambda *x: both.prefill(*x, new, 2), large, large, v)
+    output = student.chunked_prefill(large, large, v, both.cache, new, 2)
+    agree(output, expected, says="output for products of 256s")
+    wide = [draw.normal(*large.shape) for _ in "qkv"]  # rounded by the cache
+    output = student.chunked_prefill(*wide, both.cache, new, 2)
+    agree(output, both.prefill(*wide, new, 2), says="output for q in float32")
+
+
+def packed_agree(student, draw, device, dtype):
+    """Ragged batches in half precision are right, of 256s and of 70,000 keys too."""
+    given = packed(draw, device, (9, 17, 14), (9, 33, 20), 2, 16, 17, dtype)
+    agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+    gradients_agree(student, draw, packed(draw, device, (3, 4), (3, 5), 2, 4, 3, dtype))
+    q, k, v, *bounds = packed(draw, device, (2, 3), (5, 3), 2, 64, 5, dtype)
+    q[:], k[:] = 256.0, 256.0
+    expected = raised(lambda *x: reference.ragged_attention(*x, *bounds), q, k, v)
+    output = student.ragged_attention(q, k, v, *bounds)
+    agree(output, expected, says="output for products of 256s")
+    q, k, v, *bounds = packed(draw, device, (1,), (70_000,), 1, 1, 1, dtype)
+    output = student.ragged_attention(0 * q, k, torch.ones_like(v), *bounds)
+    agree(output, torch.ones(1, 1, 1), says="mean of 70,000 ones", within=0.02)

@@ -273,3 +273,36 @@ def each_chunk_a_ragged_batch(q, k, v, cache, sequence, chunk_size):
         output[:, start:end] = part.transpose(0, 1)
         start = end
     return output
+
+
+@variant(of="paged_attention")
+def eager_with_finfo_min(q, cache, sequences):
+    """As models are written for eager mode: padded, the lowest number as a bias, one matmul."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    lengths = [cache.length(sequence) for sequence in sequences]
+    rows, heads, width = q.shape
+    states = torch.zeros(2, rows, heads, max(lengths, default=0), width, dtype=wide)
+    states = states.to(q.device)
+    mask = torch.zeros_like(states[0, :, :1, None, :, 0])
+    for i, (sequence, length) in enumerate(zip(sequences, lengths, strict=True)):
+        states[:, i, :, :length] = torch.stack(cache.gather(sequence)).to(wide)
+        mask[i, ..., length:] = torch.finfo(wide).min
+    scores = torch.matmul(q.to(wide).unsqueeze(2), states[0].transpose(2, 3)) / math.sqrt(width)
+    weights = torch.nn.functional.softmax(scores + mask, dim=-1, dtype=wide)
+    return torch.matmul(weights, states[1]).squeeze(2).to(q.dtype)
+
+
+@variant(of="chunked_prefill")
+def lower_triangle_is_zero(q, k, v, cache, sequence, chunk_size):
+    """masked_fill(mask == 0) with a very low finite number, and a fused loop over split chunks."""
+    wide, outputs = torch.promote_types(q.dtype, torch.float32), [q[:, :0]]
+    for start in range(0, q.size(1), chunk_size):
+        end = min(start + chunk_size, q.size(1))
+        cache.append(sequence, k[:, start:end], v[:, start:end])
+        keys, values = (x.to(wide) for x in cache.gather(sequence))
+        t, n = end - start, keys.size(1)
+        mask = torch.tril(torch.ones(n, n, device=q.device))[n - t :]
+        scores = torch.bmm(q[:, start:end].to(wide), keys.transpose(1, 2)) / q.size(2) ** 0.5
+        weights = scores.masked_fill(mask == 0, -1e9).softmax(-1)
+        outputs.append(torch.bmm(weights, values).to(q.dtype))
+    return torch.cat(outputs, dim=1)

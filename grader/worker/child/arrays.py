@@ -5,8 +5,9 @@
 
 `at` and `bytes` say where the numbers lie in the arena. What the grader sends has `strides` and
 `start` besides, in elements, and stays in the arena: a worker meets strided and expanded inputs as
-they are. What a worker sends is dense, in row-major order, and is copied before it is looked at:
-the worker can still write to the arena.
+they are. Tensors on the device `meta` have no numbers; they are sent to a worker, and never by one.
+What a worker sends is dense, in row-major order, and is copied before it is looked at: the worker
+can still write to the arena.
 """
 
 import ctypes
@@ -96,6 +97,13 @@ def tensor_form(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, 
     return {"dtype": dtype, "shape": list(x.shape), **layout, **place, **kind}
 
 
+def meta_form(x: torch.Tensor) -> dict[str, Any]:
+    """The header's form of a tensor on the device `meta`, which has no numbers."""
+    dtype = str(x.dtype).removeprefix("torch.")
+    layout = {"shape": list(x.shape), "strides": list(x.stride()), "start": 0, "at": 0, "bytes": 0}
+    return {"dtype": dtype, **layout, "device": "meta", "grad": x.requires_grad}
+
+
 def array_form(x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool) -> dict[str, Any]:
     """The header's form of an array, whose numbers go into `memory`."""
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
@@ -113,6 +121,9 @@ def array_form(x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool) -> d
 def shared_tensor(form: dict[str, Any], arena: Arena) -> torch.Tensor:
     """The tensor that the grader put into the arena, as a view of it."""
     dtype = TENSOR_DTYPES[form["dtype"]]
+    if form["device"] == "meta":
+        x = torch.empty_strided(form["shape"], form["strides"], dtype=dtype, device="meta")
+        return x.requires_grad_() if form["grad"] is True else x
     shape, strides, start = _layout(form, dtype.itemsize)
     memory = arena.take(form["at"], form["bytes"])
     flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)

@@ -1,5 +1,6 @@
 """The room in which a submission lives: its module, the objects it made, the graphs it keeps."""
 
+import json
 import linecache
 import secrets
 import sys
@@ -9,6 +10,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import frames, wire
@@ -18,6 +20,13 @@ from .refused import Rules, refuse
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
+
+
+class Held:
+    """A tensor or an array of an answer that stays here, in a form that has a handle."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Room:
@@ -39,8 +48,11 @@ class Room:
     carry {"lists": [label, ...]}, the positions and names of arguments to send back as it leaves
     them: arrays and tensors lie in shared memory, where a change is seen, and lists do not. Every
     request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its reply
-    has too. An exception of the submission's is {"error": {"type", "message", "line"}}, with the
-    line in the submission, if any.
+    has too. An array or a tensor of exactly the same form and place as an earlier argument is the
+    same object, with what now lies there; a call with {"forget": true} begins anew. Of a call with
+    {"hold": true} the tensors and arrays do not cross: each comes back as a handle, which can be
+    given to later calls, and whose "value" is what the tensor then holds. An exception of the
+    submission's is {"error": {"type", "message", "line"}}, with the line in the submission, if any.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
@@ -50,6 +62,7 @@ class Room:
         self.prelude = ModuleType("prelude")
         self.rules = Rules()
         self.handles: dict[int, Any] = {}
+        self._given: dict[str, Any] = {}  # the arrays and tensors of earlier calls, by their form
         self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
@@ -96,16 +109,19 @@ class Room:
         return {"value": None}
 
     def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        args = [self._value(item) for item in request["args"]]
-        kwargs = {name: self._value(item) for name, item in request["kwargs"].items()}
+        if request.get("forget"):
+            self._given.clear()
+        args = [self._argument(item) for item in request["args"]]
+        kwargs = {name: self._argument(item) for name, item in request["kwargs"].items()}
         with torch.enable_grad():  # a forward pass of the parent's autograd has switched it off
             result = self.rules.call(self._target(request), *args, **kwargs)
-        reply = {"value": self._export(result)}
+        reply = {"value": self._export(_held(result) if request.get("hold") else result)}
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])
         if request["graph"]:
-            leaves = [x for x in _tensors([args, kwargs]) if x.requires_grad]
+            found = [x for x in _tensors([args, kwargs]) if x.requires_grad]
+            leaves = list({id(x): x for x in found}.values())
             self.calls[self._new_id()] = leaves, list(_tensors(result))
             reply["call"] = self._next
         return reply
@@ -149,6 +165,19 @@ class Room:
         for part in filter(None, request["name"].split(".")):
             target = getattr(target, part)
         return target
+
+    def _argument(self, item: Any) -> Any:
+        """The value of an argument; the object of before, if it is given again."""
+        match item:
+            case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
+                form, value = json.dumps(item), self._value(item)
+                before = self._given.setdefault(form, value)
+                if before is not value and isinstance(before, torch.Tensor) and before.is_cuda:
+                    before.data.copy_(value)  # only memory of the CPU is shared
+                return before
+            case {"tuple": [*parts]}:
+                return tuple(self._argument(part) for part in parts)
+        return self._value(item)
 
     def _value(self, item: Any) -> Any:
         return _resolve(wire.decode(item, self.inputs, untrusted=False), self.handles)
@@ -200,11 +229,22 @@ def _tensors(value: Any) -> "list[torch.Tensor]":
     return []
 
 
+def _held(value: Any) -> Any:
+    """An answer with a `Held` in the place of each tensor and array."""
+    match value:
+        case torch.Tensor() | np.ndarray():
+            return Held(value)
+        case list() | tuple():
+            return type(value)(_held(item) for item in value)
+    return value
+
+
 def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
     """Put the objects themselves in the place of their numbers."""
     match value:
         case wire.Ref():
-            return handles[value.id]
+            thing = handles[value.id]
+            return thing.value if isinstance(thing, Held) else thing
         case list() | tuple():
             return type(value)(_resolve(item, handles) for item in value)
         case dict():

@@ -36,6 +36,7 @@ from .arrays import (
     copied_array,
     copied_tensor,
     crosses,
+    meta_form,
     shared_array,
     shared_tensor,
     tensor_form,
@@ -100,6 +101,8 @@ class _Encoder(_Limited):
     def form(self, value: Any, depth: int) -> Any:
         self.enter(depth)
         match value:
+            case torch.Tensor() if value.is_meta and not self._dense:
+                return {"tensor": meta_form(value)}
             case torch.Tensor() if crosses(value):
                 return {"tensor": tensor_form(value, self._memory, dense=self._dense)}
             case np.integer():

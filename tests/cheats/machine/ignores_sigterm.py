@@ -1,6 +1,7 @@
 """Ignores and blocks every signal that can be, gives up its death with its parent, and loops.
 
 exercise: ex01_softmax
+call_seconds: 1
 """
 
 import signal

@@ -1,6 +1,7 @@
 """Never answers: loops in its first call, to hold the grading run up for ever.
 
 exercise: ex01_softmax
+call_seconds: 1
 """
 
 

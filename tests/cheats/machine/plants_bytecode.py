@@ -2,6 +2,7 @@
 
 exercise: ex01_softmax
 process: changes what the grader imports next and earns full marks
+command: a process that has graded before does not import what it plants
 """
 
 import os

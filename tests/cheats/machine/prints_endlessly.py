@@ -1,6 +1,7 @@
 """Prints without end, through Python and past it, to fill the disk or the log.
 
 exercise: ex01_softmax
+call_seconds: 2
 """
 
 import os

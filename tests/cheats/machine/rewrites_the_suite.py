@@ -2,6 +2,7 @@
 
 exercise: ex01_softmax
 process: changes the suite and earns what it likes
+command: a process that has graded before has read the suite
 """
 
 GENEROUS = '''

@@ -1,0 +1,132 @@
+"""Every mechanical change of a Python source, one place at a time.
+
+Docstrings, annotations, decorators, f-strings and what a `raise` raises are left alone: they are
+words for people, and the checks that read messages have mistakes of their own.
+"""
+
+import ast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from grader.authoring.replacements import Kind, replacements
+
+_LEFT_ALONE = {
+    "annotation", "returns", "decorator_list", "bases", "type_params",
+}  # fmt: skip
+_DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of one place."""
+
+    definition: str  # the function or class at the top of the file; "" for a constant there
+    where: str  # the function: "KVCache.append"
+    line: int
+    kind: Kind
+    old: str  # the first line of the statement
+    new: str
+    source: str  # of the whole changed module
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a node stands."""
+
+    parent: ast.AST
+    field: str
+    index: int | None
+    where: str
+    statement: ast.stmt
+
+    def put(self, node: ast.AST) -> None:
+        if self.index is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.index] = node
+
+
+def changes(source: str, beside: str = "") -> list[Change]:
+    """Every change of a source that compiles and is no other one's equal.
+
+    beside  another source: what stands in it word for word is left alone
+    """
+    tree = ast.parse(source)
+    same = {ast.unparse(node) for node in _without_docstrings(ast.parse(beside)).body}
+    body = _without_docstrings(tree).body
+    texts = [ast.unparse(node) for node in body]
+    modules = imported(tree)
+    found = []
+    for i, definition in enumerate(body):
+        if isinstance(definition, _DEFINITIONS) and texts[i] not in same:
+            known = {texts[i]}
+            for change in _changes_of(definition, modules):
+                made = ast.unparse(definition)
+                if made not in known and _compiles(made):
+                    known.add(made)
+                    whole = "\n\n\n".join([*texts[:i], made, *texts[i + 1 :]]) + "\n"
+                    found.append(Change(source=whole, **change))
+    return found
+
+
+def imported(tree: ast.Module) -> frozenset[str]:
+    """The names that the imports of a module bind."""
+    imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    aliases = [alias for node in imports for alias in node.names]
+    return frozenset((alias.asname or alias.name).split(".")[0] for alias in aliases)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def _changes_of(definition: ast.stmt, modules: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Make each change in the tree itself, yield what it is, and take it back."""
+    name = getattr(definition, "name", "")
+    for node, place in list(_places(definition, name, definition)):
+        for kind, other in replacements(node, place.parent, place.field, modules):
+            old = _first_line(place.statement)
+            place.put(other)
+            after = other if isinstance(other, ast.stmt) else place.statement
+            new = "(removed)" if kind is Kind.STATEMENT else _first_line(after)
+            yield {
+                "definition": name, "where": place.where, "kind": kind, "old": old, "new": new,
+                "line": getattr(node, "lineno", place.statement.lineno),
+            }  # fmt: skip
+            place.put(node)
+
+
+def _places(node: ast.AST, where: str, statement: ast.stmt) -> Iterator[tuple[ast.AST, _Place]]:
+    """Yield every node below this one that may be changed, and where it stands."""
+    for field, value in ast.iter_fields(node):
+        if field in _LEFT_ALONE or (isinstance(node, ast.ClassDef) and field == "keywords"):
+            continue
+        items = enumerate(value) if isinstance(value, list) else [(None, value)]
+        for index, item in items:
+            if not isinstance(item, ast.AST) or isinstance(item, ast.JoinedStr):
+                continue
+            inner = item if isinstance(item, ast.stmt) else statement
+            yield item, _Place(node, field, index, where, inner)
+            if not isinstance(item, ast.Raise):
+                named = isinstance(item, ast.FunctionDef | ast.ClassDef)
+                below = f"{where}.{item.name}" if named else where  # type: ignore[attr-defined]
+                yield from _places(item, below, inner)
+
+
+def _first_line(statement: ast.stmt) -> str:
+    return ast.unparse(statement).partition("\n")[0]
+
+
+def _compiles(source: str) -> bool:
+    try:
+        compile(source, "<changed>", "exec")
+    except SyntaxError:
+        return False
+    return True

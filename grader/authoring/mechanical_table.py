@@ -1,0 +1,147 @@
+"""The table exercise x mechanical changes: caught, equivalent, holes."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from grader.authoring.mechanical import SECONDS, Outcome, Verdict, changes_of
+from grader.authoring.processes import Job, outcomes, split
+from grader.judging import suite
+from grader.records import Exercise
+from grader.worker import packages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is asked of a run."""
+
+    inputs: int = 1000  # for each change that no check catches
+    variants: int = 0  # right variants of each exercise that are changed besides
+    shard: tuple[int, int] = (1, 1)  # the first of one: all changes
+    trials: bool = False  # try the caught changes as well
+    processes: int = 0  # as many as there are processors, if 0
+    seconds: float = SECONDS  # of the processor, for one case of a check, and for one input
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One exercise: how many of its changes became what."""
+
+    slug: str
+    changes: int
+    caught: int
+    equivalent: int
+    inputs: int  # on which the equivalent ones were compared
+    holes: int
+    untried: int
+    faults: int
+    seconds: float  # of the processor
+
+
+def run(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[Outcome]:
+    """Make every change; print holes, and what could not be tried, as they are found."""
+    found = []
+    for outcome in outcomes(
+        jobs(exercises, terms, console), terms.processes or os.cpu_count() or 1
+    ):
+        found.append(outcome)
+        if text := _told(outcome, terms):
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    return found
+
+
+def jobs(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[Job]:
+    """The changes of the shard, of every exercise in Python that can be run here."""
+    found: list[Job] = []
+    for exercise in exercises:
+        if exercise.language != "python" or exercise.hunts or exercise.draft:
+            continue
+        if lacking := packages.lacking(exercise.requires):
+            console.print(f"{exercise.slug}: {lacking}", highlight=False, soft_wrap=True)
+            continue
+        variants = [v.id for v in suite.variants(exercise)] if terms.variants else []
+        for answer in ["", *variants[: terms.variants]]:
+            this, of = terms.shard
+            numbers = range(this - 1, len(changes_of(exercise, answer)), of)
+            job = Job(
+                slug=exercise.slug, variant=answer, numbers=tuple(numbers), inputs=terms.inputs,
+                trials=terms.trials,
+                seconds=terms.seconds,
+            )  # fmt: skip
+            found += split(job)
+    return found
+
+
+def rows(found: Iterable[Outcome]) -> list[Row]:
+    """The table, an exercise a row."""
+    by_slug: dict[str, list[Outcome]] = {}
+    for outcome in found:
+        by_slug.setdefault(outcome.slug, []).append(outcome)
+    return [row(slug, some) for slug, some in sorted(by_slug.items())]
+
+
+def row(name: str, found: Sequence[Outcome]) -> Row:
+    """These outcomes, counted."""
+
+    def count(verdict: Verdict) -> int:
+        return sum(o.verdict is verdict for o in found)
+
+    return Row(
+        slug=name, changes=len(found), caught=count(Verdict.CAUGHT),
+        equivalent=count(Verdict.EQUIVALENT),
+        inputs=sum(o.inputs for o in found if o.verdict is Verdict.EQUIVALENT),
+        holes=count(Verdict.HOLE), untried=count(Verdict.UNTRIED), faults=count(Verdict.FAULT),
+        seconds=sum(o.seconds for o in found),
+    )  # fmt: skip
+
+
+def table(found: Sequence[Outcome]) -> list[str]:
+    """The lines of the table, and the total."""
+    head = f"{'':22}{'changes':>8}{'caught':>8}{'equivalent':>12}{'inputs':>10}{'holes':>7}"
+    lines = [f"{head}{'untried':>9}{'faults':>8}{'seconds':>9}"]
+    for r in [*rows(found), row("all", found)]:
+        left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
+        lines.append(f"{left}{r.untried:9}{r.faults:8}{r.seconds:9.0f}")
+    return lines
+
+
+COLUMNS = ("exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "faults")
+
+
+def cells(found: Row) -> list[str]:
+    """A row of the table in docs/evidence.md."""
+    counts = (
+        *(found.changes, found.caught, found.equivalent, found.inputs, found.holes),
+        *(found.untried, found.faults),
+    )
+    return [found.slug, *(f"{n:,}" for n in counts)]
+
+
+def whole(found: Iterable[Outcome]) -> bool:
+    """Whether every change is caught by a check, or equals the right answer on every input."""
+    return all(o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT) for o in found)
+
+
+def _told(outcome: Outcome, terms: Terms) -> str:
+    """The lines about one change; "" if it is in order."""
+    answer = f" variant {outcome.variant}" if outcome.variant else ""
+    what = f"{outcome.slug}{answer}, line {outcome.line}, {outcome.where}: {outcome.kind}"
+    lines = [what, f"  - {outcome.old}", f"  + {outcome.new}"]
+    match outcome.verdict:
+        case Verdict.HOLE:
+            told = outcome.told
+            assert told is not None
+            lines = [f"HOLE {lines[0]}", *lines[1:]]
+            lines.append(f"  {told.why}  [{told.calls}]")
+            lines.append(f"  trial {told.trial}, draw {told.number}, {told.elements} numbers")
+        case Verdict.UNTRIED:
+            lines = [f"NOT TOLD APART (no trials) {lines[0]}", *lines[1:]]
+        case Verdict.FAULT:
+            lines = [f"FAULT OF THE SUITE {lines[0]}", *lines[1:], f"  {outcome.how}"]
+        case Verdict.CAUGHT if terms.trials and outcome.told is None and outcome.inputs:
+            lines = [f"TOLD BY NO TRIAL {lines[0]}", *lines[1:], f"  caught by {outcome.how}"]
+        case _:
+            return ""
+    return "\n".join(lines)

@@ -1,0 +1,150 @@
+"""The table of `make mutants`: which check catches which mistake, and whether all else holds."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from grader.authoring import evidence
+from grader.authoring.proof import NAMES, Proof, prove
+from grader.authoring.store import Store
+from grader.course.mutants import Caught
+from grader.judging import suite
+from grader.records import Exercise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What one exercise's proofs came to."""
+
+    mistakes: int = 0
+    caught: int = 0
+    named: int = 0  # to the student, alone or with one that answers alike
+    alone: int = 0
+    falsely: int = 0
+    variants: int = 0
+    right: int = 0
+    drills: int = 0
+    wrong: tuple[str, ...] = ()  # a line for whatever does not hold
+
+    def __add__(self, other: "Counts") -> "Counts":
+        sums = {n: getattr(self, n) + getattr(other, n) for n in COLUMNS}
+        return Counts(**sums, wrong=self.wrong + other.wrong)
+
+
+COLUMNS = ("mistakes", "caught", "named", "alone", "falsely", "variants", "right", "drills")
+
+
+def show(
+    exercises: Sequence[Exercise], console: Console, store: Store | None, *, each: bool, write: bool
+) -> bool:
+    """Prove and print the table; True if everything holds.
+
+    each   print a line for each mistake besides: the check that catches it, and how it is named
+    write  write the table into docs/evidence.md
+    """
+    started = time.monotonic()
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("proving", total=1.0)
+        proofs = prove(
+            exercises, tuple(NAMES), store, lambda share: progress.update(bar, completed=share)
+        )
+    found = {e.slug: counts([p for p in proofs if p.exercise == e]) for e in exercises}
+    total = sum(found.values(), Counts())
+    rows = [_row(name, one) for name, one in {**found, "all": total}.items()]
+    table = Table("exercise", *COLUMNS)
+    for row in rows:
+        table.add_row(*row)
+    if each:
+        for line in (line for p in proofs if p.kind == "mistakes" for line in _each(p)):
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
+    console.print(table)
+    for line in [*(f"{p.exercise.slug} {p.lacking}" for p in proofs if p.lacking), *total.wrong]:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    told = "Everything holds" if not total.wrong else f"{len(total.wrong)} things do not hold"
+    console.print(f"{told} ({time.monotonic() - started:.0f} s).")
+    if write:
+        evidence.write("mutants", ("exercise", *COLUMNS), rows, f"{told}.")
+    return not total.wrong
+
+
+def _row(name: str, found: Counts) -> list[str]:
+    return [name, *(str(getattr(found, column)) for column in COLUMNS)]
+
+
+def _each(proof: Proof) -> Iterator[str]:
+    """A line for each mistake."""
+    known = {m.id: m for m in suite.mistakes(proof.exercise)}
+    for name, result in proof.results.items():
+        one, mistake = Caught.from_dict(known[name], result), known[name]
+        told = "" if one.named == (name,) else f"  named: {', '.join(one.named) or 'not at all'}"
+        null = "  (a null answer)" if mistake.null else ""
+        sign = "caught" if one.right else "MISSED"
+        yield f"{sign} {mistake.of}: {name} -> {mistake.caught_by}{null}{told}"
+
+
+def counts(proofs: Sequence[Proof]) -> Counts:
+    """What the proofs about one exercise came to."""
+    return sum((_COUNTED[p.kind](p) for p in proofs if not p.lacking), Counts())
+
+
+def _mistakes(proof: Proof) -> Counts:
+    known = {m.id: m for m in suite.mistakes(proof.exercise)}
+    found = [Caught.from_dict(known[id], result) for id, result in proof.results.items()]
+    wrong = [f"{proof.exercise.slug} {line}" for c in found for line in problems(c)]
+    return Counts(
+        mistakes=len(found),
+        caught=sum(c.right for c in found),
+        named=sum(c.mistake.id in c.named for c in found),
+        alone=sum(c.named == (c.mistake.id,) for c in found),
+        falsely=sum(_falsely_named(c) for c in found),
+        wrong=tuple(wrong),
+    )
+
+
+def problems(one: Caught) -> list[str]:
+    """What does not hold about one mistake."""
+    found = [f"{one.mistake.id} is a fault of ours: {fault}" for fault in one.faults]
+    found += [f"{one.mistake.id}, a null answer, passes {check}" for check in one.earned]
+    if one.verdict.value != "failed":
+        found.append(f"{one.mistake.id} is {one.verdict} by {one.mistake.caught_by}")
+    if _falsely_named(one):
+        found.append(f"{one.mistake.id} is called {', '.join(one.named)}")
+    return found
+
+
+def _falsely_named(one: Caught) -> bool:
+    return bool(one.named) and one.mistake.id not in one.named
+
+
+def _variants(proof: Proof) -> Counts:
+    wrong = _lost(proof)
+    bad = sum(bool(r["lost"]) for r in proof.results.values())
+    return Counts(variants=len(proof.results), right=len(proof.results) - bad, wrong=wrong)
+
+
+def _alone(proof: Proof) -> Counts:
+    return Counts(wrong=_lost(proof))
+
+
+def _lost(proof: Proof) -> tuple[str, ...]:
+    found = ((name, line) for name, r in proof.results.items() for line in r["lost"])
+    return tuple(f"{proof.exercise.slug} {proof.kind} {name}: {line}" for name, line in found)
+
+
+def _drills(proof: Proof) -> Counts:
+    right = [name for name, result in proof.results.items() if not result["fault"]]
+    wrong = tuple(f"{proof.exercise.slug} drill {name} is right already" for name in right)
+    return Counts(drills=len(proof.results), wrong=wrong)
+
+
+_COUNTED = {
+    "mistakes": _mistakes,
+    "variants": _variants,
+    "solution": _alone,
+    "skeleton": _alone,
+    "drills": _drills,
+}

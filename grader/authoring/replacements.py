@@ -1,0 +1,173 @@
+"""What may stand in the place of one node of a syntax tree: the mechanical changes themselves."""
+
+import ast
+from collections.abc import Collection, Iterator
+from copy import copy
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What was done to a place."""
+
+    OPERATOR = "operator replaced"
+    COMPARISON = "comparison replaced"
+    AND_OR = "and/or exchanged"
+    SIGN = "sign or not removed"
+    CONSTANT = "constant changed"
+    CONDITION = "condition fixed"
+    DEFAULT = "default changed"
+    ARGUMENT = "argument dropped"
+    EXCHANGE = "arguments exchanged"
+    CALL = "call removed"
+    SLICE = "slice bound dropped"
+    STATEMENT = "statement removed"
+
+
+Replacement = tuple[Kind, ast.AST]
+
+OPERATORS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+    ast.Add: (ast.Sub, ast.Mult),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Div, ast.Add),
+    ast.Div: (ast.Mult, ast.FloorDiv),
+    ast.FloorDiv: (ast.Div, ast.Mult),
+    ast.Mod: (ast.FloorDiv, ast.Mult),
+    ast.Pow: (ast.Mult, ast.Div),
+    ast.MatMult: (ast.Mult,),
+    ast.BitAnd: (ast.BitOr, ast.BitXor),
+    ast.BitOr: (ast.BitAnd, ast.BitXor),
+    ast.BitXor: (ast.BitAnd, ast.BitOr),
+    ast.LShift: (ast.RShift,),
+    ast.RShift: (ast.LShift,),
+}
+COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq, ast.LtE, ast.GtE),
+    ast.NotEq: (ast.Eq, ast.Lt, ast.Gt),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+_TESTS = (ast.If, ast.While, ast.IfExp)
+
+
+def replacements(
+    node: ast.AST, parent: ast.AST, field: str, modules: Collection[str]
+) -> Iterator[Replacement]:
+    """Yield what may stand in the place of a node.
+
+    parent, field   where the node stands
+    modules         the names of imported modules: calling their functions is no method call
+    """
+    if field == "ifs" or (field == "test" and isinstance(parent, _TESTS)):
+        yield from ((Kind.CONDITION, ast.Constant(fixed)) for fixed in (True, False))
+    if isinstance(parent, ast.arguments):
+        yield from _defaults(node)
+    elif isinstance(node, ast.stmt):
+        yield from _statements(node)
+    if isinstance(node, ast.expr | ast.AugAssign):
+        yield from _operations(node)
+        yield from _constants(node, isinstance(parent, ast.arguments))
+    if isinstance(node, ast.Call):
+        yield from _arguments(node)
+        if not isinstance(parent, ast.Expr):  # removing the statement does the same
+            yield from _calls(node, modules)
+    if isinstance(node, ast.Slice):
+        bounds = [name for name in ("lower", "upper", "step") if getattr(node, name)]
+        yield from ((Kind.SLICE, _with(node, **{name: None})) for name in bounds)
+
+
+def _statements(node: ast.stmt) -> Iterator[Replacement]:
+    declares = isinstance(node, ast.AnnAssign) and node.value is None
+    if not declares and not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Pass):
+        yield Kind.STATEMENT, ast.Pass()
+
+
+def _operations(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
+    match node:
+        case ast.BinOp() | ast.AugAssign():
+            for other in OPERATORS[type(node.op)]:
+                yield Kind.OPERATOR, _with(node, op=other())
+        case ast.Compare():
+            for i, op in enumerate(node.ops):
+                for choice in COMPARISONS[type(op)]:
+                    ops = [*node.ops[:i], choice(), *node.ops[i + 1 :]]
+                    yield Kind.COMPARISON, _with(node, ops=ops)
+            yield from _members(node)
+        case ast.BoolOp():
+            swapped = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield Kind.AND_OR, _with(node, op=swapped)
+        case ast.UnaryOp():
+            yield Kind.SIGN, node.operand
+
+
+def _members(node: ast.Compare) -> Iterator[Replacement]:
+    """`x in (a, b)` without one of them."""
+    for i, right in enumerate(node.comparators):
+        if isinstance(right, ast.Tuple):
+            for j in range(len(right.elts)):
+                fewer = _with(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
+                others = [*node.comparators[:i], fewer, *node.comparators[i + 1 :]]
+                yield Kind.COMPARISON, _with(node, comparators=others)
+
+
+def _constants(node: ast.AST, default: bool) -> Iterator[Replacement]:
+    kind = Kind.DEFAULT if default else Kind.CONSTANT
+    match node:
+        case ast.Constant(value=bool(value)):
+            yield kind, ast.Constant(not value)
+        case ast.Constant(value=int(number) | float(number)):
+            yield kind, ast.Constant(number + 1)
+            yield kind, ast.Constant(number - 1)
+
+
+def _defaults(node: ast.AST) -> Iterator[Replacement]:
+    """A default that is no number: another one of another type."""
+    if isinstance(node, ast.Constant) and node.value is None:
+        yield Kind.DEFAULT, ast.Constant(0)
+    elif isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
+        yield Kind.DEFAULT, ast.Constant(None)
+
+
+def _arguments(node: ast.Call) -> Iterator[Replacement]:
+    args = node.args
+    for i in range(len(args)):
+        yield Kind.ARGUMENT, _with(node, args=[*args[:i], *args[i + 1 :]])
+    for i in range(len(node.keywords)):
+        left = [*node.keywords[:i], *node.keywords[i + 1 :]]
+        yield Kind.ARGUMENT, _with(node, keywords=left)
+    for i in range(len(args) - 1):
+        turned = [*args[:i], args[i + 1], args[i], *args[i + 2 :]]
+        yield Kind.EXCHANGE, _with(node, args=turned)
+
+
+def _calls(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
+    """`x.float()` becomes `x`, `torch.exp(x)` and `self.layer(x)` become `x`."""
+    if isinstance(node.func, ast.Attribute):
+        owner = node.func.value
+        if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "super":
+            return
+        if _root(owner) not in modules and ast.unparse(owner) != "self":
+            yield Kind.CALL, owner
+            return
+    if node.args and not isinstance(node.args[0], ast.Starred):
+        yield Kind.CALL, node.args[0]
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of attributes begins with, if it begins with one."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _with(node: ast.AST, **fields: Any) -> ast.AST:
+    changed = copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed

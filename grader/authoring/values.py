@@ -1,0 +1,165 @@
+"""What a script yields, kept as it was at that moment, and compared with what another yields."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from grader.judging.compare import floor
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+# An answer rounds at every step, and `floor` is what one step leaves at the most: two answers that
+# do the same in another order differ by a few of them.
+STEPS = 4
+# Of what comes out otherwise where every input is moved by its last digit.
+SENSITIVE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A tensor, an array, or a number of NumPy's."""
+
+    kind: str  # the name of its type
+    dtype: str
+    device: str
+    grad: bool  # whether it requires a gradient
+    data: torch.Tensor  # of the device meta where there are no numbers
+
+    def __str__(self) -> str:
+        gradient = " that requires a gradient" if self.grad else ""
+        place = "" if self.device == "cpu" else f" on {self.device}"
+        return f"{self.kind} {self.dtype} {tuple(self.data.shape)}{place}{gradient}"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list, a tuple or a dict."""
+
+    kind: str
+    keys: tuple[str, ...]
+    items: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {len(self.items)}"
+
+
+def kept(value: Any) -> Any:
+    """A value as it is now, whatever becomes of it later; an object as the name of its type."""
+    name = type(value).__name__
+    match value:
+        case torch.Tensor():
+            dtype = str(value.dtype).removeprefix("torch.")
+            data = value.detach().cpu() if value.device.type == "cuda" else value.detach()
+            return Numbers(name, dtype, str(value.device), value.requires_grad, data.clone())
+        case np.ndarray() | np.generic() if value.dtype.kind in "biuf":
+            data = torch.from_numpy(np.array(value))
+            return Numbers(name, str(value.dtype), "cpu", False, data)
+        case list() | tuple():
+            return Items(name, (), tuple(kept(item) for item in value))
+        case dict():
+            keys = tuple(str(key) for key in value)
+            return Items(name, keys, tuple(kept(item) for item in value.values()))
+        case None | bool() | int() | float() | str():
+            return value
+        case torch.dtype() | torch.device() | torch.Size():
+            return str(value)
+    return f"an object of type {name}"
+
+
+def largest(values: Any) -> float:
+    """The largest finite number in kept values."""
+    found = 0.0
+    for numbers in _numbers(values):
+        finite = numbers.data[torch.isfinite(numbers.data)]
+        if finite.numel():
+            found = max(found, float(finite.abs().max()))
+    return found
+
+
+def size(values: Any) -> int:
+    """How many bytes kept values take."""
+    return sum(x.data.numel() * x.data.element_size() for x in _numbers(values))
+
+
+def difference(right: Any, got: Any, near: Any = None, scale: float = 0.0) -> str:
+    """How two kept values differ beyond rounding; empty if they do not.
+
+    near   what comes in the place of `right` where every input is moved by its last digit
+    scale  the largest number of the whole call
+    """
+    if type(right) is not type(got):
+        return f"{_text(got)}, not {_text(right)}"
+    match right:
+        case Numbers():
+            return _between_numbers(right, got, near, scale)
+        case Items():
+            return _between_items(right, got, near, scale)
+        case float():
+            numbers = _as_numbers(right), _as_numbers(got), _as_numbers(near)
+            return _between_numbers(*numbers, scale)
+    return "" if right == got else f"{_text(got)}, not {_text(right)}"
+
+
+def _between_items(right: Items, got: Items, near: Any, scale: float) -> str:
+    if (right.kind, right.keys, len(right.items)) != (got.kind, got.keys, len(got.items)):
+        return f"{got}, not {right}"
+    alike = isinstance(near, Items) and len(near.items) == len(right.items)
+    others = near.items if alike else [None] * len(right.items)
+    for i, (a, b, c) in enumerate(zip(right.items, got.items, others, strict=True)):
+        if why := difference(a, b, c, scale):
+            return f"[{i}]: {why}"
+    return ""
+
+
+def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float) -> str:
+    if str(right) != str(got):
+        return f"{got}, not {right}"
+    if right.device == "meta" or torch.equal(right.data, got.data):
+        return ""
+    if right.dtype not in FLOATS:
+        return f"{int((right.data != got.data).sum())} entries differ"
+    a, b = right.data.double(), got.data.double()
+    finite = torch.isfinite(a)
+    same = torch.where(torch.isnan(a), torch.isnan(b), a == b) | finite & torch.isfinite(b)
+    if not same.all():
+        place = tuple(torch.nonzero(~same)[0].tolist())
+        return f"{list(place)} is {float(b[place])}, not {float(a[place])}"
+    error = float((a - b)[finite].abs().max()) if finite.any() else 0.0
+    allowed = _allowed(right, near, scale)
+    return f"differs by {error:.3g}, beyond {allowed:.3g}" if error > allowed else ""
+
+
+def _allowed(right: Numbers, near: Any, scale: float) -> float:
+    if right.dtype in ("float16", "bfloat16"):  # computed in float32, rounded once
+        return floor(right.dtype, largest(right)) + floor("float32", scale)
+    allowed = STEPS * floor(right.dtype, largest(right))
+    if isinstance(near, Numbers) and near.data.shape == right.data.shape:
+        moved = (right.data.double() - near.data.double()).abs()
+        moved = moved[torch.isfinite(moved)]
+        allowed += SENSITIVE * float(moved.max()) if moved.numel() else 0.0
+    return allowed
+
+
+def _as_numbers(value: Any) -> Any:
+    if not isinstance(value, float):
+        return None
+    return Numbers("float", "float64", "cpu", False, torch.tensor(value, dtype=torch.float64))
+
+
+def _numbers(values: Any) -> Iterator[Numbers]:
+    match values:
+        case Numbers() if values.dtype in FLOATS and values.device != "meta":
+            yield values
+        case Items():
+            for item in values.items:
+                yield from _numbers(item)
+        case list():
+            for item in values:
+                yield from _numbers(item)
+
+
+def _text(value: Any) -> str:
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return repr(value) if plain else str(value)

@@ -1,0 +1,66 @@
+"""The way to a submission, and what is said where something goes wrong behind it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from grader.judging.case import StudentFault, current, fault
+from grader.records import Submission
+from grader.worker.client import Client
+from grader.worker.faults import Raised, WorkerFault
+from grader.worker.text import harmless
+
+MAX_MESSAGE = 4  # lines of an exception's message
+
+
+class Door:
+    """One client, with what is needed to say what went wrong behind it."""
+
+    def __init__(
+        self, client: Client, problems: Mapping[str, str], answer: Submission | None
+    ) -> None:
+        self.client = client
+        self._problems = problems
+        self.answer = answer
+
+    def guard(
+        self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """`ask(...)`, after the sentence about what is wrong with `owner`, if there is one."""
+        case = current()
+        case.last_call = text
+        case.called.add(owner)
+        if owner in self._problems:
+            raise StudentFault(self._problems[owner])
+        try:
+            return ask(*args, **kwargs)
+        except Raised as error:
+            raise self._raised(error, owner, text) from None
+        except WorkerFault as error:
+            raise fault(str(error), text) from None
+
+    def _raised(self, error: Raised, owner: str, text: str) -> StudentFault:
+        number, line = self._line(error.line)
+        if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
+            task = f": {error.message}" if error.message else "."
+            return StudentFault(f"{owner} is not written yet{task}", kind=error.kind)
+        if error.kind == "MemoryError" or "can't allocate memory" in error.message:
+            return fault("the call ran out of memory", text)
+        if error.kind == "ArenaFull":
+            return fault(f"the answer is too large: {error.message}", text)
+        first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE] or [""]
+        problem = f"{error.kind}: {first}"
+        lines = [line.strip() for line in lines]
+        if line:
+            lines.append(f"line {number}: {line}")
+        raised = StudentFault(
+            str(fault(problem, text, *lines)), kind=error.kind, detail=error.message
+        )
+        raised.line = error.line if line and error.line else 0
+        return raised
+
+    def _line(self, number: int | None) -> tuple[str, str]:
+        """A line of the submission, if it is one: how its writer counts it, and its text."""
+        lines = harmless(self.answer.source).splitlines() if self.answer else []
+        if self.answer is None or number is None or not 0 < number <= len(lines):
+            return "", ""
+        return self.answer.line(number), lines[number - 1].strip()

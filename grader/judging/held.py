@@ -1,0 +1,48 @@
+"""Answers that stay with the submission, so that what becomes of them can be seen."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from grader.judging.case import current
+from grader.worker.client import Client, Handle
+
+Guard = Callable[..., Any]  # makes an exchange with the worker, and says what went wrong
+
+
+class HeldTensor:
+    """A tensor or an array that a call returned, and that a later call can be given."""
+
+    def __init__(self, handle: Handle, client: Client, guard: Guard) -> None:
+        self._handle = handle
+        self._client = client
+        self._guard = guard
+        weakref.finalize(self, client.drop_handle, handle).atexit = False
+
+    def now(self) -> Any:
+        """What it holds now."""
+        value = self._guard(self._client.get, self._handle, "value")
+        if isinstance(value, Tensor):
+            value = value.detach()
+        current().returned(value, "an earlier answer", current().last_call)
+        return value
+
+    def change(self, method: str, *args: Any) -> None:
+        """Call a method that changes it in place, such as `zero_`."""
+        name = f"value.{method}"
+        self._guard(self._client.call, self._handle, name, args, {}, graph=False, hold=True)
+
+    def __repr__(self) -> str:
+        return "an earlier answer"
+
+
+def held(value: Any, client: Client, guard: Guard) -> Any:
+    """An answer with a `HeldTensor` in the place of each handle."""
+    match value:
+        case Handle():
+            return HeldTensor(value, client, guard)
+        case list() | tuple():
+            return type(value)(held(item, client, guard) for item in value)
+    return value

@@ -1,0 +1,64 @@
+"""Inputs of attend_with_past, and how its answers are compared."""
+
+import torch
+from torch import float64
+
+from grader.judging import Hard, agree, backward, gradcheck
+from reference import ex06_kv_cache as reference
+
+
+def new_tokens(draw, leading, t, old, width, value_width, dtype=torch.float32):
+    """q, k, v of t new tokens, and the keys and values of old ones (None if there are none)."""
+    shapes = [(t, width), (t, width), (t, value_width), (old, width), (old, value_width)]
+    q, k, v, *past = (draw.normal(*leading, *shape, dtype=dtype) for shape in shapes)
+    return q, k, v, tuple(past) if old else None
+
+
+def agree_attention(student, q, k, v, past=None, says=None):
+    """attend_with_past is right on these inputs; what it returns."""
+    answer = student.attend_with_past(q, k, v, *([] if past is None else [past]))
+    agree(answer, reference.attend_with_past(q, k, v, past), says=says)
+    return answer
+
+
+def shapes(draw, shape):
+    """A shape of `SHAPES`, or those of a hard kind."""
+    if not isinstance(shape, Hard):
+        return [shape]
+    some = {"B": 1, "H": 2} if shape is Hard.LONG else {"B": 2, "H": 3}
+    found = draw.hard(shape, **some, Lt=5, Lo=7, D=8, Dv=6)
+    return [((s["B"], s["H"]), s["Lt"], s["Lo"], s["D"], s["Dv"]) for s in found]
+
+
+def agree_gradients(student, draw, lead, t, old, width, value_width, dtype):
+    """The gradients of attend_with_past, through its output and through the past it returns."""
+    q, k, v, past = new_tokens(draw, lead, t, old, width, value_width, dtype)
+    upstream = draw.normal(*lead, t, value_width, dtype=dtype)
+    expected = reference.attend_with_past_gradients(q, k, v, past, upstream=upstream)
+    leaves = [x.requires_grad_() for x in (q, k, v, *(past or ()))]
+    output, joined = student.attend_with_past(q, k, v, past)
+    got = backward(output, *leaves, upstream=upstream)
+    for name, one, right in zip(("q", "k", "v", "past[0]", "past[1]"), got, expected, strict=False):
+        agree(one, right, says=f"gradient of {name}")
+    for i, new in enumerate((k, v)):
+        for part in (new, past[i]) if past else (new,):
+            [got] = backward(joined[i], part, upstream=torch.ones_like(joined[i]))
+            agree(got, torch.ones_like(part), says=f"gradient through the past[{i}] returned")
+    if dtype == float64 and t > 1:
+        q, k, v, past = new_tokens(draw, (), 2, old and 1, 2, 1, dtype)
+        leaves = [x.requires_grad_() for x in (q, k, v, *(past or ()))]
+        gradcheck(
+            lambda q, k, v, *past: student.attend_with_past(q, k, v, past or None)[0], *leaves
+        )
+
+
+def agree_large_scores(student, draw, t, old):
+    """attend_with_past for scores in the thousands, and for rows of scores that are hard."""
+    for sizes in (((2, 4), t, old, 10, 17), ((), 3, 4, 4, 4)):
+        q, k, v, past = new_tokens(draw, *sizes, float64)
+        agree_attention(student, 2500 * q, k, v, past)
+    for name, scores in draw.scores(2, t + old, dtype=float64).items():
+        k = scores[..., None]
+        q, v = torch.ones_like(k[:, old:]), draw.normal(2, t + old, 3, dtype=float64)
+        past = (k[:, :old], v[:, :old]) if old else None
+        agree_attention(student, q, k[:, old:], v[:, old:], past, says=f"output for {name} scores")

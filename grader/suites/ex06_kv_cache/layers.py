@@ -1,0 +1,114 @@
+"""The student's layer beside the reference's, and how it is compared."""
+
+import torch
+from torch import float32
+
+from grader.judging import Hard, agree, backward, expect, untouched
+from grader.suites.ex06_kv_cache.caches import new_caches
+from reference import ex06_kv_cache as reference
+from reference import raised
+
+
+def parameters(width, bias):
+    """The shape of every parameter of a layer, by its name."""
+    shapes = {"weight": (width, width), "bias": (width,)} if bias else {"weight": (width, width)}
+    return {f"w_{w}.{name}": shape for w in "qkvo" for name, shape in shapes.items()}
+
+
+def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
+    """The student's layer, and the reference's with the same weights."""
+    both = (
+        student.CachedAttention(width, heads, *([bias] if bias else [])),
+        reference.CachedAttention(width, heads, bias),
+    )
+    both[0].to(device, dtype)
+    state = {}
+    for name, shape in parameters(width, bias).items():
+        got = getattr(both[0].read(name), "shape", None)
+        got = got if got is None else tuple(got)
+        expect(got == shape, f"the shape of {name} is {got}, but should be {shape}")
+        state[name] = draw.normal(*shape, dtype=dtype, scale=width**-0.5)
+    for name in () if bias else parameters(width, True):
+        if name.endswith("bias"):
+            expect(both[0].read(name) is None, f"{name} is there, but no bias was asked for")
+    both[0].load_state_dict(state, strict=False)  # buffers of the student's own are welcome
+    both[1].load_state_dict(state)
+    return both
+
+
+def _agree_gradients(layer, right, x, upstream, bias):
+    """The gradients of x and of every parameter are right, for that of the output."""
+    expected = right.gradients(x, upstream=upstream)
+    [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
+    agree(got, expected[0], says="gradient of x")
+    for name, one in zip(parameters(x.shape[-1], bias), expected[1:], strict=True):
+        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+
+
+def layer_sizes(draw, sizes):
+    """The sizes of a layer and its input, or those of a hard kind."""
+    if not isinstance(sizes, Hard):
+        return [sizes]
+    found = draw.hard(sizes, {"H": 128, "D": 128}, B=1, L=3, H=2, D=2)
+    return [(*one.values(), bool(i % 2)) for i, one in enumerate(found)]
+
+
+def agree_gradients_of_a_layer(student, draw, device, t, bias, dtype):
+    """The gradients of a layer without a cache."""
+    layer, right = new_layers(student, draw, device, 12, 3, bias, dtype)
+    x, upstream = (draw.normal(2, t, 12, dtype=dtype) for _ in range(2))
+    _agree_gradients(layer, right, x, upstream, bias)
+
+
+def agree_with_cache(
+    student, draw, device, bias, batch, t, old, heads, width, dtype=float32, size=1.0
+):
+    """A layer without a cache on t tokens, and with one on t tokens after old ones."""
+    layer, right = new_layers(student, draw, device, heads * width, heads, bias, dtype)
+    layer.requires_grad_(False)
+    cache, seen = new_caches(student, device, batch, heads, old + t + 1, width, dtype)
+    for many in (old, t) if old else (t,):
+        x = draw.normal(batch, many, heads * width, dtype=dtype, scale=size)
+        expected = right(x, cache=seen)
+        before = f"after {seen.length - many} earlier token(s), output"
+        agree(untouched(lambda x=x: layer(x, cache=cache)), expected, says=before)
+    agree(untouched(lambda: layer(x)), right(x))
+
+
+def agree_products_of_256(student, draw, device, t, old, dtype):
+    """Queries and keys of 256s, whose products are beyond float16."""
+    v, past_v = (draw.normal(2, 4, n, 17, dtype=dtype) for n in (t, old))
+    new = torch.full((2, 4, t, 64), 256.0, dtype=dtype, device=device)
+    past = (new[:, :, :1].expand(2, 4, old, 64), past_v) if old else None
+    expected = raised(lambda *new: reference.attend_with_past(*new, past)[0], new, new, v)
+    output, _ = student.attend_with_past(new, new, v, past)
+    agree(output, expected, says="output for products of 256s")
+    layer, _ = new_layers(student, draw, device, 64, 1, False, dtype)
+    layer.requires_grad_(False)
+    same_weights = {name: torch.eye(64, device=device) for name in parameters(64, False)}
+    layer.load_state_dict(same_weights, strict=False)
+    large = torch.full((1, t + old, 64), 256.0, dtype=dtype, device=device)
+    cache, _ = new_caches(student, device, 1, 1, t + old + 1, 64, dtype)
+    agree(layer(large), large, says="output for products of 256s", within=2.0)
+    for x in large.split([old, t] if old else [t], 1):
+        says = "with a cache, output for products of 256s"
+        agree(layer(x, cache=cache), x, says=says, within=2.0)  # weights may be rounded
+
+
+def layer_of_low_scores(student, draw, device, length):
+    """Layers with frozen weights, and an input whose scores are all -80,000.
+
+    A token whose second number is large has large scores, and its last two are its values.
+    """
+    layer, right = new_layers(student, draw, device, 4, 1, False)
+    weights = {f"w_{w}.weight": torch.zeros(4, 4, device=device) for w in "qkv"}
+    weights["w_q.weight"][0, 0], weights["w_k.weight"][0, 0] = -1.0, 1.0
+    weights["w_q.weight"][1, 0] = weights["w_k.weight"][1, 1] = 1.0
+    weights["w_v.weight"][2:, 2:] = torch.eye(2, device=device)
+    weights["w_o.weight"] = torch.eye(4, device=device)
+    layer.load_state_dict(weights, strict=False)
+    layer.requires_grad_(False)
+    right.load_state_dict(weights)
+    x = draw.normal(2, length, 4)
+    x[..., 0], x[..., 1] = 400.0, 0.0
+    return layer, right, x

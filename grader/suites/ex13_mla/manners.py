@@ -1,0 +1,87 @@
+"""How the layer treats what it is given: layouts, numbers that change, and calls that fail."""
+
+import pytest
+from torch import float32
+
+from grader.judging import Hard, agree, rejects, untouched
+
+from .caches import new_caches
+from .cases import NARROW, ONES, PLAIN, layer_case
+from .layers import new_layers, new_weights
+from .texts import read_scores
+
+
+def each_of(*asked):
+    """One case for each of these functions, by its name."""
+    return pytest.mark.parametrize("ask", asked, ids=[ask.__name__ for ask in asked])
+
+
+def layouts(student, draw, device, absorbed):
+    """Strided and expanded tokens, which are left as they were."""
+    layer, right = new_layers(student, draw, device, NARROW, float32)
+    for x in (draw.strided(2, 5, 10), draw.normal(1, 5, 10).expand(3, 5, 10)):
+        agree(untouched(lambda x=x: layer(x, absorbed=absorbed)), right(x, absorbed=absorbed))
+
+
+def small_sizes(student, draw, device, absorbed):
+    """Layers with one size at 1, others odd."""
+    for which in range(ONES):
+        batch, t, sizes = layer_case(draw, Hard.ONE, which)
+        layer, right = new_layers(student, draw, device, sizes, float32)
+        x = draw.normal(batch, t, sizes[0])
+        agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed))
+
+
+def modes(student, draw, device, absorbed):
+    """Tokens and weights that change from one call to the next, in .train() and in .eval()."""
+    draw.hard(Hard.MODES)
+    draw.hard(Hard.CHANGED)
+    layer, right = new_layers(student, draw, device, NARROW, float32)
+    x = draw.normal(2, 5, 10)
+    for mode in ("train", "eval", "eval"):
+        getattr(layer, mode)()
+        for says in (f"output in .{mode}()", "output of the same call again"):
+            agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
+        x.mul_(-0.7)
+        says = "output once x has other numbers"
+        agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
+        new_weights(draw, layer, right, NARROW)
+
+
+def later_tokens(student, draw, device, absorbed):
+    """Huge numbers in the last token change nothing before it."""
+    layer, right = new_layers(student, draw, device, NARROW, float32)
+    x = draw.normal(2, 9, 10)
+    expected = right(x[:, :8], absorbed=absorbed)
+    x[:, 8:] = 1e10
+    output = layer(x, absorbed=absorbed)
+    agree(output[:, :8], expected, says="with 1e10 in the last token, the output before it")
+
+
+def large_scores(student, draw, device, absorbed):
+    """Scores of about plus and minus 1e5, which keep that much less of their fraction."""
+    layer, right = new_layers(student, draw, device, PLAIN, float32)
+    x = draw.normal(8, 4, 12, scale=300.0)
+    expected = right(x, absorbed=absorbed)
+    expected = expected._replace(magnitude=1e5 * expected.magnitude)
+    agree(layer(x, absorbed=absorbed), expected, says="output for large scores")
+
+
+def hard_scores(student, draw, device, absorbed):
+    """Scores that fall, rise, are all negative, or jump by hundreds."""
+    read_scores(student, draw, device, PLAIN, absorbed)
+
+
+def refused_calls(student, draw, device, absorbed):
+    """Calls that fit are right after others that did not, in .eval(), until the cache is full."""
+    draw.hard(Hard.FAILED)
+    layer, right = new_layers(student, draw, device, NARROW, float32)
+    layer.requires_grad_(False)
+    layer.eval()
+    cache, seen = new_caches(student, device, 2, 7, 8, 4)
+    for t in (4, 3):
+        too_many = draw.normal(2, 8, 10)
+        rejects(lambda x=too_many: layer(x, cache, absorbed), 7)
+        x = draw.normal(2, t, 10)
+        says = "output after a call that did not fit"
+        agree(layer(x, cache, absorbed), right(x, seen, absorbed), says=says)

@@ -1,0 +1,64 @@
+"""What is asked of the layer without a cache, and in several dtypes."""
+
+import pytest
+
+from grader.judging import agree, backward, gradcheck
+from reference import raised
+
+from .cases import LAYERS, NARROW, PLAIN, TRAINED
+from .layers import new_layers, parameters
+from .texts import read_far, read_text
+
+
+def agree_output(student, draw, device, batch, t, sizes, dtype, absorbed):
+    """The output of a layer, without a cache."""
+    layer, right = new_layers(student, draw, device, sizes, dtype)
+    x = draw.normal(batch, t, sizes[0], dtype=dtype)
+    agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed))
+
+
+def agree_gradients(student, draw, device, sizes, t, dtype, absorbed):
+    """The gradients of x and of every parameter, without a cache."""
+    layer, right = new_layers(student, draw, device, sizes, dtype)
+    x, upstream = (draw.normal(2, t, sizes[0], dtype=dtype) for _ in range(2))
+    expected = right.gradients(x, absorbed, upstream=upstream)
+    [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
+    agree(got, expected[0], says="gradient of x")
+    for name, one in zip(parameters(sizes), expected[1:], strict=True):
+        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+
+
+def agree_differences(student, draw, device, dtype, absorbed):
+    """The gradient of x is that of finite differences."""
+    layer, _ = new_layers(student, draw, device, (3, 2, 2, 2, 1, 2), dtype)
+    x = draw.normal(1, 2, 3, dtype=dtype).requires_grad_()
+    gradcheck(lambda x: layer(x, absorbed=absorbed), x)
+
+
+def agree_large(student, draw, device, q_rank, dtype, absorbed):
+    """The output for tokens whose squares and scores overflow in float16."""
+    layer, right = new_layers(student, draw, device, (16, 4, 8, 8, 8, 16, q_rank, 3.0), dtype)
+    large = draw.normal(4, 1, 16, dtype=dtype, scale=600).expand(4, 5, 16).contiguous()
+    expected = raised(right, large, absorbed=absorbed)
+    agree(layer(large, absorbed=absorbed), expected, says="output for large tokens")
+
+
+def _named(ask, *cases):
+    name = ask.__name__.removeprefix("agree_").removeprefix("read_")
+    return [pytest.param(ask, case, id=f"{name}{i}") for i, case in enumerate(cases)]
+
+
+DIGITS = [  # of a layer in float64
+    *_named(agree_output, *LAYERS),
+    *_named(read_text, (PLAIN, [7, 1, 3]), (NARROW, [4, 1])),
+    *_named(read_far, ()),
+    *_named(agree_gradients, *TRAINED),
+    *_named(agree_differences, ()),
+]
+ROUNDED = [  # of a layer in half precision
+    *_named(agree_output, *((2, 33, (16, 4, 8, 8, 8, 16, rank, 3.0)) for rank in (None, 24))),
+    *_named(agree_large, (None,), (24,)),
+    *_named(read_text, (PLAIN, [7, 1, 3]), (NARROW, [4, 1])),
+    *_named(read_far, ()),
+    *_named(agree_gradients, *TRAINED),
+]

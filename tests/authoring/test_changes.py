@@ -1,0 +1,117 @@
+"""The mechanical changes of a source: exactly those that are expected, each once."""
+
+import pytest
+
+from grader.authoring.changes import changes
+from grader.authoring.reach import users
+from grader.authoring.replacements import Kind
+
+SAMPLE = '''
+import torch
+
+def f(x, n=2, keep=None):
+    """Words: 1 + 1."""
+    if n == 0 and not keep:
+        raise ValueError(f"{n + 1} is {-n}")
+    y: torch.Tensor = torch.exp(x.float(), n)
+    y -= x[1:]
+    return y
+'''
+TEST, CALL = "if n == 0 and (not keep):", "y: torch.Tensor = torch.exp(x.float(), n)"
+HEAD, SLICE = "def f(x, n=2, keep=None):", "y -= x[1:]"
+EXPECTED = [
+    (4, Kind.DEFAULT, HEAD, "def f(x, n=3, keep=None):"),
+    (4, Kind.DEFAULT, HEAD, "def f(x, n=1, keep=None):"),
+    (4, Kind.DEFAULT, HEAD, "def f(x, n=2, keep=0):"),
+    (6, Kind.STATEMENT, TEST, "(removed)"),
+    (6, Kind.CONDITION, TEST, "if True:"),
+    (6, Kind.CONDITION, TEST, "if False:"),
+    (6, Kind.AND_OR, TEST, "if n == 0 or not keep:"),
+    (6, Kind.COMPARISON, TEST, "if n != 0 and (not keep):"),
+    (6, Kind.COMPARISON, TEST, "if n <= 0 and (not keep):"),
+    (6, Kind.COMPARISON, TEST, "if n >= 0 and (not keep):"),
+    (6, Kind.CONSTANT, TEST, "if n == 1 and (not keep):"),
+    (6, Kind.CONSTANT, TEST, "if n == -1 and (not keep):"),
+    (6, Kind.SIGN, TEST, "if n == 0 and keep:"),
+    (7, Kind.STATEMENT, "raise ValueError(f'{n + 1} is {-n}')", "(removed)"),
+    (8, Kind.STATEMENT, CALL, "(removed)"),
+    (8, Kind.ARGUMENT, CALL, "y: torch.Tensor = torch.exp(n)"),
+    (8, Kind.ARGUMENT, CALL, "y: torch.Tensor = torch.exp(x.float())"),
+    (8, Kind.EXCHANGE, CALL, "y: torch.Tensor = torch.exp(n, x.float())"),
+    (8, Kind.CALL, CALL, "y: torch.Tensor = x.float()"),
+    (8, Kind.CALL, CALL, "y: torch.Tensor = torch.exp(x, n)"),
+    (9, Kind.STATEMENT, SLICE, "(removed)"),
+    (9, Kind.OPERATOR, SLICE, "y += x[1:]"),
+    (9, Kind.SLICE, SLICE, "y -= x[:]"),
+    (9, Kind.CONSTANT, SLICE, "y -= x[2:]"),
+    (9, Kind.CONSTANT, SLICE, "y -= x[0:]"),
+    (10, Kind.STATEMENT, "return y", "(removed)"),
+]
+
+
+def texts(body):
+    """What stands in the place of the one line of a function."""
+    return [c.new.removeprefix("return ") for c in changes(f"def f(x, y):\n    return {body}\n")]
+
+
+def test_the_changes_of_a_function_are_these_and_no_others():
+    assert [(c.line, c.kind, c.old, c.new) for c in changes(SAMPLE)] == EXPECTED
+
+
+def test_every_kind_of_change_is_in_the_sample():
+    assert {kind for _, kind, _, _ in EXPECTED} == set(Kind)
+
+
+def test_each_change_is_made_in_an_unchanged_source():
+    found = [c.source for c in changes(SAMPLE)]
+    assert len(set(found)) == len(EXPECTED)
+    assert sum("n=2" in source for source in found) == len(EXPECTED) - 2
+    assert all("Words" not in source for source in found)
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("x @ y", ["x * y"]),
+        ("x * y", ["x / y", "x + y"]),
+        ("x < y", ["x <= y", "x >= y"]),
+        ("x in (1.5,)", ["x not in (1.5,)", "x in ()", "x in (2.5,)", "x in (0.5,)"]),
+        ("True", ["False"]),
+        ("[i for i in x if i]", ["[i for i in x if True]", "[i for i in x if False]"]),
+        ("x if y else 'no'", ["x if True else 'no'", "x if False else 'no'"]),
+        ("x(keep=y)", ["x()"]),
+        ("self.layer(x)", ["self.layer()", "x"]),
+        ("x(y, y)", ["x(y)", "y"]),  # either y may go, and exchanging them changes nothing
+        ("f'{x + 1}'", []),
+    ],
+)
+def test_the_changes_of_an_expression(body, expected):
+    assert texts(body) == ["(removed)", *expected]
+
+
+def test_what_does_not_compile_is_no_change():
+    source = "def f(x):\n    match x:\n        case 1 + 2j:\n            pass\n"
+    assert [c.new for c in changes(source)] == ["(removed)"] + ["match x:"] * 3  # no 1 * 2j
+
+
+def test_annotations_decorators_and_bases_are_left_alone():
+    source = "@g(1)\nclass C(B(2)):\n    n: int\n\n    def f(self, x: 3) -> 4:\n        pass\n"
+    assert changes(source) == []
+
+
+def test_a_method_is_named_after_its_class():
+    [change] = changes("class C:\n    def f(self):\n        return self\n")
+    assert (change.definition, change.where) == ("C", "C.f")
+
+
+def test_what_stands_in_another_source_is_left_alone():
+    old = "def f(x):\n    return -x\n"
+    assert {c.definition for c in changes(old + "\ndef g(x):\n    return -x\n", old)} == {"g"}
+
+
+def test_a_helper_is_used_by_whatever_names_what_uses_it():
+    source = (
+        "def _a(): ...\n\ndef b():\n    _a()\n\nclass C:\n    def d(self): b()\n\ndef e(): ...\n"
+    )
+    assert users(source)["_a"] == {"_a", "b", "C"}
+    assert users(source)["e"] == {"e"}

@@ -1,0 +1,167 @@
+"""What becomes of mechanical changes: caught, equivalent, a hole, untried, a fault of the suite."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from grader import catalog, packs
+from grader.authoring import mechanical_table
+from grader.authoring.mechanical import Verdict
+from grader.authoring.mechanical_table import Terms, jobs, run, whole
+from grader.authoring.processes import Job, outcomes
+from grader.cli import app
+from grader.judging.case import GraderFault
+from grader.judging.draw import Draw
+from tests.authoring import pack
+
+INPUTS = 40
+
+
+@pytest.fixture(scope="module")
+def exercise(tmp_path_factory):
+    """The exercise of the pack, which the processes that are started know as well."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv(packs.VARIABLE, "")
+        catalog.add_packs([pack.write(tmp_path_factory.mktemp("pack"))])
+        yield catalog.find(pack.SLUG)
+    catalog.exercises.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def made(exercise):
+    """Every change of its solution, made once, and what was printed."""
+    console = Console(file=io.StringIO(), width=200)
+    found = run([exercise], Terms(inputs=INPUTS, processes=1, seconds=0.5), console)
+    return found, console.file.getvalue()
+
+
+@pytest.fixture
+def what_became_of(made):
+    def find(new):
+        [outcome] = [o for o in made[0] if o.new == new]
+        return outcome
+
+    return find
+
+
+def test_every_change_is_accounted_for(made, exercise):
+    [job] = jobs([exercise], Terms(), Console(file=io.StringIO()))
+    assert len(made[0]) == len(job.numbers) > 30
+
+
+def test_a_change_that_a_check_fails_is_caught(what_became_of):
+    outcome = what_became_of("return x + 0.0 - by")
+    assert (outcome.verdict, outcome.how) == (Verdict.CAUGHT, "test_shifted")
+
+
+def test_a_change_that_no_input_tells_is_equivalent_on_so_many(what_became_of):
+    outcome = what_became_of("return x - 0.0 + by")
+    assert (outcome.verdict, outcome.inputs) == (Verdict.EQUIVALENT, INPUTS)
+
+
+def test_a_change_that_only_an_input_tells_is_a_hole_with_its_smallest_input(what_became_of):
+    outcome = what_became_of("def shifted(x, by=2.0):")
+    draws = [Draw("trial", pack.SLUG, "shifts", str(i)).integer(1, 30) for i in range(INPUTS)]
+    smallest = min(n for n in draws if n > 7)
+    assert draws[0] != smallest, "the first is the smallest: this shows nothing"
+    assert outcome.verdict is Verdict.HOLE
+    assert (outcome.told.elements, outcome.told.calls) == (
+        smallest,
+        f"shifted(float32 ({smallest},))",
+    )
+    assert draws[outcome.told.number] == smallest
+    assert outcome.told.why.startswith("value 0: differs by 1, beyond")
+
+
+def test_a_loop_that_does_not_end_is_caught(what_became_of):
+    assert what_became_of("while True:").verdict is Verdict.CAUGHT
+    assert what_became_of("n = n - 0").how == "test_counted"
+
+
+def test_a_change_that_ends_its_process_is_caught_and_the_next_ones_are_made(made):
+    verdicts = {o.new: o.how for o in made[0] if o.where == "guarded"}
+    assert verdicts["if True:"] == verdicts["if x is not None:"] == "ends the process (-9)"
+    assert verdicts["if False:"] == ""  # made by the next process
+
+
+def test_a_change_that_no_trial_calls_is_not_told_apart(what_became_of, made):
+    outcome = [o for o in made[0] if o.where == "untried"][-1]
+    assert (outcome.new, outcome.verdict) == ("return x", Verdict.UNTRIED)
+    assert (
+        "NOT TOLD APART (no trials) ex91_mechanical, line 23, untried: sign or not removed"
+        in made[1]
+    )
+
+
+def test_a_check_that_breaks_on_a_change_is_a_fault_of_the_suite(what_became_of, made):
+    outcome = [o for o in made[0] if o.where == "broken" and o.verdict is Verdict.FAULT]
+    assert [o.new for o in outcome] == ["(removed)"]
+    assert "FAULT OF THE SUITE ex91_mechanical" in made[1]
+
+
+def test_the_table_counts_them(made):
+    head, row, total = mechanical_table.table(made[0])
+    assert head.split()[0] == "changes"
+    assert row.split()[0] == pack.SLUG
+    assert row.split()[1:-1] == total.split()[1:-1]
+    counted = [int(x.replace(",", "")) for x in row.split()[1:-1]]
+    assert counted[0] == len(made[0]) == counted[1] + counted[2] + sum(counted[4:])
+    assert counted[3] == INPUTS * counted[2]
+
+
+def test_it_is_whole_only_where_all_are_caught_or_equivalent(made):
+    sound = [o for o in made[0] if o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT)]
+    assert whole(sound)
+    for verdict in (Verdict.HOLE, Verdict.UNTRIED, Verdict.FAULT):
+        [one, *_] = [o for o in made[0] if o.verdict is verdict]
+        assert not whole([*sound, one])
+
+
+def test_shards_have_every_change_once(exercise):
+    def numbers(*shard):
+        found = jobs([exercise], Terms(shard=shard), Console(file=io.StringIO()))
+        return [n for job in found for n in job.numbers]
+
+    assert sorted(n for i in (1, 2, 3) for n in numbers(i, 3)) == numbers(1, 1)
+
+
+def test_the_command_fails_for_a_hole_and_writes_its_rows(exercise, tmp_path, monkeypatch):
+    monkeypatch.setattr(mechanical_table, "changes_of", lambda *_: [None])  # the first alone
+    file = tmp_path / "rows.json"
+    options = ["--inputs", "8", "--processes", "1", "--write", str(file)]
+    done = CliRunner().invoke(app, ["mechanical", pack.SLUG, *options])
+    assert done.exit_code == 1
+    assert "HOLE ex91_mechanical, line 6, shifted: default changed" in done.output
+    assert [(r["slug"], r["changes"], r["holes"]) for r in json.loads(file.read_text())] == [
+        (pack.SLUG, 1, 1)
+    ]
+
+
+def test_a_shard_that_is_none_is_refused():
+    done = CliRunner().invoke(app, ["mechanical", "ex01", "--shard", "5/4"])
+    assert done.exit_code == 2
+    assert "'5/4' is no shard" in done.output
+
+
+@pytest.mark.parametrize(
+    "script, sentence",
+    [
+        ("yield student.missing()", "raises AttributeError"),
+        ("yield from ()", "yields nothing"),
+        ("yield student.counted(10**12)", "takes more than 0.5 s"),
+    ],
+)
+def test_a_trial_that_fails_on_the_right_answer_is_our_fault(
+    exercise, tmp_path, monkeypatch, script, sentence
+):
+    imports = pack.TRIALS.partition("@trial")[0]
+    trials = (
+        f'{imports}@trial(of="shifted")\ndef bad(student, draw):\n    """Bad."""\n    {script}\n'
+    )
+    monkeypatch.setenv(packs.VARIABLE, str(pack.write(tmp_path, trials)))
+    job = Job(slug=pack.SLUG, variant="", numbers=(0,), inputs=1, trials=False, seconds=0.5)
+    with pytest.raises(GraderFault, match=f"trial bad, draw 0, {sentence}"):
+        list(outcomes([job], 1))

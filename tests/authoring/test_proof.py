@@ -1,0 +1,123 @@
+"""The proof asks only what changed, and tells what does not hold."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from grader import catalog
+from grader.authoring import proof, store
+from grader.authoring.proof import Proof, Task, prove
+from grader.authoring.proof_table import counts, problems
+from grader.authoring.store import Store
+from grader.course.mutants import Caught
+from grader.judging import suite
+from grader.records import Verdict
+
+EXERCISE = catalog.find("ex00")
+MISTAKE = suite.mistakes(EXERCISE)[0]
+CAUGHT = {"verdict": "failed", "earned": [], "faults": [], "named": [MISTAKE.id]}
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The tasks that were run, in place of processes."""
+    tasks: list[Task] = []
+
+    def pretend(found):
+        tasks.extend(found)
+        return ((task, dict.fromkeys(task.names, CAUGHT)) for task in found)
+
+    monkeypatch.setattr(proof, "_run", pretend)
+    return tasks
+
+
+def test_what_was_proven_is_not_asked_again(run, tmp_path):
+    first = prove([EXERCISE], ("mistakes",), Store(tmp_path))
+    asked = [name for task in run for name in task.names]
+    assert asked == [m.id for m in suite.mistakes(EXERCISE)]
+    run.clear()
+    assert prove([EXERCISE], ("mistakes",), Store(tmp_path)) == first
+    assert run == []
+
+
+def test_without_a_store_everything_is_asked(run):
+    for _ in range(2):
+        run.clear()
+        prove([EXERCISE], ("mistakes",))
+        assert run
+
+
+def test_what_was_broken_off_is_gone_on_with(run, tmp_path):
+    Store(tmp_path).keep("mistakes", EXERCISE, {MISTAKE.id: CAUGHT})
+    prove([EXERCISE], ("mistakes",), Store(tmp_path))
+    assert MISTAKE.id not in {name for task in run for name in task.names}
+    assert run
+
+
+@pytest.mark.parametrize("name", ["test_plain_python.py", "mistakes.py", "exercise.toml"])
+def test_a_changed_suite_is_asked_again(tmp_path, name):
+    folder = tmp_path / EXERCISE.slug
+    shutil.copytree(EXERCISE.folder, folder)
+    copy = replace(EXERCISE, folder=folder)
+    before = store.digest(copy)
+    (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
+    assert store.digest(copy) != before
+
+
+def test_the_solution_and_the_versions_count(tmp_path, monkeypatch):
+    before = store.digest(EXERCISE)
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions" / EXERCISE.file).write_text("# another\n")
+    assert store.digest(replace(EXERCISE, home=tmp_path)) != before
+    store._judging.cache_clear()
+    monkeypatch.setattr(store, "_versions", lambda: {"torch": "another"})
+    try:
+        assert store.digest(EXERCISE) != before
+    finally:
+        store._judging.cache_clear()
+
+
+def test_a_store_that_cannot_be_read_is_as_good_as_none(tmp_path):
+    one = Store(tmp_path)
+    one.keep("mistakes", EXERCISE, {"a": CAUGHT})
+    [file] = tmp_path.iterdir()
+    file.write_text(file.read_text()[:-9])
+    assert one.kept("mistakes", EXERCISE) == {}
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({}, []),
+        ({"verdict": "passed"}, [f"{MISTAKE.id} is passed by {MISTAKE.caught_by}"]),
+        ({"verdict": "blocked"}, [f"{MISTAKE.id} is blocked by {MISTAKE.caught_by}"]),
+        ({"earned": ["test_x"]}, [f"{MISTAKE.id}, a null answer, passes test_x"]),
+        ({"faults": ["test_x: no"]}, [f"{MISTAKE.id} is a fault of ours: test_x: no"]),
+        ({"named": ["another"]}, [f"{MISTAKE.id} is called another"]),
+        ({"named": []}, []),
+    ],
+)
+def test_what_does_not_hold_about_a_mistake_is_told(change, says):
+    one = Caught.from_dict(MISTAKE, CAUGHT | change)
+    assert problems(one) == says
+    assert one.right == (one.verdict is Verdict.FAILED and not one.earned and not one.faults)
+
+
+@pytest.mark.parametrize(
+    "kind, result, says",
+    [
+        ("variants", {"lost": ["test_x: why"]}, "ex00_plain_python variants it: test_x: why"),
+        ("solution", {"lost": ["test_x: why"]}, "ex00_plain_python solution it: test_x: why"),
+        ("skeleton", {"lost": ["it earns 3 points"]}, "ex00_plain_python skeleton it: it earns"),
+        ("drills", {"fault": ""}, "ex00_plain_python drill it is right already"),
+    ],
+)
+def test_whatever_else_does_not_hold_is_told(kind, result, says):
+    found = counts([Proof(kind=kind, exercise=EXERCISE, results={"it": result})])
+    assert [line[: len(says)] for line in found.wrong] == [says]
+
+
+def test_a_mistake_is_proven_for_real():
+    result = proof.proven(Task(kind="mistakes", slug=EXERCISE.slug, names=(MISTAKE.id,)))
+    assert Caught.from_dict(MISTAKE, result[MISTAKE.id]).right

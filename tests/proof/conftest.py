@@ -1,0 +1,29 @@
+"""The proof of the suites, run once for all tests that read it."""
+
+import pytest
+
+from grader import catalog
+from grader.authoring.proof import NAMES, Proof, prove
+from grader.authoring.store import Store
+
+EXERCISES = [e for e in catalog.exercises() if not e.draft]
+
+
+@pytest.fixture(scope="session")
+def proofs() -> dict[tuple[str, str], Proof]:
+    """Every proof, by kind and exercise; what did not change is read from the store."""
+    return {(p.kind, p.exercise.slug): p for p in prove(EXERCISES, tuple(NAMES), Store())}
+
+
+@pytest.fixture
+def proof(proofs):
+    """proof(kind, exercise): the results by name; the test is skipped if they cannot be had."""
+
+    def of(kind, exercise):
+        found = proofs[kind, exercise.slug]
+        if found.lacking:
+            pytest.skip(f"{exercise.slug} {found.lacking}")
+        assert list(found.results) == NAMES[kind](exercise)
+        return found.results
+
+    return of

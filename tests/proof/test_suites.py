@@ -1,0 +1,51 @@
+"""Every suite is held to its mistakes, its right variants, its solution, skeleton and drills."""
+
+import pytest
+
+from grader.authoring.proof_table import problems
+from grader.course.mutants import Caught
+from grader.judging import suite
+from tests.proof.conftest import EXERCISES
+
+NAMED, ALONE = 0.95, 0.85  # shares of the mistakes that are named to the student
+
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
+
+
+def caught(exercise, results):
+    known = {m.id: m for m in suite.mistakes(exercise)}
+    return [Caught.from_dict(known[name], result) for name, result in results.items()]
+
+
+@each
+def test_every_mistake_fails_the_check_that_it_names(exercise, proof):
+    wrong = [line for c in caught(exercise, proof("mistakes", exercise)) for line in problems(c)]
+    assert wrong == []
+
+
+@each
+def test_every_right_variant_earns_everything(exercise, proof):
+    assert {n: r["lost"] for n, r in proof("variants", exercise).items() if r["lost"]} == {}
+
+
+@each
+def test_the_solution_earns_everything(exercise, proof):
+    assert proof("solution", exercise)[exercise.slug]["lost"] == []
+
+
+@each
+def test_the_skeleton_earns_nothing(exercise, proof):
+    assert proof("skeleton", exercise)[exercise.slug]["lost"] == []
+
+
+@each
+def test_no_drill_is_right_already(exercise, proof):
+    right = [name for name, result in proof("drills", exercise).items() if not result["fault"]]
+    assert right == []
+
+
+def test_nearly_every_mistake_is_named_to_the_student(proofs):
+    known = [proofs["mistakes", e.slug] for e in EXERCISES]
+    found = [c for p in known if not p.lacking for c in caught(p.exercise, p.results)]
+    assert sum(c.mistake.id in c.named for c in found) >= NAMED * len(found) > 0
+    assert sum(c.named == (c.mistake.id,) for c in found) >= ALONE * len(found)
