@@ -1,5 +1,6 @@
 """Measure how near right answers come to being rejected: error / allowance over many seeds."""
 
+import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from grader import catalog
 from grader.course.mutants import variant_source
 from grader.cuda import answer as cuda
 from grader.judging import suite
-from grader.judging.case import CASE
+from grader.judging.case import CASE, Rule
 from grader.judging.check import CheckCase
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -129,9 +130,7 @@ def measure_case(student: Student, slug: str, answer: str, case: CheckCase, seed
     except (Exception, SystemExit) as error:  # a suite may raise anything, and is to blame
         why = f"{type(error).__name__}: {error}"
     least = [
-        Headroom(
-            place=place, subject=subject, measure=rule.measure, ratio=rule.error / rule.allowed
-        )
+        Headroom(place=place, subject=subject, measure=rule.measure, ratio=_ratio(rule))
         for subject, rule in CASE.get().rules
         if rule.allowed  # where nothing is allowed, values are compared bit by bit
     ]
@@ -139,12 +138,17 @@ def measure_case(student: Student, slug: str, answer: str, case: CheckCase, seed
     return joined([Measured(least=tuple(least), rejections=rejections, cases=1)])
 
 
+def _ratio(rule: Rule) -> float:
+    """The share of the allowance that is used; infinite where the error is no number."""
+    return math.inf if math.isnan(rule.error) else rule.error / rule.allowed
+
+
 def joined(parts: Sequence[Measured]) -> Measured:
     """Several results as one: of each check, answer and limit the largest ratio."""
     worst: dict[tuple[str, str, str, float], Headroom] = {}
     for one in (one for part in parts for one in part.least):
         key = one.place.slug, one.place.answer, one.place.check, one.limit
-        if key not in worst or not one.ratio <= worst[key].ratio:
+        if key not in worst or one.ratio > worst[key].ratio:
             worst[key] = one
     return Measured(
         least=tuple(sorted(worst.values(), key=lambda one: -one.ratio / one.limit)),
