@@ -58,8 +58,8 @@
 #   is no number: leave hidden values out of the sum.
 # - A list that came in belongs to the caller. Build new ones, and write into those.
 #
-# **What is graded.** The values of all five functions for ints and floats and for any sizes; scores
-# of ten thousand either way; masks, with rows that see nothing and with anything at all in what is
+# **What is graded.** The values of all five functions for ints and floats and for any sizes from 1
+# on (`transpose` takes no rows, too); scores of ten thousand either way; masks, with rows that see nothing and with anything at all in what is
 # hidden; the arguments left as they were; `ValueError` for a product that does not exist. **Out of
 # scope:** several heads, batches, gradients, speed. **Not allowed:** every module but `math`. About
 # 40 minutes.
@@ -119,7 +119,7 @@
 #   求和时要跳过被遮住的值。
 # - 传进来的列表属于调用者。新建列表，只往新列表里写。
 #
-# **评分内容**：五个函数的数值，整数和浮点数，任意大小；正负一万以内的分数；
+# **评分内容**：五个函数的数值，整数和浮点数，从 1 起的任意大小（`transpose` 还有零行的情形）；正负一万以内的分数；
 # 掩码，包括什么都看不到的行，以及被遮住的位置里放着任何东西；参数保持原样；
 # 不存在的矩阵乘积抛 `ValueError`。**不考**：多头、batch、梯度、速度。
 # **禁用**：`math` 以外的所有模块。约 40 分钟。
@@ -145,8 +145,8 @@ import math
 def matmul(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
     """Multiply two matrices: each row of a with each column of b.
 
-    a       n rows of m numbers
-    b       m rows of p numbers
+    a       n rows of m numbers, int or float; it is not changed
+    b       m rows of p numbers; it is not changed
     returns n rows of p numbers
     raises  ValueError if the rows of a are not as long as b has rows, with both numbers
     """
@@ -175,7 +175,7 @@ def matmul(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
 def transpose(a: list[list[float]]) -> list[list[float]]:
     """Turn the rows of a matrix into its columns.
 
-    a       n rows of m numbers
+    a       n rows of m numbers; it is not changed
     returns m rows of n numbers; of no rows at all, no rows
     """
     ### BEGIN SOLUTION
@@ -202,7 +202,7 @@ def transpose(a: list[list[float]]) -> list[list[float]]:
 def row_softmax(rows: list[list[float]]) -> list[list[float]]:
     """Turn each row of scores into weights that sum to one.
 
-    rows    n rows of m numbers, of any size; -math.inf is allowed
+    rows    n rows of m numbers, up to 10,000 either way, or -math.inf; they are not changed
     returns n rows of m weights: 0 for -math.inf, and in a row of nothing else zeros
     """
     ### BEGIN SOLUTION
@@ -236,8 +236,8 @@ def row_softmax(rows: list[list[float]]) -> list[list[float]]:
 def apply_mask(scores: list[list[float]], keep: list[list[bool]]) -> list[list[float]]:
     """Put -math.inf in the place of every score that is not kept.
 
-    scores  n rows of m numbers
-    keep    n rows of m bools, True = may attend
+    scores  n rows of m numbers; where hidden, anything at all; they are not changed
+    keep    n rows of m bools, True = may attend; it is not changed
     returns n rows of m numbers
     """
     ### BEGIN SOLUTION
@@ -270,10 +270,13 @@ def attention(
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Mix the values, for each query by how well the keys fit it.
 
-    q       Lq rows of D numbers, the queries
+    None of the arguments is changed.
+
+    q       Lq rows of D numbers, the queries, with scores up to 10,000 either way
     k       Lk rows of D numbers, the keys
     v       Lk rows of Dv numbers, the values
-    keep    None, or Lq rows of Lk bools, True = may attend; what is hidden has no influence
+    keep    None, or Lq rows of Lk bools, True = may attend; what is hidden has no influence,
+            be it NaN, inf or 1e30
     returns the output, Lq rows of Dv numbers, and the weights, Lq rows of Lk numbers; both are 0
             for a query that may attend to nothing
     """

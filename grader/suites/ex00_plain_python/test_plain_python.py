@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import float64
 
-from grader.judging import agree, check, rejects, untouched
+from grader.judging import Hard, agree, check, rejects, untouched
 from reference import ex00_plain_python as reference
 
 PRODUCTS = [(2, 3, 4), (1, 1, 1), (4, 4, 4), (3, 1, 5), (1, 7, 2), (17, 5, 3)]  # n, m, p
@@ -16,19 +16,33 @@ SIZES = [(2, 3), (1, 1), (4, 4), (3, 1), (1, 17), (17, 3)]
 ATTENTIONS = [  # Lq, Lk, D, Dv
     *[(3, 5, 4, 2), (1, 1, 1, 3), (2, 17, 3, 1), (9, 2, 1, 4), (4, 4, 4, 4), (5, 3, 8, 6)],
 ]
+HARD = [Hard.ONE, Hard.LONG]
 GARBAGE = [math.nan, math.inf, -math.inf, 1e30, -1e30]
 
 
+def calls(draw, case, **usual):
+    """The sizes of a case: those of a hard kind, or its own."""
+    if isinstance(case, Hard):
+        return [tuple(sizes.values()) for sizes in draw.hard(case, **usual)]
+    return [case]
+
+
 @check(points=1)
-@pytest.mark.parametrize("n, m, p", PRODUCTS)
-def test_matmul(student, draw, n, m, p):
-    """matmul multiplies each row of `a` with each column of `b`, for ints and floats."""
-    for a, b in (
-        (rows(draw, n, m), rows(draw, m, p)),
-        (draw.integers(-9, 9, n, m).tolist(), draw.integers(-9, 9, m, p).tolist()),
-    ):
-        product = untouched(lambda a=a, b=b: student.matmul(a, b))
-        close(product, reference.matmul(a, b), "product")
+@pytest.mark.parametrize("case", [*PRODUCTS, *HARD])
+def test_matmul(student, draw, case):
+    """matmul multiplies each row of `a` with each column of `b`, for ints and floats of any sizes,
+    and leaves them as they were."""
+    for n, m, p in calls(draw, case, n=2, m=3, p=4):
+        for a, b in (
+            (rows(draw, n, m), rows(draw, m, p)),
+            (draw.integers(-9, 9, n, m).tolist(), draw.integers(-9, 9, m, p).tolist()),
+        ):
+            product = untouched(lambda a=a, b=b: student.matmul(a, b))
+            close(product, reference.matmul(a, b), "product")
+        draw.hard(Hard.CHANGED)
+        a[-1][0] += 1
+        b[0][-1] -= 1
+        close(student.matmul(a, b), reference.matmul(a, b), "product of changed matrices")
 
 
 @check(points=1, needs=[test_matmul])
@@ -40,21 +54,30 @@ def test_matmul_refuses(student, draw, n, m, o, p):
 
 
 @check(points=1)
-@pytest.mark.parametrize("n, m", [*SIZES, (0, 0)])
-def test_transpose(student, draw, n, m):
-    """transpose turns rows into columns; of no rows at all it makes no rows."""
-    a = rows(draw, n, m)
-    transposed = untouched(lambda: student.transpose(a))
-    close(transposed, reference.transpose(a), "transposed")
+@pytest.mark.parametrize("case", [*SIZES, (0, 0), *HARD])
+def test_transpose(student, draw, case):
+    """transpose turns rows into columns, for any sizes; of no rows at all it makes no rows."""
+    for n, m in calls(draw, case, n=2, m=3):
+        a = rows(draw, n, m)
+        transposed = untouched(lambda a=a: student.transpose(a))
+        close(transposed, reference.transpose(a), "transposed")
+        draw.hard(Hard.CHANGED)
+        for row in a:
+            row[0] += 1
+        close(student.transpose(a), reference.transpose(a), "changed matrix, transposed")
 
 
 @check(points=1)
-@pytest.mark.parametrize("n, m", SIZES)
-def test_softmax(student, draw, n, m):
-    """row_softmax gives each row exp(x) / sum(exp(x)), for ints and floats."""
-    for scores in rows(draw, n, m), draw.integers(-9, 9, n, m).tolist():
-        weights = untouched(lambda scores=scores: student.row_softmax(scores))
-        close(weights, reference.row_softmax(scores), "weights")
+@pytest.mark.parametrize("case", [*SIZES, *HARD])
+def test_softmax(student, draw, case):
+    """row_softmax gives each row exp(x) / sum(exp(x)), for ints and floats of any sizes."""
+    for n, m in calls(draw, case, n=2, m=3):
+        for scores in rows(draw, n, m), draw.integers(-9, 9, n, m).tolist():
+            weights = untouched(lambda scores=scores: student.row_softmax(scores))
+            close(weights, reference.row_softmax(scores), "weights")
+        draw.hard(Hard.CHANGED)
+        scores[-1][0] += 5
+        agree_softmax(student, scores, "changed scores")
 
 
 @check(points=1, needs=[test_softmax])
@@ -68,43 +91,67 @@ def test_softmax_extremes(student, draw, n, m):
     agree_softmax(student, hidden.tolist(), "scores of which some are -inf")
     hidden[n // 2] = -math.inf
     agree_softmax(student, hidden.tolist(), "scores with a row of -inf")
+    for name, some in draw.scores(n, 40, dtype=float64).items():
+        agree_softmax(student, some.tolist(), f"{name} scores")
 
 
 @check(points=1)
-@pytest.mark.parametrize("n, m", [*SIZES, (9, 5)])
-def test_mask(student, draw, n, m):
+@pytest.mark.parametrize("case", [*SIZES, (9, 5), *HARD])
+def test_mask(student, draw, case):
     """apply_mask leaves what is kept and puts -inf in every other place, whatever stood there."""
-    scores, keep = rows(draw, n, m), draw.keep(n, m)
-    keep[n // 2] = n == 1
-    keep = keep.tolist()
-    masked = untouched(lambda: student.apply_mask(scores, keep))
-    close(masked, reference.apply_mask(scores, keep), "masked")
-    for i, row in enumerate(scores):
-        row[:] = [
-            x if seen else GARBAGE[(i + j) % 5]
-            for j, (x, seen) in enumerate(zip(row, keep[i], strict=True))
-        ]
-    close(student.apply_mask(scores, keep), reference.apply_mask(scores, keep), "masked")
+    for n, m in calls(draw, case, n=2, m=3):
+        scores, keep = rows(draw, n, m), draw.keep(n, m)
+        keep[n // 2] = n == 1
+        keep = keep.tolist()
+        masked = untouched(lambda a=scores, keep=keep: student.apply_mask(a, keep))
+        close(masked, reference.apply_mask(scores, keep), "masked")
+        for i, row in enumerate(scores):
+            row[:] = [
+                x if seen else GARBAGE[(i + j) % 5]
+                for j, (x, seen) in enumerate(zip(row, keep[i], strict=True))
+            ]
+        close(student.apply_mask(scores, keep), reference.apply_mask(scores, keep), "masked")
+        draw.hard(Hard.CHANGED)
+        scores[-1], keep[-1] = [1] * m, [not seen for seen in keep[-1]]
+        expected = reference.apply_mask(scores, keep)
+        close(student.apply_mask(scores, keep), expected, "masked (scores and mask changed)")
 
 
 @check(points=1)
-@pytest.mark.parametrize("sizes", ATTENTIONS)
-def test_attention(student, draw, sizes):
-    """attention gives the output softmax(q k^T / sqrt(D)) v, and the weights of that softmax."""
-    q, k, v = inputs(draw, *sizes)
-    answer = untouched(lambda: student.attention(q, k, v))
-    both_close(answer, reference.attention(q, k, v))
-    large = [[2500 * x for x in row] for row in q]
-    both_close(student.attention(large, k, v), reference.attention(large, k, v))
-    whole = [draw.integers(-3, 3, len(x), len(x[0])).tolist() for x in (q, k, v)]
-    both_close(student.attention(*whole), reference.attention(*whole))
+@pytest.mark.parametrize("case", [*ATTENTIONS, *HARD, Hard.SQUARE])
+def test_attention(student, draw, case):
+    """attention gives the output softmax(q k^T / sqrt(D)) v, and the weights of that softmax, for
+    ints and floats of any sizes and for scores up to 10,000 either way."""
+    for sizes in calls(draw, case, Lq=3, Lk=5, D=4, Dv=2):
+        q, k, v = inputs(draw, *sizes)
+        answer = untouched(lambda q=q, k=k, v=v: student.attention(q, k, v))
+        both_close(answer, reference.attention(q, k, v))
+        draw.hard(Hard.CHANGED)
+        for x in (q, k, v):
+            x[-1][-1] -= 1
+            both_close(student.attention(q, k, v), reference.attention(q, k, v))
+        large = [[2500 * x for x in row] for row in q]
+        both_close(student.attention(large, k, v), reference.attention(large, k, v))
+        whole = [draw.integers(-3, 3, len(x), len(x[0])).tolist() for x in (q, k, v)]
+        both_close(student.attention(*whole), reference.attention(*whole))
+    if case == ATTENTIONS[0]:
+        unit, v = torch.eye(40).tolist(), rows(draw, 40, 2)
+        for some in draw.scores(3, 40, dtype=float64).values():
+            q = (some * math.sqrt(40)).tolist()
+            both_close(student.attention(q, unit, v), reference.attention(q, unit, v))
 
 
 @check(points=1, needs=[test_attention])
-@pytest.mark.parametrize("sizes", [(9, 5, 4, 3), (1, 4, 1, 2), (4, 4, 4, 4), (3, 17, 2, 1)])
-def test_attention_mask(student, draw, sizes):
+@pytest.mark.parametrize("case", [(9, 5, 4, 3), (1, 4, 1, 2), (4, 4, 4, 4), (3, 17, 2, 1), *HARD])
+def test_attention_mask(student, draw, case):
     """attention sees what `keep` marks and nothing else, be it NaN, inf or 1e30; a query that sees
     nothing has weights 0 and output 0."""
+    for sizes in calls(draw, case, Lq=3, Lk=5, D=4, Dv=2):
+        masked(student, draw, sizes)
+
+
+def masked(student, draw, sizes):
+    """Masks with empty rows and columns, and anything at all behind them."""
     (q, k, v), (n, m) = inputs(draw, *sizes), sizes[:2]
     keep = draw.keep(n, m)
     answer = untouched(lambda: student.attention(q, k, v, keep.tolist()))
@@ -117,7 +164,7 @@ def test_attention_mask(student, draw, sizes):
             if not seen:
                 k[j], v[j] = [garbage] * sizes[2], [garbage] * sizes[3]
         both_close(student.attention(q, k, v, keep.tolist()), expected)
-    if n > 1:  # one key is seen by the first query alone, and its value is NaN
+    if n > 1 and m > 1:  # one key is seen by the first query alone, and its value is NaN
         (q, k, v), keep = inputs(draw, *sizes), draw.keep(n, m)
         keep[1:, 0], keep[0, 0], keep[:, 1] = False, True, True
         output, _ = reference.attention(q, k, v, keep.tolist())
