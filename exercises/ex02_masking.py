@@ -1,4 +1,4 @@
-# Skeleton ex02_masking c36bd92118409fe9. The lesson: docs/lessons/ex02_masking.en.md
+# Skeleton ex02_masking 7281c25d66c619c7. The lesson: docs/lessons/ex02_masking.en.md
 """Masking: write the bodies, then run `make grade EX=ex02_masking`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, torch.masked. Write it
@@ -11,7 +11,7 @@ import torch
 def additive_mask(keep: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Turn a boolean mask into one that is added to scores: 0 where kept, -inf where hidden.
 
-    keep    bool tensor of any shape, True = may attend; it is not changed
+    keep    bool tensor of any shape (a batch may be empty), True = may attend; it is not changed
     dtype   the floating dtype of the answer
     returns a tensor of `dtype`, of the shape and on the device of `keep`
     """
@@ -24,7 +24,7 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
     """Turn a mask in which True means hidden into one in which True means may attend.
 
     blocked bool tensor of any shape, True = hidden; it is not changed
-    returns a bool tensor of the same shape, True = may attend
+    returns a bool tensor of the same shape, on the same device, True = may attend
     """
     raise NotImplementedError(
         "Turn a mask in which True means hidden into one in which True means may attend."
@@ -34,7 +34,7 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
 def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
     """Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`.
 
-    lengths integer tensor (B,), each from 0 to `max_len`; it is not changed
+    lengths integer tensor (B,), each from 0 to `max_len`, B may be 0; it is not changed
     max_len L, the number of keys
     returns a bool tensor (B, 1, 1, L), on the device of `lengths`, True = may attend
     """
@@ -48,7 +48,8 @@ def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
 
     masks   bool tensors, True = may attend, of shapes that broadcast; None is skipped;
             they are not changed
-    returns a bool tensor of the broadcast shape, or None if there is no mask at all
+    returns a bool tensor of the broadcast shape, on their device, or None if there is no mask at
+            all
     """
     raise NotImplementedError(
         "Combine any number of masks into one that keeps what all of them keep."
@@ -63,5 +64,9 @@ def masked_softmax(scores: torch.Tensor, keep: torch.Tensor | None) -> torch.Ten
     returns a tensor of the broadcast shape and of the dtype of `scores`: each row sums to one, is
             exactly 0 where hidden, and all 0 if nothing is kept; hidden scores, even NaN, have no
             influence on it, and gradient 0
+
+    Scores may be as large as 10,000, and a batch may be empty. Gradients flow to the kept scores.
+    float64 is computed in float64, half precision in float32, the gradient too: a row of 70,000
+    must not overflow.
     """
     raise NotImplementedError("Turn scores into weights over the keys that `keep` lets through.")

@@ -59,10 +59,10 @@
 # - A list that came in belongs to the caller. Build new ones, and write into those.
 #
 # **What is graded.** The values of all five functions for ints and floats and for any sizes from 1
-# on (`transpose` takes no rows, too); scores of ten thousand either way; masks, with rows that see nothing and with anything at all in what is
-# hidden; the arguments left as they were; `ValueError` for a product that does not exist. **Out of
-# scope:** several heads, batches, gradients, speed. **Not allowed:** every module but `math`. About
-# 40 minutes.
+# on (`transpose` takes no rows, too); scores of ten thousand either way; masks, with rows that see
+# nothing and with anything at all in what is hidden; the arguments left as they were; `ValueError`
+# for a product that does not exist. **Out of scope:** several heads, batches, gradients, speed.
+# **Not allowed:** every module but `math`. About 40 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 纯 Python 写注意力

@@ -64,9 +64,11 @@
 #   gradient, so mend the row *before* the softmax.
 # - `~` is the logical not for booleans only. For integers `~1` is -2, which counts as true.
 #
-# **What is graded.** All five functions: every dtype, masks that broadcast, empty rows, scores up
-# to ±10,000, NaN and infinity behind the mask, inputs untouched, and the gradient of
-# `masked_softmax`. **Out of scope:** masks that are not boolean, lengths beyond `max_len`, the
+# **What is graded.** All five functions: masks that broadcast, empty rows, scores up to ±10,000, NaN
+# and infinity behind the mask, inputs untouched, answers on the device of the inputs, and the
+# gradient of `masked_softmax`. Half precision, computed in float32, and the digits of float64 have
+# a check of their own, which costs one point and nothing else. **Out of scope:** masks that are not
+# boolean, lengths beyond `max_len`, the
 # causal mask (ex05) and speed. **Allowed:** `torch.softmax`, from this exercise on. **Not
 # allowed:** PyTorch's attention operators and modules, and `torch.masked`. About 40 minutes.
 
@@ -133,8 +135,9 @@
 #   所以要在 softmax *之前*处理好这一行。
 # - `~` 只对布尔值才是逻辑非。对整数，`~1` 是 -2，也算真。
 #
-# **评分内容**：全部五个函数：每种 dtype，可广播的掩码，空行，±10,000 以内的分数，
-# 掩码背后的 NaN 和无穷，不修改输入，以及 `masked_softmax` 的梯度。
+# **评分内容**：全部五个函数：可广播的掩码，空行，±10,000 以内的分数，
+# 掩码背后的 NaN 和无穷，不修改输入，结果与输入在同一设备上，以及 `masked_softmax` 的梯度。
+# 用 float32 计算的半精度和 float64 的位数另有一个检查，只占 1 分，不影响别的检查。
 # **不考**：非布尔的掩码、超过 `max_len` 的长度、因果掩码（ex05）和速度。
 # **可用**：`torch.softmax`，从这道题开始。
 # **禁用**：PyTorch 的注意力算子和模块，以及 `torch.masked`。约 40 分钟。
@@ -170,7 +173,7 @@ import torch
 def additive_mask(keep: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Turn a boolean mask into one that is added to scores: 0 where kept, -inf where hidden.
 
-    keep    bool tensor of any shape, True = may attend; it is not changed
+    keep    bool tensor of any shape (a batch may be empty), True = may attend; it is not changed
     dtype   the floating dtype of the answer
     returns a tensor of `dtype`, of the shape and on the device of `keep`
     """
@@ -200,7 +203,7 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
     """Turn a mask in which True means hidden into one in which True means may attend.
 
     blocked bool tensor of any shape, True = hidden; it is not changed
-    returns a bool tensor of the same shape, True = may attend
+    returns a bool tensor of the same shape, on the same device, True = may attend
     """
     ### BEGIN SOLUTION
     return ~blocked
@@ -234,7 +237,7 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
 def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
     """Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`.
 
-    lengths integer tensor (B,), each from 0 to `max_len`; it is not changed
+    lengths integer tensor (B,), each from 0 to `max_len`, B may be 0; it is not changed
     max_len L, the number of keys
     returns a bool tensor (B, 1, 1, L), on the device of `lengths`, True = may attend
     """
@@ -263,7 +266,8 @@ def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
 
     masks   bool tensors, True = may attend, of shapes that broadcast; None is skipped;
             they are not changed
-    returns a bool tensor of the broadcast shape, or None if there is no mask at all
+    returns a bool tensor of the broadcast shape, on their device, or None if there is no mask at
+            all
     """
     ### BEGIN SOLUTION
     combined = None
@@ -302,6 +306,10 @@ def masked_softmax(scores: torch.Tensor, keep: torch.Tensor | None) -> torch.Ten
     returns a tensor of the broadcast shape and of the dtype of `scores`: each row sums to one, is
             exactly 0 where hidden, and all 0 if nothing is kept; hidden scores, even NaN, have no
             influence on it, and gradient 0
+
+    Scores may be as large as 10,000, and a batch may be empty. Gradients flow to the kept scores.
+    float64 is computed in float64, half precision in float32, the gradient too: a row of 70,000
+    must not overflow.
     """
     ### BEGIN SOLUTION
     if keep is None:

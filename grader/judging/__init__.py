@@ -6,6 +6,7 @@ from grader.judging.another import passes
 from grader.judging.check import check, mistake, speed, trial, variant
 from grader.judging.draw import Draw
 from grader.judging.drills import NoDrill, choices, drill
+from grader.judging.elsewhere import on_meta
 from grader.judging.hard import Hard
 from grader.judging.student import Student
 from grader.judging.trials import attempt, called, differentiated, gradients
@@ -29,6 +30,7 @@ __all__ = [
     "gradcheck",
     "gradients",
     "mistake",
+    "on_meta",
     "passes",
     "rejects",
     "same",

@@ -49,6 +49,20 @@ def one_row_repeated(a, b):
 
 
 @mistake(of="matmul", caught_by=test_matmul)
+def whole_because_the_first_is(a, b):
+    """A product is cut to a whole number where the first number of its row is an int.
+
+    Ints and floats may stand in one row; what Python adds up needs no `int`.
+    """
+    fit(a, b)
+    product = plain_matmul(a, b)
+    return [
+        [int(x) if isinstance(row[0], int) else x for x in sums]
+        for row, sums in zip(a, product, strict=True)
+    ]
+
+
+@mistake(of="matmul", caught_by=test_matmul)
 def rows_times_rows(a, b):
     """The rows of `a` are multiplied with the rows of `b`, where its columns belong.
 
@@ -306,7 +320,26 @@ def winner_takes_all(rows):
     return [[1.0 if j == row.index(max(row)) else 0.0 for j in range(len(row))] for row in rows]
 
 
+@mistake(of="row_softmax", caught_by=test_softmax_extremes)
+def low_rows_taken_for_hidden(rows):
+    """A row of scores near -10,000 gets no weights, as if it were hidden.
+
+    Only a row of nothing but -math.inf is empty: compare its maximum with -math.inf.
+    """
+    return [[0.0] * len(row) if max(row) < -9_900 else plain_softmax(row) for row in rows]
+
+
 # apply_mask
+
+
+@mistake(of="apply_mask", caught_by=test_mask)
+def zero_taken_for_hidden(scores, keep):
+    """A kept score of 0 becomes -inf: `kept and score or -math.inf` takes 0 for False.
+
+    Write `score if kept else -math.inf`.
+    """
+    pairs = [zip(*both, strict=True) for both in zip(scores, keep, strict=True)]
+    return [[(kept and score) or -math.inf for score, kept in row] for row in pairs]
 
 
 @mistake(of="apply_mask", caught_by=test_mask)

@@ -36,6 +36,7 @@ def test_matmul(student, draw, case):
         for a, b in (
             (rows(draw, n, m), rows(draw, m, p)),
             (draw.integers(-9, 9, n, m).tolist(), draw.integers(-9, 9, m, p).tolist()),
+            (mixed(draw, n, m), mixed(draw, m, p)),
         ):
             product = untouched(lambda a=a, b=b: student.matmul(a, b))
             close(product, reference.matmul(a, b), "product")
@@ -85,7 +86,8 @@ def test_softmax(student, draw, case):
 def test_softmax_extremes(student, draw, n, m):
     """row_softmax takes numbers up to 10,000 either way; -inf has no weight, a row of it zeros."""
     scores = draw.logits(n, m, bound=1e4, dtype=float64)
-    scores[0], scores[-1] = scores[0] + 1e4, scores[-1] - 1e4  # far from each other
+    some = draw.normal(2, m, dtype=float64).clamp(-9, 9)
+    scores[0], scores[-1] = 9991 + some[0], some[1] - 9991  # far from each other
     agree_softmax(student, scores.tolist(), "large scores")
     hidden = torch.where(draw.keep(n, m), scores, -math.inf)
     agree_softmax(student, hidden.tolist(), "scores of which some are -inf")
@@ -103,6 +105,7 @@ def test_mask(student, draw, case):
         scores, keep = rows(draw, n, m), draw.keep(n, m)
         keep[n // 2] = n == 1
         keep = keep.tolist()
+        scores[0][0] = scores[-1][-1] = 0.0  # a score like any other
         masked = untouched(lambda a=scores, keep=keep: student.apply_mask(a, keep))
         close(masked, reference.apply_mask(scores, keep), "masked")
         for i, row in enumerate(scores):
@@ -177,6 +180,12 @@ def masked(student, draw, sizes):
 def rows(draw, n, m):
     """n rows of m normal numbers."""
     return draw.normal(n, m, dtype=float64).tolist()
+
+
+def mixed(draw, n, m):
+    """n rows of m numbers, ints and floats in turn."""
+    numbers = rows(draw, n, m)
+    return [[x if j % 2 else round(x) for j, x in enumerate(row)] for row in numbers]
 
 
 def inputs(draw, q_len, k_len, dim, value_dim):

@@ -7,14 +7,14 @@ from grader.judging import mistake
 
 from .test_softmax import (
     test_dim,
-    test_empty,
-    test_float64,
     test_gradient,
-    test_half_precision,
     test_large_scores,
     test_manners,
     test_numpy_axis,
+    test_numpy_large_scores,
+    test_numpy_precisions,
     test_numpy_values,
+    test_precisions,
     test_values,
 )
 
@@ -42,7 +42,7 @@ def no_maximum_subtracted(x, dim=-1):
     return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
 
 
-@mistake(of="softmax_numpy", caught_by=test_large_scores)
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
 def no_maximum_subtracted_numpy(x, axis=-1):
     """The maximum is not subtracted before exp, so large scores overflow.
 
@@ -64,7 +64,7 @@ def mean_subtracted(x, dim=-1):
     return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
 
 
-@mistake(of="softmax_numpy", caught_by=test_large_scores)
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
 def mean_subtracted_numpy(x, axis=-1):
     """The mean is subtracted before exp, so a score far above the others overflows.
 
@@ -95,7 +95,7 @@ def global_maximum(x, dim=-1):
     return powers / powers.sum(dim, keepdim=True)
 
 
-@mistake(of="softmax_numpy", caught_by=test_large_scores)
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
 def global_maximum_numpy(x, axis=-1):
     """One maximum is taken for the whole array, so rows of small scores become 0/0.
 
@@ -144,7 +144,7 @@ def summed_over_everything(x, dim=-1):
     return powers / powers.sum()
 
 
-@mistake(of="softmax", caught_by=test_float64)
+@mistake(of="softmax", caught_by=test_precisions)
 def epsilon_in_the_denominator(x, dim=-1):
     """A small number is added to the denominator, so that the weights sum to less than one.
 
@@ -154,7 +154,7 @@ def epsilon_in_the_denominator(x, dim=-1):
     return powers / (powers.sum(dim, keepdim=True) + 1e-6)
 
 
-@mistake(of="softmax", caught_by=test_half_precision)
+@mistake(of="softmax", caught_by=test_precisions)
 def half_precision_not_raised(x, dim=-1):
     """Half precision is summed step by step in half precision.
 
@@ -164,7 +164,7 @@ def half_precision_not_raised(x, dim=-1):
     return powers / powers.cumsum(dim).narrow(dim, x.shape[dim] - 1, 1)
 
 
-@mistake(of="softmax_numpy", caught_by=test_half_precision)
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def half_precision_not_raised_numpy(x, axis=-1):
     """float16 is summed in float16, where 70,000 ones are infinity.
 
@@ -175,7 +175,7 @@ def half_precision_not_raised_numpy(x, axis=-1):
         return powers / powers.sum(axis, keepdims=True)
 
 
-@mistake(of="softmax", caught_by=test_half_precision)
+@mistake(of="softmax", caught_by=test_precisions)
 def dtype_promoted(x, dim=-1):
     """The weights come back in float32 although the scores were in half precision.
 
@@ -184,7 +184,7 @@ def dtype_promoted(x, dim=-1):
     return torch.softmax(x.float() if x.dtype.itemsize == 2 else x, dim)
 
 
-@mistake(of="softmax", caught_by=test_float64)
+@mistake(of="softmax", caught_by=test_precisions)
 def float64_lowered(x, dim=-1):
     """float64 is computed in float32, and the digits are gone.
 
@@ -204,7 +204,7 @@ def input_overwritten(x, dim=-1):
     return weights
 
 
-@mistake(of="softmax_numpy", caught_by=test_manners)
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
 def input_overwritten_numpy(x, axis=-1):
     """The scores are overwritten: `x -= top` changes the caller's array.
 
@@ -244,7 +244,7 @@ def graph_cut_in_float32(x, dim=-1):
     return torch.softmax(raised(x.detach() if x.dtype == torch.float32 else x), dim).to(x.dtype)
 
 
-@mistake(of="softmax", caught_by=test_half_precision)
+@mistake(of="softmax", caught_by=test_precisions)
 def graph_cut_in_half_precision(x, dim=-1):
     """The gradient is cut in half precision: the scores are raised through a list or an array.
 
@@ -254,7 +254,7 @@ def graph_cut_in_half_precision(x, dim=-1):
     return torch.softmax(raised(x.detach() if half else x), dim).to(x.dtype)
 
 
-@mistake(of="softmax", caught_by=test_half_precision)
+@mistake(of="softmax", caught_by=test_precisions)
 def denominator_detached_in_half_precision(x, dim=-1):
     """In half precision the sum is cut out of the graph, and the gradient lacks its part.
 
@@ -300,7 +300,7 @@ def dim_ignored_in_float32(x, dim=-1):
     return torch.softmax(raised(x), -1 if x.dtype == torch.float32 else dim).to(x.dtype)
 
 
-@mistake(of="softmax", caught_by=test_half_precision)
+@mistake(of="softmax", caught_by=test_precisions)
 def dim_ignored_in_half_precision(x, dim=-1):
     """`dim` is ignored in half precision: the last dimension is used whatever was asked for.
 
@@ -335,7 +335,7 @@ def overwritten_along_other_dims(x, dim=-1):
     return weights
 
 
-@mistake(of="softmax", caught_by=test_float64)
+@mistake(of="softmax", caught_by=test_precisions)
 def strided_float64_misread(x, dim=-1):
     """float64 scores that are not contiguous are read in the order in which they lie in memory.
 
@@ -346,7 +346,7 @@ def strided_float64_misread(x, dim=-1):
     return torch.softmax(raised(x), dim).to(x.dtype)
 
 
-@mistake(of="softmax_numpy", caught_by=test_manners)
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
 def float32_overwritten_numpy(x, axis=-1):
     """float32 scores are overwritten: `x.astype(np.float32, copy=False)` is x itself.
 
@@ -358,7 +358,7 @@ def float32_overwritten_numpy(x, axis=-1):
     return weights
 
 
-@mistake(of="softmax_numpy", caught_by=test_manners)
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def float16_overwritten_numpy(x, axis=-1):
     """float16 scores are overwritten: the weights are written into the caller's array.
 
@@ -371,7 +371,7 @@ def float16_overwritten_numpy(x, axis=-1):
     return weights
 
 
-@mistake(of="softmax_numpy", caught_by=test_manners)
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
 def overwritten_along_other_axes_numpy(x, axis=-1):
     """The scores are overwritten when `axis` is not the last one.
 
@@ -392,7 +392,7 @@ def axis_ignored_in_float32_numpy(x, axis=-1):
     return softmax_of_arrays(x, -1 if x.dtype == np.float32 else axis)
 
 
-@mistake(of="softmax_numpy", caught_by=test_half_precision)
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def axis_ignored_in_float16_numpy(x, axis=-1):
     """`axis` is ignored in float16: the last axis is used whatever was asked for.
 
@@ -401,7 +401,7 @@ def axis_ignored_in_float16_numpy(x, axis=-1):
     return softmax_of_arrays(x, -1 if x.dtype == np.float16 else axis)
 
 
-@mistake(of="softmax_numpy", caught_by=test_half_precision)
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def no_maximum_in_float16_numpy(x, axis=-1):
     """float16 is raised to float32, but its maximum is not subtracted, so large scores overflow.
 
@@ -410,7 +410,7 @@ def no_maximum_in_float16_numpy(x, axis=-1):
     return softmax_of_arrays(x, axis, shifted=x.dtype != np.float16)
 
 
-@mistake(of="softmax_numpy", caught_by=test_large_scores)
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
 def no_maximum_along_other_axes_numpy(x, axis=-1):
     """The maximum is subtracted along the last axis only; along others large scores overflow.
 
@@ -419,7 +419,7 @@ def no_maximum_along_other_axes_numpy(x, axis=-1):
     return softmax_of_arrays(x, axis, shifted=axis in (-1, x.ndim - 1))
 
 
-@mistake(of="softmax_numpy", caught_by=test_half_precision)
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def uniform_in_float16_numpy(x, axis=-1):
     """In float16 every score gets the same weight.
 
@@ -522,7 +522,7 @@ def distance_capped(x, dim=-1):
     return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
 
 
-@mistake(of="softmax_numpy", caught_by=test_large_scores)
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
 def maximum_starts_at_zero_numpy(x, axis=-1):
     """The maximum starts at 0, so a row of scores that are all far below 0 becomes 0/0.
 
@@ -571,7 +571,7 @@ def kept_by_identity(x, dim=-1, kept={}):  # noqa: B006 (the mistake)
     return kept[id(x), dim][0]
 
 
-@mistake(of="softmax_numpy", caught_by=test_manners)
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
 def kept_by_identity_numpy(x, axis=-1, kept={}):  # noqa: B006 (the mistake)
     """The weights are kept for the next call with the same array, which may have changed.
 
@@ -617,7 +617,7 @@ def made_on_the_cpu(x, dim=-1):
     return weights
 
 
-@mistake(of="softmax", caught_by=test_empty)
+@mistake(of="softmax", caught_by=test_manners)
 def empty_in_float32(x, dim=-1):
     """An empty tensor comes back in float32, from torch.empty(x.shape).
 
@@ -628,7 +628,7 @@ def empty_in_float32(x, dim=-1):
     return torch.softmax(raised(x), dim).to(x.dtype)
 
 
-@mistake(of="softmax_numpy", caught_by=test_empty)
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def flattened_numpy(x, axis=-1):
     """The rows are reshaped to (-1, n), which has no meaning for an array without numbers.
 

@@ -1,19 +1,16 @@
-"""Softmax: values first, then large scores, gradients and manners; last the other precisions."""
+"""Softmax in NumPy, then in PyTorch: values first, then all that follows from them."""
 
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
 import reference
-from grader.judging import Hard, agree, backward, check, expect, gradcheck, same, untouched
+from grader.judging import Hard, agree, backward, check, gradcheck, on_meta, same, untouched
 
 SHAPES = [(7,), (3, 5), (2, 1, 17), (4, 3, 65), (1, 1), (2, 3, 2, 5), (2, 1, 3, 2, 4)]
 ORDINARY = {"B": 2, "Lq": 3, "Lk": 5}
 HARD = Hard.SQUARE, Hard.ONE, Hard.LONG
-each_function = pytest.mark.parametrize("name", ["softmax_numpy", "softmax"])
-each_half = pytest.mark.parametrize(
-    "name, dtype", [("softmax_numpy", float16), ("softmax", float16), ("softmax", bfloat16)]
-)
+BOUNDS = pytest.mark.parametrize("bound", [100.0, 1e4])
 
 
 def for_function(name, x):
@@ -62,22 +59,133 @@ def layouts(draw, dtype=float32):
     yield draw.normal(2, 3, 4, 5, dtype=dtype).movedim(1, -1)
 
 
+def values_agree(student, draw, name, shape):
+    """The values of one shape; of the first one, those of the hard sizes as well."""
+    weights_agree(student, name, draw.normal(*shape))
+    if shape == SHAPES[0]:
+        for kind in HARD:
+            for x in hard_sizes(draw, kind):
+                weights_agree(student, name, x)
+
+
+def changed_agree(student, draw, name):
+    """One tensor whose numbers change between two calls."""
+    draw.hard(Hard.CHANGED)
+    x = for_function(name, draw.normal(3, 5))
+    for _ in range(2):
+        agree(getattr(student, name)(x), getattr(reference, name)(x))
+        x *= -2
+
+
+def calls_leave_alone(student, draw, name, dtypes):
+    """The input stays as it was, and the same call has the same answer."""
+    softmax = getattr(student, name)
+    for dtype in dtypes:
+        for shape in (6,), (5, 6), (2, 5, 6):
+            x = for_function(name, draw.normal(*shape, dtype=dtype))
+            for dim in -1, 0:
+                first = untouched(lambda x=x, dim=dim: softmax(x, dim))
+                same(softmax(x, dim), first, says="the second answer to the same call")
+
+
+def large_scores_agree(student, draw, name, bound, dtype=float32):
+    x = draw.logits(16, 65, bound=bound, dtype=dtype)
+    weights_agree(student, name, x)
+    weights_agree(student, name, x.mT[None], 1)
+    weights_agree(student, name, draw.normal(16, 65, scale=bound / 4, dtype=dtype))
+
+
+def hard_scores_agree(student, draw, name, bound):
+    """Large scores along every dimension, and rows of every hard kind."""
+    large_scores_agree(student, draw, name, bound)
+    x = draw.logits(2, 3, 4, 65, bound=bound)
+    for dim in range(-1, 3):
+        weights_agree(student, name, x.movedim(-1, dim), dim)
+    for x in draw.scores(3, draw.integer(2, 5000)).values():
+        weights_agree(student, name, x)
+        weights_agree(student, name, x.mT, 0)
+
+
+def float64_agrees(student, draw, name):
+    for shape in SHAPES:
+        x = draw.normal(*shape, dtype=float64)
+        for dim in all_dims(x):
+            weights_agree(student, name, x, dim)
+    for bound in 100.0, 1e4:
+        large_scores_agree(student, draw, name, bound, float64)
+    for x in layouts(draw, float64):
+        weights_agree(student, name, x)
+
+
+def half_agrees(student, draw, name, dtype):
+    """Ordinary scores and large ones, and rows whose sum is beyond half precision."""
+    weights_agree(student, name, draw.normal(32, 65, dtype=dtype))
+    for bound in 100.0, 1e4:
+        large_scores_agree(student, draw, name, bound, dtype)
+    level = draw.normal(2, 1, dtype=dtype).expand(2, 70_000)
+    for dim, x in ((-1, level), (0, level.mT)):
+        scores = for_function(name, x)
+        weights = getattr(student, name)(scores, dim)
+        agree(weights, reference.raised(getattr(reference, name), scores, dim))
+        sums = torch.as_tensor(weights).double().sum(dim)
+        agree(sums, torch.ones(2), says="sums of the weights", within=0.02)
+
+
+def empty_agree(student, draw, name, dtypes):
+    """Tensors that are empty, along a dimension that is not."""
+    for dtype in dtypes:
+        for shape, dim in ((0, 6), -1), ((6, 0), 0), ((2, 0, 3), 2):
+            weights_agree(student, name, draw.normal(*shape, dtype=dtype), dim)
+
+
+def gradient_agrees(student, draw, x, dim):
+    x, upstream = x.requires_grad_(), draw.normal(*x.shape, dtype=x.dtype)
+    [got] = backward(student.softmax(x, dim=dim), x, upstream=upstream)
+    [expected] = reference.softmax_gradients(x, dim=dim, upstream=upstream)
+    agree(got, expected, says="gradient of x")
+
+
 @check(points=1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_numpy_values(student, draw, shape):
     """softmax_numpy gives exp(x) / sum(exp(x)) along the last axis (float32). An axis may have
     length 1, or thousands."""
-    weights_agree(student, "softmax_numpy", draw.normal(*shape))
-    if shape == SHAPES[0]:
-        for kind in HARD:
-            for x in hard_sizes(draw, kind):
-                weights_agree(student, "softmax_numpy", x)
+    values_agree(student, draw, "softmax_numpy", shape)
 
 
 @check(points=1, needs=[test_numpy_values])
 def test_numpy_axis(student, draw):
-    """softmax_numpy works along the axis that it is given, in arrays of any number of axes."""
+    """softmax_numpy works along the axis that it is given, in arrays of any number of axes and of
+    any layout; it leaves them alone, and heeds numbers that have changed."""
     weights_of_all_dims(student, draw, "softmax_numpy")
+    for x in layouts(draw):
+        for dim in all_dims(x):
+            weights_agree(student, "softmax_numpy", x, dim)
+    backwards = draw.normal(3, 5).cpu().numpy()[::-1, ::-1]
+    agree(student.softmax_numpy(backwards), reference.softmax_numpy(backwards))
+    calls_leave_alone(student, draw, "softmax_numpy", [float32])
+    changed_agree(student, draw, "softmax_numpy")
+
+
+@check(points=1, needs=[test_numpy_values])
+@BOUNDS
+def test_numpy_large_scores(student, draw, bound):
+    """softmax_numpy is right for scores as large as 10,000, of either sign, and for rows far apart,
+    along any axis, to the last digits of float32."""
+    hard_scores_agree(student, draw, "softmax_numpy", bound)
+
+
+@check(points=1, needs=[test_numpy_values])
+@pytest.mark.parametrize("dtype", [float16, float32, float64])
+def test_numpy_precisions(student, draw, dtype):
+    """softmax_numpy computes float16 in float32 and gives it back as float16, in float64 it keeps
+    the digits of float64, and it takes empty arrays, where its axis is not the empty one."""
+    if dtype is float16:
+        half_agrees(student, draw, "softmax_numpy", dtype)
+    if dtype is float64:
+        float64_agrees(student, draw, "softmax_numpy")
+    empty_agree(student, draw, "softmax_numpy", [dtype])
+    calls_leave_alone(student, draw, "softmax_numpy", [dtype])
 
 
 @check(points=1)
@@ -85,11 +193,7 @@ def test_numpy_axis(student, draw):
 def test_values(student, draw, shape):
     """softmax gives exp(x) / sum(exp(x)) along the last dimension (float32). A dimension may have
     length 1, or thousands."""
-    weights_agree(student, "softmax", draw.normal(*shape))
-    if shape == SHAPES[0]:
-        for kind in HARD:
-            for x in hard_sizes(draw, kind):
-                weights_agree(student, "softmax", x)
+    values_agree(student, draw, "softmax", shape)
 
 
 @check(points=1, needs=[test_values])
@@ -99,29 +203,31 @@ def test_dim(student, draw):
     weights_of_all_dims(student, draw, "softmax")
 
 
-@check(points=1, needs=[test_numpy_values, test_values])
-@pytest.mark.parametrize("bound", [100.0, 1e4])
-@each_function
-def test_large_scores(student, draw, name, bound):
-    """Both functions are right for scores as large as 10,000, of either sign, and for rows far
-    apart, along any dimension, to the last digits of float32; so are the gradients."""
-    large_scores_agree(student, draw, name, bound, float32)
-    x = draw.logits(2, 3, 4, 65, bound=bound)
-    for dim in range(-1, 3):
-        weights_agree(student, name, x.movedim(-1, dim), dim)
-    for x in draw.scores(3, draw.integer(2, 5000)).values():
-        weights_agree(student, name, x)
-        weights_agree(student, name, x.mT, 0)
-    if name == "softmax":
-        for dim in range(3):
-            gradient_agrees(student, draw, draw.normal(3, 4, 17) + bound, dim)
+@check(points=1, needs=[test_values])
+@BOUNDS
+def test_large_scores(student, draw, bound):
+    """softmax is right for scores as large as 10,000, of either sign, and for rows far apart, along
+    any dimension, to the last digits of float32; so is its gradient."""
+    hard_scores_agree(student, draw, "softmax", bound)
+    for dim in range(3):
+        gradient_agrees(student, draw, draw.normal(3, 4, 17) + bound, dim)
 
 
-def large_scores_agree(student, draw, name, bound, dtype):
-    x = draw.logits(16, 65, bound=bound, dtype=dtype)
-    weights_agree(student, name, x)
-    weights_agree(student, name, x.mT[None], 1)
-    weights_agree(student, name, draw.normal(16, 65, scale=bound / 4, dtype=dtype))
+@check(points=1, needs=[test_values])
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float64])
+def test_precisions(student, draw, dtype):
+    """softmax computes half precision in float32 and gives it back as it came, in rows of 70,000
+    scores too; in float64 it keeps the digits of float64. So it is with the gradients."""
+    if dtype is not float64:
+        half_agrees(student, draw, "softmax", dtype)
+        for dim in -1, 0:
+            gradient_agrees(student, draw, draw.normal(3, 4, 17, dtype=dtype), dim)
+        return
+    float64_agrees(student, draw, "softmax")
+    for offset in 0, 1e3:
+        x = draw.normal(3, 4, 17, dtype=float64) + offset
+        gradient_agrees(student, draw, x, draw.choice(0, 1, 2))
+    gradcheck(student.softmax, draw.normal(2, 3, dtype=float64).requires_grad_())
 
 
 @check(points=1, needs=[test_values])
@@ -135,90 +241,17 @@ def test_gradient(student, draw):
         gradient_agrees(student, draw, draw.normal(*sizes.values()), -1)
 
 
-def gradient_agrees(student, draw, x, dim):
-    x, upstream = x.requires_grad_(), draw.normal(*x.shape, dtype=x.dtype)
-    [got] = backward(student.softmax(x, dim=dim), x, upstream=upstream)
-    [expected] = reference.softmax_gradients(x, dim=dim, upstream=upstream)
-    agree(got, expected, says="gradient of x")
-
-
-@check(points=1, needs=[test_numpy_values, test_values])
-@each_function
-def test_manners(student, draw, name):
-    """Both functions leave their input alone, take it in any layout, give the same answer to the
-    same call and a new one when its numbers have changed; PyTorch's works on the device of its
-    input."""
-    softmax, expected = getattr(student, name), getattr(reference, name)
+@check(points=1, needs=[test_values])
+def test_manners(student, draw):
+    """softmax leaves its input alone, takes it in any layout, empty too where its dimension is not
+    the empty one, gives the same answer to the same call and a new one when the numbers have
+    changed, and works on the device of its input."""
     dtypes = [float16, bfloat16, float32, float64]
-    for dtype in dtypes if name == "softmax" else [float16, float32, float64]:
-        for shape in (6,), (5, 6), (2, 5, 6):
-            x = for_function(name, draw.normal(*shape, dtype=dtype))
-            for dim in -1, 0:
-                first = untouched(lambda x=x, dim=dim: softmax(x, dim))
-                same(softmax(x, dim), first, says="the second answer to the same call")
+    calls_leave_alone(student, draw, "softmax", dtypes)
+    empty_agree(student, draw, "softmax", dtypes)
     for x in layouts(draw):
         for dim in all_dims(x):
-            weights_agree(student, name, x, dim)
-    draw.hard(Hard.CHANGED)
-    x = for_function(name, draw.normal(3, 5))
-    for _ in range(2):
-        agree(softmax(x), expected(x))
-        x *= -2
-    if name == "softmax":
-        draw.hard(Hard.DEVICE)
-        [device] = softmax.devices(x.to("meta"))
-        expect(device.type == "meta", f"x is on the device meta, but the weights on {device}")
-    else:
-        backwards = x[::-1, ::-1]
-        agree(softmax(backwards), expected(backwards))
-
-
-@check(points=1, needs=[test_numpy_values, test_values])
-@each_function
-def test_float64(student, draw, name):
-    """In float64 both functions keep the digits of float64, along any dimension, and so do the
-    gradients."""
-    for shape in SHAPES:
-        x = draw.normal(*shape, dtype=float64)
-        for dim in all_dims(x):
-            weights_agree(student, name, x, dim)
-    for bound in 100.0, 1e4:
-        large_scores_agree(student, draw, name, bound, float64)
-    for x in layouts(draw, float64):
-        weights_agree(student, name, x)
-    if name == "softmax":
-        for offset in 0, 1e3:
-            x = draw.normal(3, 4, 17, dtype=float64) + offset
-            gradient_agrees(student, draw, x, draw.choice(0, 1, 2))
-        gradcheck(student.softmax, draw.normal(2, 3, dtype=float64).requires_grad_())
-
-
-@check(points=1, needs=[test_numpy_values, test_values])
-@each_half
-def test_half_precision(student, draw, name, dtype):
-    """Half precision is computed in float32 and given back as it came: in rows of 70,000 scores,
-    for scores of 10,000, and in the gradients."""
-    weights_agree(student, name, draw.normal(32, 65, dtype=dtype))
-    for bound in 100.0, 1e4:
-        large_scores_agree(student, draw, name, bound, dtype)
-    level = draw.normal(2, 1, dtype=dtype).expand(2, 70_000)
-    for dim, x in ((-1, level), (0, level.mT)):
-        scores = for_function(name, x)
-        weights = getattr(student, name)(scores, dim)
-        agree(weights, reference.raised(getattr(reference, name), scores, dim))
-        sums = torch.as_tensor(weights).double().sum(dim)
-        agree(sums, torch.ones(2), says="sums of the weights", within=0.02)
-    if name == "softmax":
-        for dim in -1, 0:
-            gradient_agrees(student, draw, draw.normal(3, 4, 17, dtype=dtype), dim)
-
-
-@check(points=1, needs=[test_numpy_values, test_values])
-@each_function
-def test_empty(student, draw, name):
-    """Both functions take an empty tensor, of any dtype, where the dimension they work along is
-    not the empty one."""
-    dtypes = [float16, bfloat16, float32, float64]
-    for dtype in dtypes if name == "softmax" else [float16, float32, float64]:
-        for shape, dim in ((0, 6), -1), ((6, 0), 0), ((2, 0, 3), 2):
-            weights_agree(student, name, draw.normal(*shape, dtype=dtype), dim)
+            weights_agree(student, "softmax", x, dim)
+    changed_agree(student, draw, "softmax")
+    draw.hard(Hard.DEVICE)
+    on_meta(student.softmax, draw.normal(3, 5).to("meta"))

@@ -10,12 +10,12 @@ from .test_masking import (
     test_combine_masks,
     test_empty_rows,
     test_gradient,
-    test_half_precision,
     test_hidden_scores,
     test_keep_from_blocked,
     test_large_scores,
     test_manners,
     test_padding_mask,
+    test_precisions,
     test_values,
 )
 
@@ -46,6 +46,30 @@ def right(scores, keep):
 def broadcasts(scores, keep):
     """Whether there is a mask, of another shape than the scores."""
     return keep is not None and keep.shape != scores.shape
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_row_by_row(keep, dtype):
+    """The mask is taken apart along its last axis, which a mask of no axes does not have.
+
+    torch.zeros(keep.shape, ...).masked_fill(~keep, -torch.inf) takes a mask of any shape.
+    """
+    hidden = ~keep.flatten(0, -2) if keep.ndim > 1 else ~keep.reshape(1, keep.shape[-1])
+    return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, -torch.inf).reshape(keep.shape)
+
+
+BUFFERS = {}
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_in_one_buffer(keep, dtype):
+    """One buffer is kept for each shape, so a later call writes over an earlier answer.
+
+    Make a new tensor in every call.
+    """
+    key = keep.shape, dtype, keep.device
+    mask = BUFFERS.setdefault(key, torch.empty(keep.shape, dtype=dtype, device=keep.device))
+    return mask.zero_().masked_fill_(~keep, -torch.inf)
 
 
 @mistake(of="additive_mask", caught_by=test_additive_mask)
@@ -140,6 +164,16 @@ def inverted_in_place(blocked):
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
+def positions_in_the_dtype_of_the_lengths(lengths, max_len):
+    """The positions have the dtype of the lengths, and int8 has no position beyond 127.
+
+    Leave torch.arange as it comes, in int64; the comparison takes two dtypes.
+    """
+    positions = torch.arange(max_len, device=lengths.device).to(lengths.dtype)
+    return positions < lengths[:, None, None, None]
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
 def one_key_too_many(lengths, max_len):
     """Each sentence keeps one key too many: position n is compared with <=.
 
@@ -224,6 +258,17 @@ def padding_mask_of_ones(lengths, max_len):
     """
     shape = (len(lengths), 1, 1, max_len)
     return torch.ones(shape, dtype=torch.bool, device=lengths.device)
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def masks_counted_in_a_byte(*masks):
+    """The masks that keep a key are counted in uint8, which begins again at 256.
+
+    A logical and needs no count: combined & mask.
+    """
+    given = [mask for mask in masks if mask is not None]
+    count = sum(mask.to(torch.uint8) for mask in given)
+    return count == len(given) % 256 if given else None
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -348,6 +393,15 @@ def always_no_mask(*masks):
     return None  # noqa: RET501 (it is the answer)
 
 
+@mistake(of="masked_softmax", caught_by=test_broadcasting)
+def full_masks_taken_for_none(scores, keep):
+    """A mask that keeps everything is left out, and with it the shape it would broadcast to.
+
+    Only None is no mask: let every other one broadcast.
+    """
+    return right(scores, None if keep is None or bool(keep.all()) else keep)
+
+
 @mistake(of="masked_softmax", caught_by=test_values)
 def polarity_inverted(scores, keep):
     """The mask is applied the wrong way round: what should be seen is hidden.
@@ -413,7 +467,7 @@ def hidden_scores_minus_ten_thousand(scores, keep):
     return replaced(scores, keep, -1e4)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def large_number_in_half_precision(scores, keep):
     """Hidden scores are set to -1e9, which float16 cannot hold.
 
@@ -614,7 +668,7 @@ def none_not_expected(scores, keep):
     return right(scores, keep).masked_fill(empty, 0.0)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def half_precision_not_raised(scores, keep):
     """Half precision is summed in half precision, where 66,000 ones are infinity.
 
@@ -628,7 +682,7 @@ def half_precision_not_raised(scores, keep):
     return powers / torch.where(keep.any(-1, keepdim=True), total, 1.0)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def dtype_promoted(scores, keep):
     """The weights come back in float32 although the scores were in half precision.
 
@@ -637,7 +691,7 @@ def dtype_promoted(scores, keep):
     return right(wide(scores), keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_values)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def float64_lowered(scores, keep):
     """float64 is computed in float32, and the digits are gone.
 
@@ -755,7 +809,7 @@ def graph_cut_behind_broadcast_masks(scores, keep):
     return right(scores.detach() if broadcasts(scores, keep) else scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_gradient)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def graph_cut_in_half_precision(scores, keep):
     """The gradient is cut in half precision: the scores are rebuilt from a list of numbers.
 
@@ -764,7 +818,7 @@ def graph_cut_in_half_precision(scores, keep):
     return right(scores.detach() if scores.dtype.itemsize == 2 else scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_gradient)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def denominator_detached_in_half_precision(scores, keep):
     """In half precision the sum is cut out of the graph, and the gradient lacks its part.
 
@@ -783,7 +837,7 @@ def float32_empty_rows_unhidden(scores, keep):
     return (empty_rows_unhidden if scores.dtype == torch.float32 else right)(scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def half_precision_not_raised_without_a_mask(scores, keep):
     """Where there is no mask, half precision is summed in half precision.
 
@@ -792,7 +846,7 @@ def half_precision_not_raised_without_a_mask(scores, keep):
     return (half_precision_not_raised if keep is None else right)(scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def half_precision_not_raised_behind_broadcast_masks(scores, keep):
     """Behind a mask that broadcasts, half precision is summed in half precision.
 
@@ -801,7 +855,7 @@ def half_precision_not_raised_behind_broadcast_masks(scores, keep):
     return (half_precision_not_raised if broadcasts(scores, keep) else right)(scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def dtype_promoted_without_a_mask(scores, keep):
     """Where there is no mask, the weights of half precision come back in float32.
 
@@ -810,7 +864,7 @@ def dtype_promoted_without_a_mask(scores, keep):
     return right(wide(scores) if keep is None else scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_half_precision)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def first_sentence_in_half_precision(scores, keep):
     """In half precision the padding of the first sentence is used for every sentence.
 
@@ -820,7 +874,7 @@ def first_sentence_in_half_precision(scores, keep):
     return right(scores, keep[:1] if first else keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_empty_rows)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def empty_rows_nan_in_half_precision(scores, keep):
     """In half precision a row with nothing to attend to is NaN.
 
@@ -829,7 +883,7 @@ def empty_rows_nan_in_half_precision(scores, keep):
     return (empty_rows_nan if scores.dtype.itemsize == 2 else right)(scores, keep)
 
 
-@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+@mistake(of="masked_softmax", caught_by=test_precisions)
 def infinity_added_in_half_precision(scores, keep):
     """In half precision -inf is added to hidden scores: the sum is NaN if they hold NaN or inf.
 

@@ -17,6 +17,7 @@ from grader.judging import (
     check,
     expect,
     gradcheck,
+    on_meta,
     rejects,
     same,
     untouched,
@@ -398,9 +399,7 @@ def test_manners(student, draw, name):
 def stays_on_its_device(draw, attend, meta):
     draw.hard(Hard.DEVICE)
     for given in meta, meta[:3]:
-        one, other = attend.devices(*given)
-        found = f"inputs are on the device meta, but the results on {one} and {other}"
-        expect(one.type == other.type == "meta", found)
+        on_meta(attend, *given)
 
 
 def leaves_inputs_alone(draw, name, attend):

@@ -5,7 +5,7 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 import reference
-from grader.judging import Hard, agree, backward, check, expect, untouched
+from grader.judging import Hard, agree, backward, check, expect, on_meta, untouched
 
 LENGTHS = [(3, 3), (2, 5), (5, 2), (1, 1), (1, 17), (4, 1), (17, 65), (65, 17), (1, 40_000)]
 WINDOWS = [  # Lq, Lk, window
@@ -66,8 +66,7 @@ def _lengths(draw, q_len, k_len):
 
 def _on_meta(draw, call, *args):
     draw.hard(Hard.DEVICE)
-    [found] = call.devices(*args, device="meta")
-    expect(str(found) == "meta", f"keep.device is {found}, but should be meta")
+    on_meta(call, *args, device="meta")
 
 
 @check(points=1)
@@ -201,8 +200,7 @@ def test_manners(student, draw, device, q_len):
     none = torch.empty(0, 3, q_len, 5, device=device)
     agree(attend(*(x[:0] for x in inputs)), none)
     draw.hard(Hard.DEVICE)
-    [found] = attend.devices(*(x.to("meta") for x in inputs))
-    expect(str(found) == "meta", f"output.device is {found}, but should be meta")
+    on_meta(attend, *(x.to("meta") for x in inputs))
     for mask, args in (student.causal_mask, ()), (student.sliding_window_mask, (2,)):
         for lengths in (0, 4), (4, 0), (0, 0):
             agree(mask(*lengths, *args), torch.ones(lengths, dtype=torch.bool))

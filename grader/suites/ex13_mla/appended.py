@@ -4,7 +4,7 @@ from torch import float16
 
 from grader.judging import Hard, same
 
-from .caches import append, new_caches, on_device
+from .caches import append, lies_on_meta, new_caches
 from .cases import CACHES, hard_caches
 
 
@@ -55,4 +55,4 @@ def long_caches(student, draw, device):
 def devices(student, draw, device):
     """A cache on another device."""
     draw.hard(Hard.DEVICE)
-    on_device(student, "meta", float16)
+    lies_on_meta(student, float16)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from grader.judging import agree, expect, same, untouched
+from grader.judging import agree, expect, on_meta, same, untouched
 from grader.judging.case import StudentFault
 from reference import ex13_mla as reference
 
@@ -35,20 +35,15 @@ def agree_buffers(cache, right):
         agree(getattr(cache, name)[:, : right.length], expected, says=held)
 
 
-def on_device(student, device, dtype):
-    """The buffers and what append returns lie on this device, in this dtype.
-
-    On the device `meta` they have no numbers, so it is there on any machine.
-    """
-    cache = student.LatentCache(2, 3, 5, 4, dtype=dtype, device=device)
+def lies_on_meta(student, dtype):
+    """The buffers and what append returns lie on the device meta, in this dtype."""
+    cache = student.LatentCache(2, 3, 5, 4, dtype=dtype, device="meta")
     for name in BUFFERS:
         got = cache.read(f"{name}.device"), cache.read(f"{name}.dtype")
-        wanted = torch.device(device), dtype
-        expect(got == wanted, f"{name} is {got[1]} on {got[0]}, but should be {dtype} on {device}")
-    new = (torch.zeros(2, 1, width, dtype=dtype, device=device) for width in (5, 4))
-    found = cache.append.devices(*new)
-    wanted = [torch.device(device)] * 2
-    expect(list(found) == wanted, f"append returned tensors on {found}, not on {device}")
+        wanted = torch.device("meta"), dtype
+        expect(got == wanted, f"{name} is {got[1]} on {got[0]}, but should be {dtype} on meta")
+    new = (torch.zeros(2, 1, width, dtype=dtype, device="meta") for width in (5, 4))
+    on_meta(cache.append, *new)
 
 
 def branch(student, device, cache, seen):

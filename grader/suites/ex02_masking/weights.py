@@ -1,0 +1,55 @@
+"""What a right masked softmax is held to, in any precision."""
+
+import math
+
+import torch
+
+import reference
+from grader.judging import agree, backward, same
+
+
+def empty_rows_agree(student, draw, full, shape, dtype):
+    """Scores of the full shape, with masks of another one."""
+    scores, keep = draw.normal(*full, dtype=dtype), draw.keep(*shape)
+    keep[0] = False
+    agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+    nothing = torch.zeros_like(keep)
+    agree(student.masked_softmax(scores, nothing), reference.masked_softmax(scores, nothing))
+
+
+def hidden_scores_change_nothing(student, draw, hidden, dtype):
+    scores = draw.normal(2, 5, 17, dtype=dtype)
+    for keep in (draw.keep(2, 5, 17), draw.keep(2, 1, 17)):
+        filled = scores.double().masked_fill(~keep, hidden).to(dtype)
+        weights = student.masked_softmax(filled, keep)
+        agree(weights, reference.masked_softmax(scores, keep))
+        none = torch.zeros_like(weights)
+        same(weights.masked_fill(keep, 0.0), none, says="hidden weights")
+
+
+def large_scores_agree(student, draw, dtype):
+    near, far = draw.logits(16, 65, bound=1e4), draw.logits(65, 16, bound=1e4).mT
+    for keep in (draw.keep(16, 65), draw.keep(1, 65), None):
+        for scores in (near.to(dtype), far.to(dtype), draw.normal(16, 65, dtype=dtype) - 1e4):
+            agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+
+
+def gradients_agree(student, draw, dtype, offset=0.0):
+    """The gradient for masks of every kind, with anything at all behind them."""
+    full, padding = draw.keep(2, 3, 4, 5), draw.keep(2, 1, 1, 5)
+    full[0, 1], full[1, 0, 2] = False, False
+    clean = draw.normal(2, 3, 4, 5, dtype=dtype) + offset
+    upstream = draw.normal(2, 3, 4, 5, dtype=dtype)
+    cases = [(full, 1.0), (full, math.inf), (full, math.nan), (padding, math.nan), (None, 0.0)]
+    for keep, hidden in cases:
+        scores = clean.clone() if keep is None else clean.masked_fill(~keep, hidden)
+        gradient_agrees(student, scores, clean, keep, upstream)
+
+
+def gradient_agrees(student, scores, clean, keep, upstream):
+    """The gradient of scores, which is that of the clean ones: hidden scores change nothing."""
+    weights = student.masked_softmax(scores.requires_grad_(), keep)
+    agree(weights, reference.masked_softmax(clean, keep))
+    [got] = backward(weights, scores, upstream=upstream)
+    [expected] = reference.masked_softmax_gradients(clean, keep, upstream=upstream)
+    agree(got, expected, says="gradient of scores")
