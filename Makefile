@@ -24,6 +24,8 @@ SEALED ?=
 SEEDS ?=
 SHARD ?=
 ARGS ?=
+# So that make test can say how long it took.
+export MAKE_TEST_STARTED := $(shell date +%s)
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 
 BASE_PYTHON ?= python3
@@ -58,7 +60,6 @@ grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cu
 	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 PROCESSORS = $$($(PY) -c 'import os; print(os.cpu_count())')
-test: export MAKE_TEST_STARTED = $(shell date +%s)
 test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@# On all processors at once, file by file; what has processes of its own comes after it.
@@ -70,7 +71,6 @@ else
 	@$(PY) -m pytest $(ARGS)
 endif
 
-weekly: export MAKE_TEST_STARTED = $(shell date +%s)
 weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats, 1,000 seeds (hours)
 	@$(PY) -m pytest -m weekly
 

@@ -137,6 +137,10 @@ class Client:
 
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
         """The gradients of a kept call's inputs, for the gradients of its results."""
+        # The graph saw tensors at their places, where later calls may have left other numbers.
+        given = Given(self._inputs, self._places, _handle_number, watch=True)
+        for tensor, _ in list(self._places.values()):
+            given.encode(tensor, "")
         sent = [wire.encode(g, self._inputs, _handle_number) for g in gradients]
         return self._ask({"op": "backward", "call": graph, "gradients": sent}, self._value)
 

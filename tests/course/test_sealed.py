@@ -82,7 +82,7 @@ def test_no_right_answer_lies_in_it(root):
     assert f"stored/{SLUG}.safetensors" in files
     assert not any(name.startswith(("reference", "solutions")) for name in files)
     last = {name.rpartition("/")[2] for name in files if name.startswith("grader/suites")}
-    suite = {"exercise.toml", "test_masking.py", "zh.toml", "questions.toml"}
+    suite = {"exercise.toml", "test_masking.py", "weights.py", "zh.toml", "questions.toml"}
     assert last == {*suite, "pytest.ini", "__init__.py"}
     chinese = tomllib.loads((root / f"grader/suites/{SLUG}/zh.toml").read_text(encoding="utf-8"))
     assert set(chinese) == {"title", "cure", "checks", "hints", "questions"}
@@ -242,7 +242,7 @@ def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
     assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
 
 
-@pytest.mark.parametrize("goal", ["test", "house", "new", "release", "bench-walls"])
+@pytest.mark.parametrize("goal", ["test", "weekly", "headroom", "house", "new", "release", "bench-walls"])
 def test_a_goal_of_the_whole_project_is_refused_in_a_bundle(tmp_path, goal):
     made = bundle.makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     (tmp_path / "Makefile").write_text(made)

@@ -55,7 +55,7 @@ softmaxes = pytest.mark.parametrize(("scores", "keep"), SOFTMAXES.values(), ids=
 
 @softmaxes
 def test_oracle_yardstick_and_solution_agree_on_the_masked_softmax(scores, keep):
-    exact, plain, _, _ = reference.masked_softmax(scores, keep)
+    exact, plain, *_ = reference.masked_softmax(scores, keep)
     assert_close(plain, exact)
     assert_close(solution.masked_softmax(scores, keep), exact)
 
@@ -97,7 +97,7 @@ def test_adding_the_additive_mask_does_what_the_boolean_mask_does():
 
 def test_no_mask_is_a_mask_that_hides_nothing():
     scores = normal(3, 5)
-    exact, plain, _, _ = reference.masked_softmax(scores, None)
+    exact, plain, *_ = reference.masked_softmax(scores, None)
     for answer in (exact, plain, solution.masked_softmax(scores, None)):
         assert_close(answer, torch.softmax(scores, -1))
 
@@ -159,7 +159,7 @@ def test_masked_softmax_computes_half_precision_in_float32_and_keeps_the_dtype(d
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_additive_mask_is_zero_where_kept_and_minus_infinity_where_hidden(dtype):
     keep = torch.tensor([[T, F], [F, T]])
-    exact, plain, _, _ = reference.additive_mask(keep, dtype)
+    exact, plain, *_ = reference.additive_mask(keep, dtype)
     answer = solution.additive_mask(keep, dtype)
     assert exact.tolist() == [[0.0, -np.inf], [-np.inf, 0.0]]
     assert plain.dtype == answer.dtype == dtype
@@ -174,7 +174,7 @@ def test_additive_mask_is_zero_where_kept_and_minus_infinity_where_hidden(dtype)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_padding_mask_keeps_the_first_keys_of_each_sentence(lengths, max_len, rows, dtype):
     lengths = torch.tensor(lengths, dtype=dtype)
-    exact, plain, _, _ = reference.padding_mask(lengths, max_len)
+    exact, plain, *_ = reference.padding_mask(lengths, max_len)
     answer = solution.padding_mask(lengths, max_len)
     assert (exact.dtype, plain.dtype, answer.dtype) == (bool, torch.bool, torch.bool)
     assert answer.shape == plain.shape == exact.shape == (len(rows), 1, 1, max_len)
@@ -183,7 +183,7 @@ def test_padding_mask_keeps_the_first_keys_of_each_sentence(lengths, max_len, ro
 
 def test_keep_from_blocked_turns_every_value_round():
     blocked = torch.tensor([[T, F, F]]).expand(2, 3)
-    exact, plain, _, _ = reference.keep_from_blocked(blocked)
+    exact, plain, *_ = reference.keep_from_blocked(blocked)
     answer = solution.keep_from_blocked(blocked)
     assert answer.tolist() == plain.tolist() == exact.tolist() == [[F, T, T]] * 2
 
@@ -197,7 +197,7 @@ def test_keep_from_blocked_turns_every_value_round():
     ],
 )
 def test_combined_masks_keep_what_all_of_them_keep(masks):
-    exact, plain, _, _ = reference.combine_masks(*masks)
+    exact, plain, *_ = reference.combine_masks(*masks)
     answer = solution.combine_masks(*masks)
     counted = sum((~mask).int() for mask in masks if mask is not None) == 0
     assert answer.dtype == plain.dtype == torch.bool

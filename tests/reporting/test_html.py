@@ -257,7 +257,7 @@ def test_the_chinese_page_is_chinese():
         "zh",
     )
     assert drawn.texts("summary")[0].startswith("缩放点积注意力")
-    assert "权重就是这个 softmax 的结果。" in drawn.texts("li")[0]
+    assert "权重就是这个 softmax 的结果（float32）。" in drawn.texts("li")[0]
 
 
 def test_a_long_word_does_not_change_what_is_told():
