@@ -146,8 +146,9 @@ class MultiHeadAttention:
         keep: Tensor | None = None,
         *,
         upstream: Tensor,
+        upstream_weights: Tensor | None = None,
     ) -> tuple[Expected, ...]:
-        """The gradients for `upstream` (B, Lq, E), that of the output.
+        """The gradients for `upstream` (B, Lq, E), that of the output, and perhaps the weights'.
 
         With respect to x, then to the context if there is one, then to the parameters in the
         order of `state_dict()`: w_q.weight (and w_q.bias), w_k, w_v, w_o.
@@ -158,11 +159,16 @@ class MultiHeadAttention:
 
         def output(*leaves: Tensor) -> Tensor:
             parameters = dict(zip(state, leaves[len(sources) :], strict=True))
-            result: Tensor = functional_call(
-                plain, parameters, leaves[: len(sources)], {"keep": keep}
-            )[0]
-            return result
+            given = leaves[: len(sources)]
+            result: tuple[Tensor, Tensor] = functional_call(
+                plain, parameters, given, {"keep": keep}
+            )
+            if upstream_weights is None:
+                return result[0]
+            return torch.cat([part.flatten() for part in result])
 
+        if upstream_weights is not None:
+            upstream = torch.cat([upstream.flatten(), upstream_weights.flatten()])
         answers = gradients(output, *sources, *state.values(), upstream=upstream, magnitude=1.0)
         # One size for all: with a single key the gradient of w_q is nothing but rounding error,
         # which its own size cannot measure.

@@ -17,16 +17,16 @@ from reference.ex04_heads import (
 
 from .test_heads import (
     test_context,
+    test_dtype,
+    test_empty,
+    test_extremes,
     test_gradients,
     test_half_precision,
-    test_hidden,
     test_manners,
     test_mask,
-    test_merge_heads,
-    test_numpy_manners,
     test_numpy_mask,
     test_numpy_values,
-    test_split_heads,
+    test_split_and_merge,
     test_values,
 )
 
@@ -53,7 +53,7 @@ class _Layer(PlainMultiHeadAttention):
         return plain_masked_softmax(scores, keep)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def no_swap_in_split(x, num_heads):
     """The width is cut by a reshape straight to (B, H, L, D), which mixes tokens among the heads.
 
@@ -64,7 +64,7 @@ def no_swap_in_split(x, num_heads):
     return x.reshape(batch, num_heads, length, width // num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def heads_after_length(x, num_heads):
     """The heads stand after the length, (B, L, H, D): the swap is missing.
 
@@ -73,7 +73,7 @@ def heads_after_length(x, num_heads):
     return plain_split_heads(x, num_heads).transpose(1, 2)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def heads_interleaved(x, num_heads):
     """Head h takes every H-th number of a token instead of D neighbours.
 
@@ -84,7 +84,7 @@ def heads_interleaved(x, num_heads):
     return x.reshape(batch, length, width // num_heads, num_heads).permute(0, 3, 1, 2)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def width_for_number(x, num_heads):
     """`num_heads` is taken for the width of a head: there are E / H heads of width H.
 
@@ -94,7 +94,7 @@ def width_for_number(x, num_heads):
     return plain_split_heads(x, x.shape[-1] // num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def rest_of_the_width_dropped(x, num_heads):
     """A width that the heads do not divide is cut all the same, and the rest of it is lost.
 
@@ -104,7 +104,7 @@ def rest_of_the_width_dropped(x, num_heads):
     return plain_split_heads(x[..., : num_heads * dim], num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def assertion_in_split(x, num_heads):
     """An uneven width is refused with an assert, which is no ValueError and vanishes under -O.
 
@@ -114,7 +114,7 @@ def assertion_in_split(x, num_heads):
     return plain_split_heads(x, num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads, null=True)
+@mistake(of="split_heads", caught_by=test_split_and_merge, null=True)
 def zeros_for_heads(x, num_heads):
     """Zeros of the right shape.
 
@@ -124,7 +124,7 @@ def zeros_for_heads(x, num_heads):
     return torch.zeros_like(plain_split_heads(x, num_heads))
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def no_swap_in_merge(x):
     """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
 
@@ -134,7 +134,7 @@ def no_swap_in_merge(x):
     return x.reshape(batch, length, heads * dim)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def not_contiguous(x):
     """After the swap the tensor is not contiguous, and `view` refuses it.
 
@@ -144,7 +144,7 @@ def not_contiguous(x):
     return x.transpose(1, 2).view(batch, length, heads * dim)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def merged_by_width(x):
     """The numbers of a token alternate between the heads instead of lying head after head.
 
@@ -153,7 +153,7 @@ def merged_by_width(x):
     return x.permute(0, 2, 3, 1).flatten(-2)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_empty)
 def width_left_to_minus_one(x):
     """The last size is left to -1, which could be anything for an empty batch.
 
@@ -163,7 +163,7 @@ def width_left_to_minus_one(x):
     return x.transpose(1, 2).reshape(batch, length, -1)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def merge_detached(x):
     """The gradient is cut on the way.
 
@@ -172,7 +172,7 @@ def merge_detached(x):
     return plain_merge_heads(x.detach())
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads, null=True)
+@mistake(of="merge_heads", caught_by=test_split_and_merge, null=True)
 def zeros_for_tokens(x):
     """Zeros of the right shape.
 
@@ -451,7 +451,7 @@ class BiasAlwaysMade(_Layer):
         super().__init__(d_model, num_heads, bias=True)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_values)
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
 class DoubleLowered(_Layer):
     """float64 is computed in float32, and the digits are gone.
 
@@ -614,7 +614,7 @@ class MaskTakenForBatch(_Layer):
         return super().weigh(scores, keep)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskSubtracted(_Layer):
     """1e9 is subtracted from hidden scores, which a score of 1e30 does not even notice.
 
@@ -625,7 +625,7 @@ class MaskSubtracted(_Layer):
         return super().weigh(scores if keep is None else scores - 1e9 * ~keep, None)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaximumOfHiddenScores(_Layer):
     """The maximum is taken over hidden scores too: if one of them is 1e30, all others vanish.
 
@@ -640,7 +640,7 @@ class MaximumOfHiddenScores(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsUniform(_Layer):
     """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
 
@@ -652,7 +652,7 @@ class EmptyRowsUniform(_Layer):
         return super().weigh(filled, None)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsNaN(_Layer):
     """A row that may see nothing becomes NaN: softmax of nothing but -inf is 0 / 0.
 
@@ -664,7 +664,7 @@ class EmptyRowsNaN(_Layer):
         return super().weigh(filled, None)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsMendedTooLate(_Layer):
     """The NaN of a row that sees nothing is wiped from the weights, but not from the gradient.
 
@@ -678,7 +678,7 @@ class EmptyRowsMendedTooLate(_Layer):
         return torch.softmax(scores + bias, -1).nan_to_num(0.0)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsLoseTheirBias(_Layer):
     """The output of a row that sees nothing is set to 0 after w_o, whose bias is lost on the way.
 
@@ -1029,7 +1029,7 @@ def mask_subtracted_numpy(*args, keep=None):
     return _numpy(MaskSubtracted, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def empty_rows_nan_numpy(*args, keep=None):
     """A row that may see nothing becomes NaN: its maximum is -inf and its sum is 0.
 
@@ -1038,7 +1038,7 @@ def empty_rows_nan_numpy(*args, keep=None):
     return _numpy(EmptyRowsNaN, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def empty_rows_uniform_numpy(*args, keep=None):
     """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
 
@@ -1047,7 +1047,7 @@ def empty_rows_uniform_numpy(*args, keep=None):
     return _numpy(EmptyRowsUniform, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
 def half_not_raised_numpy(*args, keep=None):
     """float16 stays float16 all the way, and has no room for the scores.
 
@@ -1056,7 +1056,7 @@ def half_not_raised_numpy(*args, keep=None):
     return _numpy(HalfNotRaised, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def no_maximum_subtracted(*args, keep=None):
     """The maximum of the row is not subtracted before exp, so large scores overflow.
 
@@ -1073,7 +1073,7 @@ def no_maximum_subtracted(*args, keep=None):
     return _numpy(Layer, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
 def promoted_to_float32(*args, keep=None):
     """float16 goes in and float32 comes out.
 
@@ -1083,7 +1083,7 @@ def promoted_to_float32(*args, keep=None):
     return tuple(x.astype(np.promote_types(x.dtype, np.float32)) for x in answer)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
 def input_overwritten_numpy(query, *rest, keep=None):
     """`query` is overwritten: an operator such as `*=` or `-=` changes the caller's array.
 
@@ -1094,7 +1094,7 @@ def input_overwritten_numpy(query, *rest, keep=None):
     return answer
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
 def uneven_heads_accepted_numpy(*args, keep=None):
     """A width that the heads do not divide is not noticed, or only by an error of NumPy's own.
 
@@ -1145,7 +1145,7 @@ class HalfNotRaisedUnderAMask(_Layer):
         return how.attention(self, q, k, v, keep)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class NoMaximumUnderAMask(_Layer):
     """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
 
@@ -1160,7 +1160,7 @@ class NoMaximumUnderAMask(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
 class NoMaximumInDouble(_Layer):
     """In float64 the exponentials are taken of the bare scores, and large ones overflow.
 
@@ -1224,7 +1224,7 @@ class InputDetachedWithoutContext(_Layer):
         return x.detach() if context is None else context
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsMendedTooLateInHalfPrecision(_Layer):
     """In half precision the NaN of a row that sees nothing is wiped from the weights, but not from
     the gradient.
@@ -1272,7 +1272,7 @@ class LastMaskRemembered(_Layer):
         return super().forward(x, context, keep)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def half_precision_widened_in_split(x, num_heads):
     """Half precision comes back in float32.
 
@@ -1282,7 +1282,7 @@ def half_precision_widened_in_split(x, num_heads):
     return plain_split_heads(x.to(torch.promote_types(x.dtype, torch.float32)), num_heads)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def half_precision_widened_in_merge(x):
     """Half precision comes back in float32.
 
@@ -1291,7 +1291,7 @@ def half_precision_widened_in_merge(x):
     return plain_merge_heads(x.to(torch.promote_types(x.dtype, torch.float32)))
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
 def half_not_raised_under_a_mask_numpy(*args, keep=None):
     """With a mask, float16 stays float16 all the way, and has no room for the scores.
 
@@ -1300,7 +1300,7 @@ def half_not_raised_under_a_mask_numpy(*args, keep=None):
     return _numpy(HalfNotRaisedUnderAMask, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def no_maximum_under_a_mask_numpy(*args, keep=None):
     """With a mask, the maximum of the row is not subtracted before exp, so large scores overflow.
 
@@ -1309,7 +1309,7 @@ def no_maximum_under_a_mask_numpy(*args, keep=None):
     return _numpy(NoMaximumUnderAMask, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
 def no_maximum_in_double_numpy(*args, keep=None):
     """In float64 the maximum of the row is not subtracted before exp, so large scores overflow.
 
@@ -1318,7 +1318,7 @@ def no_maximum_in_double_numpy(*args, keep=None):
     return _numpy(NoMaximumInDouble, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def empty_rows_nan_in_half_precision_numpy(*args, keep=None):
     """In half precision a row that may see nothing becomes NaN.
 
@@ -1328,7 +1328,7 @@ def empty_rows_nan_in_half_precision_numpy(*args, keep=None):
     return _numpy(EmptyRowsNaN if half else _Layer, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
 def input_overwritten_in_single_precision_numpy(query, *rest, keep=None):
     """`query` is overwritten, in float32 and without a mask only.
 
