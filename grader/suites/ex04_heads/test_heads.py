@@ -4,16 +4,15 @@ The first checks ask float32. Only `test_dtype` and `test_half_precision` ask wh
 from an attention, so that a scale from np.sqrt, which widens, costs one check.
 """
 
-import numpy as np
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import Hard, agree, backward, check, expect, gradcheck, rejects, untouched
+from grader.judging import Hard, agree, backward, check, gradcheck, rejects, untouched
 from reference import ex04_heads as reference
 from reference import raised
 
-from . import manners
+from . import extremes, manners
 from .inputs import (
     HALF,
     MASKED,
@@ -31,7 +30,6 @@ from .layers import (
     LAYER,
     NUMPY,
     calls_of,
-    empty_rows_are_zero,
     gradients_agree,
     hidden_weights_are_zero,
     layers,
@@ -40,9 +38,8 @@ from .layers import (
 )
 
 CUTS = [(2, 3, 4, 3), (1, 1, 3, 1), (3, 17, 2, 5), (2, 65, 1, 6), (4, 4, 4, 4)]  # B, L, H, D
-SIZES = [  # B, Lq, Lk, E, H
-    *[(4, 4, 4, 16, 4), (2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1)]
-]
+# B, Lq, Lk, E, H
+SIZES = (4, 4, 4, 16, 4), (2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1)
 HARD = [Hard.SQUARE, Hard.ONE, Hard.LONG]
 MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 3, 5), (3, 1)]
 each_dtype = pytest.mark.parametrize("dtype", [float32, float16, bfloat16, float64])
@@ -163,17 +160,19 @@ def test_mask(student, draw, device, case, bias):
         values_agree(module(x, bad, keep), oracle(x, context, keep))
         return
     hard = isinstance(case, Hard)
-    for *shape, width, heads in calls(draw, case) if hard else [(4, 3, 5, 12, 4)]:
+    few = {"B": 64, "H": 64, "D": 64}
+    for *shape, width, heads in calls(draw, case, few) if hard else [(4, 3, 5, 12, 4)]:
         module, oracle = layers(student, draw, device, width, heads, bias)
         x, context = tokens(draw, *shape, width)
         for keep in masks_of(draw, *shape, heads) if hard else [draw.keep(*case)]:
             strided = keep.mT.contiguous().mT if keep.ndim > 1 else keep
-            for mask in keep, strided, keep.expand(shape[0], heads, *shape[1:]):
+            layouts = keep, strided, keep.expand(shape[0], heads, *shape[1:])
+            for mask in layouts[:1] if hard else layouts:
                 answer = module(x, context, mask)
                 values_agree(answer, oracle(x, context, mask))
                 hidden_weights_are_zero(answer[1], mask)
             own = keep[..., : x.shape[1]].clone()  # for x, which then attends to itself
-            if own.shape[-1] in (1, x.shape[1]):
+            if own.shape[-1] in (1, x.shape[1]) and x.shape[1] < 1000:
                 own[..., 0] = True
                 values_agree(module(x, keep=own), oracle(x, keep=own))
 
@@ -216,39 +215,14 @@ def test_extremes(student, draw, device, name, dtype):
     module, oracle = layers(student, draw, device, bias=True, dtype=dtype)
     for keep in empty_rows(draw):
         if name == NUMPY:
-            empty_rows_of_arrays(student, draw, x, context, keep)
-            continue
-        answer = module(x, context, keep)
-        empty_rows_are_zero(answer[1], keep)
-        if dtype == float32:
-            values_agree(answer, oracle(x, context, keep))
-            gradients_agree(draw, module, oracle, keep, x=x, context=context)
+            extremes.empty_rows_of_arrays(student, draw, x, context, keep)
         else:
-            gradients_are_finite(draw, module, x, context, keep)
+            extremes.empty_rows_of_a_layer(draw, module, oracle, x, context, keep)
     if dtype == float32:
         for args in hard_scores(draw):
             attend, right = calls_of(student, draw, device, name, *args, 1)
             for keep in None, draw.keep(5, 64):
                 values_agree(attend(keep), right(keep))
-
-
-def empty_rows_of_arrays(student, draw, x, context, keep):
-    weights = [w.cpu().numpy() for w in matrices(draw, dtype=x.dtype).values()]
-    args = [*(t.cpu().numpy() for t in (x, context, context)), *weights, 4, keep.cpu().numpy()]
-    answer = student.multi_head_attention_numpy(*args)
-    empty_rows_are_zero(answer[1], keep)
-    expect(bool(np.isfinite(answer[0]).all()), "the output of rows that see nothing is not finite")
-    if x.dtype == float32:
-        values_agree(answer, reference.multi_head_attention_numpy(*args))
-
-
-def gradients_are_finite(draw, module, x, context, keep):
-    leaves = [t.detach().clone().requires_grad_() for t in (x, context)]
-    output, _ = module(*leaves, keep)
-    upstream = draw.normal(*output.shape, dtype=output.dtype)
-    grads = backward(output, *leaves, upstream=upstream)
-    for what, gradient in zip(("x", "the context"), grads, strict=True):
-        expect(bool(gradient.isfinite().all()), f"the gradient of {what} is not finite")
 
 
 @check(points=1, needs=[test_numpy_values, test_context])
