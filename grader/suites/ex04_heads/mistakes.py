@@ -1365,3 +1365,517 @@ def argmax_numpy(*args, keep=None):
     That is argmax. Softmax leaves something for the others.
     """
     return _numpy(ArgMax, args, keep)
+
+
+# Kinds of input in which wrong answers hide.
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def batch_of_one_squeezed_in_split(x, num_heads):
+    """A batch of one is squeezed away.
+
+    Keep all four dimensions: (B, H, L, D), with B = 1 as well.
+    """
+    _check_width(x.shape[-1], num_heads)
+    heads = plain_split_heads(x, num_heads)
+    return heads.squeeze(0) if len(x) == 1 else heads
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def head_numbers_in_one_byte(x, num_heads):
+    """The heads are counted in int8, which ends at 127.
+
+    Leave the dtype of an index to PyTorch, or use no index at all: reshape and swap.
+    """
+    _check_width(x.shape[-1], num_heads)
+    index = torch.arange(num_heads).to(torch.int8).long()
+    return plain_split_heads(x, num_heads)[:, index % num_heads]
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def too_many_heads_accepted(x, num_heads):
+    """More heads than there are numbers in a token are accepted: heads of width 0.
+
+    Ask whether E % num_heads is 0, whichever of the two is larger.
+    """
+    if num_heads < x.shape[-1] and x.shape[-1] % num_heads:
+        raise ValueError(f"{num_heads} heads do not divide a width of {x.shape[-1]}")
+    return plain_split_heads(x[..., : x.shape[-1] // num_heads * num_heads], num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_manners)
+def heads_picked_on_the_cpu(x, num_heads):
+    """A new tensor is made on the CPU, wherever x is.
+
+    Give device=x.device to every tensor that is made.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x, num_heads) + torch.zeros(x.shape[0], 1, 1, 1, dtype=x.dtype)
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def one_head_squeezed(x):
+    """`squeeze` drops every axis of size 1, the length or the batch among them.
+
+    Name the axis, or join two axes with reshape or flatten.
+    """
+    if x.shape[1] > 1:
+        return plain_merge_heads(x)
+    return x.squeeze()
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def causal_where_square_numpy(*args, keep=None):
+    """Without a mask, later keys are hidden where there are as many queries as keys.
+
+    `keep` alone says what is hidden. Without it every key is seen.
+    """
+    queries, keys = args[0].shape[1], args[1].shape[1]
+    if keep is None and queries == keys:
+        keep = np.tri(queries, dtype=bool)
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def first_1024_keys_only_numpy(query, key, value, *rest, keep=None):
+    """A buffer has room for 1024 keys, and the others are not read.
+
+    Take the length from key.shape[1].
+    """
+    answer = _numpy(_Layer, (query, key, value, *rest), keep)
+    if key.shape[1] <= 1024:
+        return answer
+    hidden = np.arange(key.shape[1]) < 1024
+    return _numpy(_Layer, (query, key, value, *rest), hidden)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def mask_turned_where_square_numpy(*args, keep=None):
+    """The mask is transposed where it is square, as if its rows were keys.
+
+    Rows of `keep` are queries, and its last axis is keys: use it as it is.
+    """
+    if keep is not None and keep.ndim > 1 and keep.shape[-1] == keep.shape[-2]:
+        keep = np.swapaxes(keep, -1, -2)
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
+def maximum_begins_with_zero_numpy(*args, keep=None):
+    """The maximum of a row begins with 0, so that the powers of very low scores all become 0.
+
+    Begin with -inf, or take the maximum of the row itself.
+    """
+    return _numpy(MaximumBeginsWithZero, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
+def one_maximum_for_all_numpy(*args, keep=None):
+    """One maximum of all scores is subtracted from every row, and rows far below it vanish.
+
+    Each row has its own: scores.max(-1, keepdims=True).
+    """
+    return _numpy(OneMaximumForAll, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def same_array_taken_for_causal(query, key, *rest, keep=None):
+    """Later keys are hidden where query and key are one array, as if a model read its own text.
+
+    Whatever arrays are given, `keep` alone says what is hidden.
+    """
+    if keep is None and query is key:
+        keep = np.tri(query.shape[1], key.shape[1], dtype=bool)
+    return _numpy(_Layer, (query, key, *rest), keep)
+
+
+ANSWERS = {}
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def answer_remembered_numpy(*args, keep=None):
+    """The answer is kept, and given again to the same arrays although their numbers have changed.
+
+    Compute it anew in every call.
+    """
+    found = tuple(map(id, (*args, keep)))
+    if found not in ANSWERS:
+        ANSWERS[found] = args, keep, _numpy(_Layer, args, keep)  # so that no id is used again
+    return tuple(x.copy() for x in ANSWERS[found][-1])
+
+
+REFUSED = []
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def locked_after_an_error_numpy(*args, keep=None):
+    """A call that raised leaves something behind, and the next one refuses to run.
+
+    Check the sizes before anything is changed.
+    """
+    if args[0].shape[-1] % args[7]:
+        REFUSED.append(args[7])
+    elif REFUSED:
+        REFUSED.clear()
+        raise RuntimeError("still busy")
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class CausalByItself(_Layer):
+    """x sees no later token when it attends to itself, although no mask says so.
+
+    `keep` alone says what is hidden. Without it every token is seen.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if context is None and keep is None:
+            keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class CausalInEval(_Layer):
+    """In .eval() later tokens are hidden, as if every evaluation wrote a text.
+
+    In .train() and in .eval(), `keep` alone says what is hidden.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if not self.training and keep is None and context is None:
+            keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class DropoutInTraining(_Layer):
+    """Weights are dropped at random in .train(), as many published layers do.
+
+    Leave dropout out: nobody has asked for it, and the answer is the same in both modes.
+    """
+
+    def weigh(self, scores, keep):
+        return nn.functional.dropout(super().weigh(scores, keep), 0.1, self.training)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class BatchOfOneSqueezed(_Layer):
+    """A batch of one is squeezed out of the output.
+
+    Name the axis that is to go; `squeeze` drops every axis of size 1.
+    """
+
+    def project_out(self, x):
+        output = super().project_out(x)
+        return output.squeeze(0) if len(x) == 1 else output
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class OneMatrixForThree(_Layer):
+    """Queries, keys and values come from one fused layer, and w_q, w_k and w_v do not exist.
+
+    That is how many models store them. Here make four layers with these names; their matrices may
+    be joined for the product.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias)
+        del self.w_q, self.w_k, self.w_v
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
+
+    def project(self, query, key, value):
+        weights = self.qkv.weight.chunk(3)
+        return tuple(x @ w.mT for x, w in zip((query, key, value), weights, strict=True))
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class BiasForgottenForTheContext(_Layer):
+    """With a context, keys and values are written out as products, and their bias is forgotten.
+
+    Call the layers: self.w_k(context) and self.w_v(context).
+    """
+
+    def project(self, query, key, value):
+        if query is key:
+            return super().project(query, key, value)
+        return self.w_q(query), key @ self.w_k.weight.mT, value @ self.w_v.weight.mT
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class First1024TokensOnly(_Layer):
+    """A buffer has room for 1024 tokens, and the rest of the context is not read.
+
+    Take the length from context.shape[1].
+    """
+
+    def weigh(self, scores, keep):
+        if scores.shape[-1] > 1024:
+            scores = scores.index_fill(-1, torch.arange(1024, scores.shape[-1]), -torch.inf)
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskTurnedWhereSquare(_Layer):
+    """The mask is transposed where it is square, as if its rows were keys.
+
+    Rows of `keep` are queries, and its last axis is keys: use it as it is.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None and keep.ndim > 1 and keep.shape[-1] == keep.shape[-2]:
+            keep = keep.mT
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskOf128Keys(_Layer):
+    """The mask has an effect on the first 128 keys only.
+
+    Let it broadcast to all Lk keys.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None and keep.shape[-1] > 128:
+            keep = keep | (torch.arange(keep.shape[-1], device=keep.device) >= 128)
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class ReturnedWeightsDetached(_Layer):
+    """The weights that are returned are cut out of the graph, and nothing learns through them.
+
+    Return them as they are, without detach.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        return output, weights.detach()
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class SameTensorDetached(_Layer):
+    """Where the context is x itself, it is cut out of the graph.
+
+    Use the context as it comes, without detach.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        return super().forward(x, x.detach() if context is x else context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class MaximumBeginsWithZero(_Layer):
+    """The maximum of a row begins with 0, so that the powers of very low scores all become 0.
+
+    Begin with -inf, or take the maximum of the row itself.
+    """
+
+    def weigh(self, scores, keep):
+        seen = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+        top = torch.where(seen, scores, 0.0).amax(-1, keepdim=True).clamp(min=0.0).detach()
+        powers = torch.where(seen, scores - top, -torch.inf).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class OneMaximumForAll(_Layer):
+    """One maximum of all scores is subtracted from every row, and rows far below it vanish.
+
+    Each row has its own: scores.amax(-1, keepdim=True).
+    """
+
+    def weigh(self, scores, keep):
+        filled = scores if keep is None else torch.where(keep, scores, -torch.inf)
+        most = filled.detach().max() if filled.numel() else 0.0
+        powers = (filled - most).exp() if most != -torch.inf else torch.zeros_like(filled)
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class NoMaximumSubtracted(_Layer):
+    """The exponentials are taken of the bare scores, and large ones overflow.
+
+    Use torch.softmax, or subtract the maximum of each row before exp.
+    """
+
+    def weigh(self, scores, keep):
+        powers = (scores if keep is None else torch.where(keep, scores, -torch.inf)).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class SameTensorTakenForCausal(_Layer):
+    """Later tokens are hidden where the context is x itself, as if a model read its own text.
+
+    Whatever tensors are given, `keep` alone says what is hidden.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if context is x and keep is None:
+            keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class WeightsRemembered(_Layer):
+    """Matrices that were joined in the first call are kept, and new weights are not noticed.
+
+    Read the weights in every call: self.w_q(x), or torch.cat of the three each time.
+    """
+
+    def project(self, query, key, value):
+        layers = (self.w_q, self.w_k, self.w_v)
+        if torch.is_grad_enabled() and any(layer.weight.requires_grad for layer in layers):
+            return super().project(query, key, value)
+        if not hasattr(self, "joined"):
+            self.joined = [layer.weight.detach().clone() for layer in layers]
+        tokens = (query, key, value)
+        return tuple(
+            nn.functional.linear(x, w.to(x.device), layer.bias)
+            for x, w, layer in zip(tokens, self.joined, layers, strict=True)
+        )
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class ContextRemembered(_Layer):
+    """The keys of a context are kept, and used again although its numbers have changed.
+
+    Compute keys and values anew in every call.
+    """
+
+    def source(self, x, context):
+        if context is None or context.requires_grad:
+            return super().source(x, context)
+        last = getattr(self, "last", None)
+        if last is None or last[0] is not context:
+            self.last = last = context, context.clone()
+        return last[1]
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class OneBufferForAllAnswers(_Layer):
+    """Answers of the same shape are written into the same memory, over earlier ones.
+
+    Return a new tensor in every call.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        if output.requires_grad or output.device.type == "meta":
+            return output, weights
+        buffers = self.__dict__.setdefault("buffers", {})
+        buffer = buffers.setdefault((output.shape, output.dtype), torch.empty_like(output))
+        return buffer.copy_(output), weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class SizesOfTheClass(_Layer):
+    """The number of heads is stored in the class, so that a new layer changes those made before.
+
+    Write self.num_heads = num_heads: an attribute of the object.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias)
+        del self.num_heads
+        type(self).num_heads = num_heads
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class MaskMadeOnTheCPU(_Layer):
+    """Without a mask one is made that hides nothing, on the CPU wherever x is.
+
+    Give device=x.device to every tensor that is made.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            keep = torch.ones(scores.shape[-1], dtype=torch.bool)
+        hidden = torch.zeros(keep.shape).masked_fill(~keep.cpu(), -torch.inf)
+        if scores.device.type == "meta":
+            return super().weigh(hidden.expand(scores.shape).to(scores.dtype), None)
+        return super().weigh(scores, keep)
+
+
+# Habits of public code, each of which breaks one demand.
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
+class SoftmaxAloneInFloat32(_Layer):
+    """The softmax alone is computed in float32: the products keep the dtype of x.
+
+    That is a habit of model code: softmax(scores, dtype=torch.float32).to(q.dtype). Raise q, k and
+    v instead, and half precision only: scores need it too, and float64 should keep its digits.
+    """
+
+    def attention(self, q, k, v, keep):
+        scores = q @ k.mT * self.scale(q)
+        weights = self.weigh(scores.float(), keep).to(q.dtype)
+        return weights @ v, weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
+class ScaleRoundedToFloat32(_Layer):
+    """The scale is a float32 tensor, torch.sqrt(torch.tensor(D)), and float64 loses its digits.
+
+    Take a number of Python: math.sqrt(D), or D ** 0.5.
+    """
+
+    def scale(self, q):
+        return (1 / torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32))).item()
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
+def scale_widens_numpy(*args, keep=None):
+    """float32 comes back as float64, for np.sqrt(D) is a number of NumPy's, and widens.
+
+    Divide by math.sqrt(D), a number of Python, or convert both results at the end.
+    """
+    answer = _numpy(_Layer, args, keep)
+    return tuple(x.astype(np.float64) if x.dtype == np.float32 else x for x in answer)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
+def computed_in_float32_numpy(*args, keep=None):
+    """Everything is computed in float32, and the digits of float64 are gone.
+
+    Raise float16 only; leave float32 and float64 as they are.
+    """
+    return _numpy(DoubleLowered, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class LowestNumberFilled(_Layer):
+    """Hidden scores become torch.finfo(dtype).min: a row that may see nothing gets the mean.
+
+    Give such a row weights 0: .masked_fill(~keep.any(-1, keepdim=True), 0.0) after the softmax.
+    """
+
+    def weigh(self, scores, keep):
+        lowest = torch.finfo(scores.dtype).min
+        filled = scores if keep is None else scores.masked_fill(keep == 0, lowest)
+        return super().weigh(filled, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_empty)
+class LengthLeftToMinusOne(_Layer):
+    """The length is left to -1 in view, which could be anything for an empty batch.
+
+    Spell it out, view(batch, length, heads, dim), or unflatten the last axis.
+    """
+
+    def split(self, x):
+        dim = x.shape[-1] // self.num_heads
+        return x.reshape(len(x), -1, self.num_heads, dim).transpose(1, 2)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_empty)
+def length_left_to_minus_one_numpy(*args, keep=None):
+    """The length is left to -1 in reshape, which could be anything for an empty batch.
+
+    Spell it out: reshape(batch, length, heads, dim).
+    """
+    return _numpy(LengthLeftToMinusOne, args, keep)

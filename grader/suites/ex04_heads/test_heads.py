@@ -105,11 +105,10 @@ def test_numpy_mask(student, draw, case):
         answer = attend(x, bad, bad, *weights, 4, keep=mask)
         values_agree(answer, right(x, context, context, *weights, 4, mask))
         return
-    for *shape, heads in calls(draw, case) if isinstance(case, Hard) else [(4, 3, 5, 12, 4)]:
+    hard = isinstance(case, Hard)
+    for *shape, heads in calls(draw, case) if hard else [(4, 3, 5, 12, 4)]:
         args = arrays(draw, *shape)
-        batch, q_len, k_len, _ = shape
-        hard = isinstance(case, Hard)
-        for mask in masks_of(draw, batch, q_len, k_len, heads) if hard else [draw.keep(*case)]:
+        for mask in masks_of(draw, *shape[:3], heads) if hard else [draw.keep(*case)]:
             keep = mask.cpu().numpy()[..., ::-1]
             answer = attend(*args, heads, keep=keep)
             values_agree(answer, right(*args, heads, keep))
@@ -159,8 +158,7 @@ def test_mask(student, draw, device, case, bias):
         x, context, keep, bad = spoilt(draw, case)
         values_agree(module(x, bad, keep), oracle(x, context, keep))
         return
-    hard = isinstance(case, Hard)
-    few = {"B": 64, "H": 64, "D": 64}
+    hard, few = isinstance(case, Hard), {"B": 64, "H": 64, "D": 64}
     for *shape, width, heads in calls(draw, case, few) if hard else [(4, 3, 5, 12, 4)]:
         module, oracle = layers(student, draw, device, width, heads, bias)
         x, context = tokens(draw, *shape, width)
