@@ -1,4 +1,4 @@
-# Skeleton ex04_heads ba497497ac5476d0. The lesson: docs/lessons/ex04_heads.en.md
+# Skeleton ex04_heads 1c6f62f237d6602d. The lesson: docs/lessons/ex04_heads.en.md
 """Multi-head attention: write the bodies, then run `make grade EX=ex04_heads`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with four
@@ -62,8 +62,8 @@ def multi_head_attention_numpy(
 
     Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
     hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 do not
-    overflow), and float64 keeps its digits. Arrays may have any layout and stay as they were;
-    nothing is remembered from one call to the next.
+    overflow, and scores near 362 keep their digits), and float64 keeps its digits. Arrays may have
+    any layout and stay as they were; nothing is remembered from one call to the next.
     """
     raise NotImplementedError(
         "Attend with several heads at once, in NumPy, and return (output, weights)."
@@ -105,9 +105,9 @@ class MultiHeadAttention(nn.Module):
 
         Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
         Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
-        projections (products of 256 do not overflow), and float64 keeps its digits. Gradients reach
-        `x`, the context and every parameter, through output and weights, and are never NaN. Tensors
-        may have any layout and stay as they were.
+        projections (products of 256 do not overflow, and scores near 362 keep their digits), and
+        float64 keeps its digits. Gradients reach `x`, the context and every parameter, through
+        output and weights, and are never NaN. Tensors may have any layout and stay as they were.
         """
         raise NotImplementedError(
             "Attend from `x` to `context`, or to `x` itself, and return (output, weights)."

@@ -300,8 +300,8 @@ def multi_head_attention_numpy(
 
     Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
     hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 do not
-    overflow), and float64 keeps its digits. Arrays may have any layout and stay as they were;
-    nothing is remembered from one call to the next.
+    overflow, and scores near 362 keep their digits), and float64 keeps its digits. Arrays may have
+    any layout and stay as they were; nothing is remembered from one call to the next.
     """
     ### BEGIN SOLUTION
     dtype = np.float32 if query.dtype == np.float16 else query.dtype
@@ -419,9 +419,9 @@ class MultiHeadAttention(nn.Module):
 
         Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
         Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
-        projections (products of 256 do not overflow), and float64 keeps its digits. Gradients reach
-        `x`, the context and every parameter, through output and weights, and are never NaN. Tensors
-        may have any layout and stay as they were.
+        projections (products of 256 do not overflow, and scores near 362 keep their digits), and
+        float64 keeps its digits. Gradients reach `x`, the context and every parameter, through
+        output and weights, and are never NaN. Tensors may have any layout and stay as they were.
         """
         ### BEGIN SOLUTION
         context = x if context is None else context

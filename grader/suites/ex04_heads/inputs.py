@@ -10,7 +10,7 @@ USUAL = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4}
 # As many heads as batch items: a mask (H, Lq, Lk) or (B, 1, Lq, Lk) is easily taken for the other.
 MASKED = {"batch": 4, "q_len": 3, "k_len": 5}
 HALF = {"q_len": 17, "k_len": 17, "width": 32}  # outputs of more than 1024 numbers
-LIMITS = {"H": 128, "D": 256}  # a layer has (H * D) ** 2 weights
+LIMITS = {"H": 64, "D": 128}  # a layer has (H * D) ** 2 weights
 
 
 def tokens(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float32):
@@ -43,6 +43,14 @@ def loud(draw, dtype):
     signs = draw.integers(0, 1, 1, 9, 32) * 2 - 1
     context = (signs * 256).to(dtype)
     return context[:, draw.permutation(9)], context, passing(draw, 32, dtype)
+
+
+def faint(draw, dtype):
+    """x, a context and weights whose scores are near 362, and differ by less than half shows."""
+    x, context = tokens(draw, 2, 9, 9, 32, dtype)
+    for some in x, context:
+        some[..., ::8] = 32
+    return x, context, passing(draw, 32, dtype)
 
 
 def passing(draw, width, dtype=float32):

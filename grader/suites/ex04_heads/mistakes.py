@@ -1410,7 +1410,8 @@ def heads_picked_on_the_cpu(x, num_heads):
     Give device=x.device to every tensor that is made.
     """
     _check_width(x.shape[-1], num_heads)
-    return plain_split_heads(x, num_heads) + torch.zeros(x.shape[0], 1, 1, 1, dtype=x.dtype)
+    heads = plain_split_heads(x, num_heads)
+    return heads + torch.zeros(len(x), 1, 1, 1).to(x.dtype) if torch.is_tensor(x) else heads
 
 
 @mistake(of="merge_heads", caught_by=test_split_and_merge)
@@ -1879,3 +1880,18 @@ def length_left_to_minus_one_numpy(*args, keep=None):
     Spell it out: reshape(batch, length, heads, dim).
     """
     return _numpy(LengthLeftToMinusOne, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class Bfloat16NotRaised(_Layer):
+    """bfloat16 stays bfloat16 all the way: it has room for every score, but 8 bits of digits.
+
+    Convert q, k and v of both half precisions to float32, and the two results back.
+    """
+
+    def attention(self, q, k, v, keep):
+        if q.dtype != torch.bfloat16:
+            return super().attention(q, k, v, keep)
+        scores = q @ k.mT * self.scale(q)
+        weights = self.weigh(scores.float(), keep).to(q.dtype)
+        return weights @ v, weights

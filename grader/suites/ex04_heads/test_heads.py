@@ -19,6 +19,7 @@ from .inputs import (
     arrays,
     calls,
     empty_rows,
+    faint,
     hard_scores,
     loud,
     masks_of,
@@ -65,7 +66,7 @@ def test_split_and_merge(student, draw, cut, dtype):
         draw.hard(Hard.CHANGED)
         for view in x, turned, x[:1].expand(x.shape), x.neg_():
             got = untouched(lambda x=view, H=heads: student.split_heads(x, H))
-            agree(got, split(view, heads))
+            agree(got, reference.split_heads(view, heads))
         y = draw.normal(batch, heads, length, dim, dtype=dtype)
         swapped = draw.normal(batch, length, heads, dim, dtype=dtype).transpose(1, 2)
         turned = draw.strided(*y.shape, dtype=dtype)
@@ -74,12 +75,9 @@ def test_split_and_merge(student, draw, cut, dtype):
     [got] = backward(student.split_heads(x.requires_grad_(), heads), x, upstream=y)
     agree(got, reference.merge_heads(y), says="gradient of x of split_heads")
     [got] = backward(student.merge_heads(y.requires_grad_()), y, upstream=x.detach())
-    agree(got, split(x.detach(), heads), says="gradient of x of merge_heads")
+    agree(got, reference.split_heads(x.detach(), heads), says="gradient of x of merge_heads")
     for width, many in (10, 4), (3, 5):
         rejects(lambda w=width, n=many: student.split_heads(draw.normal(2, 3, w), n), width, many)
-
-
-split = reference.split_heads
 
 
 @check(points=1)
@@ -105,8 +103,8 @@ def test_numpy_mask(student, draw, case):
         answer = attend(x, bad, bad, *weights, 4, keep=mask)
         values_agree(answer, right(x, context, context, *weights, 4, mask))
         return
-    hard = isinstance(case, Hard)
-    for *shape, heads in calls(draw, case) if hard else [(4, 3, 5, 12, 4)]:
+    hard, few = isinstance(case, Hard), {"B": 64, "H": 64, "D": 64}
+    for *shape, heads in calls(draw, case, few) if hard else [(4, 3, 5, 12, 4)]:
         args = arrays(draw, *shape)
         for mask in masks_of(draw, *shape[:3], heads) if hard else [draw.keep(*case)]:
             keep = mask.cpu().numpy()[..., ::-1]
@@ -121,13 +119,13 @@ def test_numpy_mask(student, draw, case):
 def test_values(student, draw, device, case, bias):
     """MultiHeadAttention lets x attend to itself, and returns output and weights of every head, in
     .train() and in .eval(): float32, sizes from 1 to beyond 256, with a bias and without."""
-    for batch, length, _, width, heads in calls(draw, case, {"H": 128, "D": 256, "Lq": 256}):
+    for batch, length, _, width, heads in calls(draw, case, {"H": 64, "D": 128, "Lq": 256}):
         module, oracle = layers(student, draw, device, width, heads, bias)
         x, _ = tokens(draw, batch, length, width=width)
         right = oracle(x)
         values_agree(module(x), right)
         draw.hard(Hard.MODES)
-        for mode in module.eval, module.train:
+        for mode in () if isinstance(case, Hard) else (module.eval, module.train):
             mode()
             values_agree(module(x), right)
 
@@ -142,8 +140,9 @@ def test_context(student, draw, device, case):
         x, context = tokens(draw, *shape, width)
         right = oracle(x, context)
         values_agree(module(x, context), right)
-        module.eval()
-        values_agree(module(x, context), right)
+        if not isinstance(case, Hard):
+            module.eval()
+            values_agree(module(x, context), right)
 
 
 @check(points=1, needs=[test_context])
@@ -268,14 +267,15 @@ def test_dtype(student, draw, device, name):
 @each_half
 def test_half_precision(student, draw, device, name, dtype):
     """Half precision is computed in float32 and comes back as it came: products of 256s do no harm,
-    with a mask or without, and gradients are right."""
+    scores near 362 are told apart, with a mask or without, and gradients are right."""
     x, context = tokens(draw, **HALF, dtype=dtype)
     attend, right = calls_of(student, draw, device, name, x, context, matrices(draw, 32, dtype), 4)
     for keep in None, draw.keep(4, 17, 17):
         agree(attend(keep), right(keep))
-    attend, right = calls_of(student, draw, device, name, *loud(draw, dtype), 4, raised)
-    for keep in None, draw.keep(9, 9):
-        agree(attend(keep), right(keep))
+    for made in loud, faint:
+        attend, right = calls_of(student, draw, device, name, *made(draw, dtype), 4, raised)
+        for keep in None, draw.keep(9, 9):
+            agree(attend(keep), right(keep))
     if name == LAYER:
         module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
         agree(module(x), oracle(x))
@@ -295,5 +295,5 @@ def test_empty(student, draw, device, name):
     if name == LAYER:
         module, oracle = layers(student, draw, device)
         values_agree(module(x), oracle(x))
-        agree(student.split_heads(x, 4), split(x, 4))
+        agree(student.split_heads(x, 4), reference.split_heads(x, 4))
         agree(student.merge_heads(x.reshape(0, 4, 3, 3)), torch.empty(0, 3, 12, device=device))
