@@ -1410,8 +1410,9 @@ def heads_picked_on_the_cpu(x, num_heads):
     Give device=x.device to every tensor that is made.
     """
     _check_width(x.shape[-1], num_heads)
-    heads = plain_split_heads(x, num_heads)
-    return heads + torch.zeros(len(x), 1, 1, 1).to(x.dtype) if torch.is_tensor(x) else heads
+    batch, length, width = x.shape
+    heads = x.reshape(batch, length, num_heads, width // num_heads).swapaxes(1, 2)
+    return heads + torch.zeros(batch, 1, 1, 1).to(x.dtype) if torch.is_tensor(x) else heads
 
 
 @mistake(of="merge_heads", caught_by=test_split_and_merge)
