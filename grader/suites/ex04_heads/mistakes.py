@@ -160,7 +160,7 @@ def width_left_to_minus_one(x):
     Spell it out: H * D.
     """
     batch, _, length, _ = x.shape
-    return x.transpose(1, 2).reshape(batch, length, -1)
+    return x.swapaxes(1, 2).reshape(batch, length, -1)
 
 
 @mistake(of="merge_heads", caught_by=test_split_and_merge)
