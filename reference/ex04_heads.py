@@ -1,7 +1,6 @@
 """Multi-head attention: `concat(head_1, ..., head_H) w_o` (Vaswani et al. 2017, section 3.2.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -213,9 +212,11 @@ def multi_head_attention_numpy(
     expected = _expected((f64(query), f64(key), f64(value)), state, num_heads, keep, plain)
     mask = None if keep is None else keep.copy()
 
+    formula: Callable[..., tuple[Array, Array]] = plain_multi_head_attention_numpy
+
     def nudge(*given: Tensor) -> Sequence[Tensor]:
-        arrays: Any = [x.numpy() for x in given]
-        answers = plain_multi_head_attention_numpy(*arrays, num_heads=num_heads, keep=mask)
+        arrays = (x.numpy() for x in given)
+        answers = formula(*arrays, num_heads, mask)
         return [torch.from_numpy(answer) for answer in answers]
 
     given = (query, key, value, w_q, w_k, w_v, w_o)

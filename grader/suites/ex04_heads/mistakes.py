@@ -984,7 +984,7 @@ def output_projection_forgotten_numpy(*args, keep=None):
     return _numpy(OutputProjectionForgotten, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
 def epsilon_in_the_denominator(*args, keep=None):
     """A small number is added to the denominator, so that the weights sum to less than one.
 
