@@ -50,7 +50,7 @@ def calls_of(student, draw, device, name, x, context, weights, heads, right=None
     def asked(function):
         def of_mask(keep=None):
             mask = keep.cpu().numpy() if name == NUMPY and keep is not None else keep
-            return function(*given, mask)
+            return function(*given, keep=mask)
 
         return of_mask
 

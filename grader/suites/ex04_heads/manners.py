@@ -30,8 +30,8 @@ def arrays_are_left_alone(student, draw):
     one, w = args[1], args[3]
     for given in ([one] * 3, [w] * 4), ([args[0], one, one], args[3:]):
         for mask in None, keep if given[0][0] is args[0] else None:
-            both = [*given[0], *given[1], 4, mask]
-            values_agree(attend(*both), right(*both))
+            both = [*given[0], *given[1], 4]
+            values_agree(attend(*both, keep=mask), right(*both, keep=mask))
     draw.hard(Hard.CHANGED)
     held = attend.held(*args, 4, keep=keep)
     for changed in (*args, keep):
@@ -39,14 +39,14 @@ def arrays_are_left_alone(student, draw):
         keep[..., 0] = True
         says = "for a changed input"
         values_agree(attend(*args, 4), right(*args, 4), says)
-        values_agree(attend(*args, 4, keep), right(*args, 4, keep), says)
+        values_agree(attend(*args, 4, keep=keep), right(*args, 4, keep), says)
     for answer, before in zip(held, first, strict=True):
         same(answer.now(), before, says="an earlier answer, after later calls,")
     draw.hard(Hard.FAILED)
     refused = arrays(draw, width=10)
     for mask in None, keep[:, :1]:
         rejects(lambda mask=mask: attend(*refused, 4, keep=mask), 10, 4)
-        values_agree(attend(*args, 4, mask), right(*args, 4, mask))
+        values_agree(attend(*args, 4, keep=mask), right(*args, 4, mask))
 
 
 def tensors_are_left_alone(student, draw, device):
