@@ -1,6 +1,6 @@
 """Multi-head attention: `concat(head_1, ..., head_H) w_o` (Vaswani et al. 2017, section 3.2.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from reference.ex03_sdpa import exact_attention, plain_attention
-from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
+from reference.expected import Array, Expected, boolean, f64, gradients, largest, nudged, projected
 
 State = Mapping[str, Array]  # parameters by their names in the module, float64
 
@@ -135,7 +135,20 @@ class MultiHeadAttention:
         source = f64(x if context is None else context)
         with torch.no_grad():
             answer = plain(x, context, keep)
-        return _expected((f64(x), source, source), state, plain.num_heads, boolean(keep), answer)
+        tokens = [x] if context is None else [x, context]
+
+        def nudge(*leaves: Tensor) -> Sequence[Tensor]:
+            named = dict(zip(plain.state_dict(), leaves[len(tokens) :], strict=True))
+            given = leaves[: len(tokens)]
+            with torch.no_grad():
+                result: Sequence[Tensor] = functional_call(plain, named, given, {"keep": mask})
+            return result
+
+        mask = None if keep is None else keep.clone()
+        expected = _expected(
+            (f64(x), source, source), state, plain.num_heads, boolean(keep), answer
+        )
+        return _with_nudges(expected, nudge, *tokens, *plain.state_dict().values())
 
     __call__ = forward
 
@@ -146,8 +159,9 @@ class MultiHeadAttention:
         keep: Tensor | None = None,
         *,
         upstream: Tensor,
+        upstream_weights: Tensor | None = None,
     ) -> tuple[Expected, ...]:
-        """The gradients for `upstream` (B, Lq, E), that of the output.
+        """The gradients for `upstream` (B, Lq, E), that of the output, and perhaps the weights'.
 
         With respect to x, then to the context if there is one, then to the parameters in the
         order of `state_dict()`: w_q.weight (and w_q.bias), w_k, w_v, w_o.
@@ -158,11 +172,16 @@ class MultiHeadAttention:
 
         def output(*leaves: Tensor) -> Tensor:
             parameters = dict(zip(state, leaves[len(sources) :], strict=True))
-            result: Tensor = functional_call(
-                plain, parameters, leaves[: len(sources)], {"keep": keep}
-            )[0]
-            return result
+            given = leaves[: len(sources)]
+            result: tuple[Tensor, Tensor] = functional_call(
+                plain, parameters, given, {"keep": keep}
+            )
+            if upstream_weights is None:
+                return result[0]
+            return torch.cat([part.flatten() for part in result])
 
+        if upstream_weights is not None:
+            upstream = torch.cat([upstream.flatten(), upstream_weights.flatten()])
         answers = gradients(output, *sources, *state.values(), upstream=upstream, magnitude=1.0)
         # One size for all: with a single key the gradient of w_q is nothing but rounding error,
         # which its own size cannot measure.
@@ -190,7 +209,18 @@ def multi_head_attention_numpy(
     matrices = {"w_q": w_q, "w_k": w_k, "w_v": w_v, "w_o": w_o}
     state = {f"{name}.weight": f64(w).T for name, w in matrices.items()}
     plain = plain_multi_head_attention_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
-    return _expected((f64(query), f64(key), f64(value)), state, num_heads, keep, plain)
+    expected = _expected((f64(query), f64(key), f64(value)), state, num_heads, keep, plain)
+    mask = None if keep is None else keep.copy()
+
+    formula: Callable[..., tuple[Array, Array]] = plain_multi_head_attention_numpy
+
+    def nudge(*given: Tensor) -> Sequence[Tensor]:
+        arrays = (x.numpy() for x in given)
+        answers = formula(*arrays, num_heads, mask)
+        return [torch.from_numpy(answer) for answer in answers]
+
+    given = (query, key, value, w_q, w_k, w_v, w_o)
+    return _with_nudges(expected, nudge, *map(_tensor, given))
 
 
 def plain_multi_head_attention_numpy(
@@ -226,6 +256,15 @@ def _expected(
     values = _exact_linear(tokens[2], state, "w_v")
     magnitude = projected(values, state["w_o.weight"], state.get("w_o.bias"))
     return Expected(output, plain[0], magnitude), Expected(weights, plain[1], 1.0)
+
+
+def _with_nudges(
+    expected: tuple[Expected, Expected], formula: Callable[..., Sequence[Tensor]], *inputs: Tensor
+) -> tuple[Expected, Expected]:
+    """Output and weights with the errors that `formula` makes on nudged inputs."""
+    output, weights = expected
+    worst = nudged(formula, *inputs, exact=[output.exact, weights.exact])
+    return output._replace(nudged=worst[0]), weights._replace(nudged=worst[1])
 
 
 def _exact_linear(x: Array, state: State, name: str) -> Array:

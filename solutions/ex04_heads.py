@@ -85,13 +85,14 @@
 # - `W_o` is no decoration. Without it, each number of the output comes from a single head, and the
 #   heads never meet.
 #
-# **What is graded.** Splitting and merging, a width that does not divide; values in every dtype,
-# self- and cross-attention, masks that broadcast, rows that may see nothing (weights 0, never NaN),
-# numbers up to 1e30 in hidden tokens; the inputs untouched, in any layout; gradients. **Out of
-# scope:** NaN or infinity in hidden tokens, dropout, positions, fewer key heads than query heads
-# (ex07), speed. **Not allowed:** PyTorch's fused operator and its attention modules;
-# `torch.softmax` is fine. The exercise stands alone: bring your attention from ex03 along, or write
-# it again. About 50 minutes.
+# **What is graded.** Splitting and merging, a width that does not divide; values of self- and
+# cross-attention in float32, masks that broadcast, numbers up to 1e30 in hidden tokens; gradients.
+# With checks of their own: rows that may see nothing (weights 0, never NaN) and large scores; half
+# precision; the dtype of the results and the digits of float64; empty batches; inputs untouched, in
+# any layout, and nothing remembered. **Out of scope:** NaN or infinity in hidden tokens,
+# dropout, positions, fewer key heads than query heads (ex07), speed. **Not allowed:** PyTorch's
+# fused operator and its attention modules; `torch.softmax` is fine. The exercise stands alone:
+# bring your attention from ex03 along, or write it again. About 50 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头注意力
@@ -174,11 +175,14 @@
 #   自带的算子也如此，所以用 NaN 做填充的，谁填的谁清理。）
 # - `W_o` 不是摆设。没有它，输出的每个数都只来自一个头，头与头从不交汇。
 #
-# **评分内容。** 拆分与合并，除不尽的宽度；各种 dtype 下的数值，自注意力和交叉注意力，
-# 需要广播的掩码，空行，即什么都看不到的行（权重为 0，绝不是 NaN），被遮住的 token 里大到 1e30
-# 的数；不修改输入，输入可以是任意内存布局；梯度。**不涉及：** 被遮住的 token 里的 NaN 或无穷大，
-# dropout，位置编码，键的头少于查询的头（ex07），速度。**不允许：** PyTorch 的融合算子和注意力模块；
-# `torch.softmax` 可以用。本题可以独立完成：把 ex03 写的注意力搬过来，或者重写一遍。约 50 分钟。
+# **评分内容。** 拆分与合并，除不尽的宽度；float32 下自注意力和交叉注意力的数值，需要广播的掩码，
+# 被遮住的 token 里大到 1e30 的数；梯度。另有单独的检查：空行，即什么都看不到的行（权重为 0，
+# 绝不是 NaN），和很大的分数；半精度；结果的 dtype 和 float64 的有效位；空的 batch；
+# 不修改输入，输入可以是任意内存布局，也不记住任何东西。
+# **不涉及：** 被遮住的 token 里的 NaN 或无穷大，dropout，位置编码，键的头少于查询的头（ex07），
+# 速度。
+# **不允许：** PyTorch 的融合算子和注意力模块；`torch.softmax` 可以用。
+# 本题可以独立完成：把 ex03 写的注意力搬过来，或者重写一遍。约 50 分钟。
 
 # %%
 import math
@@ -208,10 +212,12 @@ from torch import nn
 def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
     """Cut the width of every token into heads: (B, L, E) -> (B, H, L, D).
 
-    x          tensor (B, L, E), whose width E is H * D
+    x          tensor (B, L, E), whose width E is H * D; any dtype and layout, B may be 0
     num_heads  H, the number of heads
     returns    tensor (B, H, L, D); head h holds the numbers h*D to (h+1)*D of each token
     raises     ValueError, with both numbers, if `num_heads` does not divide E
+
+    `x` is left as it is, its dtype and device are kept, and gradients flow.
     """
     ### BEGIN SOLUTION
     batch, length, width = x.shape
@@ -237,8 +243,10 @@ def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
 def merge_heads(x: torch.Tensor) -> torch.Tensor:
     """Lay the heads of every token side by side again: (B, H, L, D) -> (B, L, E).
 
-    x        tensor (B, H, L, D)
+    x        tensor (B, H, L, D); any dtype and layout, B may be 0
     returns  tensor (B, L, H * D), the inverse of `split_heads`
+
+    `x` is left as it is, its dtype and device are kept, and gradients flow.
     """
     ### BEGIN SOLUTION
     x = x.swapaxes(1, 2)  # (B, L, H, D)
@@ -281,7 +289,7 @@ def multi_head_attention_numpy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Attend with several heads at once, in NumPy, and return (output, weights).
 
-    query               array (B, Lq, E), float16, float32 or float64
+    query               array (B, Lq, E), float16, float32 or float64; B may be 0
     key, value          arrays (B, Lk, E)
     w_q, w_k, w_v, w_o  matrices (E, E); a projection is `x @ w`
     num_heads           H, a divisor of E
@@ -289,6 +297,11 @@ def multi_head_attention_numpy(
     returns             output (B, Lq, E) and weights (B, H, Lq, Lk), in the dtype of `query`;
                         both are 0 in a row that may attend to nothing
     raises              ValueError, with both numbers, if `num_heads` does not divide E
+
+    Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
+    hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 do not
+    overflow, and scores near 362 keep their digits), and float64 keeps its digits. Arrays may have
+    any layout and stay as they were; nothing is remembered from one call to the next.
     """
     ### BEGIN SOLUTION
     dtype = np.float32 if query.dtype == np.float16 else query.dtype
@@ -366,7 +379,9 @@ def _attention(
 class MultiHeadAttention(nn.Module):
     """Multi-head attention: four projections, with the heads between them.
 
-    Parameters are those of `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear` from E to E.
+    Parameters are those of `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear` from E to E. A layer
+    does the same in .train() and in .eval(), shares nothing with other layers, remembers nothing,
+    and works in the dtype and on the device of its parameters.
     """
 
     def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
@@ -396,11 +411,17 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Attend from `x` to `context`, or to `x` itself, and return (output, weights).
 
-        x        tensor (B, Lq, E), in the dtype of the parameters
+        x        tensor (B, Lq, E), in the dtype of the parameters; B may be 0
         context  tensor (B, Lk, E) that keys and values come from; None means `x`
         keep     bool tensor that broadcasts to (B, H, Lq, Lk), True = may attend
         returns  output (B, Lq, E) and weights (B, H, Lq, Lk), in the dtype of `x`; the weights are
                  0 in a row that may attend to nothing
+
+        Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
+        Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
+        projections (products of 256 do not overflow, and scores near 362 keep their digits), and
+        float64 keeps its digits. Gradients reach `x`, the context and every parameter, through
+        output and weights, and are never NaN. Tensors may have any layout and stay as they were.
         """
         ### BEGIN SOLUTION
         context = x if context is None else context

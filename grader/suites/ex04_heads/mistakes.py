@@ -17,16 +17,16 @@ from reference.ex04_heads import (
 
 from .test_heads import (
     test_context,
+    test_dtype,
+    test_empty,
+    test_extremes,
     test_gradients,
     test_half_precision,
-    test_hidden,
     test_manners,
     test_mask,
-    test_merge_heads,
-    test_numpy_manners,
     test_numpy_mask,
     test_numpy_values,
-    test_split_heads,
+    test_split_and_merge,
     test_values,
 )
 
@@ -53,7 +53,7 @@ class _Layer(PlainMultiHeadAttention):
         return plain_masked_softmax(scores, keep)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def no_swap_in_split(x, num_heads):
     """The width is cut by a reshape straight to (B, H, L, D), which mixes tokens among the heads.
 
@@ -64,7 +64,7 @@ def no_swap_in_split(x, num_heads):
     return x.reshape(batch, num_heads, length, width // num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def heads_after_length(x, num_heads):
     """The heads stand after the length, (B, L, H, D): the swap is missing.
 
@@ -73,7 +73,7 @@ def heads_after_length(x, num_heads):
     return plain_split_heads(x, num_heads).transpose(1, 2)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def heads_interleaved(x, num_heads):
     """Head h takes every H-th number of a token instead of D neighbours.
 
@@ -84,7 +84,7 @@ def heads_interleaved(x, num_heads):
     return x.reshape(batch, length, width // num_heads, num_heads).permute(0, 3, 1, 2)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def width_for_number(x, num_heads):
     """`num_heads` is taken for the width of a head: there are E / H heads of width H.
 
@@ -94,7 +94,7 @@ def width_for_number(x, num_heads):
     return plain_split_heads(x, x.shape[-1] // num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def rest_of_the_width_dropped(x, num_heads):
     """A width that the heads do not divide is cut all the same, and the rest of it is lost.
 
@@ -104,7 +104,7 @@ def rest_of_the_width_dropped(x, num_heads):
     return plain_split_heads(x[..., : num_heads * dim], num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def assertion_in_split(x, num_heads):
     """An uneven width is refused with an assert, which is no ValueError and vanishes under -O.
 
@@ -114,7 +114,7 @@ def assertion_in_split(x, num_heads):
     return plain_split_heads(x, num_heads)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads, null=True)
+@mistake(of="split_heads", caught_by=test_split_and_merge, null=True)
 def zeros_for_heads(x, num_heads):
     """Zeros of the right shape.
 
@@ -124,7 +124,7 @@ def zeros_for_heads(x, num_heads):
     return torch.zeros_like(plain_split_heads(x, num_heads))
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def no_swap_in_merge(x):
     """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
 
@@ -134,7 +134,7 @@ def no_swap_in_merge(x):
     return x.reshape(batch, length, heads * dim)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def not_contiguous(x):
     """After the swap the tensor is not contiguous, and `view` refuses it.
 
@@ -144,7 +144,7 @@ def not_contiguous(x):
     return x.transpose(1, 2).view(batch, length, heads * dim)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def merged_by_width(x):
     """The numbers of a token alternate between the heads instead of lying head after head.
 
@@ -153,17 +153,17 @@ def merged_by_width(x):
     return x.permute(0, 2, 3, 1).flatten(-2)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_empty)
 def width_left_to_minus_one(x):
     """The last size is left to -1, which could be anything for an empty batch.
 
     Spell it out: H * D.
     """
     batch, _, length, _ = x.shape
-    return x.transpose(1, 2).reshape(batch, length, -1)
+    return x.swapaxes(1, 2).reshape(batch, length, -1)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def merge_detached(x):
     """The gradient is cut on the way.
 
@@ -172,7 +172,7 @@ def merge_detached(x):
     return plain_merge_heads(x.detach())
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads, null=True)
+@mistake(of="merge_heads", caught_by=test_split_and_merge, null=True)
 def zeros_for_tokens(x):
     """Zeros of the right shape.
 
@@ -451,7 +451,7 @@ class BiasAlwaysMade(_Layer):
         super().__init__(d_model, num_heads, bias=True)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_values)
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
 class DoubleLowered(_Layer):
     """float64 is computed in float32, and the digits are gone.
 
@@ -614,7 +614,7 @@ class MaskTakenForBatch(_Layer):
         return super().weigh(scores, keep)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskSubtracted(_Layer):
     """1e9 is subtracted from hidden scores, which a score of 1e30 does not even notice.
 
@@ -625,7 +625,7 @@ class MaskSubtracted(_Layer):
         return super().weigh(scores if keep is None else scores - 1e9 * ~keep, None)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaximumOfHiddenScores(_Layer):
     """The maximum is taken over hidden scores too: if one of them is 1e30, all others vanish.
 
@@ -640,7 +640,7 @@ class MaximumOfHiddenScores(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsUniform(_Layer):
     """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
 
@@ -652,7 +652,7 @@ class EmptyRowsUniform(_Layer):
         return super().weigh(filled, None)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsNaN(_Layer):
     """A row that may see nothing becomes NaN: softmax of nothing but -inf is 0 / 0.
 
@@ -664,7 +664,7 @@ class EmptyRowsNaN(_Layer):
         return super().weigh(filled, None)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsMendedTooLate(_Layer):
     """The NaN of a row that sees nothing is wiped from the weights, but not from the gradient.
 
@@ -678,7 +678,7 @@ class EmptyRowsMendedTooLate(_Layer):
         return torch.softmax(scores + bias, -1).nan_to_num(0.0)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsLoseTheirBias(_Layer):
     """The output of a row that sees nothing is set to 0 after w_o, whose bias is lost on the way.
 
@@ -984,7 +984,7 @@ def output_projection_forgotten_numpy(*args, keep=None):
     return _numpy(OutputProjectionForgotten, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
 def epsilon_in_the_denominator(*args, keep=None):
     """A small number is added to the denominator, so that the weights sum to less than one.
 
@@ -1029,7 +1029,7 @@ def mask_subtracted_numpy(*args, keep=None):
     return _numpy(MaskSubtracted, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def empty_rows_nan_numpy(*args, keep=None):
     """A row that may see nothing becomes NaN: its maximum is -inf and its sum is 0.
 
@@ -1038,7 +1038,7 @@ def empty_rows_nan_numpy(*args, keep=None):
     return _numpy(EmptyRowsNaN, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def empty_rows_uniform_numpy(*args, keep=None):
     """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
 
@@ -1047,7 +1047,7 @@ def empty_rows_uniform_numpy(*args, keep=None):
     return _numpy(EmptyRowsUniform, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
 def half_not_raised_numpy(*args, keep=None):
     """float16 stays float16 all the way, and has no room for the scores.
 
@@ -1056,7 +1056,7 @@ def half_not_raised_numpy(*args, keep=None):
     return _numpy(HalfNotRaised, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def no_maximum_subtracted(*args, keep=None):
     """The maximum of the row is not subtracted before exp, so large scores overflow.
 
@@ -1073,7 +1073,7 @@ def no_maximum_subtracted(*args, keep=None):
     return _numpy(Layer, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
 def promoted_to_float32(*args, keep=None):
     """float16 goes in and float32 comes out.
 
@@ -1083,7 +1083,7 @@ def promoted_to_float32(*args, keep=None):
     return tuple(x.astype(np.promote_types(x.dtype, np.float32)) for x in answer)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
 def input_overwritten_numpy(query, *rest, keep=None):
     """`query` is overwritten: an operator such as `*=` or `-=` changes the caller's array.
 
@@ -1094,7 +1094,7 @@ def input_overwritten_numpy(query, *rest, keep=None):
     return answer
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
 def uneven_heads_accepted_numpy(*args, keep=None):
     """A width that the heads do not divide is not noticed, or only by an error of NumPy's own.
 
@@ -1145,7 +1145,7 @@ class HalfNotRaisedUnderAMask(_Layer):
         return how.attention(self, q, k, v, keep)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class NoMaximumUnderAMask(_Layer):
     """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
 
@@ -1160,7 +1160,7 @@ class NoMaximumUnderAMask(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
 class NoMaximumInDouble(_Layer):
     """In float64 the exponentials are taken of the bare scores, and large ones overflow.
 
@@ -1224,7 +1224,7 @@ class InputDetachedWithoutContext(_Layer):
         return x.detach() if context is None else context
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_hidden)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsMendedTooLateInHalfPrecision(_Layer):
     """In half precision the NaN of a row that sees nothing is wiped from the weights, but not from
     the gradient.
@@ -1272,7 +1272,7 @@ class LastMaskRemembered(_Layer):
         return super().forward(x, context, keep)
 
 
-@mistake(of="split_heads", caught_by=test_split_heads)
+@mistake(of="split_heads", caught_by=test_split_and_merge)
 def half_precision_widened_in_split(x, num_heads):
     """Half precision comes back in float32.
 
@@ -1282,7 +1282,7 @@ def half_precision_widened_in_split(x, num_heads):
     return plain_split_heads(x.to(torch.promote_types(x.dtype, torch.float32)), num_heads)
 
 
-@mistake(of="merge_heads", caught_by=test_merge_heads)
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
 def half_precision_widened_in_merge(x):
     """Half precision comes back in float32.
 
@@ -1291,7 +1291,7 @@ def half_precision_widened_in_merge(x):
     return plain_merge_heads(x.to(torch.promote_types(x.dtype, torch.float32)))
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
 def half_not_raised_under_a_mask_numpy(*args, keep=None):
     """With a mask, float16 stays float16 all the way, and has no room for the scores.
 
@@ -1300,7 +1300,7 @@ def half_not_raised_under_a_mask_numpy(*args, keep=None):
     return _numpy(HalfNotRaisedUnderAMask, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def no_maximum_under_a_mask_numpy(*args, keep=None):
     """With a mask, the maximum of the row is not subtracted before exp, so large scores overflow.
 
@@ -1309,7 +1309,7 @@ def no_maximum_under_a_mask_numpy(*args, keep=None):
     return _numpy(NoMaximumUnderAMask, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
 def no_maximum_in_double_numpy(*args, keep=None):
     """In float64 the maximum of the row is not subtracted before exp, so large scores overflow.
 
@@ -1318,7 +1318,7 @@ def no_maximum_in_double_numpy(*args, keep=None):
     return _numpy(NoMaximumInDouble, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
 def empty_rows_nan_in_half_precision_numpy(*args, keep=None):
     """In half precision a row that may see nothing becomes NaN.
 
@@ -1328,7 +1328,7 @@ def empty_rows_nan_in_half_precision_numpy(*args, keep=None):
     return _numpy(EmptyRowsNaN if half else _Layer, args, keep)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_manners)
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
 def input_overwritten_in_single_precision_numpy(query, *rest, keep=None):
     """`query` is overwritten, in float32 and without a mask only.
 
@@ -1365,3 +1365,534 @@ def argmax_numpy(*args, keep=None):
     That is argmax. Softmax leaves something for the others.
     """
     return _numpy(ArgMax, args, keep)
+
+
+# Kinds of input in which wrong answers hide.
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def batch_of_one_squeezed_in_split(x, num_heads):
+    """A batch of one is squeezed away.
+
+    Keep all four dimensions: (B, H, L, D), with B = 1 as well.
+    """
+    _check_width(x.shape[-1], num_heads)
+    heads = plain_split_heads(x, num_heads)
+    return heads.squeeze(0) if len(x) == 1 else heads
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def head_numbers_in_one_byte(x, num_heads):
+    """The heads are counted in int8, which ends at 127.
+
+    Leave the dtype of an index to PyTorch, or use no index at all: reshape and swap.
+    """
+    _check_width(x.shape[-1], num_heads)
+    index = torch.arange(num_heads).to(torch.int8).long()
+    return plain_split_heads(x, num_heads)[:, index % num_heads]
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def too_many_heads_accepted(x, num_heads):
+    """More heads than there are numbers in a token are accepted: heads of width 0.
+
+    Ask whether E % num_heads is 0, whichever of the two is larger.
+    """
+    if num_heads < x.shape[-1] and x.shape[-1] % num_heads:
+        raise ValueError(f"{num_heads} heads do not divide a width of {x.shape[-1]}")
+    return plain_split_heads(x[..., : x.shape[-1] // num_heads * num_heads], num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_manners)
+def heads_picked_on_the_cpu(x, num_heads):
+    """A new tensor is made on the CPU, wherever x is.
+
+    Give device=x.device to every tensor that is made.
+    """
+    _check_width(x.shape[-1], num_heads)
+    batch, length, width = x.shape
+    heads = x.reshape(batch, length, num_heads, width // num_heads).swapaxes(1, 2)
+    return heads + torch.zeros(batch, 1, 1, 1).to(x.dtype) if torch.is_tensor(x) else heads
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def one_head_squeezed(x):
+    """`squeeze` drops every axis of size 1, the length or the batch among them.
+
+    Name the axis, or join two axes with reshape or flatten.
+    """
+    if x.shape[1] > 1:
+        return plain_merge_heads(x)
+    return x.squeeze()
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def causal_where_square_numpy(*args, keep=None):
+    """Without a mask, later keys are hidden where there are as many queries as keys.
+
+    `keep` alone says what is hidden. Without it every key is seen.
+    """
+    queries, keys = args[0].shape[1], args[1].shape[1]
+    if keep is None and queries == keys:
+        keep = np.tri(queries, dtype=bool)
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
+def first_1024_keys_only_numpy(query, key, value, *rest, keep=None):
+    """A buffer has room for 1024 keys, and the others are not read.
+
+    Take the length from key.shape[1].
+    """
+    answer = _numpy(_Layer, (query, key, value, *rest), keep)
+    if key.shape[1] <= 1024:
+        return answer
+    hidden = np.arange(key.shape[1]) < 1024
+    return _numpy(_Layer, (query, key, value, *rest), hidden)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def mask_turned_where_square_numpy(*args, keep=None):
+    """The mask is transposed where it is square, as if its rows were keys.
+
+    Rows of `keep` are queries, and its last axis is keys: use it as it is.
+    """
+    if keep is not None and keep.ndim > 1 and keep.shape[-1] == keep.shape[-2]:
+        keep = np.swapaxes(keep, -1, -2)
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
+def maximum_begins_with_zero_numpy(*args, keep=None):
+    """The maximum of a row begins with 0, so that the powers of very low scores all become 0.
+
+    Begin with -inf, or take the maximum of the row itself.
+    """
+    return _numpy(MaximumBeginsWithZero, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
+def one_maximum_for_all_numpy(*args, keep=None):
+    """One maximum of all scores is subtracted from every row, and rows far below it vanish.
+
+    Each row has its own: scores.max(-1, keepdims=True).
+    """
+    return _numpy(OneMaximumForAll, args, keep)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def same_array_taken_for_causal(query, key, *rest, keep=None):
+    """Later keys are hidden where query and key are one array, as if a model read its own text.
+
+    Whatever arrays are given, `keep` alone says what is hidden.
+    """
+    if keep is None and query is key:
+        keep = np.tri(query.shape[1], key.shape[1], dtype=bool)
+    return _numpy(_Layer, (query, key, *rest), keep)
+
+
+ANSWERS = {}
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def answer_remembered_numpy(*args, keep=None):
+    """The answer is kept, and given again to the same arrays although their numbers have changed.
+
+    Compute it anew in every call.
+    """
+    found = tuple(map(id, (*args, keep)))
+    if found not in ANSWERS:
+        ANSWERS[found] = args, keep, _numpy(_Layer, args, keep)  # so that no id is used again
+    return tuple(x.copy() for x in ANSWERS[found][-1])
+
+
+REFUSED = []
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def locked_after_an_error_numpy(*args, keep=None):
+    """A call that raised leaves something behind, and the next one refuses to run.
+
+    Check the sizes before anything is changed.
+    """
+    if args[0].shape[-1] % args[7]:
+        REFUSED.append(args[7])
+    elif REFUSED:
+        REFUSED.clear()
+        raise RuntimeError("still busy")
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class CausalByItself(_Layer):
+    """x sees no later token when it attends to itself, although no mask says so.
+
+    `keep` alone says what is hidden. Without it every token is seen.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if context is None and keep is None:
+            keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class CausalInEval(_Layer):
+    """In .eval() later tokens are hidden, as if every evaluation wrote a text.
+
+    In .train() and in .eval(), `keep` alone says what is hidden.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if not self.training and keep is None and context is None:
+            keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class DropoutInTraining(_Layer):
+    """Weights are dropped at random in .train(), as many published layers do.
+
+    Leave dropout out: nobody has asked for it, and the answer is the same in both modes.
+    """
+
+    def weigh(self, scores, keep):
+        return nn.functional.dropout(super().weigh(scores, keep), 0.1, self.training)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class BatchOfOneSqueezed(_Layer):
+    """A batch of one is squeezed out of the output.
+
+    Name the axis that is to go; `squeeze` drops every axis of size 1.
+    """
+
+    def project_out(self, x):
+        output = super().project_out(x)
+        return output.squeeze(0) if len(x) == 1 else output
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class OneMatrixForThree(_Layer):
+    """Queries, keys and values come from one fused layer, and w_q, w_k and w_v do not exist.
+
+    That is how many models store them. Here make four layers with these names; their matrices may
+    be joined for the product.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias)
+        del self.w_q, self.w_k, self.w_v
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
+
+    def project(self, query, key, value):
+        weights = self.qkv.weight.chunk(3)
+        return tuple(x @ w.mT for x, w in zip((query, key, value), weights, strict=True))
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class BiasForgottenForTheContext(_Layer):
+    """With a context, keys and values are written out as products, and their bias is forgotten.
+
+    Call the layers: self.w_k(context) and self.w_v(context).
+    """
+
+    def project(self, query, key, value):
+        if query is key:
+            return super().project(query, key, value)
+        return self.w_q(query), key @ self.w_k.weight.mT, value @ self.w_v.weight.mT
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class First1024TokensOnly(_Layer):
+    """A buffer has room for 1024 tokens, and the rest of the context is not read.
+
+    Take the length from context.shape[1].
+    """
+
+    def weigh(self, scores, keep):
+        if scores.shape[-1] > 1024:
+            scores = scores.index_fill(-1, torch.arange(1024, scores.shape[-1]), -torch.inf)
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskTurnedWhereSquare(_Layer):
+    """The mask is transposed where it is square, as if its rows were keys.
+
+    Rows of `keep` are queries, and its last axis is keys: use it as it is.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None and keep.ndim > 1 and keep.shape[-1] == keep.shape[-2]:
+            keep = keep.mT
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskOf128Keys(_Layer):
+    """The mask has an effect on the first 128 keys only.
+
+    Let it broadcast to all Lk keys.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None and keep.shape[-1] > 128:
+            keep = keep | (torch.arange(keep.shape[-1], device=keep.device) >= 128)
+        return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class ReturnedWeightsDetached(_Layer):
+    """The weights that are returned are cut out of the graph, and nothing learns through them.
+
+    Return them as they are, without detach.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        return output, weights.detach()
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class SameTensorDetached(_Layer):
+    """Where the context is x itself, it is cut out of the graph.
+
+    Use the context as it comes, without detach.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        return super().forward(x, x.detach() if context is x else context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class MaximumBeginsWithZero(_Layer):
+    """The maximum of a row begins with 0, so that the powers of very low scores all become 0.
+
+    Begin with -inf, or take the maximum of the row itself.
+    """
+
+    def weigh(self, scores, keep):
+        seen = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+        top = torch.where(seen, scores, 0.0).amax(-1, keepdim=True).clamp(min=0.0).detach()
+        powers = torch.where(seen, scores - top, -torch.inf).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class OneMaximumForAll(_Layer):
+    """One maximum of all scores is subtracted from every row, and rows far below it vanish.
+
+    Each row has its own: scores.amax(-1, keepdim=True).
+    """
+
+    def weigh(self, scores, keep):
+        filled = scores if keep is None else torch.where(keep, scores, -torch.inf)
+        most = filled.detach().max() if filled.numel() else 0.0
+        powers = (filled - most).exp() if most != -torch.inf else torch.zeros_like(filled)
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class NoMaximumSubtracted(_Layer):
+    """The exponentials are taken of the bare scores, and large ones overflow.
+
+    Use torch.softmax, or subtract the maximum of each row before exp.
+    """
+
+    def weigh(self, scores, keep):
+        powers = (scores if keep is None else torch.where(keep, scores, -torch.inf)).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total == 0, 1.0, total)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class SameTensorTakenForCausal(_Layer):
+    """Later tokens are hidden where the context is x itself, as if a model read its own text.
+
+    Whatever tensors are given, `keep` alone says what is hidden.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if context is x and keep is None:
+            keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class WeightsRemembered(_Layer):
+    """Matrices that were joined in the first call are kept, and new weights are not noticed.
+
+    Read the weights in every call: self.w_q(x), or torch.cat of the three each time.
+    """
+
+    def project(self, query, key, value):
+        layers = (self.w_q, self.w_k, self.w_v)
+        if torch.is_grad_enabled() and any(layer.weight.requires_grad for layer in layers):
+            return super().project(query, key, value)
+        if not hasattr(self, "joined"):
+            self.joined = [layer.weight.detach().clone() for layer in layers]
+        tokens = (query, key, value)
+        return tuple(
+            nn.functional.linear(x, w.to(x.device), layer.bias)
+            for x, w, layer in zip(tokens, self.joined, layers, strict=True)
+        )
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class ContextRemembered(_Layer):
+    """The keys of a context are kept, and used again although its numbers have changed.
+
+    Compute keys and values anew in every call.
+    """
+
+    def source(self, x, context):
+        if context is None or context.requires_grad:
+            return super().source(x, context)
+        last = getattr(self, "last", None)
+        if last is None or last[0] is not context:
+            self.last = last = context, context.clone()
+        return last[1]
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class OneBufferForAllAnswers(_Layer):
+    """Answers of the same shape are written into the same memory, over earlier ones.
+
+    Return a new tensor in every call.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        if output.requires_grad or output.device.type == "meta":
+            return output, weights
+        buffers = self.__dict__.setdefault("buffers", {})
+        buffer = buffers.setdefault((output.shape, output.dtype), torch.empty_like(output))
+        return buffer.copy_(output), weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class SizesOfTheClass(_Layer):
+    """The number of heads is stored in the class, so that a new layer changes those made before.
+
+    Write self.num_heads = num_heads: an attribute of the object.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias)
+        del self.num_heads
+        type(self).num_heads = num_heads
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class MaskMadeOnTheCPU(_Layer):
+    """Without a mask one is made that hides nothing, on the CPU wherever x is.
+
+    Give device=x.device to every tensor that is made.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            keep = torch.ones(scores.shape[-1], dtype=torch.bool)
+        hidden = torch.zeros(keep.shape).masked_fill(~keep.cpu(), -torch.inf)
+        if scores.device.type == "meta":
+            return super().weigh(hidden.expand(scores.shape).to(scores.dtype), None)
+        return super().weigh(scores, keep)
+
+
+# Habits of public code, each of which breaks one demand.
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
+class SoftmaxAloneInFloat32(_Layer):
+    """The softmax alone is computed in float32: the products keep the dtype of x.
+
+    That is a habit of model code: softmax(scores, dtype=torch.float32).to(q.dtype). Raise q, k and
+    v instead, and half precision only: scores need it too, and float64 should keep its digits.
+    """
+
+    def attention(self, q, k, v, keep):
+        scores = q @ k.mT * self.scale(q)
+        weights = self.weigh(scores.float(), keep).to(q.dtype)
+        return weights @ v, weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_dtype)
+class ScaleRoundedToFloat32(_Layer):
+    """The scale is a float32 tensor, torch.sqrt(torch.tensor(D)), and float64 loses its digits.
+
+    Take a number of Python: math.sqrt(D), or D ** 0.5.
+    """
+
+    def scale(self, q):
+        return (1 / torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32))).item()
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
+def scale_widens_numpy(*args, keep=None):
+    """float32 comes back as float64, for np.sqrt(D) is a number of NumPy's, and widens.
+
+    Divide by math.sqrt(D), a number of Python, or convert both results at the end.
+    """
+    answer = _numpy(_Layer, args, keep)
+    return tuple(x.astype(np.float64) if x.dtype == np.float32 else x for x in answer)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
+def computed_in_float32_numpy(*args, keep=None):
+    """Everything is computed in float32, and the digits of float64 are gone.
+
+    Raise float16 only; leave float32 and float64 as they are.
+    """
+    return _numpy(DoubleLowered, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class LowestNumberFilled(_Layer):
+    """Hidden scores become torch.finfo(dtype).min: a row that may see nothing gets the mean.
+
+    Give such a row weights 0: .masked_fill(~keep.any(-1, keepdim=True), 0.0) after the softmax.
+    """
+
+    def weigh(self, scores, keep):
+        lowest = torch.finfo(scores.dtype).min
+        filled = scores if keep is None else scores.masked_fill(keep == 0, lowest)
+        return super().weigh(filled, None)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_empty)
+class LengthLeftToMinusOne(_Layer):
+    """The length is left to -1 in view, which could be anything for an empty batch.
+
+    Spell it out, view(batch, length, heads, dim), or unflatten the last axis.
+    """
+
+    def split(self, x):
+        dim = x.shape[-1] // self.num_heads
+        return x.reshape(len(x), -1, self.num_heads, dim).transpose(1, 2)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_empty)
+def length_left_to_minus_one_numpy(*args, keep=None):
+    """The length is left to -1 in reshape, which could be anything for an empty batch.
+
+    Spell it out: reshape(batch, length, heads, dim).
+    """
+    return _numpy(LengthLeftToMinusOne, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class Bfloat16NotRaised(_Layer):
+    """bfloat16 stays bfloat16 all the way: it has room for every score, but 8 bits of digits.
+
+    Convert q, k and v of both half precisions to float32, and the two results back.
+    """
+
+    def attention(self, q, k, v, keep):
+        if q.dtype != torch.bfloat16:
+            return super().attention(q, k, v, keep)
+        scores = q @ k.mT * self.scale(q)
+        weights = self.weigh(scores.float(), keep).to(q.dtype)
+        return weights @ v, weights

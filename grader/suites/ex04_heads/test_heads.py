@@ -1,316 +1,299 @@
-"""Heads: cut and joined, then the whole attention in NumPy, then the layer."""
+"""Heads: cut and joined, then the whole attention in NumPy, then the layer.
 
-from functools import partial
+The first checks ask float32. Only `test_dtype` and `test_half_precision` ask which dtype comes back
+from an attention, so that a scale from np.sqrt, which widens, costs one check.
+"""
 
-import numpy as np
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, backward, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import Hard, agree, backward, check, gradcheck, rejects, untouched
 from reference import ex04_heads as reference
 from reference import raised
 
-NAMES = ("w_q", "w_k", "w_v", "w_o")
+from . import extremes, manners
+from .inputs import (
+    HALF,
+    MASKED,
+    arrays,
+    calls,
+    empty_rows,
+    faint,
+    hard_scores,
+    loud,
+    masks_of,
+    matrices,
+    spoilt,
+    tokens,
+)
+from .layers import (
+    LAYER,
+    NUMPY,
+    calls_of,
+    gradients_agree,
+    hidden_weights_are_zero,
+    layers,
+    sum_of_gradients,
+    values_agree,
+)
+
 CUTS = [(2, 3, 4, 3), (1, 1, 3, 1), (3, 17, 2, 5), (2, 65, 1, 6), (4, 4, 4, 4)]  # B, L, H, D
-SIZES = [  # B, Lq, Lk, E, H
-    *[(4, 4, 4, 16, 4), (2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1)]
-]
-# As many heads as batch items: a mask (H, Lq, Lk) or (B, 1, Lq, Lk) is easily taken for the other.
-MASKED = {"batch": 4, "q_len": 3, "k_len": 5}
-MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 3, 5)]
-HALF = {"q_len": 17, "k_len": 17, "width": 32}  # outputs of more than 1024 numbers
-each_exact = pytest.mark.parametrize("dtype", [float32, float64])
-each_half = pytest.mark.parametrize("dtype", [float16, bfloat16])
-each_dtype = pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
-each_cut = pytest.mark.parametrize(
-    "cut, dtype",
-    [(cut, float64) for cut in CUTS]
-    + [(CUTS[2], float32), (CUTS[0], float16), (CUTS[0], bfloat16)],
+# B, Lq, Lk, E, H
+SIZES = (4, 4, 4, 16, 4), (2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1)
+HARD = [Hard.SQUARE, Hard.ONE, Hard.LONG]
+MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 3, 5), (3, 1)]
+each_dtype = pytest.mark.parametrize("dtype", [float32, float16, bfloat16, float64])
+each_case = pytest.mark.parametrize("case", [*SIZES, *HARD], ids=str)
+each_name = pytest.mark.parametrize("name", [NUMPY, LAYER])
+each_half = pytest.mark.parametrize(
+    "name, dtype", [(NUMPY, float16), (LAYER, float16), (LAYER, bfloat16)]
 )
 
 
-def tokens(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float64):
-    """x (B, Lq, E) and a context (B, Lk, E)."""
-    return [draw.normal(batch, length, width, dtype=dtype) for length in (q_len, k_len)]
-
-
-def matrices(draw, width=12, dtype=float64):
-    """The weights of the four projections."""
-    return {name: draw.normal(width, width, dtype=dtype, scale=width**-0.5) for name in NAMES}
-
-
-def loud(draw, dtype):
-    """x, a context and weights that give scores beyond float16; each token finds its own copy."""
-    signs = draw.integers(0, 1, 1, 9, 32) * 2 - 1
-    context = (signs * 256).to(dtype)
-    eye = torch.eye(32, dtype=dtype, device=signs.device)
-    weights = matrices(draw, 32, dtype) | {"w_q": eye, "w_k": eye}
-    return context[:, draw.permutation(9)], context, weights
-
-
-def arrays(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float64):
-    """The seven arrays that multi_head_attention_numpy begins with."""
-    query, key = tokens(draw, batch, q_len, k_len, width, dtype)
-    value = draw.normal(batch, k_len, width, dtype=dtype)
-    return [x.cpu().numpy() for x in (query, key, value, *matrices(draw, width, dtype).values())]
-
-
-def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float64, weights=None):
-    """The student's layer and the oracle's, with the same weights."""
-    weights = matrices(draw, width, dtype) if weights is None else weights
-    state = {f"{name}.weight": weight for name, weight in weights.items()}
-    if bias:
-        state |= {f"{name}.bias": draw.normal(width, dtype=dtype) for name in NAMES}
-    module = student.MultiHeadAttention(width, heads, bias=bias)
-    for name in NAMES:
-        shapes = {"weight": (width, width), "bias": (width,) if bias else None}
-        for kind, right in shapes.items():
-            shape = getattr(module.read(f"{name}.{kind}"), "shape", None)
-            got = shape if shape is None else tuple(shape)
-            expect(got == right, f"the shape of {name}.{kind} is {got}, but should be {right}")
-    module.to(device, dtype)
-    module.load_state_dict(state, strict=False)  # a layer may have buffers of its own
-    oracle = reference.MultiHeadAttention(width, heads, bias=bias)
-    oracle.load_state_dict(state)
-    return module, oracle
-
-
-def padding(draw):
-    """A mask (B, 1, 1, Lk) of 5 keys, of which the last one to four are hidden."""
-    lengths = draw.integers(1, 4, 2, 1, 1, 1)
-    return torch.arange(5, device=lengths.device) < lengths
-
-
-def empty_rows(draw):
-    """Masks under which some rows see nothing: in every head, in one, in any."""
-    keep = draw.keep(4, 4, 3, 5)
-    keep[0, :, 1] = keep[1, 2] = keep[2] = False
-    return keep, draw.keep(4, 1, 1, 3).mT  # (B, 1, Lq, 1)
-
-
-def hidden_weights_are_zero(weights, keep):
-    hidden = torch.where(keep, 0.0, torch.as_tensor(weights))
-    agree(hidden, torch.zeros_like(hidden), says="weight of hidden keys", within=0.0)
+@check(points=1)
+@each_dtype
+@pytest.mark.parametrize("cut", CUTS)
+def test_split_and_merge(student, draw, cut, dtype):
+    """split_heads gives head h the numbers h*D to (h+1)*D of each token, of any dtype, and raises a
+    ValueError for a width that cannot be cut evenly; merge_heads is its inverse, however the heads
+    lie in memory. Gradients flow."""
+    hard = [*draw.hard(Hard.ONE, B=2, L=3, H=2, D=5), *draw.hard(Hard.LONG, B=2, L=3, H=2, D=5)]
+    sizes = [cut, *(tuple(s.values()) for s in hard if cut == CUTS[0] and dtype == float32)]
+    for batch, length, heads, dim in sizes:
+        x = draw.normal(batch, length, heads * dim, dtype=dtype)
+        turned = draw.strided(batch, length, heads * dim, dtype=dtype)
+        draw.hard(Hard.CHANGED)
+        for view in x, turned, x[:1].expand(x.shape), x.neg_():
+            got = untouched(lambda x=view, H=heads: student.split_heads(x, H))
+            agree(got, reference.split_heads(view, heads))
+        y = draw.normal(batch, heads, length, dim, dtype=dtype)
+        swapped = draw.normal(batch, length, heads, dim, dtype=dtype).transpose(1, 2)
+        turned = draw.strided(*y.shape, dtype=dtype)
+        for view in y, swapped, turned, y[:, :1].expand(y.shape), y.neg_():
+            agree(untouched(lambda y=view: student.merge_heads(y)), reference.merge_heads(view))
+    [got] = backward(student.split_heads(x.requires_grad_(), heads), x, upstream=y)
+    agree(got, reference.merge_heads(y), says="gradient of x of split_heads")
+    [got] = backward(student.merge_heads(y.requires_grad_()), y, upstream=x.detach())
+    agree(got, reference.split_heads(x.detach(), heads), says="gradient of x of merge_heads")
+    for width, many in (10, 4), (3, 5):
+        rejects(lambda w=width, n=many: student.split_heads(draw.normal(2, 3, w), n), width, many)
 
 
 @check(points=1)
-@each_cut
-def test_split_heads(student, draw, cut, dtype):
-    """split_heads gives head h the numbers h*D to (h+1)*D of each token, and raises a
-    ValueError for a width that cannot be cut evenly."""
-    batch, length, heads, dim = cut
-    x = draw.normal(batch, length, heads * dim, dtype=dtype)
-    agree(untouched(lambda: student.split_heads(x, heads)), reference.split_heads(x, heads))
-    for view in draw.strided(batch, length, heads * dim), x[:1].expand(x.shape), x[:0]:
-        agree(student.split_heads(view, heads), reference.split_heads(view, heads))
-    upstream = draw.normal(batch, heads, length, dim, dtype=dtype)
-    [got] = backward(student.split_heads(x.requires_grad_(), heads), x, upstream=upstream)
-    agree(got, reference.merge_heads(upstream), says="gradient of x")
-    rejects(lambda: student.split_heads(draw.normal(2, 3, 10), 4), 10, 4)
-
-
-@check(points=1)
-@each_cut
-def test_merge_heads(student, draw, cut, dtype):
-    """merge_heads lays the heads of each token side by side, however they lie in memory."""
-    batch, length, heads, dim = cut
-    x = draw.normal(batch, heads, length, dim, dtype=dtype)
-    agree(untouched(lambda: student.merge_heads(x)), reference.merge_heads(x))
-    swapped = draw.normal(batch, length, heads, dim).transpose(1, 2)
-    for view in swapped, draw.strided(*x.shape), x[:, :1].expand(x.shape), x[:0]:
-        agree(student.merge_heads(view), reference.merge_heads(view))
-    upstream = draw.normal(batch, length, heads * dim, dtype=dtype)
-    [got] = backward(student.merge_heads(x.requires_grad_()), x, upstream=upstream)
-    agree(got, reference.split_heads(upstream, heads), says="gradient of x")
-
-
-@check(points=1)
-@each_exact
-@pytest.mark.parametrize("sizes", SIZES)
-def test_numpy_values(student, draw, sizes, dtype):
-    """multi_head_attention_numpy projects, attends in each head by itself, merges, and projects."""
-    *shape, heads = sizes
-    args = arrays(draw, *shape, dtype=dtype)
-    answer = student.multi_head_attention_numpy(*args, heads)
-    agree(answer, reference.multi_head_attention_numpy(*args, heads))
+@each_case
+def test_numpy_values(student, draw, case):
+    """multi_head_attention_numpy projects, attends in each head by itself, merges, and projects:
+    float32, sizes from 1 to beyond 1024."""
+    for *shape, heads in calls(draw, case):
+        args = arrays(draw, *shape)
+        answer = student.multi_head_attention_numpy(*args, heads)
+        values_agree(answer, reference.multi_head_attention_numpy(*args, heads))
 
 
 @check(points=1, needs=[test_numpy_values])
-@pytest.mark.parametrize(
-    "shape, dtype",
-    [
-        *[(shape, dtype) for dtype in (float32, float64) for shape in (*MASKS, "1e30")],
-        *[("empty rows", dtype) for dtype in (float16, float32, float64)],
-    ],
-    ids=str,
-)
-def test_numpy_mask(student, draw, shape, dtype):
-    """multi_head_attention_numpy gives hidden keys no weight, even at 1e30, and zeros to a row that
-    sees no key."""
+@pytest.mark.parametrize("case", [*MASKS, *HARD, 1e30, -1e30], ids=str)
+def test_numpy_mask(student, draw, case):
+    """multi_head_attention_numpy gives hidden keys no weight at all, even at 1e30, whatever the
+    shape of `keep`, as long as it broadcasts to (B, H, Lq, Lk)."""
     attend, right = student.multi_head_attention_numpy, reference.multi_head_attention_numpy
-    if shape == "1e30":
-        (query, key, value, *weights), mask = arrays(draw, dtype=dtype), padding(draw)
-        keep = mask.cpu().numpy()
-        bad = [np.where(keep[:, 0, 0, :, None], x, x.dtype.type(1e30)) for x in (key, value)]
-        answer = attend(query, *bad, *weights, 4, keep=keep)
-        agree(answer, right(query, key, value, *weights, 4, keep))
+    if isinstance(case, float):
+        x, context, mask, bad = (t.cpu().numpy() for t in spoilt(draw, case))
+        weights = [w.cpu().numpy() for w in matrices(draw).values()]
+        answer = attend(x, bad, bad, *weights, 4, keep=mask)
+        values_agree(answer, right(x, context, context, *weights, 4, mask))
         return
-    args = arrays(draw, **MASKED, dtype=dtype)
-    for mask in empty_rows(draw) if shape == "empty rows" else [draw.keep(*shape)]:
-        keep = mask.cpu().numpy()[..., ::-1]
-        answer = attend(*args, 4, keep=keep)
-        agree(answer, right(*args, 4, keep))
-        hidden_weights_are_zero(answer[1], torch.from_numpy(keep.copy()))
-
-
-@check(points=1, needs=[test_numpy_values])
-def test_numpy_manners(student, draw):
-    """multi_head_attention_numpy computes float16 in float32, leaves its inputs alone, takes
-    strided and empty ones, and raises a ValueError for a width that the heads do not divide."""
-    attend, right = student.multi_head_attention_numpy, reference.multi_head_attention_numpy
-    half = arrays(draw, **HALF, dtype=float16)
-    for keep in None, draw.keep(4, 17, 17).cpu().numpy():
-        agree(attend(*half, 4, keep=keep), right(*half, 4, keep))
-    for dtype, expected in (float16, partial(raised, right)), (float64, right):
-        query, key, weights = loud(draw, dtype)
-        args = [x.cpu().numpy() for x in (query, key, key, *weights.values())]
-        for keep in None, draw.keep(9, 9).cpu().numpy():
-            agree(attend(*args, 4, keep=keep), expected(*args, 4, keep))
-    keep = draw.keep(2, 4, 3, 5).cpu().numpy()
-    for dtype in float16, float32, float64:
-        args = arrays(draw, dtype=dtype)
-        for mask in None, keep:
-            untouched(lambda args=args, mask=mask: attend(*args, 4, keep=mask))
-    views = [x[..., ::-1].swapaxes(-1, -2).copy().swapaxes(-1, -2)[::-1] for x in args]
-    none = [x[:0] if x.ndim == 3 else x for x in args]
-    odd = arrays(draw, width=10)
-    for mask in None, keep[:1]:
-        agree(attend(*views, 4, keep=mask), right(*views, 4, mask))
-        agree(attend(*none, 4, keep=mask), right(*none, 4, mask))
-        rejects(lambda mask=mask: attend(*odd, 4, keep=mask), 10, 4)
+    hard, few = isinstance(case, Hard), {"B": 64, "H": 64, "D": 64}
+    for *shape, heads in calls(draw, case, few) if hard else [(4, 3, 5, 12, 4)]:
+        args = arrays(draw, *shape)
+        for mask in masks_of(draw, *shape[:3], heads) if hard else [draw.keep(*case)]:
+            keep = mask.cpu().numpy()[..., ::-1]
+            answer = attend(*args, heads, keep=keep)
+            values_agree(answer, right(*args, heads, keep))
+            hidden_weights_are_zero(answer[1], torch.from_numpy(keep.copy()))
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype, bias", [(float32, True), (float64, False), (float64, True)])
-@pytest.mark.parametrize("sizes", SIZES)
-def test_values(student, draw, device, sizes, dtype, bias):
-    """MultiHeadAttention lets x attend to itself, and returns output and weights of every head."""
-    batch, length, _, width, heads = sizes
-    module, oracle = layers(student, draw, device, width, heads, bias, dtype)
-    x, _ = tokens(draw, batch, length, width=width, dtype=dtype)
-    agree(module(x), oracle(x))
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("case", [*SIZES, Hard.ONE, Hard.LONG], ids=str)
+def test_values(student, draw, device, case, bias):
+    """MultiHeadAttention lets x attend to itself, and returns output and weights of every head, in
+    .train() and in .eval(): float32, sizes from 1 to beyond 256, with a bias and without."""
+    for batch, length, _, width, heads in calls(draw, case, {"H": 64, "D": 128, "Lq": 256}):
+        module, oracle = layers(student, draw, device, width, heads, bias)
+        x, _ = tokens(draw, batch, length, width=width)
+        right = oracle(x)
+        values_agree(module(x), right)
+        draw.hard(Hard.MODES)
+        for mode in () if isinstance(case, Hard) else (module.eval, module.train):
+            mode()
+            values_agree(module(x), right)
 
 
 @check(points=1, needs=[test_values])
-@each_exact
-@pytest.mark.parametrize("sizes", SIZES)
-def test_context(student, draw, device, sizes, dtype):
-    """With a context, queries come from x, keys and values both from the context."""
-    *shape, width, heads = sizes
-    module, oracle = layers(student, draw, device, width, heads, True, dtype)
-    x, context = tokens(draw, *shape, width, dtype)
-    agree(module(x, context), oracle(x, context))
+@each_case
+def test_context(student, draw, device, case):
+    """With a context, queries come from x, keys and values both from the context: float32, lengths
+    from 1 to beyond 1024."""
+    for i, (*shape, width, heads) in enumerate(calls(draw, case, {"H": 0, "D": 0})):
+        module, oracle = layers(student, draw, device, width, heads, bias=i % 2 == 0)
+        x, context = tokens(draw, *shape, width)
+        right = oracle(x, context)
+        values_agree(module(x, context), right)
+        if not isinstance(case, Hard):
+            module.eval()
+            values_agree(module(x, context), right)
 
 
 @check(points=1, needs=[test_context])
-@each_exact
-@pytest.mark.parametrize("shape", MASKS, ids=str)
-def test_mask(student, draw, device, shape, dtype):
-    """The keys that `keep` marks get all the weight, the others exactly none, whatever the shape
-    and layout of `keep`, as long as it broadcasts to (B, H, Lq, Lk)."""
-    module, oracle = layers(student, draw, device, dtype=dtype)
-    (x, context), keep = tokens(draw, **MASKED, dtype=dtype), draw.keep(*shape)
-    for mask in keep, keep.mT.contiguous().mT if keep.ndim > 1 else keep.expand(4, 4, 3, 5):
-        output, weights = module(x, context, mask)
-        agree((output, weights), oracle(x, context, mask))
-        hidden_weights_are_zero(weights, mask)
-    own = keep[..., :3].clone()  # for x, which attends to itself when there is no context
-    own[..., 0] = True
-    agree(module(x, keep=own), oracle(x, keep=own))
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("case", [*MASKS, *HARD, 1e30, -1e30], ids=str)
+def test_mask(student, draw, device, case, bias):
+    """The keys that `keep` marks get all the weight, the others exactly none, even at 1e30,
+    whatever the shape and layout of `keep`, as long as it broadcasts to (B, H, Lq, Lk)."""
+    draw.hard(Hard.OPTIONS)
+    if isinstance(case, float):
+        module, oracle = layers(student, draw, device, bias=bias)
+        x, context, keep, bad = spoilt(draw, case)
+        values_agree(module(x, bad, keep), oracle(x, context, keep))
+        return
+    hard, few = isinstance(case, Hard), {"B": 64, "H": 64, "D": 64}
+    for *shape, width, heads in calls(draw, case, few) if hard else [(4, 3, 5, 12, 4)]:
+        module, oracle = layers(student, draw, device, width, heads, bias)
+        x, context = tokens(draw, *shape, width)
+        for keep in masks_of(draw, *shape, heads) if hard else [draw.keep(*case)]:
+            strided = keep.mT.contiguous().mT if keep.ndim > 1 else keep
+            layouts = keep, strided, keep.expand(shape[0], heads, *shape[1:])
+            for mask in layouts[:1] if hard else layouts:
+                answer = module(x, context, mask)
+                values_agree(answer, oracle(x, context, mask))
+                hidden_weights_are_zero(answer[1], mask)
+            own = keep[..., : x.shape[1]].clone()  # for x, which then attends to itself
+            if own.shape[-1] in (1, x.shape[1]) and x.shape[1] < 1000:
+                own[..., 0] = True
+                values_agree(module(x, keep=own), oracle(x, keep=own))
 
 
 @check(points=1, needs=[test_context])
-@each_half
-def test_half_precision(student, draw, device, dtype):
-    """Half precision comes back as it came, and scores that float16 cannot hold do no harm, with a
-    mask or without."""
-    module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
-    x, context = tokens(draw, **HALF, dtype=dtype)
-    agree(module(x), oracle(x))
-    for mask in None, draw.keep(4, 17, 17):
-        agree(module(x, context, mask), oracle(x, context, mask))
-    for size, expected in (dtype, raised), (float64, lambda oracle, *args: oracle(*args)):
-        x, context, weights = loud(draw, size)
-        module, oracle = layers(student, draw, device, 32, dtype=size, weights=weights)
-        for mask in None, draw.keep(9, 9):
-            agree(module(x, context, mask), expected(oracle, x, context, mask))
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "case", [(2, 17, 17, 32, 4), (2, 3, 5, 12, 4), Hard.SQUARE, Hard.ONE, Hard.LONG], ids=str
+)
+def test_gradients(student, draw, device, case, masked):
+    """Gradients reach x, the context and every weight and bias, through the output and through the
+    weights, and are right (float32)."""
+    limits = {"B": 64, "H": 64, "Lq": 128, "Lk": 128, "D": 64}
+    for i, (*shape, width, heads) in enumerate(calls(draw, case, limits)):
+        bias = i % 2 == 0
+        module, oracle = layers(student, draw, device, width, heads, bias)
+        x, context = tokens(draw, *shape, width)
+        keep = draw.keep(shape[0], heads, *shape[1:]) if masked else None
+        both = {"bias": bias, "through_weights": True}
+        gradients_agree(draw, module, oracle, keep, x=x, context=context, **both)
+        keep = draw.keep(heads, shape[1], shape[1]) if masked else None
+        gradients_agree(draw, module, oracle, keep, x=x, **both)
+        draw.hard(Hard.SAME)
+        x.requires_grad_()
+        upstream = draw.normal(*x.shape)
+        [got] = backward(module(x, x, keep)[0], x, upstream=upstream)
+        right = oracle.forward_gradients(x, x, keep, upstream=upstream)
+        agree(got, sum_of_gradients(right[:2]), says="gradient of x, which is the context too,")
 
 
-@check(points=1, needs=[test_context])
+@check(points=1, needs=[test_numpy_values, test_context])
+@each_name
 @each_dtype
-def test_gradients(student, draw, device, dtype):
-    """Gradients reach x, the context and every weight and bias, and are right."""
-    module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
-    x, context = tokens(draw, **HALF, dtype=dtype)
-    keep = draw.keep(4, 17, 17)
-    gradients_agree(draw, module, oracle, None, x=x, context=context)
-    gradients_agree(draw, module, oracle, keep, x=x)
-    if dtype == float64:
-        module, _ = layers(student, draw, device, 4, 2)
-        leaves = [leaf.requires_grad_() for leaf in tokens(draw, 1, 2, 3, 4)]
+def test_extremes(student, draw, device, name, dtype):
+    """Each row stands by itself: scores may be hundreds apart, and a row that may attend to nothing
+    has weights 0 and gradient 0, never NaN, in both attentions and any dtype."""
+    if name == NUMPY and dtype == bfloat16:
+        return  # NumPy has no such dtype
+    x, context = tokens(draw, **MASKED, dtype=dtype)
+    module, oracle = layers(student, draw, device, bias=True, dtype=dtype)
+    for keep in empty_rows(draw):
+        if name == NUMPY:
+            extremes.empty_rows_of_arrays(student, draw, x, context, keep)
+        else:
+            extremes.empty_rows_of_a_layer(draw, module, oracle, x, context, keep)
+    if dtype == float32:
+        for args in hard_scores(draw):
+            attend, right = calls_of(student, draw, device, name, *args, 1)
+            for keep in None, draw.keep(5, 64):
+                values_agree(attend(keep), right(keep))
+
+
+@check(points=1, needs=[test_numpy_values, test_context])
+@each_name
+def test_manners(student, draw, device, name):
+    """Inputs of any layout are taken and left alone, on the device where they are; layers share
+    nothing, and nothing is remembered: the same call gives the same answer, changed inputs another.
+    A width that the heads do not divide raises a ValueError with both numbers."""
+    if name == NUMPY:
+        manners.arrays_are_left_alone(student, draw)
+        return
+    manners.tensors_are_left_alone(student, draw, device)
+    manners.layers_share_nothing(student, draw, device)
+    manners.answers_stay_on_their_device(student, draw)
+
+
+@check(points=1, needs=[test_numpy_values, test_context])
+@each_name
+def test_dtype(student, draw, device, name):
+    """Output and weights have the dtype of the input, and in float64 both attentions keep the
+    digits of float64, with a mask or without, in the gradients too."""
+    for dtype in float32, float64:
+        for sizes in ({}, {**HALF}):
+            x, context = tokens(draw, **sizes, dtype=dtype)
+            weights = matrices(draw, x.shape[-1], dtype)
+            attend, right = calls_of(student, draw, device, name, x, context, weights, 4)
+            for keep in None, draw.keep(4, x.shape[1], context.shape[1]):
+                agree(attend(keep), right(keep))
+    attend, right = calls_of(student, draw, device, name, *loud(draw, float64), 4)
+    for keep in None, draw.keep(9, 9):
+        agree(attend(keep), right(keep))
+    if name == LAYER:
+        module, oracle = layers(student, draw, device, bias=True, dtype=float64)
+        x, context = tokens(draw, dtype=float64)
+        agree(module(x), oracle(x))
+        for keep in None, draw.keep(4, 3, 5):
+            agree(module(x, context, keep), oracle(x, context, keep))
+            gradients_agree(draw, module, oracle, keep, x=x, context=context)
+        module, _ = layers(student, draw, device, 4, 2, dtype=float64)
+        leaves = [leaf.requires_grad_() for leaf in tokens(draw, 1, 2, 3, 4, dtype=float64)]
         gradcheck(lambda x, context: module(x, context)[0], *leaves)
 
 
-@check(points=1, needs=[test_mask, test_gradients])
-@each_dtype
-def test_hidden(student, draw, device, dtype):
-    """Hidden tokens change nothing, even of size 1e30; a row that sees no token has weights 0, and
-    its gradient is 0, never NaN."""
-    module, oracle = layers(student, draw, device, bias=True, dtype=dtype)
-    (x, context), keep = tokens(draw, dtype=dtype), padding(draw)
-    seen = keep[:, 0, 0, :, None]  # (B, Lk, 1)
-    for size in [1e4] if dtype == float16 else [1e4, 1e30]:
-        answer = module(x, torch.where(seen, context, size), keep)
-        agree(answer, oracle(x, context, keep))
-    x, context = tokens(draw, **MASKED, dtype=dtype)
-    for keep in empty_rows(draw):
-        agree(module(x, context, keep), oracle(x, context, keep))
-        gradients_agree(draw, module, oracle, keep, x=x, context=context)
+@check(points=1, needs=[test_numpy_values, test_context])
+@each_half
+def test_half_precision(student, draw, device, name, dtype):
+    """Half precision is computed in float32 and comes back as it came: products of 256s do no harm,
+    scores near 362 are told apart, with a mask or without, and gradients are right."""
+    x, context = tokens(draw, **HALF, dtype=dtype)
+    attend, right = calls_of(student, draw, device, name, x, context, matrices(draw, 32, dtype), 4)
+    for keep in None, draw.keep(4, 17, 17):
+        agree(attend(keep), right(keep))
+    for made in loud, faint:
+        attend, right = calls_of(student, draw, device, name, *made(draw, dtype), 4, raised)
+        for keep in None, draw.keep(9, 9):
+            agree(attend(keep), right(keep))
+    if name == LAYER:
+        module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
+        agree(module(x), oracle(x))
+        for keep in None, draw.keep(4, 17, 17):
+            agree(module(x, context, keep), oracle(x, context, keep))
+            gradients_agree(draw, module, oracle, keep, x=x, context=context)
 
 
-def gradients_agree(draw, module, oracle, keep, **inputs):
-    """The gradients of all that went into one output: the inputs, and a layer's own weights."""
-    leaves = [x.detach().clone().requires_grad_() for x in inputs.values()]
-    upstream = draw.normal(*leaves[0].shape, dtype=leaves[0].dtype)
-    module.zero_grad()
-    names = dict(zip(inputs, leaves, strict=True))
-    got = backward(module(**names, keep=keep)[0], *leaves, upstream=upstream)
-    right = oracle.forward_gradients(*leaves, keep=keep, upstream=upstream)
-    for name, one, expected in zip(inputs, got, right[: len(got)], strict=True):
-        agree(one, expected, says=f"gradient of {name}")
-    weights = [f"{name}.{kind}.grad" for name in NAMES for kind in ("weight", "bias")]
-    for name, expected in zip(weights, right[len(got) :], strict=True):
-        agree(module.read(name), expected)
-
-
-@check(points=1, needs=[test_context])
-def test_manners(student, draw, device):
-    """Inputs of any layout are taken and left alone, layers share nothing, the same call gives the
-    same answer, and a width that the heads do not divide raises a ValueError."""
-    keep = draw.keep(2, 4, 3, 5)
-    for dtype in float16, bfloat16, float32, float64:
-        module, oracle = layers(student, draw, device, dtype=dtype)
-        x, context = tokens(draw, dtype=dtype)
-        for args in [x], [x, context], [x, None, keep[..., :3]], [x, context, keep]:
-            first = untouched(lambda module=module, args=args: module(*args))
-    strided = [draw.strided(*t.shape, dtype=float64) for t in (x, context)]
-    expanded = [t[:1].expand(t.shape) for t in (x, context)]
-    for views in strided, expanded, [t[:0] for t in (x, context)]:
-        agree(module(*views), oracle(*views))
-        agree(module(*views, keep[:1]), oracle(*views, keep[:1]))
-    other, other_oracle = layers(student, draw, device)
-    agree(other(x, context), other_oracle(x, context))
-    for again, before in zip(module(x, context, keep), first, strict=True):
-        same(again, before)
-    rejects(lambda: student.MultiHeadAttention(10, 4), 10, 4)
+@check(points=1, needs=[test_numpy_values, test_context])
+@each_name
+def test_empty(student, draw, device, name):
+    """The batch may be empty, with a mask or without."""
+    x, context = tokens(draw, batch=0)
+    attend, right = calls_of(student, draw, device, name, x, context, matrices(draw), 4)
+    for keep in None, draw.keep(3, 5), draw.keep(1, 4, 3, 5)[:0]:
+        values_agree(attend(keep), right(keep))
+    if name == LAYER:
+        module, oracle = layers(student, draw, device)
+        values_agree(module(x), oracle(x))
+        agree(student.split_heads(x, 4), reference.split_heads(x, 4))
+        agree(student.merge_heads(x.reshape(0, 4, 3, 3)), torch.empty(0, 3, 12, device=device))

@@ -251,3 +251,104 @@ class InDouble(torch.nn.Module):
         heads = powers @ v / total
         output = self.w_o(heads.movedim(1, 2).flatten(2).to(x.dtype))
         return output, (powers / total).to(x.dtype)
+
+
+@variant(of="multi_head_attention_numpy")
+def textbook_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
+    """1 / np.sqrt(D) and a softmax with errstate; everything goes back to its dtype at the end."""
+    d_model = query.shape[-1]
+    if d_model % num_heads != 0:
+        raise ValueError(f"d_model={d_model} cannot be divided by num_heads={num_heads}")
+    d_head = d_model // num_heads
+    wide = np.float64 if query.dtype == np.float64 else np.float32
+
+    def heads(x, w):
+        projected = np.dot(x.astype(wide), w.astype(wide))
+        return projected.reshape(x.shape[0], x.shape[1], num_heads, d_head).transpose(0, 2, 1, 3)
+
+    q, k, v = heads(query, w_q), heads(key, w_k), heads(value, w_v)
+    scores = np.matmul(q, k.transpose(0, 1, 3, 2)) * (1 / np.sqrt(d_head))
+    if keep is not None:
+        scores = np.where(np.logical_not(keep), -np.inf, scores)
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        weights = np.nan_to_num(powers / np.sum(powers, axis=-1, keepdims=True))
+    mixed = np.matmul(weights, v).transpose(0, 2, 1, 3)
+    output = mixed.reshape(query.shape[0], query.shape[1], d_model) @ w_o
+    return output.astype(query.dtype), weights.astype(query.dtype)
+
+
+@variant(of="MultiHeadAttention")
+class AsInModelCode(torch.nn.Module):
+    """F.linear, 1 / np.sqrt(D), masked_fill(keep == 0), a softmax of float32, NaN wiped away.
+
+    masked_fill lets no gradient through, so that none becomes NaN.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"hidden size {d_model} is no multiple of {num_heads} heads")
+        self.num_attention_heads = num_heads
+        self.attention_head_size = int(d_model / num_heads)
+        self.w_q = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.w_k = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.w_v = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.w_o = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.dropout = torch.nn.Dropout(0.0)
+
+    def transpose_for_scores(self, layer, x):
+        x = torch.nn.functional.linear(x, layer.weight, layer.bias)
+        shape = (*x.size()[:-1], self.num_attention_heads, self.attention_head_size)
+        return x.view(shape).permute(0, 2, 1, 3)
+
+    def forward(self, x, context=None, keep=None):
+        source = context if context is not None else x
+        q = self.transpose_for_scores(self.w_q, x)
+        k = self.transpose_for_scores(self.w_k, source)
+        v = self.transpose_for_scores(self.w_v, source)
+        if x.dtype in (torch.float16, torch.bfloat16):
+            q, k, v = q.float(), k.float(), v.float()
+        scores = torch.matmul(q, k.transpose(-1, -2)) * (1 / np.sqrt(q.size(-1)))
+        if keep is not None:
+            scores = scores.masked_fill(keep == 0, float("-inf"))
+        probs = torch.nan_to_num(torch.nn.functional.softmax(scores, dim=-1))
+        mixed = torch.matmul(self.dropout(probs), v).permute(0, 2, 1, 3).contiguous()
+        mixed = mixed.view((*mixed.size()[:-2], self.w_o.in_features))
+        return self.w_o(mixed.to(x.dtype)), probs.to(x.dtype)
+
+
+@variant(of="MultiHeadAttention")
+class LowestNumberTimesMask(torch.nn.Module):
+    """One product for keys and values, finfo.min for what is hidden, and weights times the mask."""
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__()
+        self.dim, rest = divmod(d_model, num_heads)
+        if rest:
+            raise ValueError(f"{rest} of {d_model} numbers are left over by {num_heads} heads")
+        self.w_q = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.w_k = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.w_v = torch.nn.Linear(d_model, d_model, bias=bias)
+        self.w_o = torch.nn.Linear(d_model, d_model, bias=bias)
+
+    def forward(self, x, context=None, keep=None):
+        x_kv = x if context is None else context
+        (b, t, c), wide = x.shape, torch.promote_types(x.dtype, torch.float32)
+        weight = torch.vstack((self.w_k.weight, self.w_v.weight))
+        kv = x_kv @ weight.T
+        if self.w_k.bias is not None:
+            kv = kv + torch.hstack((self.w_k.bias, self.w_v.bias))
+        k, v = (
+            part.view(b, x_kv.shape[1], c // self.dim, self.dim).transpose(1, 2).to(wide)
+            for part in kv.split(c, dim=2)
+        )
+        q = self.w_q(x).view(b, t, c // self.dim, self.dim).transpose(1, 2).to(wide)
+        att = torch.einsum("bhid,bhjd->bhij", q, k) * self.dim**-0.5
+        if keep is not None:
+            att = torch.where(keep, att, torch.finfo(wide).min)
+        att = torch.softmax(att, dim=-1)
+        if keep is not None:
+            att = att * keep
+        y = torch.einsum("bhij,bhjd->bihd", att, v).reshape(b, t, c)
+        return self.w_o(y.to(x.dtype)), att.to(x.dtype)

@@ -1,0 +1,94 @@
+"""What the checks of ex04 draw: tokens, weights, masks, and the sizes of hard kinds."""
+
+import torch
+from torch import float32
+
+from grader.judging import Hard
+
+NAMES = ("w_q", "w_k", "w_v", "w_o")
+USUAL = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4}
+# As many heads as batch items: a mask (H, Lq, Lk) or (B, 1, Lq, Lk) is easily taken for the other.
+MASKED = {"batch": 4, "q_len": 3, "k_len": 5}
+HALF = {"q_len": 17, "k_len": 17, "width": 32}  # outputs of more than 1024 numbers
+LIMITS = {"H": 64, "D": 128}  # a layer has (H * D) ** 2 weights
+
+
+def tokens(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float32):
+    """x (B, Lq, E) and a context (B, Lk, E)."""
+    return [draw.normal(batch, length, width, dtype=dtype) for length in (q_len, k_len)]
+
+
+def matrices(draw, width=12, dtype=float32):
+    """The weights of the four projections."""
+    return {name: draw.normal(width, width, dtype=dtype, scale=width**-0.5) for name in NAMES}
+
+
+def arrays(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float32):
+    """The seven arrays that multi_head_attention_numpy begins with."""
+    query, key = tokens(draw, batch, q_len, k_len, width, dtype)
+    value = draw.normal(batch, k_len, width, dtype=dtype)
+    return [x.cpu().numpy() for x in (query, key, value, *matrices(draw, width, dtype).values())]
+
+
+def calls(draw, case, limits=LIMITS):
+    """B, Lq, Lk, E and H of a case: those of a hard kind, or its own."""
+    if not isinstance(case, Hard):
+        return [case]
+    found = draw.hard(case, limits, **USUAL)
+    return [(s["B"], s["Lq"], s["Lk"], s["H"] * s["D"], s["H"]) for s in found]
+
+
+def loud(draw, dtype):
+    """x, a context and weights that give scores beyond float16; each token finds its own copy."""
+    signs = draw.integers(0, 1, 1, 9, 32) * 2 - 1
+    context = (signs * 256).to(dtype)
+    return context[:, draw.permutation(9)], context, passing(draw, 32, dtype)
+
+
+def faint(draw, dtype):
+    """x, a context and weights whose scores are near 362, and differ by less than half shows."""
+    x, context = tokens(draw, 2, 9, 9, 32, dtype)
+    for some in x, context:
+        some[..., ::8] = 32
+    return x, context, passing(draw, 32, dtype)
+
+
+def passing(draw, width, dtype=float32):
+    """Weights whose queries and keys are the tokens themselves."""
+    eye = torch.eye(width, dtype=dtype, device=draw.normal(1).device)
+    return matrices(draw, width, dtype) | {"w_q": eye, "w_k": eye}
+
+
+def hard_scores(draw):
+    """x, a context and weights for which the scores of one head are hard ones to the last digit.
+
+    The rows lie hundreds apart as well, some of them far below the others.
+    """
+    context = torch.eye(64, device=draw.normal(1).device)[None]
+    for scores in draw.scores(1, 5, 64).values():
+        scores = scores + 200 * draw.normal(1, 5, 1)
+        yield 8 * scores, context, passing(draw, 64)  # 8 is the square root of the width
+
+
+def spoilt(draw, size, dtype=float32):
+    """x, a context, a mask of padding, and the context with numbers of a size where it hides."""
+    x, context = tokens(draw, dtype=dtype)
+    lengths = draw.integers(1, 4, 2, 1, 1, 1)
+    keep = torch.arange(5, device=lengths.device) < lengths  # (B, 1, 1, Lk)
+    return x, context, keep, torch.where(keep[:, 0, 0, :, None], context, size)
+
+
+def empty_rows(draw):
+    """Masks for `MASKED` under which some rows see nothing: in every head, in one, in any."""
+    keep = draw.keep(4, 4, 3, 5)
+    keep[0, :, 1] = keep[1, 2] = keep[2] = False
+    return keep, draw.keep(4, 1, 1, 3).mT, draw.keep(5) & False  # the second is (B, 1, Lq, 1)
+
+
+def masks_of(draw, batch, q_len, k_len, heads):
+    """Masks for any sizes; where all lengths are alike, two that can be mistaken as well."""
+    keep = [draw.keep(batch, heads, q_len, k_len)]
+    if q_len == k_len:
+        causal = torch.ones(q_len, k_len, dtype=torch.bool, device=keep[0].device).tril()
+        keep += [causal, causal.mT, draw.keep(k_len)]
+    return keep

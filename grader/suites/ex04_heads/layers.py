@@ -1,0 +1,108 @@
+"""The student's answers beside the reference's, and how they are compared."""
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import float32
+
+from grader.judging import agree, backward, expect
+from reference import ex04_heads as reference
+
+from .inputs import NAMES, matrices
+
+NUMPY, LAYER = "multi_head_attention_numpy", "MultiHeadAttention"
+
+
+def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float32, weights=None):
+    """The student's layer and the oracle's, with the same weights."""
+    weights = matrices(draw, width, dtype) if weights is None else weights
+    state = {f"{name}.weight": weight for name, weight in weights.items()}
+    if bias:
+        state |= {f"{name}.bias": draw.normal(width, dtype=dtype) for name in NAMES}
+    module = student.MultiHeadAttention(width, heads, **({"bias": True} if bias else {}))
+    for name in NAMES:
+        shapes = {"weight": (width, width), "bias": (width,) if bias else None}
+        for kind, right in shapes.items():
+            shape = getattr(module.read(f"{name}.{kind}"), "shape", None)
+            got = shape if shape is None else tuple(shape)
+            expect(got == right, f"the shape of {name}.{kind} is {got}, but should be {right}")
+    module.to(device, dtype)
+    module.load_state_dict(state, strict=False)  # a layer may have buffers of its own
+    oracle = reference.MultiHeadAttention(width, heads, bias=bias)
+    oracle.load_state_dict(state)
+    return module, oracle
+
+
+def calls_of(student, draw, device, name, x, context, weights, heads, right=None):
+    """Two functions of a mask: what the student gives under this name, and what the oracle does.
+
+    right  how the oracle is asked, if not by a call: `raised`
+    """
+    if name == LAYER:
+        width, dtype = x.shape[-1], x.dtype
+        attend, oracle = layers(student, draw, device, width, heads, False, dtype, weights)
+        given = [x, context]
+    else:
+        attend, oracle = student.multi_head_attention_numpy, reference.multi_head_attention_numpy
+        given = [*(t.cpu().numpy() for t in (x, context, context, *weights.values())), heads]
+
+    def asked(function):
+        def of_mask(keep=None):
+            mask = keep.cpu().numpy() if name == NUMPY and keep is not None else keep
+            return function(*given, keep=mask)
+
+        return of_mask
+
+    return asked(attend), asked(oracle if right is None else partial(right, oracle))
+
+
+def values_agree(answer, expected, says=None):
+    """Output and weights are right after a cast to the dtype expected."""
+    for what, got, right in zip(("output", "weights"), answer, expected, strict=True):
+        if got.dtype == right.plain.dtype:
+            agree(got, right, says=says and f"{what} {says}")
+        else:
+            cast = got.to if isinstance(got, torch.Tensor) else got.astype
+            agree(cast(right.plain.dtype), right, says=f"{what} {says or ''}".rstrip())
+
+
+def hidden_weights_are_zero(weights, keep):
+    """The weight of hidden keys is 0, not only nearly."""
+    hidden = torch.where(keep, 0.0, torch.as_tensor(weights))
+    agree(hidden, torch.zeros_like(hidden), says="weight of hidden keys", within=0.0)
+
+
+def empty_rows_are_zero(weights, keep):
+    """Where nothing is kept, weights are zeros exactly, whatever their dtype."""
+    weights = torch.as_tensor(weights)
+    idle = torch.where(keep.to(weights.device).any(-1, keepdim=True), 0.0, weights)
+    agree(idle, torch.zeros_like(idle), says="weights of empty rows", within=0.0)
+
+
+def gradients_agree(draw, module, oracle, keep, *, through_weights=False, bias=True, **inputs):
+    """The gradients of the inputs and of a layer's own weights, through output and weights."""
+    leaves = [x.detach().clone().requires_grad_() for x in inputs.values()]
+    module.zero_grad()
+    output, weights = module(**dict(zip(inputs, leaves, strict=True)), keep=keep)
+    upstream, other = draw.normal(*leaves[0].shape, dtype=leaves[0].dtype), None
+    if through_weights:
+        expect(weights.requires_grad, "no gradient flows through weights: their graph was cut")
+        other = draw.normal(*weights.shape, dtype=weights.dtype)
+        both = torch.cat([output.flatten(), weights.flatten()])
+        got = backward(both, *leaves, upstream=torch.cat([upstream.flatten(), other.flatten()]))
+    else:
+        got = backward(output, *leaves, upstream=upstream)
+    right = oracle.forward_gradients(*leaves, keep=keep, upstream=upstream, upstream_weights=other)
+    for name, one, expected in zip(inputs, got, right[: len(got)], strict=True):
+        agree(one.to(expected.plain.dtype), expected, says=f"gradient of {name}")
+    own = [f"{name}.{kind}.grad" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]
+    for name, expected in zip(own, right[len(got) :], strict=True):
+        agree(module.read(name), expected)
+
+
+def sum_of_gradients(parts):
+    """What is right for one tensor that was given twice."""
+    one, other = parts
+    plain = one.plain + other.plain
+    return one._replace(exact=np.add(one.exact, other.exact), plain=plain)

@@ -1,0 +1,119 @@
+"""Whether a function or a layer of ex04 leaves alone what is not its own."""
+
+import numpy as np
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import Hard, agree, expect, rejects, same, untouched
+from reference import ex04_heads as reference
+
+from .inputs import arrays, matrices, tokens
+from .layers import layers, values_agree
+
+
+def arrays_are_left_alone(student, draw):
+    """multi_head_attention_numpy: inputs, layouts, the same array twice, changed arrays."""
+    attend, right = student.multi_head_attention_numpy, reference.multi_head_attention_numpy
+    keep = draw.keep(2, 4, 3, 5).cpu().numpy()
+    keep[0, 1, 2] = False
+    for dtype in float16, float64, float32:
+        args = arrays(draw, dtype=dtype)
+        for mask in None, keep:
+            first = untouched(lambda args=args, mask=mask: attend(*args, 4, keep=mask))
+    for again, before in zip(attend(*args, 4, keep=keep), first, strict=True):
+        same(again, before, says="the second answer to the same call")
+    views = [x[..., ::-1].swapaxes(-1, -2).copy().swapaxes(-1, -2)[::-1] for x in args]
+    wide = [np.broadcast_to(x[:1], x.shape) for x in args]
+    for mask in None, keep[:1], keep[..., ::-1]:
+        for given in views, wide:
+            values_agree(attend(*given, 4, keep=mask), right(*given, 4, mask))
+    draw.hard(Hard.SAME)
+    one, w = args[1], args[3]
+    for given in ([one] * 3, [w] * 4), ([args[0], one, one], args[3:]):
+        for mask in None, keep if given[0][0] is args[0] else None:
+            both = [*given[0], *given[1], 4]
+            values_agree(attend(*both, keep=mask), right(*both, keep=mask))
+    draw.hard(Hard.CHANGED)
+    held = attend.held(*args, 4, keep=keep)
+    for changed in (*args, keep):
+        changed[:] = ~changed if changed is keep else -changed
+        keep[..., 0] = True
+        says = "for a changed input"
+        values_agree(attend(*args, 4), right(*args, 4), says)
+        values_agree(attend(*args, 4, keep=keep), right(*args, 4, keep), says)
+    for answer, before in zip(held, first, strict=True):
+        same(answer.now(), before, says="an earlier answer, after later calls,")
+    draw.hard(Hard.FAILED)
+    refused = arrays(draw, width=10)
+    for mask in None, keep[:, :1]:
+        rejects(lambda mask=mask: attend(*refused, 4, keep=mask), 10, 4)
+        values_agree(attend(*args, 4, keep=mask), right(*args, 4, mask))
+
+
+def tensors_are_left_alone(student, draw, device):
+    """MultiHeadAttention: inputs, layouts, the same tensor twice, earlier answers."""
+    keep = draw.keep(2, 4, 3, 5)
+    keep[0, 1, 2] = False
+    for dtype in float16, bfloat16, float64, float32:
+        module, oracle = layers(student, draw, device, dtype=dtype)
+        x, context = tokens(draw, dtype=dtype)
+        for args in [x], [x, context], [x, None, keep[..., :3]], [x, context, keep]:
+            first = untouched(lambda module=module, args=args: module(*args))
+    for again, before in zip(module(x, context, keep), first, strict=True):
+        same(again, before, says="the second answer to the same call")
+    strided = [draw.strided(*t.shape) for t in (x, context)]
+    expanded = [t[:1].expand(t.shape) for t in (x, context)]
+    turned = [t.transpose(0, 1).contiguous().transpose(0, 1) for t in (x, context)]
+    for views in strided, expanded, turned:
+        values_agree(module(*views), oracle(*views))
+        for mask in keep[:1], keep.mT.contiguous().mT, keep[:, :1].expand(2, 4, 3, 5):
+            values_agree(module(*views, mask), oracle(*views, mask))
+    draw.hard(Hard.SAME)
+    for mask in None, draw.keep(4, 5, 5):
+        values_agree(module(context, context, mask), oracle(context, context, mask))
+    nothing_is_remembered(draw, module, oracle, x, context, keep)
+
+
+def nothing_is_remembered(draw, module, oracle, x, context, keep):
+    """Tensors, masks and weights that change between two calls; earlier answers do not."""
+    draw.hard(Hard.CHANGED)
+    module.requires_grad_(False)
+    first, held = module(x, context, keep), module.forward.held(x, context, keep)
+    for changed in x, context, keep:
+        changed.copy_(~changed if changed is keep else -changed)
+        keep[..., 0] = True
+        for args in [x], [x, context], [x, None, keep[..., :3]], [x, context, keep]:
+            values_agree(module(*args), oracle(*args), "for a changed input")
+    state = {f"{name}.weight": w for name, w in matrices(draw).items()}
+    module.load_state_dict(state, strict=False)
+    oracle.load_state_dict(state)
+    values_agree(module(x, context), oracle(x, context), "with changed weights")
+    for answer, before in zip(held, first, strict=True):
+        same(answer.now(), before, says="an earlier answer, after later calls,")
+
+
+def layers_share_nothing(student, draw, device):
+    """Layers made one after another, some of them refused, stay what they were."""
+    draw.hard(Hard.FAILED)
+    module, oracle = layers(student, draw, device)
+    other, other_oracle = layers(student, draw, device)
+    student.MultiHeadAttention(12, 2)
+    for width, heads in (10, 4), (4, 8), (12, 5):
+        rejects(
+            lambda width=width, heads=heads: student.MultiHeadAttention(width, heads), width, heads
+        )
+    x, context = tokens(draw)
+    agree(other(x, context), other_oracle(x, context), says="answer of the second of two layers")
+    agree(module(x, context), oracle(x, context), says="answer of the first of two layers")
+
+
+def answers_stay_on_their_device(student, draw):
+    """Tensors without numbers show it on any machine."""
+    draw.hard(Hard.DEVICE)
+    x, context, keep = (t.to("meta") for t in (*tokens(draw), draw.keep(3, 5)))
+    module = student.MultiHeadAttention(12, 4)
+    module.to("meta")
+    found = [*student.split_heads.devices(x, 4), *student.merge_heads.devices(x[:, None])]
+    for args in [x], [x, context], [x, context, keep], [x, None, keep[:, :3]]:
+        found += module.forward.devices(*args)
+    on = sorted({str(device) for device in found})
+    expect(on == ["meta"], f"answers to inputs on meta are on {on}, but should be on meta")
