@@ -14,9 +14,11 @@ from .test_cuda_sdpa import (
     test_backend,
     test_causal,
     test_gradient,
+    test_groups,
     test_manners,
     test_mask_and_bias,
     test_module,
+    test_precision,
     test_values,
 )
 
@@ -376,7 +378,7 @@ def lowered_for_the_kernel(q, k, v, keep=None, causal=False, scale=None, bias=No
     return _right(*half, keep, causal, scale, bias).to(q.dtype)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def float64_lowered(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """float64 is computed in float32, and the digits are gone.
 
@@ -386,7 +388,7 @@ def float64_lowered(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q.float(), k.float(), v.float(), keep, causal, scale, bias).to(q.dtype)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """The formula is written out in half precision: in float16 large scores become inf, then NaN.
 
@@ -395,7 +397,7 @@ def half_not_raised(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _written_out(q, k, v, keep, causal, scale, bias, wide=q.dtype)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def dtype_promoted(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Half precision comes back in float32.
 
@@ -455,7 +457,7 @@ def no_scale(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q, k, v, keep, causal, 1.0 if scale is None else scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_causal)
 def given_scale_ignored(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """A given scale is ignored.
 
@@ -464,7 +466,7 @@ def given_scale_ignored(q, k, v, keep=None, causal=False, scale=None, bias=None)
     return _right(q, k, v, keep, causal, None, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_groups)
 def tiled(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Query head h reads key/value head h % Hk, because the heads are tiled: k0 k1 k0 k1.
 
@@ -475,7 +477,7 @@ def tiled(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_groups)
 def all_on_head_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Every query head reads key/value head 0.
 
@@ -485,7 +487,7 @@ def all_on_head_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q, k[..., :1, :, :], v[..., :1, :, :], keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_groups)
 def equal_heads_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Grouped heads are refused: the operator was called without enable_gqa=True.
 
@@ -507,7 +509,7 @@ def padding_not_cut(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return F.pad(output, (0, width - v.shape[-1]))
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_manners)
 def four_dimensions_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Only four dimensions are taken: `B, H, L, D = q.shape` fails for any other number.
 
@@ -548,7 +550,7 @@ def _unstable(q, k, v, keep, causal, scale, bias):
     return _written_out(q, k, v, keep, causal, scale, bias, weigh)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """The softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -557,7 +559,7 @@ def no_maximum_subtracted(q, k, v, keep=None, causal=False, scale=None, bias=Non
     return _unstable(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask the softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -567,7 +569,7 @@ def no_maximum_subtracted_with_a_mask(q, k, v, keep=None, causal=False, scale=No
     return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a bias the softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -577,7 +579,7 @@ def no_maximum_subtracted_with_a_bias(q, k, v, keep=None, causal=False, scale=No
     return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_causal)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With causal=True the softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -587,7 +589,7 @@ def no_maximum_subtracted_when_causal(q, k, v, keep=None, causal=False, scale=No
     return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask the formula is written out in half precision, and large scores become inf.
 
@@ -597,7 +599,7 @@ def half_not_raised_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bi
     return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a bias the formula is written out in half precision, and large scores become inf.
 
@@ -607,7 +609,7 @@ def half_not_raised_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bi
     return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_causal)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With causal=True the formula is written out in half precision: large scores become inf.
 
@@ -617,7 +619,7 @@ def half_not_raised_when_causal(q, k, v, keep=None, causal=False, scale=None, bi
     return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def dtype_promoted_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask, half precision comes back in float32.
 
@@ -690,7 +692,7 @@ def top_left_with_a_bias_when_decoding(q, k, v, keep=None, causal=False, scale=N
     return _right(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def empty_rows_see_everything_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """In half precision a query that sees no key attends to all of them.
 
@@ -700,7 +702,7 @@ def empty_rows_see_everything_in_half(q, k, v, keep=None, causal=False, scale=No
     return (empty_rows_see_everything if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_gradient)
+@mistake(of="fast_attention", caught_by=test_precision)
 def graph_cut_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """In half precision the gradient is cut: inputs are detached when they are converted.
 
@@ -1173,7 +1175,7 @@ class GraphCut(_TwoPaths):
         return super().attend(q.detach(), k.detach(), v, keep)
 
 
-@mistake(of="FusedAttention", caught_by=test_module)
+@mistake(of="FusedAttention", caught_by=test_precision)
 class SlowHalfNotRaised(_TwoPaths):
     """The path that is written out multiplies half precision in half precision: in float16 large
     scores become inf, then NaN.
@@ -1185,7 +1187,7 @@ class SlowHalfNotRaised(_TwoPaths):
         return half_not_raised(q, k, v, keep)
 
 
-@mistake(of="FusedAttention", caught_by=test_module)
+@mistake(of="FusedAttention", caught_by=test_precision)
 class SlowHalfNotRaisedWithMask(_TwoPaths):
     """With a mask, the path that is written out multiplies half precision in half precision.
 
