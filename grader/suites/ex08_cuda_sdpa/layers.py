@@ -5,7 +5,7 @@ import math
 import torch
 from torch import float16, float32, float64
 
-from grader.judging import Hard, agree, backward, expect
+from grader.judging import agree, backward, expect
 from reference import ex08_cuda_sdpa as reference
 from reference import raised
 
@@ -100,8 +100,8 @@ def agree_when_loud(student, draw, device, options):
         state[f"{q_or_k}_norm.weight"].zero_()
         state[f"{q_or_k}_norm.bias"].fill_(256.0)
     load(module, oracle, state)
-    x = draw.normal(2, 33, 24, dtype=float16)
-    for what, keep in masks(draw, (2,), 4, 33).items():
+    x = draw.normal(2, 9, 24, dtype=float16)
+    for what, keep in masks(draw, (2,), 4, 9).items():
         right = raised(oracle, x, keep)  # whose projections are in float32, unlike theirs
         right = right._replace(magnitude=2 * right.magnitude)
         for fused in (True, False):

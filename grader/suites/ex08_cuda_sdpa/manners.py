@@ -111,5 +111,6 @@ def misfits_refused(student, draw):
             heads = [draw.normal(2, n, 9, d) for d in (8, 5)]
             rejects(lambda x=heads, o=options: attend(q, *x, **o), 6, n)
         for n in (1, 3):
-            rejects(lambda x=draw.normal(2, n, 9, 5), o=options: attend(q, k, x, **o), 2, n)
+            few = draw.normal(2, n, 9, 5)
+            rejects(lambda x=few, o=options: attend(q, k, x, **o), 2, n)
         agree_output(student, q, k, v, says="output after a call that raised", **options)

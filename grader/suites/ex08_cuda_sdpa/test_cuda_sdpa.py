@@ -92,6 +92,8 @@ def test_mask_and_bias(student, draw, case, causal):
             for names in (("keep",), ("bias",), ("keep", "bias")):
                 options = options_of(draw, names + also, q, k, empty="keep" in names)
                 agree_output(student, q, k, v, **options)
+            row = draw.keep(1, sizes["Lk"])
+            agree_output(student, q, k, v, keep=row, causal=causal)
     else:
         q, k, v = qkv(draw, H=6)
         keep, bias = draw.keep(*case), draw.normal(*case, scale=2.0)
@@ -138,8 +140,8 @@ def test_precision(student, draw, device, dtype, names):
 @check(points=1)
 @pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
 def test_backend(student, draw, dtype):
-    """best_backend begins with the kernel: on the CPU flash, but math, with the reasons, where there
-    are no queries or no keys; on CUDA a fused kernel for a plain call, if one takes the dtype."""
+    """best_backend begins with the kernel: on the CPU flash, but math, with the reasons, where
+    there are no queries or no keys; on CUDA a fused kernel for a plain call, if one takes it."""
     draw.hard(Hard.OPTIONS)
     for kind in SIZES if dtype is float32 else [Hard.SQUARE]:
         for sizes in draw.hard(kind, **USUAL):
