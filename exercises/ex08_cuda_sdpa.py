@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa 1e87c7e9423164e1. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa e696dd1584c89a1c. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -102,7 +102,7 @@ class FusedAttention(nn.Module):
         """Attend within x, on the fused path or on the one written out.
 
         x       (..., L, E), of any size and in any layout, on the device of the weights and of
-                their dtype, which is one of the four; it is not changed
+                their dtype, which is one of the four; a batch of 0 too; it is not changed
         keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
         returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
                 to every weight and bias; a token that may attend to nothing gets the bias of

@@ -139,13 +139,13 @@ def agree_before_large_keys(student, q, k, v):
 def agree_in_dtype(student, draw, dtype, names):
     """Outputs and gradients of a dtype, with rows that see nothing where there is a mask."""
     for q_len in (5, 9, 12):
-        q, k, v = qkv(draw, dtype, group=2, Lq=q_len, D=16, Dv=8)
+        q, k, v = qkv(draw, dtype, Lq=q_len, D=16, Dv=8)
         options = options_of(draw, names, q, k, empty=True)
         for scale in (None, 0.6, 1000.0) if dtype is float64 else (None, 0.6):
             agree_output(student, q, k, v, scale=scale, **options)
         if q_len == 5:
             agree_gradients(student, draw, q, k, v, **options)
-    q, k, v = qkv(draw, dtype, group=2, Lq=33, Lk=65, D=20, Dv=17)
+    q, k, v = qkv(draw, dtype, Lq=33, Lk=65, D=20, Dv=17)
     agree_output(student, q, k, v, **options_of(draw, names, q, k))
     if dtype is float64:
         agree_by_differences(student, draw, names)

@@ -111,6 +111,8 @@ def written_out(q, k, v, keep=None, causal=False, scale=None, bias=None):
     if bias is not None:
         scores = scores + bias.double()
     n, m = scores.shape[-2:]
+    if m == 0:
+        return q.new_zeros(*q.shape[:-1], v.shape[-1])
     if causal:
         ahead = torch.ones(n, m, dtype=torch.bool, device=q.device).triu(m - n + 1)
         scores = scores.masked_fill(ahead, -torch.inf)
