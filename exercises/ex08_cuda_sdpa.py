@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa c4dee62dcae6d01c. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa e696dd1584c89a1c. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -33,15 +33,19 @@ def fast_attention(
 ) -> torch.Tensor:
     """Attend on a fused kernel, without an Lq x Lk matrix wherever one can be avoided.
 
-    q       (..., H, Lq, D), float16, bfloat16, float32 or float64; no input is changed
+    q       (..., H, Lq, D), float16, bfloat16, float32 or float64, of any size and in any layout;
+            no batch is needed, and its size, Lq and Lk may be 0; no input is changed
     k       (..., Hk, Lk, D); query head h reads key/value head h // (H // Hk)
     v       (..., Hk, Lk, Dv)
-    keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing
+    keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing;
+            hidden keys and values have no influence, even 1e30
     causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
     scale   factor of the scores, which may be 0 or negative; None means 1 / sqrt(D)
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
-    returns output (..., H, Lq, Dv) of the dtype and device of `q`, through which gradients flow;
-            a query that may attend to nothing has output 0 and gradient 0
+    returns output (..., H, Lq, Dv) of the dtype and device of `q`, a new one at each call, through
+            which gradients flow to `q`, `k`, `v` and `bias`; a query that may attend to nothing has
+            output 0 and gradient 0; float64 keeps its digits, half precision adds up in float32
+            (products of 256 do not overflow), and scores may be thousands apart
     raises  ValueError, with both numbers, if the widths of `q` and `k`, the lengths of `k` and
             `v` or their heads differ, or if Hk does not divide H
     """
@@ -61,8 +65,8 @@ def best_backend(
 
     q, k, v, keep, causal   as for `fast_attention`
     returns "flash: ...", "efficient: ...", "cudnn: ..." or "math: ...", where ... says for each
-            fused kernel that cannot take the call what it dislikes; on the CPU flash or math,
-            and math wherever there are no queries or no keys
+            fused kernel that cannot take the call what it dislikes; on the CPU flash, and
+            math wherever there are no queries or no keys
     """
     raise NotImplementedError(
         "Name the kernel that attention on these tensors will run on, and why no faster one will."
@@ -97,8 +101,12 @@ class FusedAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend within x, on the fused path or on the one written out.
 
-        x       (..., L, E)
+        x       (..., L, E), of any size and in any layout, on the device of the weights and of
+                their dtype, which is one of the four; a batch of 0 too; it is not changed
         keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
-        returns (..., L, E); a token that may attend to nothing gets the bias of `proj`
+        returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
+                to every weight and bias; a token that may attend to nothing gets the bias of
+                `proj`; half precision, digits and large scores are as in `fast_attention` on both
+                paths, which are two, so that their last digits differ
         """
         raise NotImplementedError("Attend within x, on the fused path or on the one written out.")

@@ -21,6 +21,7 @@ from reference.expected import (
     f64,
     gradients,
     largest,
+    nudged,
     nudged_module,
     projected,
 )
@@ -40,7 +41,12 @@ def fast_attention(
         f64(q), f64(k), f64(v), boolean(keep), causal, scale, None if bias is None else f64(bias)
     )
     plain = plain_fast_attention(q, k, v, keep, causal, scale, bias)
-    return Expected(exact, plain, largest(v))
+    [worst] = nudged(
+        lambda q, k, v, *bias: [plain_fast_attention(q, k, v, keep, causal, scale, *bias)],
+        *(x.detach() for x in (q, k, v, *(() if bias is None else (bias,)))),
+        exact=[exact],
+    )
+    return Expected(exact, plain, largest(v), nudged=worst)
 
 
 def fast_attention_gradients(

@@ -74,12 +74,13 @@
 #
 # **What is graded.** On any machine: values in every dtype, with any leading dimensions and all
 # combinations of `keep`, `causal`, `scale` and `bias`; the alignment for `Lq < Lk` and `Lq > Lk`;
-# empty rows; grouped heads; hidden keys and values as large as 1e30; gradients; the two paths of
-# the module. On CUDA: that a fused kernel takes the calls, and four points for its speed. Without a
-# GPU these are reported as *needs CUDA*, and cost nothing. **Out of scope:** dropout; NaN and
-# infinity behind a mask (a weight of 0 does not silence them: `0 * nan` is `nan`); how the kernels
-# work (ex10, ex14, ex15). **Not allowed:** other people's kernels (`flash_attn`, `xformers`);
-# PyTorch's own attention is the point here. About 90 minutes.
+# empty rows; grouped heads; hidden keys and values as large as 1e30; large scores; empty batches
+# and lengths; any layout and device; gradients; the two paths of the module. On CUDA: that a
+# fused kernel takes the calls, and four points for its speed. Without a GPU these are reported as
+# *needs CUDA*, and cost nothing. **Out of scope:** dropout; NaN and infinity behind a mask (a
+# weight of 0 does not silence them: `0 * nan` is `nan`); how the kernels work (ex10, ex14, ex15).
+# **Not allowed:** other people's kernels (`flash_attn`, `xformers`); PyTorch's own attention is
+# the point here. About 90 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 快速路径
@@ -153,7 +154,8 @@
 #
 # **评分内容。** 在任何机器上：所有 dtype、任意前置维度，以及 `keep`、`causal`、`scale` 和 `bias`
 # 的各种组合下的数值；`Lq < Lk` 和 `Lq > Lk` 时的对齐；空行；分组的头；大到 1e30 的被遮住的键和值；
-# 梯度；模块的两条路径。在 CUDA 上：这些调用由融合 kernel 执行，另有四分看速度。没有 GPU 时，
+# 很大的分数；空的 batch 和长度；任何内存布局和设备；梯度；模块的两条路径。
+# 在 CUDA 上：这些调用由融合 kernel 执行，另有四分看速度。没有 GPU 时，
 # 这些项目显示为*需要 CUDA*，不扣分。**不涉及：** dropout；掩码遮住的 NaN 和无穷（权重为 0
 # 也压不住它们：`0 * nan` 是 `nan`）；kernel 的工作原理（ex10、ex14、ex15）。**不允许：** 别人的
 # kernel（`flash_attn`、`xformers`）；PyTorch 自己的注意力正是这道题的主题。约 90 分钟。
@@ -356,15 +358,19 @@ def fast_attention(
 ) -> torch.Tensor:
     """Attend on a fused kernel, without an Lq x Lk matrix wherever one can be avoided.
 
-    q       (..., H, Lq, D), float16, bfloat16, float32 or float64; no input is changed
+    q       (..., H, Lq, D), float16, bfloat16, float32 or float64, of any size and in any layout;
+            no batch is needed, and its size, Lq and Lk may be 0; no input is changed
     k       (..., Hk, Lk, D); query head h reads key/value head h // (H // Hk)
     v       (..., Hk, Lk, Dv)
-    keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing
+    keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing;
+            hidden keys and values have no influence, even 1e30
     causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
     scale   factor of the scores, which may be 0 or negative; None means 1 / sqrt(D)
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
-    returns output (..., H, Lq, Dv) of the dtype and device of `q`, through which gradients flow;
-            a query that may attend to nothing has output 0 and gradient 0
+    returns output (..., H, Lq, Dv) of the dtype and device of `q`, a new one at each call, through
+            which gradients flow to `q`, `k`, `v` and `bias`; a query that may attend to nothing has
+            output 0 and gradient 0; float64 keeps its digits, half precision adds up in float32
+            (products of 256 do not overflow), and scores may be thousands apart
     raises  ValueError, with both numbers, if the widths of `q` and `k`, the lengths of `k` and
             `v` or their heads differ, or if Hk does not divide H
     """
@@ -441,8 +447,8 @@ def best_backend(
 
     q, k, v, keep, causal   as for `fast_attention`
     returns "flash: ...", "efficient: ...", "cudnn: ..." or "math: ...", where ... says for each
-            fused kernel that cannot take the call what it dislikes; on the CPU flash or math,
-            and math wherever there are no queries or no keys
+            fused kernel that cannot take the call what it dislikes; on the CPU flash, and
+            math wherever there are no queries or no keys
     """
     ### BEGIN SOLUTION
     call, _ = _call(q, k, v, keep, causal, None, None)
@@ -547,9 +553,13 @@ class FusedAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend within x, on the fused path or on the one written out.
 
-        x       (..., L, E)
+        x       (..., L, E), of any size and in any layout, on the device of the weights and of
+                their dtype, which is one of the four; a batch of 0 too; it is not changed
         keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
-        returns (..., L, E); a token that may attend to nothing gets the bias of `proj`
+        returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
+                to every weight and bias; a token that may attend to nothing gets the bias of
+                `proj`; half precision, digits and large scores are as in `fast_attention` on both
+                paths, which are two, so that their last digits differ
         """
         ### BEGIN SOLUTION
         parts = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))  # (..., L, 3, H, D)

@@ -14,9 +14,11 @@ from .test_cuda_sdpa import (
     test_backend,
     test_causal,
     test_gradient,
+    test_groups,
     test_manners,
     test_mask_and_bias,
     test_module,
+    test_precision,
     test_values,
 )
 
@@ -376,7 +378,7 @@ def lowered_for_the_kernel(q, k, v, keep=None, causal=False, scale=None, bias=No
     return _right(*half, keep, causal, scale, bias).to(q.dtype)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def float64_lowered(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """float64 is computed in float32, and the digits are gone.
 
@@ -386,7 +388,7 @@ def float64_lowered(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q.float(), k.float(), v.float(), keep, causal, scale, bias).to(q.dtype)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """The formula is written out in half precision: in float16 large scores become inf, then NaN.
 
@@ -395,7 +397,7 @@ def half_not_raised(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _written_out(q, k, v, keep, causal, scale, bias, wide=q.dtype)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def dtype_promoted(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Half precision comes back in float32.
 
@@ -455,7 +457,7 @@ def no_scale(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q, k, v, keep, causal, 1.0 if scale is None else scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_causal)
 def given_scale_ignored(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """A given scale is ignored.
 
@@ -464,7 +466,7 @@ def given_scale_ignored(q, k, v, keep=None, causal=False, scale=None, bias=None)
     return _right(q, k, v, keep, causal, None, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_groups)
 def tiled(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Query head h reads key/value head h % Hk, because the heads are tiled: k0 k1 k0 k1.
 
@@ -485,7 +487,7 @@ def all_on_head_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return _right(q, k[..., :1, :, :], v[..., :1, :, :], keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_groups)
 def equal_heads_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Grouped heads are refused: the operator was called without enable_gqa=True.
 
@@ -507,7 +509,7 @@ def padding_not_cut(q, k, v, keep=None, causal=False, scale=None, bias=None):
     return F.pad(output, (0, width - v.shape[-1]))
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_manners)
 def four_dimensions_only(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """Only four dimensions are taken: `B, H, L, D = q.shape` fails for any other number.
 
@@ -548,7 +550,7 @@ def _unstable(q, k, v, keep, causal, scale, bias):
     return _written_out(q, k, v, keep, causal, scale, bias, weigh)
 
 
-@mistake(of="fast_attention", caught_by=test_values)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """The softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -557,7 +559,7 @@ def no_maximum_subtracted(q, k, v, keep=None, causal=False, scale=None, bias=Non
     return _unstable(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask the softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -567,7 +569,7 @@ def no_maximum_subtracted_with_a_mask(q, k, v, keep=None, causal=False, scale=No
     return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a bias the softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -577,7 +579,7 @@ def no_maximum_subtracted_with_a_bias(q, k, v, keep=None, causal=False, scale=No
     return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_causal)
+@mistake(of="fast_attention", caught_by=test_precision)
 def no_maximum_subtracted_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With causal=True the softmax takes exp of the scores as they are, and large ones overflow.
 
@@ -587,7 +589,7 @@ def no_maximum_subtracted_when_causal(q, k, v, keep=None, causal=False, scale=No
     return (_unstable if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask the formula is written out in half precision, and large scores become inf.
 
@@ -597,7 +599,7 @@ def half_not_raised_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bi
     return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a bias the formula is written out in half precision, and large scores become inf.
 
@@ -607,7 +609,7 @@ def half_not_raised_with_a_bias(q, k, v, keep=None, causal=False, scale=None, bi
     return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_causal)
+@mistake(of="fast_attention", caught_by=test_precision)
 def half_not_raised_when_causal(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With causal=True the formula is written out in half precision: large scores become inf.
 
@@ -617,7 +619,7 @@ def half_not_raised_when_causal(q, k, v, keep=None, causal=False, scale=None, bi
     return (half_not_raised if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def dtype_promoted_with_a_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask, half precision comes back in float32.
 
@@ -690,7 +692,7 @@ def top_left_with_a_bias_when_decoding(q, k, v, keep=None, causal=False, scale=N
     return _right(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+@mistake(of="fast_attention", caught_by=test_precision)
 def empty_rows_see_everything_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """In half precision a query that sees no key attends to all of them.
 
@@ -700,7 +702,7 @@ def empty_rows_see_everything_in_half(q, k, v, keep=None, causal=False, scale=No
     return (empty_rows_see_everything if wrong else _right)(q, k, v, keep, causal, scale, bias)
 
 
-@mistake(of="fast_attention", caught_by=test_gradient)
+@mistake(of="fast_attention", caught_by=test_precision)
 def graph_cut_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """In half precision the gradient is cut: inputs are detached when they are converted.
 
@@ -1173,7 +1175,7 @@ class GraphCut(_TwoPaths):
         return super().attend(q.detach(), k.detach(), v, keep)
 
 
-@mistake(of="FusedAttention", caught_by=test_module)
+@mistake(of="FusedAttention", caught_by=test_precision)
 class SlowHalfNotRaised(_TwoPaths):
     """The path that is written out multiplies half precision in half precision: in float16 large
     scores become inf, then NaN.
@@ -1185,7 +1187,7 @@ class SlowHalfNotRaised(_TwoPaths):
         return half_not_raised(q, k, v, keep)
 
 
-@mistake(of="FusedAttention", caught_by=test_module)
+@mistake(of="FusedAttention", caught_by=test_precision)
 class SlowHalfNotRaisedWithMask(_TwoPaths):
     """With a mask, the path that is written out multiplies half precision in half precision.
 
@@ -1286,3 +1288,385 @@ class MeanOfTokens(_TwoPaths):
 
     def attend(self, q, k, v, keep):
         return v.mean(-2, keepdim=True).expand(v.shape)
+
+
+# Habits, each of which loses the check of what it leaves out.
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def called_as_it_comes(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """PyTorch's operator is called with the arguments as they came: its causal lines up the first
+    query with the first key, and a bias and grouped heads are left out.
+
+    Keep the call and prepare it: a bottom-right rule, enable_gqa=True, one mask for all options.
+    """
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, is_causal=causal, scale=scale)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def softmax_alone_in_float32(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The softmax alone is computed in float32: the products are in the dtype of q.
+
+    This is a habit of model code, softmax(scores, dtype=torch.float32).to(q.dtype). Scores need
+    float32 too, and float64 should not become float32: leave it to the operator.
+    """
+
+    def weigh(scores, keep):
+        return _weights(scores.float(), keep).to(scores.dtype)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh, q.dtype)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def scale_rounded_to_float32(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scale is a float32 tensor, torch.sqrt(torch.tensor(D)), so that float64 loses digits.
+
+    Use a number of Python's: math.sqrt(D), or D ** 0.5.
+    """
+    if scale is None:
+        scale = (1 / torch.sqrt(torch.tensor(float(q.shape[-1])))).item()
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def bias_rounded_to_float32(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The bias is converted to float32, so that float64 loses digits.
+
+    Leave the bias in the dtype of q.
+    """
+    bias = bias if bias is None else bias.float().to(q.dtype)
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def reshaped_by_minus_one(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """q.reshape(-1, ...) fails for an empty batch: of no numbers, -1 may be anything.
+
+    Count the batch: q.shape[:-3].numel() in the place of -1.
+    """
+    return _right(q.reshape(-1, *q.shape[-3:]).reshape(q.shape), k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def nan_without_keys(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Without any keys the output is NaN: the mean of nothing.
+
+    A query that sees no key gets 0, where there is none at all too.
+    """
+    output = _right(q, k, v, keep, causal, scale, bias)
+    return output if k.shape[-2] else output + torch.nan
+
+
+# What shows on few inputs alone.
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def causal_if_the_lengths_agree(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With as many queries as keys, the keys ahead are hidden without being asked.
+
+    Only `causal` and `keep` hide keys, whatever the lengths.
+    """
+    causal = causal or (q.shape[-2] == k.shape[-2] and keep is None and bias is None)
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def graph_cut_if_the_lengths_agree(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With as many queries as keys, no gradient flows to the keys.
+
+    Call the operator on the tensors as they come, whatever the lengths.
+    """
+    k = k.detach() if q.shape[-2] == k.shape[-2] else k
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def squeezed(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Dimensions of size 1 are squeezed away, so that a single head or query loses one.
+
+    Give back the shape that came: output.reshape(*q.shape[:-1], v.shape[-1]).
+    """
+    return _right(q, k, v, keep, causal, scale, bias).squeeze()
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_of_one_key_for_all_queries(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a single key the mask of the first query is used for all of them.
+
+    keep has a row for each query, however many keys there are.
+    """
+    if keep is not None and keep.ndim > 1 and k.shape[-2] == 1:
+        keep = keep[..., :1, :]
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_values)
+def tiles_averaged(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """More than 1024 keys are taken in two tiles, whose outputs are averaged.
+
+    Weigh each tile by the sum of its exponentials, or leave the tiles to the operator.
+    """
+    if k.shape[-2] <= 1024 or causal or keep is not None or bias is not None:
+        return _right(q, k, v, keep, causal, scale, bias)
+    halves = zip(k.split(1024, -2), v.split(1024, -2), strict=True)
+    return sum(_right(q, *half, scale=scale) for half in halves) / 2
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_cut_with_the_queries(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """More than 256 queries are taken in tiles, of which all get the first rows of the mask.
+
+    Cut a mask with a row for each query like the queries; leave one with a single row alone.
+    """
+    if keep is None or causal or bias is not None or q.shape[-2] <= 256:
+        return _right(q, k, v, keep, causal, scale, bias)
+    keep = keep.expand(*q.shape[:-1], k.shape[-2])
+    tiles = q.split(256, -2)
+    parts = [_right(x, k, v, keep[..., : x.shape[-2], :], False, scale) for x in tiles]
+    return torch.cat(parts, -2)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def sign_of_the_scale_dropped(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With causal=True the sign of a negative scale is dropped, to please the kernel.
+
+    Put the sign into the queries: -q with -scale.
+    """
+    scale = abs(scale) if causal and scale is not None else scale
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def maximum_begins_with_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The maximum of a row begins with 0, so that far below 0 all exponentials become 0.
+
+    Begin with -inf, or leave the softmax to the operator.
+    """
+
+    def weigh(scores, keep):
+        scores = scores if keep is None else torch.where(keep, scores, -torch.inf)
+        powers = (scores - scores.amax(-1, keepdim=True).clamp(min=0).detach()).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / torch.where(total > 0, total, 1.0)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def scores_clamped(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The scores are clamped to plus or minus 80, so that exp cannot overflow.
+
+    Subtract the maximum of each row instead, or leave the softmax to the operator.
+    """
+    return _written_out(
+        q, k, v, keep, causal, scale, bias, lambda s, keep: _weights(s.clamp(-80, 80), keep)
+    )
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def scaled_in_place_and_back(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The queries are scaled in place and back at the end; where q is k or v, this shows.
+
+    Pass scale= to the operator, or write q = q * scale, which makes a new tensor.
+    """
+    _fits(q, k, v)
+    if q.requires_grad or q.device.type == "meta":
+        return _right(q, k, v, keep, causal, scale, bias)
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    before = q.clone()
+    q *= factor
+    output = _right(q, k, v, keep, causal, 1.0, bias)
+    q.copy_(before)
+    return output
+
+
+_ANSWERS = {}
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def answer_kept_by_identity(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The output is kept and given back for the same tensors, whose numbers may have changed.
+
+    Compute it again: the same tensor may hold other numbers.
+    """
+    key = (id(q), id(k), id(v), id(keep), id(bias), causal, scale)
+    if key not in _ANSWERS or _ANSWERS[key][0] is not q:
+        _ANSWERS.clear()
+        _ANSWERS[key] = q, _right(q, k, v, keep, causal, scale, bias)
+    return _ANSWERS[key][1]
+
+
+_LOCKED = []
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def locked_after_an_error(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A call that raises leaves a mark, and the next call does not run.
+
+    Compare all sizes before anything is changed.
+    """
+    if _LOCKED:
+        _LOCKED.clear()
+        raise RuntimeError("attention is still running")
+    _LOCKED.append(True)
+    output = _right(q, k, v, keep, causal, scale, bias)
+    _LOCKED.clear()
+    return output
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def mask_made_on_the_cpu(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The causal mask is made on the CPU, wherever the queries are.
+
+    Give device=q.device to every tensor that is made.
+    """
+    if causal and keep is not None:
+        behind = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
+        keep, causal = keep & behind.tril(k.shape[-2] - q.shape[-2]), False
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def math_with_a_mask(q, k, v, keep=None, causal=False):
+    """With a mask the answer is math, although the kernel of the CPU takes one.
+
+    On the CPU the fused kernel takes masks: flash.
+    """
+    if keep is not None:
+        return "math: flash takes no mask"
+    return best_backend(q, k, v, keep, causal)
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def no_queries_forgotten(q, k, v, keep=None, causal=False):
+    """Only the number of keys is looked at: without queries the answer is flash.
+
+    Where there are no queries, no fused kernel runs either.
+    """
+    return best_backend(q, k, v, keep, causal) if not k.shape[-2] else "flash: it is the fastest"
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class ThreeDimensionsOnly(_TwoPaths):
+    """Only three dimensions are taken: `B, L, E = x.shape` fails for any other number.
+
+    Take what is in front as it comes: unflatten(-1, (3, H, D)), and unbind(-3).
+    """
+
+    def forward(self, x, keep=None):
+        _, _, _ = x.shape
+        return super().forward(x, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class ReshapedByMinusOne(_TwoPaths):
+    """The heads are put together by reshape(B, L, -1), which fails for an empty batch.
+
+    Name the width, or flatten the heads: .flatten(-2).
+    """
+
+    def combine(self, heads):
+        together = heads.transpose(-3, -2)
+        return self.proj(together.reshape(*together.shape[:-2], -1))
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class SlowMaskOnTheCpu(_TwoPaths):
+    """The path that is written out makes a mask of its own on the CPU, wherever x is.
+
+    Give device=q.device to every tensor that is made.
+    """
+
+    def slow(self, q, k, v, keep):
+        everything = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
+        return super().slow(q, k, v, everything if keep is None else keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class DropoutInTraining(_TwoPaths):
+    """In .train() a tenth of the output is dropped.
+
+    Nothing is dropped here, in training or in evaluation.
+    """
+
+    def combine(self, heads):
+        return F.dropout(super().combine(heads), 0.1, self.training)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class CausalInEval(_TwoPaths):
+    """In .eval() tokens do not see the tokens after them, as if each evaluation were generation.
+
+    In .train() and .eval() alike, `keep` alone says what is hidden.
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(q, k, v, keep if self.training else _visible(q, k, keep, True))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class WeightsRemembered(_TwoPaths):
+    """The weight of qkv is copied at the first call, and new weights are never seen.
+
+    Call self.qkv(x) each time.
+    """
+
+    def forward(self, x, keep=None):
+        if getattr(self, "_first", None) is None or self._first.dtype != x.dtype:
+            self._first = self.qkv.weight.detach().clone()
+        known = self._first
+        if self.training and x.requires_grad:
+            known = self.qkv.weight
+        q, k, v = self.split(F.linear(x, known, self.qkv.bias))
+        return self.combine(self.attend(*self.normalise(q, k), v, keep))
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SizesOfTheClass(_TwoPaths):
+    """The number of heads is kept in the class, so that a new module changes older ones.
+
+    Write self.num_heads = num_heads: each module has its own.
+    """
+
+    heads = 1
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
+        type(self).heads = num_heads
+
+    def forward(self, x, keep=None):
+        self.num_heads = type(self).heads
+        return super().forward(x, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class NormsWithoutBias(_TwoPaths):
+    """With qk_norm, qkv has no bias, even where qkv_bias asks for one.
+
+    The two options do not depend on each other: nn.Linear(E, 3 * E, bias=qkv_bias).
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias and not qk_norm, qk_norm, fused)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SlowWithoutNorms(_TwoPaths):
+    """The path that is written out does not normalise queries and keys.
+
+    Apply q_norm and k_norm before the paths part.
+    """
+
+    def normalise(self, q, k):
+        return super().normalise(q, k) if self.fused else (q, k)
+
+
+@mistake(of="FusedAttention", caught_by=test_precision)
+class SlowUnstable(_TwoPaths):
+    """The path that is written out takes exp of the scores as they are, and large ones overflow.
+
+    Use softmax, or subtract the maximum of each row first.
+    """
+
+    def slow(self, q, k, v, keep):
+        return _unstable(q, k, v, keep, False, None, None)

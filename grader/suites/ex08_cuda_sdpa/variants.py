@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from grader.judging import variant
@@ -50,6 +51,7 @@ def queries_put_in_front(q, k, v, keep=None, causal=False, scale=None, bias=None
         behind = behind <= torch.arange(q.size(-2), device=q.device)[:, None] + more
         keep = behind if keep is None else torch.logical_and(keep, behind)
     if keep is None:
+        bias = bias if bias is None else torch.atleast_2d(bias)
         return attend(q, k, v, attn_mask=bias, **options)
     blind = keep.logical_not().all(-1, keepdim=True)
     mask = keep.logical_or(blind)
@@ -109,6 +111,8 @@ def written_out(q, k, v, keep=None, causal=False, scale=None, bias=None):
     if bias is not None:
         scores = scores + bias.double()
     n, m = scores.shape[-2:]
+    if m == 0:
+        return q.new_zeros(*q.shape[:-1], v.shape[-1])
     if causal:
         ahead = torch.ones(n, m, dtype=torch.bool, device=q.device).triu(m - n + 1)
         scores = scores.masked_fill(ahead, -torch.inf)
@@ -145,7 +149,7 @@ def head_by_head_in_tiles(q, k, v, keep=None, causal=False, scale=None, bias=Non
     for h in range(q.shape[-3]):
         query = q[..., h, :, :].to(wide) * scale
         top = torch.full((*query.shape[:-1], 1), -1e38, dtype=wide, device=q.device)
-        total, output = torch.zeros_like(top), 0.0
+        total, output = torch.zeros_like(top), query.new_zeros(*query.shape[:-1], v.shape[-1])
         for j in range(0, keys, 8):
             scores = query @ k[..., h // n, j : j + 8, :].to(wide).mT
             if bias is not None:
@@ -158,6 +162,74 @@ def head_by_head_in_tiles(q, k, v, keep=None, causal=False, scale=None, bias=Non
             top = higher
         heads.append(output / torch.where(total > 0, total, 1.0))
     return torch.stack(heads, -3).to(q.dtype)
+
+
+@variant(of="fast_attention")
+def as_model_code(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """.float() first, keys expanded to all heads, finfo.min where hidden, softmax in float32."""
+    for a, b in [
+        (q.shape[-1], k.shape[-1]),
+        (k.shape[-2], v.shape[-2]),
+        (k.shape[-3], v.shape[-3]),
+    ]:
+        if a != b:
+            raise ValueError(f"expected {a}, got {b}")
+    (shared, keys, _), (heads, rows, width) = k.shape[-3:], q.shape[-3:]
+    if heads % shared != 0:
+        raise ValueError(f"num_heads {heads} must be divisible by num_key_value_heads {shared}")
+    dtype, wide = q.dtype, torch.float64 if q.dtype == torch.float64 else torch.float32
+    q, k, v = q.to(wide), k.to(wide), v.to(wide)
+    lead, groups = q.shape[:-3], heads // shared
+    k = k.unsqueeze(-3).expand(*lead, shared, groups, keys, width).flatten(-4, -3)
+    v = v.unsqueeze(-3).expand(*lead, shared, groups, keys, v.shape[-1]).flatten(-4, -3)
+    scaling = 1 / np.sqrt(width) if scale is None else scale
+    attn_weights = torch.matmul(q, k.transpose(-2, -1)) * float(scaling)
+    if bias is not None:
+        attn_weights = attn_weights + bias
+    seen = torch.ones(rows, keys, dtype=torch.bool, device=q.device)
+    if causal:
+        seen = torch.tril(seen, diagonal=keys - rows)
+    seen = seen if keep is None else seen & keep
+    attn_weights = attn_weights.masked_fill(seen == 0, torch.finfo(wide).min)
+    attn_weights = torch.nn.functional.softmax(attn_weights, dim=-1, dtype=wide)
+    attn_output = torch.matmul(attn_weights, v)
+    return (attn_output * seen.any(-1, keepdim=True)).to(dtype)
+
+
+@variant(of="fast_attention")
+def heads_flattened(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Batch and heads as one dimension, bmm, and a mask of zeros and -inf that is added."""
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"q is {q.shape[-1]} wide, k is {k.shape[-1]} wide")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"{k.shape[-2]} keys, {v.shape[-2]} values")
+    if k.shape[-3] != v.shape[-3]:
+        raise ValueError(f"{k.shape[-3]} heads of keys, {v.shape[-3]} heads of values")
+    if q.shape[-3] % k.shape[-3]:
+        raise ValueError(f"{q.shape[-3]} heads cannot be shared by {k.shape[-3]}")
+    table, n = (*q.shape[:-1], k.shape[-2]), q.shape[-3] // k.shape[-3]
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    k, v = (torch.repeat_interleave(x, n, dim=-3) for x in (k, v))
+    queries, keys, values = (x.flatten(0, -3) if x.ndim > 3 else x for x in (q, k, v))
+    scores = torch.bmm(queries.to(wide), keys.to(wide).transpose(1, 2)).reshape(table)
+    scores = scores * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = scores if bias is None else scores + bias.to(wide)
+    added = torch.zeros(table[-2:], dtype=wide, device=q.device)
+    if causal:
+        ahead = torch.arange(table[-1], device=q.device) - table[-1] + table[-2]
+        ahead = ahead > torch.arange(table[-2], device=q.device)[:, None]
+        added = added.masked_fill(ahead, -torch.inf)
+    if keep is not None:
+        added = added + torch.where(keep, 0.0, -torch.inf).to(wide)
+    nothing = (added == -torch.inf).all(-1, keepdim=True)
+    weights = torch.softmax(scores + added.masked_fill(nothing, 0.0), -1)
+    weights = (
+        weights.masked_fill(nothing, 0.0).reshape(-1, *table[-2:])
+        if scores.numel()
+        else scores.flatten(0, -3)
+    )
+    output = torch.bmm(weights, values.to(wide))
+    return output.reshape(*q.shape[:-1], v.shape[-1]).to(q.dtype)
 
 
 @variant(of="best_backend")
@@ -276,3 +348,38 @@ class BlocksFirst(torch.nn.Module):
         if keep is not None:
             weights = torch.where(keep, weights, 0.0)
         return torch.einsum("...hij,...jhd->...ihd", weights, v.double()).to(q.dtype)
+
+
+@variant(of="FusedAttention")
+class LinearByHand(torch.nn.Module):
+    """F.linear with the three blocks of the weight, and a mask of finfo.min on the slow path."""
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"embed_dim {d_model} and num_heads {num_heads}")
+        self.shape, self.fused = (num_heads, d_model // num_heads), fused
+        self.qkv = torch.nn.Linear(d_model, 3 * d_model, bias=qkv_bias)
+        self.proj = torch.nn.Linear(d_model, d_model, bias=True)
+        self.q_norm, self.k_norm = torch.nn.Identity(), torch.nn.Identity()
+        if qk_norm:
+            self.q_norm, self.k_norm = (torch.nn.LayerNorm(self.shape[1]) for _ in "qk")
+
+    def forward(self, x, keep=None):
+        weights = self.qkv.weight.chunk(3)
+        biases = (None,) * 3 if self.qkv.bias is None else self.qkv.bias.chunk(3)
+        parts = [torch.nn.functional.linear(x, w, b) for w, b in zip(weights, biases)]  # noqa: B905
+        q, k, v = (part.unflatten(-1, self.shape).movedim(-2, -3) for part in parts)
+        q, k = self.q_norm(q), self.k_norm(k)
+        if self.fused:
+            heads = fast_attention(q, k, v, keep)  # noqa: F821
+        else:
+            wide = torch.promote_types(q.dtype, torch.float32)
+            scores = (q.to(wide) / math.sqrt(self.shape[1])) @ k.to(wide).transpose(-1, -2)
+            if keep is not None:
+                scores = scores.masked_fill(keep == 0, torch.finfo(wide).min)
+            weights = scores.softmax(-1, dtype=wide)
+            if keep is not None:
+                weights = weights * keep
+            heads = (weights @ v.to(wide)).to(q.dtype)
+        return self.proj(heads.movedim(-3, -2).flatten(-2))

@@ -1,0 +1,138 @@
+"""The student's module beside the oracle's, and how it is compared."""
+
+import math
+
+import torch
+from torch import float16, float32, float64
+
+from grader.judging import agree, backward, expect
+from reference import ex08_cuda_sdpa as reference
+from reference import raised
+
+
+def layers(student, draw, device, dtype=float32, heads=4, width=6, **options):
+    """The student's module, and the oracle's with the same weights."""
+    E = heads * width
+    shapes = {"qkv.weight": (3 * E, E), "proj.weight": (E, E), "proj.bias": (E,)}
+    shapes["qkv.bias"] = (3 * E,) if options.get("qkv_bias") else None
+    if options.get("qk_norm"):
+        parts = "weight", "bias"
+        shapes |= {f"{x}_norm.{part}": (width,) for x in "qk" for part in parts}
+    module = student.FusedAttention(E, heads, **options)
+    for name, right in shapes.items():
+        shape = getattr(module.read(name), "shape", None)
+        got = shape if shape is None else tuple(shape)
+        expect(got == right, f"the shape of {name} is {got}, but should be {right}")
+    state = {
+        name: draw.normal(*shape, dtype=dtype, scale=E**-0.5 if len(shape) > 1 else 1.0)
+        for name, shape in shapes.items()
+        if shape is not None
+    }
+    module.to(device, dtype)
+    oracle = reference.FusedAttention(E, heads, **options)
+    return load(module, oracle, state)
+
+
+def load(module, oracle, state):
+    """Both with these weights."""
+    module.load_state_dict(state, strict=False)  # a module may have buffers of its own
+    oracle.load_state_dict({name: x.clone() for name, x in state.items()})
+    return module, oracle
+
+
+def masks(draw, lead, heads, length):
+    """No mask, one with an empty row, and padding."""
+    keep = draw.keep(heads, length, length)
+    keep[..., 0, :] = False
+    return {"": None, ", query 0 sees nothing": keep, ", padding": draw.keep(*lead, 1, 1, length)}
+
+
+def agree_on_both_paths(draw, module, oracle, x, heads=4):
+    """Both paths are right, with a mask and without."""
+    for what, keep in masks(draw, x.shape[:-2], heads, x.shape[-2]).items():
+        right = oracle(x, keep)
+        for fused in (True, False):
+            module.fused = fused
+            agree(module(x, keep), right, says=f"output (fused={fused}{what})")
+
+
+def agree_gradients(module, oracle, x, keep, *, of_weights=True):
+    """The gradients of x and of every weight and bias are right on both paths."""
+    [right] = oracle.forward_gradients(x, keep, upstream=x)
+    learned = oracle.weight_gradients(x, keep, upstream=x) if of_weights else {}
+    for fused in (True, False):
+        module.fused = fused
+        module.zero_grad()
+        leaf = x.detach().clone().requires_grad_()
+        [got] = backward(module(leaf, keep), leaf, upstream=x)
+        agree(got, right, says=f"gradient of x (fused={fused})")
+        for name, one in learned.items():
+            # That of a bias of k_norm is a sum over all tokens that cancels to 0.
+            agree(module.read(f"{name}.grad"), one._replace(magnitude=4 * one.magnitude))
+
+
+def two_paths(module, x):
+    """That there are two paths shows in their last digits."""
+    outputs = []
+    for fused in (True, False):
+        module.fused = fused
+        outputs.append(module(x))
+    problem = "the outputs with fused=True and fused=False are equal to the last bit: there is "
+    problem += "one path only, for two would round differently"
+    expect(not torch.equal(*outputs), problem)
+
+
+def agree_in_dtype(student, draw, device, dtype, options):
+    """Outputs and gradients of a module in a dtype."""
+    module, oracle = layers(student, draw, device, dtype, **options)
+    x = draw.normal(2, 33, 24, dtype=dtype)
+    agree_on_both_paths(draw, module, oracle, x)
+    for keep in list(masks(draw, (2,), 4, 33).values())[:2]:
+        agree_gradients(module, oracle, x, keep, of_weights=dtype is float64)
+    if dtype is float16 and options.get("qk_norm"):
+        agree_when_loud(student, draw, device, options)
+
+
+def agree_when_loud(student, draw, device, options):
+    """Queries and keys of 256: the products of 6 such are too much for float16."""
+    module, oracle = layers(student, draw, device, float16, **options)
+    state = {name: x.clone() for name, x in oracle.plain.state_dict().items()}
+    for q_or_k in "qk":
+        state[f"{q_or_k}_norm.weight"].zero_()
+        state[f"{q_or_k}_norm.bias"].fill_(256.0)
+    load(module, oracle, state)
+    x = draw.normal(2, 9, 24, dtype=float16)
+    for what, keep in masks(draw, (2,), 4, 9).items():
+        right = raised(oracle, x, keep)  # whose projections are in float32, unlike theirs
+        right = right._replace(magnitude=2 * right.magnitude)
+        for fused in (True, False):
+            module.fused = fused
+            says = f"output (fused={fused}{what}, queries and keys of 256)"
+            agree(module(x, keep), right, says=says)
+
+
+def agree_on_hard_scores(student, draw, device):
+    """One head whose scores are given: token i is the i-th unit vector, and so is its key."""
+    n = 32
+    module, oracle = layers(student, draw, device, heads=1, width=n)
+    eye = torch.eye(n, device=device)
+    x, values = eye[None], oracle.plain.qkv.weight.detach()[2 * n :].clone()
+    for name, scores in draw.scores(n, n).items():
+        for low in (0, 200):
+            queries = (scores - low).mT * math.sqrt(n)
+            state = {key: w.detach() for key, w in oracle.plain.state_dict().items()}
+            state["qkv.weight"] = torch.cat([queries, eye, values])
+            load(module, oracle, state)
+            right = oracle(x)
+            for fused in (True, False):
+                module.fused = fused
+                agree(module(x), right, says=f"output (fused={fused}, {name} scores)")
+
+
+def agree_in_all_sizes(student, draw, device, kind, options):
+    """Both paths of modules and inputs of the sizes of a hard kind."""
+    few = {"B": 0, "L": 256, "heads": 64, "width": 64}
+    for s in draw.hard(kind, few, B=2, L=5, heads=3, width=4):
+        heads, width = s["heads"], s["width"]
+        module, oracle = layers(student, draw, device, heads=heads, width=width, **options)
+        agree_on_both_paths(draw, module, oracle, draw.normal(s["B"], s["L"], heads * width), heads)

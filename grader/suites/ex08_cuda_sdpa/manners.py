@@ -1,0 +1,116 @@
+"""What fast_attention leaves alone, takes, forgets and refuses."""
+
+import torch
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import Hard, agree, expect, rejects, same, untouched
+from grader.suites.ex08_cuda_sdpa.calls import OPTIONS, agree_output, options_of, qkv
+
+
+def inputs_left_alone(student, draw):
+    """In every dtype and with all options; the second answer is the first."""
+    for dtype in (float32, float64, float16, bfloat16):
+        for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
+            q, k, v = qkv(draw, dtype, group)
+            options = options_of(draw, names, q, k, empty=True)
+            if "bias" in names and group == 2:  # as small as it may be
+                options["bias"] = options["bias"][0, 0].clone()
+            first = untouched(lambda x=(q, k, v), o=options: student.fast_attention(*x, **o))
+            again = student.fast_attention(q, k, v, **options)
+            same(again, first, says="the second answer to the same call")
+
+
+def any_layout(student, draw):
+    """Any number of leading dimensions, and numbers that lie in memory in other ways."""
+    q, k, v = qkv(draw, group=2)
+    turned = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    strided = [x.mT.contiguous().mT for x in (q, k, v)]
+    expanded = [x[:1, :, :1].expand(x.shape) for x in (q, k, v)]
+    for inputs in (turned, strided, expanded):
+        for names in OPTIONS:
+            options = options_of(draw, names, q, k, empty=True)
+            agree_output(student, *inputs, **options)
+            flat = {n: x if x is True else x[0].mT.contiguous().mT for n, x in options.items()}
+            agree_output(student, *(x[0] for x in inputs), **flat)
+            agree_output(student, *(x.unsqueeze(1) for x in inputs), **flat)
+            deep = [x.unsqueeze(0).expand(3, *x.shape) for x in inputs]
+            agree_output(student, *deep, **options)
+            small = {n: x if x is True else x[:, :1, :, :1] for n, x in options.items()}
+            agree_output(student, *deep, **small)
+
+
+def nothing_remembered(student, draw):
+    """The same tensor twice; then other numbers in it; and earlier answers stay."""
+    attend = student.fast_attention
+    q, k, v = qkv(draw, Lk=5, Dv=6)
+    options = options_of(draw, ("keep", "bias"), q, k)
+    first, held = attend(q, k, v, **options), attend.held(q, k, v, **options)
+    draw.hard(Hard.SAME)
+    for causal in (False, True):
+        for scale in (None, -0.5):
+            agree_output(student, q, q, q, causal=causal, scale=scale)
+            agree_output(student, q, k, k, causal=causal, scale=scale)
+            untouched(lambda c=causal, s=scale: attend(q, q, q, causal=c, scale=s))
+    draw.hard(Hard.CHANGED)
+    for x in (q, k, v, options["bias"]):
+        x.mul_(-2)
+        agree_output(student, q, k, v)
+        agree_output(student, q, k, v, causal=True)
+        agree_output(student, q, k, v, **options)
+    options["keep"].logical_not_()
+    agree_output(student, q, k, v, **options)
+    same(held.now(), first, says="an earlier answer, after later calls,")
+
+
+def empty(student, draw, device):
+    """No sequence, no query, or no key: a query without keys gets zeros."""
+    for sizes in ({"B": 0}, {"Lq": 0}, {"Lk": 0}):
+        for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
+            q, k, v = qkv(draw, group=group, **sizes)
+            full = (*q.shape[:-1], k.shape[-2])
+            made = {"keep": torch.ones(full, dtype=torch.bool, device=device), "causal": True}
+            made |= {"bias": torch.zeros(full, device=device)}
+            options = {name: made[name] for name in names}
+            right = torch.zeros(*q.shape[:-1], v.shape[-1], device=device)
+            agree(student.fast_attention(q, k, v, **options), right)
+
+
+def on_its_device(student, draw):
+    """What is made on the way is made where the inputs are; `meta` is a device on any machine."""
+    draw.hard(Hard.DEVICE)
+    for names in OPTIONS:
+        for Lq in (1, 5, 9, 12):
+            q, k, v = qkv(draw, group=2, Lq=Lq)
+            options = options_of(draw, names, q, k)
+            given = {n: x if x is True else x.to("meta") for n, x in options.items()}
+            [on] = student.fast_attention.devices(*(x.to("meta") for x in (q, k, v)), **given)
+            expect(on.type == "meta", f"inputs are on the device meta, but the output on {on}")
+    module = student.FusedAttention(24, 4, True, True)
+    module.to("meta")
+    x, keep = torch.empty(2, 5, 24, device="meta"), torch.ones(5, 5, device="meta").bool()
+    for fused in (True, False):
+        module.fused = fused
+        for on in (*module.forward.devices(x), *module.forward.devices(x, keep)):
+            expect(on.type == "meta", f"x is on the device meta, but the output on {on}")
+
+
+def misfits_refused(student, draw):
+    """A ValueError with both numbers, each time; and after it, the right answer."""
+    attend = student.fast_attention
+    draw.hard(Hard.FAILED)
+    q, k, v = qkv(draw, group=3, H=2, D=8)
+    for names in OPTIONS:
+        options = options_of(draw, names, q, k)
+        for n in (7, 1, 9):
+            wide = draw.normal(2, 2, 9, n)
+            rejects(lambda x=wide, o=options: attend(q, x, v, **o), 8, n)
+        for n in (7, 1, 10):
+            long = draw.normal(2, 2, n, 5)
+            rejects(lambda x=long, o=options: attend(q, k, x, **o), 9, n)
+        for n in (4, 12):
+            heads = [draw.normal(2, n, 9, d) for d in (8, 5)]
+            rejects(lambda x=heads, o=options: attend(q, *x, **o), 6, n)
+        for n in (1, 3):
+            few = draw.normal(2, n, 9, 5)
+            rejects(lambda x=few, o=options: attend(q, k, x, **o), 2, n)
+        agree_output(student, q, k, v, says="output after a call that raised", **options)
