@@ -20,18 +20,18 @@ from reference.ex04_heads import plain_merge_heads, plain_split_heads
 
 from .test_attention_block import (
     test_cross,
-    test_cross_manners,
+    test_cross_precision,
     test_dropout,
     test_feed_forward,
     test_fused,
     test_norm,
-    test_norm_half,
     test_norm_manners,
+    test_norm_precision,
     test_rope,
     test_self,
-    test_self_half,
     test_self_manners,
     test_self_norms,
+    test_self_precision,
 )
 
 
@@ -130,7 +130,7 @@ class WeightIgnored(_Norm):
         return x
 
 
-@mistake(of="RMSNorm", caught_by=test_norm_half)
+@mistake(of="RMSNorm", caught_by=test_norm_precision)
 class HalfStatistics(PlainRMSNorm):
     """The mean square is computed in half precision, where squares overflow or vanish.
 
@@ -138,7 +138,7 @@ class HalfStatistics(PlainRMSNorm):
     """
 
 
-@mistake(of="RMSNorm", caught_by=test_norm)
+@mistake(of="RMSNorm", caught_by=test_norm_precision)
 class Float64Lowered(_Norm):
     """x.float() lowers float64 to float32, and half of the digits are gone.
 
@@ -328,7 +328,7 @@ class HalvesPaired(_Self):
         return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
 
 
-@mistake(of="SelfAttention", caught_by=test_self_half)
+@mistake(of="SelfAttention", caught_by=test_self_precision)
 class AnglesInHalfPrecision(_Self):
     """Positions and angles are computed in half precision, which has no number for position 257.
 
@@ -342,7 +342,7 @@ class AnglesInHalfPrecision(_Self):
         return _wide(positions[:, None] * speeds)[0]
 
 
-@mistake(of="SelfAttention", caught_by=test_self_half)
+@mistake(of="SelfAttention", caught_by=test_self_precision)
 class SpeedsInHalfPrecision(_Self):
     """The powers of the base are rounded to half precision: far out, their errors are whole turns.
 
@@ -382,7 +382,7 @@ class TableTooShort(_Self):
         return found[torch.arange(len(found), device=x.device).clamp(max=2047)]
 
 
-@mistake(of="SelfAttention", caught_by=test_self_half)
+@mistake(of="SelfAttention", caught_by=test_self_precision)
 class SoftmaxInHalfPrecision(_Self):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
@@ -427,7 +427,7 @@ class MaskOfTheFirstText(_Self):
         return super().attend(q, k, v, keep[:1] if of_all else keep)
 
 
-@mistake(of="SelfAttention", caught_by=test_self_norms)
+@mistake(of="SelfAttention", caught_by=test_self_manners)
 class EmptyInAllHeadsOnly(_Self):
     """Weights of a token that sees nothing are set to 0 only if it sees nothing in any head.
 
@@ -669,7 +669,7 @@ class MaskOfThreeIsForTexts(_Cross):
         return super().read_text(q, text, keep[:, None] if of_three else keep)
 
 
-@mistake(of="CrossAttention", caught_by=test_cross_manners)
+@mistake(of="CrossAttention", caught_by=test_cross)
 class CrossMaskOfTheFirstHead(_Cross):
     """Where every head has a mask of its own for each text, all are given that of the first head.
 
@@ -681,7 +681,7 @@ class CrossMaskOfTheFirstHead(_Cross):
         return super().read_text(q, text, keep[:, :1] if of_all else keep)
 
 
-@mistake(of="CrossAttention", caught_by=test_cross_manners)
+@mistake(of="CrossAttention", caught_by=test_cross_precision)
 class CrossInHalfPrecision(_Cross):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
