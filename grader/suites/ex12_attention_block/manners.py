@@ -59,6 +59,18 @@ def stays(draw, module, right, *inputs, keep):
         same(held.now(), first, says="an earlier answer, after later calls,")
 
 
+def token_by_token(module, right, x, *others):
+    """Answers in both modes, for x, for others, and once x has changed; the first one stays."""
+    held, first = module.forward.held(x), module(x)
+    for mode in ("eval", "train"):
+        getattr(module, mode)()
+        for one in (x, *others):
+            says = f"output in .{mode}()"
+            agree(untouched(lambda one=one: module(one)), right(one), says=says)
+        x.neg_()
+    same(held.now(), first, says="an earlier answer, after later calls,")
+
+
 def refuses(student, draw, name, module, right, *inputs):
     """Heads that do not divide are refused, which disturbs nothing that was made before."""
     draw.hard(Hard.FAILED)
@@ -68,8 +80,47 @@ def refuses(student, draw, name, module, right, *inputs):
     agree(module(*inputs), right(*inputs), says="output after a call that raised")
 
 
-def gradients_of_sizes(student, draw, device, name, options, shapes, keep, image=()):
-    """The gradients of a new module at inputs of these shapes."""
-    width, heads = shapes[0][-1], keep.shape[-3]
-    module, right = pair(student, draw, device, name, width, heads, *image, **options)
-    gradients(draw, module, right, *(draw.normal(*shape) for shape in shapes), keep=keep)
+def self_manners(student, draw, device, fused):
+    """What `keep` hides, how x lies in memory, what is left alone, gradients, refusals."""
+    module, right = pair(student, draw, device, "SelfAttention", 12, 3, True, 100.0)
+    module.fused = fused
+    x = draw.normal(2, 5, 12)
+    hides(module, right, [1, 4], x)
+    for shape in ((5, 5), (3, 5, 5), (2, 1, 5, 5), (2, 3, 5, 5)):
+        keep = mask_without_keys(draw, *shape)
+        agree(module(x, keep), right(x, keep), says="output where tokens see nothing")
+        gradients(draw, module, right, x, keep=keep)
+    gradients(draw, module, right, x)
+    keep = mask_without_keys(draw, 3, 5, 5)
+    layouts_agree(
+        module, right, keep, (x,), (draw.strided(2, 5, 12),), (x[:1].expand(3, 5, 12),), (x[:0],)
+    )
+    stays(draw, module, right, x, keep=keep)
+    refuses(student, draw, "SelfAttention", module, right, x)
+
+
+def cross_manners(student, draw, device, image):
+    """The same of attention to a context, and an image without a text."""
+    module, right = pair(student, draw, device, "CrossAttention", 12, 3, image)
+    x, context = draw.normal(2, 5, 12), draw.normal(2, 9, 12)
+    hides(module, right, [0, 3], x, context, image=image)
+    for shape in ((5,), (3, 5), (2, 1, 5), (2, 3, 5)):
+        keep = mask_without_keys(draw, *shape, 9 - image)
+        says = "output where tokens see no text"
+        agree(module(x, context, keep), right(x, context, keep), says=says)
+        gradients(draw, module, right, x, context, keep=keep)
+    if image:
+        of_image = context[:, :image]
+        agree(module(x, of_image), right(x, of_image), says="output for an image alone")
+        short = context[:, : image - 1]
+        draw.hard(Hard.FAILED)
+        rejects(lambda: module(x, short), image, image - 1)
+    for n in (5, 9):
+        gradients(draw, module, right, x, draw.normal(2, n + image, 12))
+    draw.hard(Hard.SQUARE, L=5)
+    keep = mask_without_keys(draw, 3, 5, 9 - image)
+    strided = draw.strided(2, 5, 12), draw.strided(2, 9, 12)
+    expanded = x[:1].expand(3, 5, 12), context[:1].expand(3, 9, 12)
+    layouts_agree(module, right, keep, (x, context), strided, expanded, (x[:0], context[:0]))
+    stays(draw, module, right, x, context, keep=keep)
+    refuses(student, draw, "CrossAttention", module, right, x, context)

@@ -8,16 +8,17 @@ from grader.judging import Hard, agree, check, expect, gradcheck, rejects, same,
 from reference import raised
 
 from .dropped import DROPPED, OpenWeights
-from .given_scores import cross_scores_agree, far, products_of_256_agree, self_scores_agree
-from .manners import hides, layouts_agree, mask_without_keys, refuses, stays
+from .given_scores import cross_scores_agree, far, self_scores_agree
+from .long_inputs import long_contexts_agree, long_layers_agree
+from .manners import cross_manners, self_manners, token_by_token
 from .modules import calls, count, gradients, lacks, load, pair
+from .precision import cross_precision_agrees, self_precision_agrees
 
 HALVES = [float16, bfloat16]
 ROWS = {"B": 2, "L": 3, "E": 17}
 SELF = {"B": 2, "L": 5, "H": 3, "D": 4}
 CROSS = {"B": 2, "L": 5, "Lt": 7, "Li": 4, "H": 3, "D": 4}  # tokens of the text and of the image
 FED = {"B": 2, "L": 3, "E": 5, "N": 17}
-LONGEST = {"B": 64, "H": 256, "D": 256}
 LAYERS = [(2, 3, 8, 1), (1, 1, 1, 4), (2, 17, 3, 4), (1, 65, 4, 8), (3, 4, 3, 2)]
 CONTEXTS = [
     *[(2, 3, 7, 0, 8, 1), (1, 1, 1, 0, 1, 4), (2, 17, 5, 4, 3, 4), (1, 5, 64, 1, 4, 8)],
@@ -107,14 +108,7 @@ def test_feed_forward(student, draw, device, case, dtype):
     for *shape, width, hidden in (s.values() for s in calls(draw, case, FED, {"B": 64})):
         module, right = pair(student, draw, device, "FeedForward", width, hidden, dtype=dtype)
         x, strided = draw.normal(*shape, width, dtype=dtype), draw.strided(2, 2, width, dtype=dtype)
-        held, first = module.forward.held(x), module(x)
-        for mode in ("eval", "train"):
-            getattr(module, mode)()
-            for one in (x, x[0, 0], x[:0], x[:1].expand(3, *x.shape[1:]), strided):
-                says = f"output in .{mode}()"
-                agree(untouched(lambda one=one: module(one)), right(one), says=says)
-            x.neg_()
-        same(held.now(), first, says="an earlier answer, after later calls,")
+        token_by_token(module, right, x, x[0, 0], x[:0], x[:1].expand(3, *x.shape[1:]), strided)
     state = right.state_dict()  # gradients jump where a hidden number is almost 0: none shall be
     state["w1.bias"] = 8.0 * state["w1.bias"].sign()
     module.load_state_dict(state, strict=False)
@@ -123,11 +117,11 @@ def test_feed_forward(student, draw, device, case, dtype):
 
 
 @check(points=1)
-@pytest.mark.parametrize("case", [*LAYERS, Hard.ONE, Hard.LONG])
+@pytest.mark.parametrize("case", [*LAYERS, Hard.ONE])
 def test_self(student, draw, device, case):
     """Without norms SelfAttention is multi-head self-attention under any mask, `fused` or not, with
     the weights that it has at each call, in .train() and in .eval()."""
-    for batch, length, heads, width in (s.values() for s in calls(draw, case, SELF, LONGEST)):
+    for batch, length, heads, width in (s.values() for s in calls(draw, case, SELF)):
         sizes = heads * width, heads, False
         module, right = pair(student, draw, device, "SelfAttention", *sizes)
         same(module.read("fused"), True, says="the attribute fused of a new SelfAttention")
@@ -196,9 +190,8 @@ def test_rope(student, draw, device, base, width, heads, qk_norm):
         agree(module(x), right(x))
     keep = draw.keep(heads, length, length)
     agree(module(x, keep), right(x, keep), says="output with a mask")
-    other, of_other = pair(
-        student, draw, device, "SelfAttention", width, heads, qk_norm=qk_norm, rope_base=base * 7
-    )
+    options["rope_base"] = 7 * base
+    other, of_other = pair(student, draw, device, "SelfAttention", width, heads, **options)
     agree(other(x), of_other(x), says="output of a second module, with another base")
     agree(module(x), right(x), says="output of the first module once more")
     rejects(lambda: student.SelfAttention(15, 3, rope_base=base), 15, 3)
@@ -215,30 +208,9 @@ def test_self_precision(student, draw, device, fused, dtype):
     """SelfAttention keeps all digits of float64; it keeps half precision, whose norm, angles,
     scores and softmax are computed in float32; scores of any size are right."""
     if dtype is float32:
-        return self_scores_agree(student, draw, device, fused)
-    module, right = pair(student, draw, device, "SelfAttention", 48, 4, True, 100.0, dtype=dtype)
-    module.fused = fused
-    x, keep = draw.normal(2, 33, 48, dtype=dtype), draw.keep(2, 1, 33, 33)
-    agree(module(x, keep), right(x, keep))
-    x, small = draw.normal(1, 9, 48, dtype=dtype, scale=500.0), draw.normal(2, 5, 12, dtype=dtype)
-    answer = right(x, None) if dtype is float64 else raised(right, x, None)
-    answer = answer._replace(magnitude=2 * answer.magnitude)  # projections are rounded to the dtype
-    agree(module(x), answer, says="output for numbers of about 500")
-    narrow, of_narrow = pair(student, draw, device, "SelfAttention", 12, 3, True, 10.0, dtype=dtype)
-    narrow.fused = fused
-    gradients(draw, narrow, of_narrow, small, keep=draw.keep(3, 5, 5) if fused else None)
-    module, right = pair(student, draw, device, "SelfAttention", 64, 1, False, dtype=dtype)
-    module.fused = fused
-    x = torch.full((1, 5, 64), 256.0, dtype=dtype, device=device)
-    products_of_256_agree(module, right, draw, dtype, (x,), x, "output for products of 256s")
-    if dtype is float64:
-        least, _ = pair(student, draw, device, "SelfAttention", 4, 2, True, 100.0, dtype=dtype)
-        least.fused = fused
-        gradcheck(least, draw.normal(1, 2, 4, dtype=dtype).requires_grad_())
-        OpenWeights(student, draw, device, 0.0, dtype).evaluated(None, "where dropout is 0")
-    elif fused:
-        got, answer, says = far(student, draw, device, 2100, dtype)
-        agree(got, answer, says=says)
+        self_scores_agree(student, draw, device, fused)
+    else:
+        self_precision_agrees(student, draw, device, fused, dtype)
 
 
 @check(points=1, needs=[test_rope])
@@ -246,21 +218,9 @@ def test_self_precision(student, draw, device, fused, dtype):
 def test_self_manners(student, draw, device, fused):
     """SelfAttention hides what `keep` hides, and gives zeros to heads that see nothing; it leaves
     its inputs and earlier answers alone, takes any strides and no texts, has right gradients."""
-    module, right = pair(student, draw, device, "SelfAttention", 12, 3, True, 100.0)
-    module.fused = fused
-    x = draw.normal(2, 5, 12)
-    hides(module, right, [1, 4], x)
-    for shape in ((5, 5), (3, 5, 5), (2, 1, 5, 5), (2, 3, 5, 5)):
-        keep = mask_without_keys(draw, *shape)
-        agree(module(x, keep), right(x, keep), says="output where tokens see nothing")
-        gradients(draw, module, right, x, keep=keep)
-    gradients(draw, module, right, x)
-    keep = mask_without_keys(draw, 3, 5, 5)
-    layouts_agree(
-        module, right, keep, (x,), (draw.strided(2, 5, 12),), (x[:1].expand(3, 5, 12),), (x[:0],)
-    )
-    stays(draw, module, right, x, keep=keep)
-    refuses(student, draw, "SelfAttention", module, right, x)
+    self_manners(student, draw, device, fused)
+    if fused:
+        long_layers_agree(student, draw, device)
 
 
 @check(points=1, needs=[test_self])
@@ -287,13 +247,12 @@ def test_dropout(student, draw, device, fused, masked):
 
 
 @check(points=1, needs=[test_norm])
-@pytest.mark.parametrize("case", [*CONTEXTS, Hard.SQUARE, Hard.ONE, Hard.LONG])
+@pytest.mark.parametrize("case", [*CONTEXTS, Hard.SQUARE, Hard.ONE])
 def test_cross(student, draw, device, case):
     """CrossAttention reads text (under keep) and image apart, and adds the two before o, in
     .train() and in .eval(); the context may be x itself."""
     draw.hard(Hard.MODES)
-    for sizes in calls(draw, case, CROSS, LONGEST | {"H": 128, "D": 128}):
-        batch, length, text, image, heads, width = sizes.values()
+    for batch, length, text, image, heads, width in (s.values() for s in calls(draw, case, CROSS)):
         draw.hard(Hard.OPTIONS)
         asked = (image,) if image or width > 1 else ()  # none by default
         module, right = pair(student, draw, device, "CrossAttention", heads * width, heads, *asked)
@@ -304,7 +263,7 @@ def test_cross(student, draw, device, case):
         for mode in (module.eval, module.train):
             mode()
             agree(module(x, context), right(x, context))
-        for shape in ((batch, 1, 1), (heads, length), (), (batch, heads, length)):
+        for shape in ((batch, heads, length), (batch, 1, 1), (heads, length), ()):
             keep = draw.keep(*shape, text)
             agree(module(x, context, keep), right(x, context, keep), says="output with a mask")
         if length > image:
@@ -321,30 +280,9 @@ def test_cross_precision(student, draw, device, image, dtype):
     """CrossAttention keeps all digits of float64; it keeps half precision, whose norms, scores
     and softmax are computed in float32; scores of any size are right."""
     if dtype is float32:
-        return cross_scores_agree(student, draw, device)
-    module, right = pair(student, draw, device, "CrossAttention", 48, 4, image, dtype=dtype)
-    x, context = draw.normal(2, 33, 48, dtype=dtype), draw.normal(2, 17, 48, dtype=dtype)
-    keep = draw.keep(2, 4, 33, 17 - image)
-    agree(module(x, context, keep), right(x, context, keep))
-    x, context = (draw.normal(1, n, 48, dtype=dtype, scale=500.0) for n in (9, 17))
-    answer = (right if dtype is float64 else raised_of(right))(x, context, None)
-    agree(module(x, context), answer, says="output for numbers of about 500")
-    alike, total = torch.full_like(context, 3.0), torch.full_like(x, 6.0 if image else 3.0)
-    says = "output for products of 256s"
-    products_of_256_agree(module, right, draw, dtype, (x, alike), total, says)
-    module, right = pair(student, draw, device, "CrossAttention", 12, 3, image, dtype=dtype)
-    inputs = [draw.normal(2, n, 12, dtype=dtype) for n in (3, 9)]
-    gradients(draw, module, right, *inputs, keep=draw.keep(3, 3, 9 - image))
-
-
-def raised_of(right):
-    """Right answers to half precision whose projections are in float32, unlike the student's."""
-
-    def answered(*inputs):
-        answer = raised(right, *inputs)
-        return answer._replace(magnitude=2 * answer.magnitude)
-
-    return answered
+        cross_scores_agree(student, draw, device)
+    else:
+        cross_precision_agrees(student, draw, device, image, dtype)
 
 
 @check(points=1, needs=[test_cross])
@@ -353,26 +291,6 @@ def test_cross_manners(student, draw, device, image):
     """CrossAttention hides what `keep` hides, and gives zeros where there is no text to attend to;
     it leaves its inputs and earlier answers alone, takes any strides and no texts, has right
     gradients, refuses a context that is too short."""
-    module, right = pair(student, draw, device, "CrossAttention", 12, 3, image)
-    x, context = draw.normal(2, 5, 12), draw.normal(2, 9, 12)
-    hides(module, right, [0, 3], x, context, image=image)
-    for shape in ((5,), (3, 5), (2, 1, 5), (2, 3, 5)):
-        keep = mask_without_keys(draw, *shape, 9 - image)
-        says = "output where tokens see no text"
-        agree(module(x, context, keep), right(x, context, keep), says=says)
-        gradients(draw, module, right, x, context, keep=keep)
+    cross_manners(student, draw, device, image)
     if image:
-        of_image = context[:, :image]
-        agree(module(x, of_image), right(x, of_image), says="output for an image alone")
-        short = context[:, : image - 1]
-        draw.hard(Hard.FAILED)
-        rejects(lambda: module(x, short), image, image - 1)
-    for n in {"square": 5, "more": 9}.values():
-        gradients(draw, module, right, x, draw.normal(2, n + image, 12))
-    draw.hard(Hard.SQUARE, L=5)
-    keep = mask_without_keys(draw, 3, 5, 9 - image)
-    strided = draw.strided(2, 5, 12), draw.strided(2, 9, 12)
-    expanded = x[:1].expand(3, 5, 12), context[:1].expand(3, 9, 12)
-    layouts_agree(module, right, keep, (x, context), strided, expanded, (x[:0], context[:0]))
-    stays(draw, module, right, x, context, keep=keep)
-    refuses(student, draw, "CrossAttention", module, right, x, context)
+        long_contexts_agree(student, draw, device)
