@@ -85,7 +85,7 @@ def self_manners(student, draw, device, fused):
     module, right = pair(student, draw, device, "SelfAttention", 12, 3, True, 100.0)
     module.fused = fused
     x = draw.normal(2, 5, 12)
-    hides(module, right, [1, 4], x)
+    hides(*pair(student, draw, device, "SelfAttention", 12, 3, False), [1, 4], x)
     for shape in ((5, 5), (3, 5, 5), (2, 1, 5, 5), (2, 3, 5, 5)):
         keep = mask_without_keys(draw, *shape)
         agree(module(x, keep), right(x, keep), says="output where tokens see nothing")

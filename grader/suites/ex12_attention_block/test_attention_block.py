@@ -195,6 +195,7 @@ def test_rope(student, draw, device, base, width, heads, qk_norm):
     agree(other(x), of_other(x), says="output of a second module, with another base")
     agree(module(x), right(x), says="output of the first module once more")
     rejects(lambda: student.SelfAttention(15, 3, rope_base=base), 15, 3)
+    rejects(lambda: student.SelfAttention(20, 4, rope_base=base), 20, 4)
     if base == 100.0 and not qk_norm:
         got, answer, says = far(student, draw, device, 4200, float32)
         # Angles in float32 are rounded, this way or that; too short a table is far worse.
@@ -214,13 +215,15 @@ def test_self_precision(student, draw, device, fused, dtype):
 
 
 @check(points=1, needs=[test_rope])
-@pytest.mark.parametrize("fused", [True, False])
-def test_self_manners(student, draw, device, fused):
-    """SelfAttention hides what `keep` hides, and gives zeros to heads that see nothing; it leaves
-    its inputs and earlier answers alone, takes any strides and no texts, has right gradients."""
-    self_manners(student, draw, device, fused)
-    if fused:
+@pytest.mark.parametrize("case", ["fused", "three", Hard.LONG])
+def test_self_manners(student, draw, device, case):
+    """SelfAttention hides what `keep` hides, gives zeros to heads that see nothing, for any number
+    of tokens and heads; it leaves its inputs and earlier answers alone, takes any strides and
+    an empty batch, has right gradients."""
+    if case is Hard.LONG:
         long_layers_agree(student, draw, device)
+    else:
+        self_manners(student, draw, device, case == "fused")
 
 
 @check(points=1, needs=[test_self])
@@ -286,11 +289,12 @@ def test_cross_precision(student, draw, device, image, dtype):
 
 
 @check(points=1, needs=[test_cross])
-@pytest.mark.parametrize("image", [4, 0])
-def test_cross_manners(student, draw, device, image):
-    """CrossAttention hides what `keep` hides, and gives zeros where there is no text to attend to;
-    it leaves its inputs and earlier answers alone, takes any strides and no texts, has right
-    gradients, refuses a context that is too short."""
-    cross_manners(student, draw, device, image)
-    if image:
+@pytest.mark.parametrize("case", [4, 0, Hard.LONG])  # tokens of the image
+def test_cross_manners(student, draw, device, case):
+    """CrossAttention hides what `keep` hides, gives zeros where there is no text to attend to, for
+    any number of tokens and heads; it leaves its inputs and earlier answers alone, takes any
+    strides and an empty batch, has right gradients, refuses a context that is too short."""
+    if case is Hard.LONG:
         long_contexts_agree(student, draw, device)
+    else:
+        cross_manners(student, draw, device, case)
