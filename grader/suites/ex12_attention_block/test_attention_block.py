@@ -122,8 +122,7 @@ def test_self(student, draw, device, case):
     """Without norms SelfAttention is multi-head self-attention under any mask, `fused` or not, with
     the weights that it has at each call, in .train() and in .eval()."""
     for batch, length, heads, width in (s.values() for s in calls(draw, case, SELF)):
-        sizes = heads * width, heads, False
-        module, right = pair(student, draw, device, "SelfAttention", *sizes)
+        module, right = pair(student, draw, device, "SelfAttention", heads * width, heads, False)
         same(module.read("fused"), True, says="the attribute fused of a new SelfAttention")
         lacks(module, "norm_q.weight", "norm_k.weight")
         x = draw.normal(batch, length, heads * width)
