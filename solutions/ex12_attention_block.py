@@ -213,7 +213,10 @@ class RMSNorm(nn.Module):
     """
 
     def __init__(self, dim: int, eps: float = 1e-6) -> None:
-        """Create the weight of the norm, `dim` ones."""
+        """Create the weight of the norm, `dim` ones.
+
+        eps   what is added to the mean square, 0 or more
+        """
         super().__init__()
         ### BEGIN SOLUTION
         self.eps = eps
@@ -223,7 +226,12 @@ class RMSNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Divide every row by sqrt(mean square + eps), then multiply by the weight.
 
-        x       (..., E), where E is `dim`, in the dtype of the weight
+        The mean square of half precision is computed in float32, where it neither overflows nor
+        vanishes; float64 keeps all its digits. The weight is that of the moment, in .train() and in
+        .eval(). Gradients reach x and the weight. Earlier answers stay as they were.
+
+        x       (..., E), where E is `dim`, in the dtype of the weight, left as it is; it may be
+                strided, and have no rows
         returns (..., E), in the dtype of x
         raises  ValueError if the width of x is not `dim`, with both numbers
         """
@@ -343,8 +351,11 @@ class SelfAttention(nn.Module):
     ) -> None:
         """Create the projections and the norms of self-attention, with `fused` True.
 
-        rope_base   the base of the angles of RoPE; None: no RoPE
-        dropout     the probability with which an attention weight is dropped in training
+        rope_base   the base of the angles of RoPE, which after the norms turns the numbers 2i and
+                    2i + 1 of each head of q and k by p * base**(-2i/D) at position p, however many
+                    tokens there are; None: no RoPE
+        dropout     the probability with which each attention weight is dropped by itself, after the
+                    softmax and in .train() alone; the others are divided by 1 - dropout
         raises      ValueError if `d_model` is not divisible by `num_heads`, or with RoPE if the
                     width of a head is odd; with `d_model` and `num_heads`
         """
@@ -367,13 +378,16 @@ class SelfAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend from every token to every token that `keep` allows.
 
-        Scores and softmax of half precision are computed in float32. The weights are those of the
-        moment, in .train() and in .eval(). A token that may attend to nothing gets zeros before
-        `o`, in the heads where that is so.
+        Norms, angles, scores and softmax of half precision are computed in float32, where 64
+        products of 256 by 256 are no infinity; in float64 everything is computed in float64. Scores
+        may be of any size. The weights are those of the moment, in .train() and in .eval(). Hidden
+        tokens count for nothing, however large their numbers (1e10). A token that may attend to
+        nothing gets zeros before `o`, in the heads where that is so. Gradients reach x and every
+        parameter, and no empty row makes them NaN. Earlier answers stay as they were.
 
         x       (B, L, E), left as it is; it may be strided, and B may be 0
         keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; (H, L, L) is of
-                the heads
+                the heads; left as it is
         returns the output (B, L, E), in the dtype of x
         """
         ### BEGIN SOLUTION
@@ -451,14 +465,19 @@ class CrossAttention(nn.Module):
     ) -> torch.Tensor:
         """Attend from x to the text and to the image of the context, and add the two.
 
-        Scores and softmax of half precision are computed in float32. A query without text to
-        attend to gets zeros for the text.
+        Norms, scores and softmax of half precision are computed in float32; in float64 everything
+        is computed in float64. Scores may be of any size. The weights are those of the moment, in
+        .train() and in .eval(). Hidden tokens count for nothing, however large their numbers
+        (1e10). A query without text to attend to gets zeros for the text, in the heads where that
+        is so. Gradients reach x, the context and every parameter, and no empty row makes them NaN.
+        Earlier answers stay as they were.
 
         x         (B, L, E), left as it is; it may be strided, and B may be 0
         context   (B, Lc, E), of which the first `image_tokens` are the image; it may be x itself,
-                  or no more than the image
-        keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys
-        returns   the output (B, L, E)
+                  or no more than the image; left as it is, and it may be strided
+        keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys;
+                  left as it is
+        returns   the output (B, L, E), in the dtype of x
         raises    ValueError if Lc is less than `image_tokens`, with both numbers
         """
         ### BEGIN SOLUTION
@@ -504,7 +523,15 @@ class FeedForward(nn.Module):
         ### END SOLUTION
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Apply w1, ReLU and w2 to every token x (..., E), which is left as it is."""
+        """Apply w1, ReLU and w2 to every token.
+
+        The weights are those of the moment, in any dtype, in .train() and in .eval(). Gradients
+        reach x and every parameter. Earlier answers stay as they were.
+
+        x       (..., E), in the dtype of the weights, left as it is; it may be strided, and have no
+                tokens
+        returns (..., E), in the dtype of x
+        """
         ### BEGIN SOLUTION
         return self.w2(torch.relu(self.w1(x)))
         ### END SOLUTION

@@ -21,17 +21,18 @@ from reference.ex04_heads import plain_merge_heads, plain_split_heads
 from .test_attention_block import (
     test_cross,
     test_cross_manners,
+    test_cross_precision,
     test_dropout,
     test_feed_forward,
     test_fused,
     test_norm,
-    test_norm_half,
     test_norm_manners,
+    test_norm_precision,
     test_rope,
     test_self,
-    test_self_half,
     test_self_manners,
     test_self_norms,
+    test_self_precision,
 )
 
 
@@ -130,7 +131,43 @@ class WeightIgnored(_Norm):
         return x
 
 
-@mistake(of="RMSNorm", caught_by=test_norm_half)
+@mistake(of="RMSNorm", caught_by=test_norm)
+class EpsOfZeroReplaced(_Norm):
+    """An eps of 0 is taken for none given, and the default stands in its place.
+
+    Use self.eps as it is: `eps or 1e-6` is 1e-6 for 0.
+    """
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__(dim, eps or 1e-6)
+
+
+@mistake(of="RMSNorm", caught_by=test_norm)
+class FirstThousandSquares(_Norm):
+    """The mean square is taken of the first 1024 columns at most.
+
+    Take the mean of all columns: wide.square().mean(-1, keepdim=True).
+    """
+
+    def unit_of(self, x):
+        return x / (x[..., :1024].square().mean(-1, keepdim=True) + self.eps).sqrt()
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_manners)
+class NormInPlace(_Norm):
+    """x itself is divided, so that the caller's numbers are lost.
+
+    Write x / rms, without `/=` and div_: it makes a new tensor.
+    """
+
+    def forward(self, x):
+        answer = super().forward(x)
+        if not x.requires_grad and x.is_contiguous():
+            x.copy_(self.unit(x))
+        return answer
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_precision)
 class HalfStatistics(PlainRMSNorm):
     """The mean square is computed in half precision, where squares overflow or vanish.
 
@@ -138,7 +175,7 @@ class HalfStatistics(PlainRMSNorm):
     """
 
 
-@mistake(of="RMSNorm", caught_by=test_norm)
+@mistake(of="RMSNorm", caught_by=test_norm_precision)
 class Float64Lowered(_Norm):
     """x.float() lowers float64 to float32, and half of the digits are gone.
 
@@ -328,7 +365,7 @@ class HalvesPaired(_Self):
         return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
 
 
-@mistake(of="SelfAttention", caught_by=test_self_half)
+@mistake(of="SelfAttention", caught_by=test_self_precision)
 class AnglesInHalfPrecision(_Self):
     """Positions and angles are computed in half precision, which has no number for position 257.
 
@@ -342,7 +379,7 @@ class AnglesInHalfPrecision(_Self):
         return _wide(positions[:, None] * speeds)[0]
 
 
-@mistake(of="SelfAttention", caught_by=test_self_half)
+@mistake(of="SelfAttention", caught_by=test_self_precision)
 class SpeedsInHalfPrecision(_Self):
     """The powers of the base are rounded to half precision: far out, their errors are whole turns.
 
@@ -382,7 +419,36 @@ class TableTooShort(_Self):
         return found[torch.arange(len(found), device=x.device).clamp(max=2047)]
 
 
-@mistake(of="SelfAttention", caught_by=test_self_half)
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class SoftmaxAskedForFloat32(_Self):
+    """The softmax is asked for dtype=torch.float32: the scores were in half precision before it,
+    and float64 loses half of its digits in it.
+
+    Raise q and k before the scores, with torch.promote_types(x.dtype, torch.float32).
+    """
+
+    def attend(self, q, k, v, keep):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if keep is None:
+            weights = torch.softmax(scores, -1, dtype=torch.float32)
+        else:
+            weights = plain_masked_softmax(scores.float(), keep)
+        return self.drop(weights.to(q.dtype)) @ v
+
+
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class FloatFirst(_Self):
+    """q, k and v are made float32 with .float(), which is right in half precision and throws away
+    half of the digits of float64.
+
+    Raise half precision only: q.to(torch.promote_types(q.dtype, torch.float32)).
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(q.float(), k.float(), v.float(), keep).to(q.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_precision)
 class SoftmaxInHalfPrecision(_Self):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
@@ -415,7 +481,7 @@ class MaskInverted(_Self):
         return super().attend(q, k, v, keep if keep is None else ~keep)
 
 
-@mistake(of="SelfAttention", caught_by=test_self_norms)
+@mistake(of="SelfAttention", caught_by=test_self)
 class MaskOfTheFirstText(_Self):
     """Where every text has a mask for each of its heads, all are given that of the first.
 
@@ -427,7 +493,7 @@ class MaskOfTheFirstText(_Self):
         return super().attend(q, k, v, keep[:1] if of_all else keep)
 
 
-@mistake(of="SelfAttention", caught_by=test_self_norms)
+@mistake(of="SelfAttention", caught_by=test_self_manners)
 class EmptyInAllHeadsOnly(_Self):
     """Weights of a token that sees nothing are set to 0 only if it sees nothing in any head.
 
@@ -442,6 +508,51 @@ class EmptyInAllHeadsOnly(_Self):
         empty = ~keep.any(-1, keepdim=True).any(1, keepdim=True)
         weights = torch.softmax(scores, -1).masked_fill(empty, 0.0)
         return (self.drop(weights) @ wide[2]).to(q.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class LowestScoreInEmptyRows(_Self):
+    """Hidden scores are the lowest number that there is: a token that sees nothing gets the mean
+    of all values.
+
+    Set the weights of such rows to 0 after the softmax: masked_fill(~keep, 0.0).
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None:
+            return super().attend(q, k, v, keep)
+        wide = _wide(q, k, v)
+        scores = wide[0] @ wide[1].mT / math.sqrt(q.shape[-1])
+        scores = scores.masked_fill(keep == 0, torch.finfo(scores.dtype).min)
+        return (self.drop(torch.softmax(scores, -1)) @ wide[2]).to(q.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class BillionSubtracted(_Self):
+    """1e9 is subtracted from hidden scores: a hidden token that is large enough is seen.
+
+    Replace the scores by -inf (masked_fill) instead of adding a large number to them.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None:
+            return super().attend(q, k, v, keep)
+        wide = _wide(q, k, v)
+        scores = wide[0] @ wide[1].mT / math.sqrt(q.shape[-1]) - 1e9 * ~keep
+        empty = ~keep.any(-1, keepdim=True)
+        weights = torch.softmax(scores, -1).masked_fill(empty, 0.0)
+        return (self.drop(weights) @ wide[2]).to(q.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_self)
+class BatchOfOneSqueezed(_Self):
+    """Sizes of 1 vanish on the way: a batch of one loses its axis.
+
+    Leave out squeeze(), or name the axis that should go.
+    """
+
+    def forward(self, x, keep=None):
+        return super().forward(x, keep).squeeze()
 
 
 @mistake(of="SelfAttention", caught_by=test_self_manners)
@@ -669,7 +780,7 @@ class MaskOfThreeIsForTexts(_Cross):
         return super().read_text(q, text, keep[:, None] if of_three else keep)
 
 
-@mistake(of="CrossAttention", caught_by=test_cross_manners)
+@mistake(of="CrossAttention", caught_by=test_cross)
 class CrossMaskOfTheFirstHead(_Cross):
     """Where every head has a mask of its own for each text, all are given that of the first head.
 
@@ -681,7 +792,61 @@ class CrossMaskOfTheFirstHead(_Cross):
         return super().read_text(q, text, keep[:, :1] if of_all else keep)
 
 
+@mistake(of="CrossAttention", caught_by=test_cross_precision)
+class CrossFloatFirst(_Cross):
+    """q, k and v are made float32 with .float(), which is right in half precision and throws away
+    half of the digits of float64.
+
+    Raise half precision only: q.to(torch.promote_types(q.dtype, torch.float32)).
+    """
+
+    def attend(self, q, k, v, keep):
+        return super().attend(q.float(), k.float(), v.float(), keep).to(q.dtype)
+
+
 @mistake(of="CrossAttention", caught_by=test_cross_manners)
+class OnlyAThousandKeys(_Cross):
+    """Tokens of the text beyond the first 1024 are left out.
+
+    Attend to all of the context, however long it is.
+    """
+
+    def read_text(self, q, text, keep):
+        return super().read_text(q, text[:, :1024], keep if keep is None else keep[..., :1024])
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class LowestScoreWithoutText(_Cross):
+    """Hidden scores are the lowest number that there is: a query that sees no text gets the mean
+    of all texts' values.
+
+    Set the weights of such rows to 0 after the softmax: masked_fill(~keep, 0.0).
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None:
+            return super().attend(q, k, v, keep)
+        q, k, v = _wide(q, self.split(k), self.split(v))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        scores = scores.masked_fill(keep == 0, torch.finfo(scores.dtype).min)
+        return (torch.softmax(scores, -1) @ v).to(self.o.weight.dtype)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class CausalWhereSquare(_Cross):
+    """Where the text has as many tokens as there are queries, a query sees it up to its own place
+    alone.
+
+    The text has no order among the queries: only `keep` hides it.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None and q.shape[-2] == k.shape[-2]:
+            keep = torch.ones(q.shape[-2], k.shape[-2], device=q.device).tril().bool()
+        return super().attend(q, k, v, keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_precision)
 class CrossInHalfPrecision(_Cross):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
@@ -726,6 +891,23 @@ class ReluAtTheEnd(PlainFeedForward):
 
     def forward(self, x):
         return torch.relu(self.w2(self.w1(x)))
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward)
+class OneAnswerForAll(PlainFeedForward):
+    """The answer is written into a tensor that is kept, so that an earlier answer changes.
+
+    Return what w2 gives: a new tensor in every call.
+    """
+
+    def forward(self, x):
+        answer = super().forward(x)
+        if x.requires_grad:
+            return answer
+        kept = vars(self).setdefault("kept", torch.empty_like(answer))
+        if kept.shape != answer.shape or kept.dtype != answer.dtype:
+            return answer
+        return kept.detach().copy_(answer.detach())
 
 
 @mistake(of="FeedForward", caught_by=test_feed_forward)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from grader.judging import variant
@@ -318,3 +319,131 @@ class AModuleForTheRelu(torch.nn.Module):
 
     def forward(self, x):
         return self.w2(self.act(self.w1(x)))
+
+
+@variant(of="RMSNorm")
+class InMethods(torch.nn.Module):
+    """A power of -0.5 of the mean square, in methods one after another; the weight last."""
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(dim))
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x):
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"last axis {x.shape[-1]}, dim {self.dim}")
+        wide = x.double() if x.dtype == torch.float64 else x.float()
+        mean = wide.pow(2).sum(dim=-1, keepdim=True).div(self.dim)
+        return wide.mul((mean + self.eps).pow(-0.5)).to(x.dtype).mul(self.weight)
+
+
+@variant(of="SelfAttention")
+class FlattenedHeads(torch.nn.Module):
+    """Heads and batch in one axis for bmm, 1/np.sqrt(d), keep == 0, finfo.min, softmax(dtype=)."""
+
+    def __init__(self, d_model, num_heads, qk_norm=True, rope_base=None, dropout=0.0):
+        super().__init__()
+        self.d, rest = divmod(d_model, num_heads)
+        if rest or (rope_base is not None and self.d % 2):
+            raise ValueError(f"embed_dim {d_model} and num_heads {num_heads}")
+        self.n, self.base, self.p, self.fused = num_heads, rope_base, dropout, True
+        self.q, self.k = torch.nn.Linear(d_model, d_model), torch.nn.Linear(d_model, d_model)
+        self.v, self.o = torch.nn.Linear(d_model, d_model), torch.nn.Linear(d_model, d_model)
+        if qk_norm:
+            self.norm_q, self.norm_k = RMSNorm(d_model), RMSNorm(d_model)
+        self.qk_norm = qk_norm
+
+    def turned(self, x):
+        pairs = x.reshape(*x.shape[:-1], -1, 2)
+        inv = 1.0 / self.base ** (torch.arange(0, self.d, 2, device=x.device).double() / self.d)
+        t = torch.arange(x.shape[1], device=x.device).double()
+        freqs = torch.einsum("i,j->ij", t, inv).to(x.dtype)
+        sin, cos = freqs.sin(), freqs.cos()
+        first = pairs[..., 0] * cos - pairs[..., 1] * sin
+        second = pairs[..., 1] * cos + pairs[..., 0] * sin
+        return torch.stack((first, second), dim=-1).reshape(x.shape)
+
+    def forward(self, x, keep=None):
+        b, t, e = x.shape
+        if self.fused:
+            w = torch.cat((self.q.weight, self.k.weight, self.v.weight), dim=0)
+            bias = torch.cat((self.q.bias, self.k.bias, self.v.bias), dim=0)
+            q, k, v = torch.nn.functional.linear(x, w, bias).split(e, dim=2)
+        else:
+            q, k, v = self.q(x), self.k(x), self.v(x)
+        if self.qk_norm:
+            q, k = self.norm_q(q), self.norm_k(k)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        q, k, v = (
+            y.reshape(b, t, self.n, self.d).transpose(1, 2).reshape(b * self.n, t, self.d).to(wide)
+            for y in (q, k, v)
+        )
+        if self.base is not None:
+            q, k = self.turned(q).to(x.dtype).to(wide), self.turned(k).to(x.dtype).to(wide)
+        scores = torch.bmm(q, k.transpose(1, 2)) * (1 / np.sqrt(self.d))
+        if keep is not None:
+            keep = keep.expand(b, self.n, t, t).reshape(b * self.n, t, t)
+            scores = scores.masked_fill(keep == 0, torch.finfo(scores.dtype).min)
+        weights = torch.nn.functional.softmax(scores, dim=-1, dtype=wide)
+        if keep is not None:
+            weights = weights.masked_fill(keep == 0, 0)
+        weights = torch.nn.functional.dropout(weights, self.p, self.training)
+        out = torch.bmm(weights, v).to(x.dtype).view(b, self.n, t, self.d)
+        return self.o(out.permute(0, 2, 1, 3).reshape(b, t, e))
+
+
+@variant(of="CrossAttention")
+class Eager(torch.nn.Module):
+    """A function for both sources, with masked_fill(keep == 0, -inf) and einsum."""
+
+    def __init__(self, d_model, num_heads, image_tokens=0):
+        super().__init__()
+        if d_model % num_heads != 0:
+            raise ValueError(f"d_model={d_model} num_heads={num_heads}")
+        self.h, self.n = num_heads, image_tokens
+        linear = torch.nn.Linear
+        self.q, self.k = linear(d_model, d_model), linear(d_model, d_model)
+        self.v, self.o = linear(d_model, d_model), linear(d_model, d_model)
+        self.norm_q, self.norm_k = RMSNorm(d_model), RMSNorm(d_model)
+        if image_tokens:
+            self.k_img, self.v_img = linear(d_model, d_model), linear(d_model, d_model)
+            self.norm_k_img = RMSNorm(d_model)
+
+    def attend(self, q, k, v, keep=None):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        q, k, v = (y.to(wide).view(*y.shape[:2], self.h, -1) for y in (q, k, v))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q / math.sqrt(q.shape[-1]), k)
+        if keep is not None:
+            none = (keep == 0).all(-1, keepdim=True)
+            scores = scores.masked_fill((keep == 0) & ~none, float("-inf"))
+            weights = torch.softmax(scores, -1, dtype=wide) * ~none
+        else:
+            weights = torch.softmax(scores, -1, dtype=wide)
+        return torch.einsum("bhqk,bkhd->bqhd", weights, v).flatten(2)
+
+    def forward(self, x, context, keep=None):
+        if context.shape[1] < self.n:
+            raise ValueError(f"{self.n} tokens of an image in a context of {context.shape[1]}")
+        image, text = context.tensor_split([self.n], dim=1)
+        q = self.norm_q(self.q(x))
+        heads = self.attend(q, self.norm_k(self.k(text)), self.v(text), keep)
+        if self.n:
+            keys = self.norm_k_img(self.k_img(image))
+            heads = heads + self.attend(q, keys, self.v_img(image))
+        return self.o(heads.to(x.dtype))
+
+
+@variant(of="FeedForward")
+class Functional(torch.nn.Module):
+    """F.linear and F.relu with the weights of the layers."""
+
+    def __init__(self, d_model, hidden):
+        super().__init__()
+        self.w1 = torch.nn.Linear(in_features=d_model, out_features=hidden)
+        self.w2 = torch.nn.Linear(in_features=hidden, out_features=d_model)
+
+    def forward(self, x):
+        inner = torch.nn.functional.linear(x, self.w1.weight, self.w1.bias)
+        inner = torch.nn.functional.relu(inner)
+        return torch.nn.functional.linear(inner, self.w2.weight, self.w2.bias)

@@ -1,0 +1,94 @@
+"""Self-attention with dropout whose weights can be read."""
+
+import torch
+
+from grader.judging import agree, backward, expect
+
+from .modules import pair
+
+DROPPED = 0.3
+FAR = 6  # standard deviations; a right answer is as far away twice in a thousand million times
+
+
+class OpenWeights:
+    """Self-attention with dropout from whose output the attention weights can be read.
+
+    Two heads of 32 numbers, and 32 tokens that are unit vectors, once for each head: unprojected
+    as values they put weight j into column j. `o` mixes all columns and is its own inverse, so
+    that a dropped column of the output does not look like a dropped weight.
+    """
+
+    def __init__(self, student, draw, device, dropout, dtype):
+        options = {"qk_norm": False, "dropout": dropout, "dtype": dtype}
+        self.module, self.right = pair(student, draw, device, "SelfAttention", 64, 2, **options)
+        self.mixing = torch.ones(1, 1, dtype=dtype, device=device)
+        for _ in range(6):
+            top, low = [self.mixing, self.mixing], [self.mixing, -self.mixing]
+            self.mixing = torch.cat([torch.cat(top, 1), torch.cat(low, 1)])
+        self.mixing = self.mixing / 8  # orthogonal
+        state = {name: torch.zeros_like(x) for name, x in self.right.state_dict().items()}
+        state |= {"v.weight": torch.eye(64).to(self.mixing), "o.weight": self.mixing}
+        for name in ("q.weight", "k.weight"):  # weights between 0.001 and 0.5, or so
+            state[name] = draw.normal(64, 64, dtype=dtype, scale=0.6)
+        self.module.load_state_dict(state, strict=False)
+        self.right.load_state_dict(state)
+        units = torch.eye(32, dtype=dtype, device=device)
+        self.x = torch.cat([units, units], -1).repeat(4, 1, 1)  # (B, L, E)
+
+    def read(self, output):
+        """The weights (B, Lq, H, Lk) behind an output (B, L, E)."""
+        return (output.to(self.mixing) @ self.mixing).unflatten(-1, (2, 32))
+
+    def evaluated(self, keep, says):
+        """In this mode nothing is dropped; returns the right weights."""
+        output, expected = self.module(self.x, keep), self.right(self.x, keep)
+        weights = self.read(torch.from_numpy(expected.exact))
+        missing = (self.read(output).abs() < weights / 2) & (weights > 1e-6)
+        expect(not missing.any(), f"weights are dropped {says}")
+        agree(output, expected, says=f"output {says}")
+        return weights
+
+    def dropped(self, keep, weights):
+        """What a call in training gives: `weights` of which a share is 0, and the rest grew."""
+        output = self.module(self.x, keep)
+        kind, right = output.dtype, self.x.dtype
+        expect(kind == right, f"in training output.dtype is {kind}, but should be {right}")
+        got, there, grown = self.read(output), weights > 1e-6, weights / (1 - DROPPED)
+        stays = there & (got > weights / 2)
+        count, gone = int(there.sum()), int((there & ~stays).sum())
+        expect(not float((got - weights).abs().max()) <= 1e-4,
+               f"in training nothing changes, although dropout is {DROPPED}")  # fmt: skip
+        expect(bool((there & (got.abs() < weights / 100)).any()),
+               f"in training no weight becomes 0, although dropout is {DROPPED}")  # fmt: skip
+        expect(int((output == 0).sum()) < count // 100,
+               "in training numbers of the output are 0: the attention weights should be dropped, "
+               "before they meet the values")  # fmt: skip
+        factor = (got * stays).sum() / (weights * stays).sum()
+        says = "in training, the factor of the weights that are not dropped"
+        agree(factor, torch.tensor(1 / (1 - DROPPED)), says=says, within=1e-4)
+        says = "in training, the weights (each 0, or divided by 1 - dropout)"
+        exact = 1e-5 if weights.dtype == torch.float32 else 1e-10
+        agree(got, torch.where(stays, grown, 0.0), says=says, within=exact)
+        far = FAR * (count * DROPPED * (1 - DROPPED)) ** 0.5
+        expect(abs(gone - count * DROPPED) <= far,
+               f"{gone} of {count} weights are dropped, but dropout is {DROPPED}")  # fmt: skip
+        far = FAR * float((weights**2).sum() * DROPPED / (1 - DROPPED)) ** 0.5
+        total, wanted = float(got.sum()), float(weights.sum())
+        expect(abs(total - wanted) <= far,
+               f"the weights add up to {total:.6g}, but should stay near {wanted:.6g}")  # fmt: skip
+        hit = there & ~stays
+        for axis, name in enumerate(("text", "query", "head", "key")):
+            alike = (hit | ~there) == (hit | ~there).narrow(axis, 0, 1)
+            why = f"every {name} loses the same weights: draw for each weight by itself"
+            expect(not bool(alike.all()), why)
+        return output
+
+    def gradient(self, keep):
+        """The gradient of the values' bias is the sum of the weights that were not dropped."""
+        leaf = self.x.clone().requires_grad_()
+        self.module.zero_grad()
+        output = self.module(leaf, keep)
+        backward(output, leaf, upstream=torch.ones_like(self.x) @ self.mixing)
+        sums = self.read(output.detach()).sum((0, 1, 3)).repeat_interleave(32)
+        got, says = self.module.read("v.bias.grad"), "in training, the gradient of v.bias"
+        agree(got, sums, says=says, within=1e-4 * float(sums.max()))

@@ -1,0 +1,92 @@
+"""Modules whose scores are chosen: weights and inputs that lead to just these."""
+
+import torch
+
+from grader.judging import agree
+
+from .modules import load, pair
+
+HEADS, WIDTH = 3, 4
+E = HEADS * WIDTH
+LARGEST = 512.0  # what a chosen score is divided by before a norm, and multiplied with behind it
+FIRST = slice(0, E, WIDTH)  # the first number of every head
+
+
+def self_scores_agree(student, draw, device, fused):
+    """Self-attention to scores that fall, rise, are all negative, and jump."""
+    module, right = pair(student, draw, device, "SelfAttention", E, HEADS, False)
+    module.fused = fused
+    state = right.state_dict()
+    _ask_evenly(state)
+    state["k.weight"] = _picked(state["k.weight"])
+    state["k.bias"] = 0 * state["k.bias"]
+    state["v.weight"][:, :HEADS] = 0.0
+    _load(module, right, state)
+    for name, scores in draw.scores(2, HEADS, 65).items():
+        x, keep = draw.normal(2, 65, E), draw.keep(HEADS, 65, 65)
+        x[..., :HEADS] = scores.mT
+        for mask in (None, keep):
+            agree(module(x, mask), right(x, mask), says=f"output for scores that are {name}")
+
+
+def cross_scores_agree(student, draw, device):
+    """Cross-attention to text and image whose scores fall, rise, are all negative, and jump."""
+    module, right = pair(student, draw, device, "CrossAttention", E, HEADS, 33)
+    state = right.state_dict()
+    _ask_evenly(state)
+    for ending in ("", "_img"):
+        weight = _picked(state[f"k{ending}.weight"]) / LARGEST
+        weight[1, HEADS] = 1.0
+        state[f"k{ending}.weight"], state[f"k{ending}.bias"] = weight, 0 * weight[0]
+        state[f"norm_k{ending}.weight"] = torch.full_like(weight[0], LARGEST)
+        state[f"v{ending}.weight"][:, : HEADS + 1] = 0.0
+    state["norm_q.weight"] = torch.ones_like(state["norm_q.weight"])
+    _load(module, right, state)
+    x, keep = draw.normal(2, 5, E), draw.keep(HEADS, 5, 65)
+    texts, images = draw.scores(2, HEADS, 65), draw.scores(2, HEADS, 33)
+    for name, text in texts.items():
+        context = draw.normal(2, 98, E)
+        scores = torch.cat([images[name], text], -1).mT  # (B, Lc, H)
+        context[..., :HEADS] = scores
+        rest = E - (scores / LARGEST).square().sum(-1)  # so that the mean square of keys is 1
+        context[..., HEADS] = rest.sqrt()
+        for mask in (None, keep):
+            says = f"output for scores that are {name}"
+            agree(module(x, context, mask), right(x, context, mask), says=says)
+
+
+def products_of_256_agree(module, right, draw, dtype, inputs, output, says):
+    """What comes of projections that change nothing, and of norms of 256."""
+    load(module, right, draw, dtype, identity=True)
+    agree(module(*inputs), output, says=says)
+
+
+def far(student, draw, device, length, dtype):
+    """The output at some tokens of a text so long, the right one, and what to call it.
+
+    One head of four pairs, whose scores are large enough for single tokens to be chosen.
+    """
+    sizes, options = (8, 1, False), {"rope_base": 10.0, "dtype": dtype}
+    module, right = pair(student, draw, device, "SelfAttention", *sizes, **options)
+    x = draw.normal(1, length, 8, dtype=dtype, scale=2.0)
+    places = [0, 1, *range(length // 4, length, length // 8), length - 1]
+    return module(x)[:, places], right.rows(x, places), f"output at tokens {places}"
+
+
+def _ask_evenly(state):
+    """Queries that are 2, the root of the head width, at the first number of every head, else 0."""
+    state["q.weight"] = 0 * state["q.weight"]
+    state["q.bias"] = 0 * state["q.bias"]
+    state["q.bias"][FIRST] = WIDTH**0.5
+
+
+def _picked(weight):
+    """A projection that takes the h-th number of a token to the first place of head h."""
+    weight = 0 * weight
+    weight[FIRST, :HEADS] = torch.eye(HEADS).to(weight)
+    return weight
+
+
+def _load(module, right, state):
+    module.load_state_dict(state, strict=False)
+    right.load_state_dict(state)

@@ -1,0 +1,32 @@
+"""Lengths, widths and numbers of heads beyond 64, 128, 256 and 1024."""
+
+from grader.judging import Hard, agree
+
+from .modules import pair
+
+LONGEST = {"B": 64, "H": 256, "D": 256}  # where 1024 would cost too much
+SELF = {"B": 2, "L": 5, "H": 2, "D": 2}
+CROSS = {"B": 2, "L": 5, "Lt": 7, "Li": 4, "H": 2, "D": 2}  # tokens of the text and of the image
+
+
+def long_layers_agree(student, draw, device):
+    """Self-attention, with a mask and without."""
+    for sizes in draw.hard(Hard.LONG, LONGEST, **SELF):
+        batch, length, heads, width = sizes.values()
+        module, right = pair(student, draw, device, "SelfAttention", heads * width, heads)
+        x = draw.normal(batch, length, heads * width)
+        for keep in (None, draw.keep(heads, length, length)):
+            says = f"output for {sizes}"
+            agree(module(x, keep), right(x, keep), says=says)
+
+
+def long_contexts_agree(student, draw, device):
+    """Attention to a context, with a mask and without."""
+    for sizes in draw.hard(Hard.LONG, LONGEST, **CROSS):
+        batch, length, text, image, heads, width = sizes.values()
+        module, right = pair(student, draw, device, "CrossAttention", heads * width, heads, image)
+        x = draw.normal(batch, length, heads * width)
+        context = draw.normal(batch, image + text, heads * width)
+        for keep in (None, draw.keep(heads, length, text)):
+            says = f"output for {sizes}"
+            agree(module(x, context, keep), right(x, context, keep), says=says)

@@ -1,0 +1,126 @@
+"""How the modules treat their inputs: what is hidden, how it lies in memory, what is left."""
+
+import torch
+from torch import float32
+
+from grader.judging import Hard, agree, rejects, same, untouched
+
+from .modules import gradients, load, pair
+
+
+def mask_without_keys(draw, *shape):
+    """A mask (..., L, Lk) under which token 1 sees nothing in any head, and the last one nothing
+    in the first head."""
+    keep = draw.keep(*shape)
+    keep[..., min(1, shape[-2] - 1), :] = False
+    if keep.ndim > 2:
+        keep[..., 0, -1, :] = False
+    return keep
+
+
+def hides(module, right, hidden, x, *context, image=0):
+    """Tokens that nobody may attend to count for nothing, even where their numbers are huge."""
+    source = context[0] if context else x
+    keep = torch.ones(source.shape[1] - image, dtype=torch.bool, device=x.device)
+    keep[hidden] = False
+    huge = source.clone()
+    huge[:, image:][:, hidden] = 1e10
+    clean = right(x, *context, keep)
+    if context:
+        agree(module(x, huge, keep), clean, says="output (hidden tokens are huge)")
+        return
+    rows = keep.nonzero()[:, 0]
+    clean = clean._replace(exact=clean.exact[:, rows.cpu().numpy()], plain=clean.plain[:, rows])
+    agree(module(huge, keep)[:, rows], clean, says="output (hidden tokens are huge)")
+
+
+def layouts_agree(module, right, keep, *layouts):
+    """Inputs that lie in memory in other ways, or are of nothing, are read right and left alone."""
+    for given in layouts:
+        for mask in (None, keep, keep.mT.contiguous().mT, keep[:1].expand(keep.shape)):
+            agree(untouched(lambda given=given, mask=mask: module(*given, mask)),
+                  right(*given, mask))  # fmt: skip
+
+
+def stays(draw, module, right, *inputs, keep):
+    """An earlier answer stays as it was; changed inputs, masks and weights are seen."""
+    draw.hard(Hard.CHANGED)
+    with torch.no_grad():
+        first, held = module(*inputs, keep), module.forward.held(*inputs, keep)
+        same(module(*inputs, keep), first, says="the second answer to the same call")
+        for x in inputs:
+            x.mul_(-0.7)
+            agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed input")
+        keep.logical_not_()
+        keep[..., 0] = True
+        agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed mask")
+        load(module, right, draw, float32)
+        agree(module(*inputs, keep), right(*inputs, keep), says="output for other weights")
+        same(held.now(), first, says="an earlier answer, after later calls,")
+
+
+def token_by_token(module, right, x, *others):
+    """Answers in both modes, for x, for others, and once x has changed; the first one stays."""
+    held, first = module.forward.held(x), module(x)
+    for mode in ("eval", "train"):
+        getattr(module, mode)()
+        for one in (x, *others):
+            says = f"output in .{mode}()"
+            agree(untouched(lambda one=one: module(one)), right(one), says=says)
+        x.neg_()
+    same(held.now(), first, says="an earlier answer, after later calls,")
+
+
+def refuses(student, draw, name, module, right, *inputs):
+    """Heads that do not divide are refused, which disturbs nothing that was made before."""
+    draw.hard(Hard.FAILED)
+    make = getattr(student, name)
+    for width, heads in ((10, 4), (4, 8), (9, 2)):
+        rejects(lambda width=width, heads=heads: make(width, heads), width, heads)
+    agree(module(*inputs), right(*inputs), says="output after a call that raised")
+
+
+def self_manners(student, draw, device, fused):
+    """What `keep` hides, how x lies in memory, what is left alone, gradients, refusals."""
+    module, right = pair(student, draw, device, "SelfAttention", 12, 3, True, 100.0)
+    module.fused = fused
+    x = draw.normal(2, 5, 12)
+    hides(*pair(student, draw, device, "SelfAttention", 12, 3, False), [1, 4], x)
+    for shape in ((5, 5), (3, 5, 5), (2, 1, 5, 5), (2, 3, 5, 5)):
+        keep = mask_without_keys(draw, *shape)
+        agree(module(x, keep), right(x, keep), says="output where tokens see nothing")
+        gradients(draw, module, right, x, keep=keep)
+    gradients(draw, module, right, x)
+    keep = mask_without_keys(draw, 3, 5, 5)
+    layouts_agree(
+        module, right, keep, (x,), (draw.strided(2, 5, 12),), (x[:1].expand(3, 5, 12),), (x[:0],)
+    )
+    stays(draw, module, right, x, keep=keep)
+    refuses(student, draw, "SelfAttention", module, right, x)
+
+
+def cross_manners(student, draw, device, image):
+    """The same of attention to a context, and an image without a text."""
+    module, right = pair(student, draw, device, "CrossAttention", 12, 3, image)
+    x, context = draw.normal(2, 5, 12), draw.normal(2, 9, 12)
+    hides(module, right, [0, 3], x, context, image=image)
+    for shape in ((5,), (3, 5), (2, 1, 5), (2, 3, 5)):
+        keep = mask_without_keys(draw, *shape, 9 - image)
+        says = "output where tokens see no text"
+        agree(module(x, context, keep), right(x, context, keep), says=says)
+        gradients(draw, module, right, x, context, keep=keep)
+    if image:
+        of_image = context[:, :image]
+        agree(module(x, of_image), right(x, of_image), says="output for an image alone")
+        short = context[:, : image - 1]
+        draw.hard(Hard.FAILED)
+        rejects(lambda: module(x, short), image, image - 1)
+    for n in (5, 9):
+        gradients(draw, module, right, x, draw.normal(2, n + image, 12))
+    draw.hard(Hard.SQUARE, L=5)
+    keep = mask_without_keys(draw, 3, 5, 9 - image)
+    strided = draw.strided(2, 5, 12), draw.strided(2, 9, 12)
+    expanded = x[:1].expand(3, 5, 12), context[:1].expand(3, 9, 12)
+    layouts_agree(module, right, keep, (x, context), strided, expanded, (x[:0], context[:0]))
+    stays(draw, module, right, x, context, keep=keep)
+    refuses(student, draw, "CrossAttention", module, right, x, context)
