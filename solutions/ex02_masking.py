@@ -64,13 +64,13 @@
 #   gradient, so mend the row *before* the softmax.
 # - `~` is the logical not for booleans only. For integers `~1` is -2, which counts as true.
 #
-# **What is graded.** All five functions: masks that broadcast, empty rows, scores up to ±10,000, NaN
-# and infinity behind the mask, inputs untouched, answers on the device of the inputs, and the
+# **What is graded.** All five functions: masks that broadcast, empty rows, scores up to ±10,000,
+# NaN and infinity behind the mask, inputs untouched, answers on the device of the inputs, and the
 # gradient of `masked_softmax`. Half precision, computed in float32, and the digits of float64 have
 # a check of their own, which costs one point and nothing else. **Out of scope:** masks that are not
-# boolean, lengths beyond `max_len`, the
-# causal mask (ex05) and speed. **Allowed:** `torch.softmax`, from this exercise on. **Not
-# allowed:** PyTorch's attention operators and modules, and `torch.masked`. About 40 minutes.
+# boolean, lengths beyond `max_len`, the causal mask (ex05) and speed. **Allowed:** `torch.softmax`,
+# from this exercise on. **Not allowed:** PyTorch's attention operators and modules, and
+# `torch.masked`. About 40 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 掩码

@@ -31,8 +31,10 @@ _READMES = {  # with what is said first of all, below the title
 """,
 }
 _FOLDERS = ("grader", "reference", "docs", ".devcontainer")
-_OURS = ("test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom",
-         "cheats", "house", "new", "gpu-check", "picture", "bench-.*")  # goals of the Makefile that need what is left out  # fmt: skip
+_OURS = (  # goals of the Makefile that need what is left out
+    "test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom", "cheats",
+    "house", "new", "gpu-check", "picture", "bench-.*",
+)  # fmt: skip
 _REFUSED = (
     "@echo '`make $@` needs the whole project, of which this bundle is a part: `make` lists what"
     " can be made here.' >&2; exit 2"

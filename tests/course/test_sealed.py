@@ -242,7 +242,9 @@ def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
     assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
 
 
-@pytest.mark.parametrize("goal", ["test", "weekly", "headroom", "house", "new", "release", "bench-walls"])
+@pytest.mark.parametrize(
+    "goal", ["test", "weekly", "headroom", "house", "new", "release", "bench-walls"]
+)
 def test_a_goal_of_the_whole_project_is_refused_in_a_bundle(tmp_path, goal):
     made = bundle.makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     (tmp_path / "Makefile").write_text(made)

@@ -129,6 +129,8 @@ def test_attention(student, draw, case):
         q, k, v = inputs(draw, *sizes)
         answer = untouched(lambda q=q, k=k, v=v: student.attention(q, k, v))
         both_close(answer, reference.attention(q, k, v))
+        if case is Hard.LONG:
+            continue
         draw.hard(Hard.CHANGED)
         for x in (q, k, v):
             x[-1][-1] -= 1
@@ -150,10 +152,10 @@ def test_attention_mask(student, draw, case):
     """attention sees what `keep` marks and nothing else, be it NaN, inf or 1e30; a query that sees
     nothing has weights 0 and output 0."""
     for sizes in calls(draw, case, Lq=3, Lk=5, D=4, Dv=2):
-        masked(student, draw, sizes)
+        masked(student, draw, sizes, GARBAGE[:1] if case is Hard.LONG else GARBAGE)
 
 
-def masked(student, draw, sizes):
+def masked(student, draw, sizes, behind):
     """Masks with empty rows and columns, and anything at all behind them."""
     (q, k, v), (n, m) = inputs(draw, *sizes), sizes[:2]
     keep = draw.keep(n, m)
@@ -162,7 +164,7 @@ def masked(student, draw, sizes):
     keep[:, draw.integer(0, m - 1)] = keep[n // 2] = False
     expected = reference.attention(q, k, v, keep.tolist())
     both_close(student.attention(q, k, v, keep=keep.tolist()), expected)
-    for garbage in GARBAGE:
+    for garbage in behind:
         for j, seen in enumerate(keep.any(0).tolist()):
             if not seen:
                 k[j], v[j] = [garbage] * sizes[2], [garbage] * sizes[3]
