@@ -5,6 +5,7 @@ from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, expect, rejects, same, untouched
 from grader.suites.ex08_cuda_sdpa.calls import OPTIONS, agree_output, options_of, qkv
+from grader.suites.ex08_cuda_sdpa.kernels import agree_backend
 
 
 def inputs_left_alone(student, draw):
@@ -66,13 +67,18 @@ def empty(student, draw, device):
     """No sequence, no query, or no key: a query without keys gets zeros."""
     for sizes in ({"B": 0}, {"Lq": 0}, {"Lk": 0}):
         for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
-            q, k, v = qkv(draw, group=group, **sizes)
+            q, k, v = qkv(draw, group=group, D=7, **sizes)
             full = (*q.shape[:-1], k.shape[-2])
             made = {"keep": torch.ones(full, dtype=torch.bool, device=device), "causal": True}
             made |= {"bias": torch.zeros(full, device=device)}
             options = {name: made[name] for name in names}
             right = torch.zeros(*q.shape[:-1], v.shape[-1], device=device)
             agree(student.fast_attention(q, k, v, **options), right)
+            if len(q):  # and without a batch
+                few = {name: x if x is True else x[0] for name, x in options.items()}
+                agree(student.fast_attention(q[0], k[0], v[0], **few), right[0])
+                few.pop("bias", None)
+                agree_backend(student, q[0], k[0], v[0], **few)
 
 
 def on_its_device(student, draw):
