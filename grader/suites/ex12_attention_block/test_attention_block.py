@@ -205,7 +205,7 @@ def test_rope(student, draw, device, base, width, heads, qk_norm):
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
 def test_self_precision(student, draw, device, fused, dtype):
-    """SelfAttention keeps all digits of float64; it keeps half precision, whose norm, angles,
+    """SelfAttention keeps all digits of float64; it keeps half precision, whose angles,
     scores and softmax are computed in float32; scores of any size are right."""
     if dtype is float32:
         self_scores_agree(student, draw, device, fused)
@@ -279,7 +279,7 @@ def test_cross(student, draw, device, case):
 @pytest.mark.parametrize("image", [5, 0])
 @pytest.mark.parametrize("dtype", [float32, float64, *HALVES])
 def test_cross_precision(student, draw, device, image, dtype):
-    """CrossAttention keeps all digits of float64; it keeps half precision, whose norms, scores
+    """CrossAttention keeps all digits of float64; it keeps half precision, whose scores
     and softmax are computed in float32; scores of any size are right."""
     if dtype is float32:
         cross_scores_agree(student, draw, device)

@@ -355,7 +355,7 @@ class FlattenedHeads(torch.nn.Module):
         self.qk_norm = qk_norm
 
     def turned(self, x):
-        pairs = x.reshape(*x.shape[:-1], -1, 2)
+        pairs = x.reshape(*x.shape[:-1], self.d // 2, 2)
         inv = 1.0 / self.base ** (torch.arange(0, self.d, 2, device=x.device).double() / self.d)
         t = torch.arange(x.shape[1], device=x.device).double()
         freqs = torch.einsum("i,j->ij", t, inv).to(x.dtype)
@@ -412,7 +412,7 @@ class Eager(torch.nn.Module):
 
     def attend(self, q, k, v, keep=None):
         wide = torch.promote_types(q.dtype, torch.float32)
-        q, k, v = (y.to(wide).view(*y.shape[:2], self.h, -1) for y in (q, k, v))
+        q, k, v = (y.to(wide).unflatten(-1, (self.h, -1)) for y in (q, k, v))
         scores = torch.einsum("bqhd,bkhd->bhqk", q / math.sqrt(q.shape[-1]), k)
         if keep is not None:
             none = (keep == 0).all(-1, keepdim=True)
