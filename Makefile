@@ -47,6 +47,7 @@ WITH_CLUSTER :=
 endif
 # A path as the shell takes it, whatever is in it.
 quoted = '$(subst ','\'',$(1))'
+PROCESSORS = $$($(PY) -c 'import os; print(os.cpu_count())')
 GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if $(EXERCISES), --exercises $(call quoted,$(EXERCISES)))
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
@@ -59,7 +60,6 @@ help: ## list what can be made
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... COURSE=course.toml ARGS=--no-speed)
 	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-PROCESSORS = $$($(PY) -c 'import os; print(os.cpu_count())')
 test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@# On all processors at once, file by file; what has processes of its own comes after it.

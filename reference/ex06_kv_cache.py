@@ -72,9 +72,9 @@ class PlainKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        shape = (batch, num_heads, max_len, head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        room = batch, num_heads, max_len, head_dim
+        self.keys = torch.zeros(room, dtype=dtype, device=device)
+        self.values = torch.zeros(room, dtype=dtype, device=device)
         self.length = 0
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,8 @@ from grader.judging import suite
 from grader.judging.check import Check
 from grader.records import Exercise
 
+NO_CHECKS = frozenset({"mistakes", "variants", "trials", "show"})
+
 
 def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
     """The checks of each of an exercise's names, and under "cuda" those that need a GPU.
@@ -24,10 +26,13 @@ def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
 
 
 def _asked(exercise: Exercise) -> Mapping[str, set[str]]:
-    """By the name of a function of the suite, what it and its helpers ask of `student`."""
-    [path] = exercise.folder.glob("test_*.py")
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    """By the name of a function of the suite, what it and its helpers ask of `student`.
+
+    Either as an attribute, or as a text that names it.
+    """
+    paths = sorted(path for path in exercise.folder.glob("*.py") if path.stem not in NO_CHECKS)
+    bodies = [ast.parse(path.read_text(encoding="utf-8")).body for path in paths]
+    functions = {n.name: n for body in bodies for n in body if isinstance(n, ast.FunctionDef)}
 
     def asks(name: str, seen: frozenset[str]) -> set[str]:
         found: set[str] = set()
@@ -35,6 +40,8 @@ def _asked(exercise: Exercise) -> Mapping[str, set[str]]:
             match node:
                 case ast.Attribute(value=ast.Name(id="student")):
                     found.add(node.attr)
+                case ast.Constant(value=str(text)):
+                    found.add(text)
                 case ast.Name() if node.id in functions and node.id not in seen:
                     found |= asks(node.id, seen | {node.id})
         return found

@@ -1,7 +1,7 @@
 """What becomes of mechanical changes: caught, equivalent, a hole, untried, a fault of the suite."""
 
 import io
-import json
+import re
 
 import pytest
 from rich.console import Console
@@ -128,16 +128,13 @@ def test_shards_have_every_change_once(exercise):
     assert sorted(n for i in (1, 2, 3) for n in numbers(i, 3)) == numbers(1, 1)
 
 
-def test_the_command_fails_for_a_hole_and_writes_its_rows(exercise, tmp_path, monkeypatch):
+def test_the_command_fails_for_a_hole_and_prints_its_row(exercise, monkeypatch):
     monkeypatch.setattr(mechanical_table, "changes_of", lambda *_: [None])  # the first alone
-    file = tmp_path / "rows.json"
-    options = ["--inputs", "8", "--processes", "1", "--write", str(file)]
+    options = ["--inputs", "8", "--processes", "1"]
     done = CliRunner().invoke(app, ["mechanical", pack.SLUG, *options])
     assert done.exit_code == 1
     assert "HOLE ex91_mechanical, line 6, shifted: default changed" in done.output
-    assert [(r["slug"], r["changes"], r["holes"]) for r in json.loads(file.read_text())] == [
-        (pack.SLUG, 1, 1)
-    ]
+    assert re.search(rf"{pack.SLUG} +1 +0 +0 +\d+ +1 ", done.output)
 
 
 def test_a_shard_that_is_none_is_refused():

@@ -457,6 +457,6 @@ def test_cache_bytes(student, draw, dtype):
     usual = [{name: draw.integer(2, 90) for name in names}, names | {"length": 0}]
     huge = dict(zip(names, (64, 8, 131_072, 128, 80), strict=True))
     for sizes in [*usual, huge, *draw.hard(Hard.ONE, **names), *draw.hard(Hard.LONG, **names)]:
-        *four, layers = sizes.values()
-        right = int(reference.kv_cache_bytes(*four, dtype, layers).exact)
-        same(student.kv_cache_bytes(*four, dtype, layers), right)
+        *four, count = sizes.values()
+        right = int(reference.kv_cache_bytes(*four, dtype, count).exact)
+        same(student.kv_cache_bytes(*four, dtype, count), right)
