@@ -1,4 +1,4 @@
-# Skeleton ex02_masking 7281c25d66c619c7. The lesson: docs/lessons/ex02_masking.en.md
+# Skeleton ex02_masking aba26ede433d8930. The lesson: docs/lessons/ex02_masking.en.md
 """Masking: write the bodies, then run `make grade EX=ex02_masking`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, torch.masked. Write it
@@ -60,8 +60,8 @@ def masked_softmax(scores: torch.Tensor, keep: torch.Tensor | None) -> torch.Ten
     """Turn scores into weights over the keys that `keep` lets through.
 
     scores  tensor (..., Lq, Lk), float16, bfloat16, float32 or float64; it is not changed
-    keep    bool tensor that broadcasts with `scores`, True = may attend, or None for all
-    returns a tensor of the broadcast shape and of the dtype of `scores`: each row sums to one, is
+    keep    bool tensor that broadcasts to the shape of `scores`, True = may attend, or None for all
+    returns a tensor of the shape and dtype of `scores`: each row sums to one, is
             exactly 0 where hidden, and all 0 if nothing is kept; hidden scores, even NaN, have no
             influence on it, and gradient 0
 

@@ -302,8 +302,8 @@ def masked_softmax(scores: torch.Tensor, keep: torch.Tensor | None) -> torch.Ten
     """Turn scores into weights over the keys that `keep` lets through.
 
     scores  tensor (..., Lq, Lk), float16, bfloat16, float32 or float64; it is not changed
-    keep    bool tensor that broadcasts with `scores`, True = may attend, or None for all
-    returns a tensor of the broadcast shape and of the dtype of `scores`: each row sums to one, is
+    keep    bool tensor that broadcasts to the shape of `scores`, True = may attend, or None for all
+    returns a tensor of the shape and dtype of `scores`: each row sums to one, is
             exactly 0 where hidden, and all 0 if nothing is kept; hidden scores, even NaN, have no
             influence on it, and gradient 0
 

@@ -9,7 +9,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.authoring import evidence
-from grader.authoring.proof import NAMES, Proof, prove
+from grader.authoring.proof import BESIDE, Proof, prove
 from grader.authoring.store import Store
 from grader.course.mutants import Caught
 from grader.judging import suite
@@ -50,7 +50,10 @@ def show(
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("proving", total=1.0)
         proofs = prove(
-            exercises, tuple(NAMES), store, lambda share: progress.update(bar, completed=share)
+            exercises,
+            ("mistakes", *BESIDE),
+            store,
+            lambda share: progress.update(bar, completed=share),
         )
     found = {e.slug: counts([p for p in proofs if p.exercise == e]) for e in exercises}
     total = sum(found.values(), Counts())

@@ -5,6 +5,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -61,14 +62,19 @@ def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
         yield caught(mistake, exercise, known)
 
 
-def caught(mistake: Mistake, exercise: Exercise, known: Catalogue) -> Caught:
-    """What becomes of one mistake: a null answer is asked everything, others what they name."""
-    judge = known.asked(mistake) if mistake.null else _asked_briefly(exercise, mistake, known)
+def caught(
+    mistake: Mistake, exercise: Exercise, known: Catalogue, *, naming: bool = True
+) -> Caught:
+    """What becomes of one mistake: a null answer is asked everything, others what they name.
+
+    naming  whether to find out what the report would call it
+    """
+    briefly = cache(partial(_asked_briefly, exercise, known, mistake.caught_by))
+    judge = known.asked(mistake) if mistake.null else briefly(mistake)
     results = judge.results()
-    failed = [f for f in judge.failures if f.check == mistake.caught_by]
-    named = [
-        m.id for f in failed for m in diagnosis.named(f, judge, known, lambda: known.asked(mistake))
-    ]
+    failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
+    asked = None if mistake.null else briefly
+    named = [m.id for f in failed for m in diagnosis.named(f, judge, known, asked)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
     return Caught(
         mistake=mistake,
@@ -79,10 +85,10 @@ def caught(mistake: Mistake, exercise: Exercise, known: Catalogue) -> Caught:
     )
 
 
-def _asked_briefly(exercise: Exercise, mistake: Mistake, known: Catalogue) -> Judge:
-    """The judge that has run the check that must catch the mistake, and what this one needs."""
+def _asked_briefly(exercise: Exercise, known: Catalogue, check: str, mistake: Mistake) -> Judge:
+    """The judge that has asked a mistake one check, and what this one needs."""
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
-    suite.ask(exercise, judge, only=frozenset({mistake.caught_by}))
+    suite.ask(exercise, judge, only=frozenset({check}))
     return judge
 
 

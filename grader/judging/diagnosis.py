@@ -43,10 +43,15 @@ _MISFIT = re.compile(  # what PyTorch and NumPy say of shapes
 
 
 class Catalogue:
-    """The mistakes of one exercise, each bound in the place of the solution's own name."""
+    """The mistakes of one exercise, each bound in the place of the solution's own name.
 
-    def __init__(self, exercise: Exercise) -> None:
+    With `remember` it keeps what a mistake answers to a case: for a proof, whose inputs are drawn
+    from one seed, so that the same is asked again and again.
+    """
+
+    def __init__(self, exercise: Exercise, *, remember: bool = False) -> None:
         self._exercise = exercise
+        self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
         self.mistakes = suite.mistakes(exercise)
         self._modules: dict[str, ModuleType] = {}
         self._asked: dict[str, Judge] = {}
@@ -72,6 +77,17 @@ class Catalogue:
         if module is None:
             return None
         return Student(self._exercise, in_process(module, self._exercise.prelude))
+
+    def fault(
+        self, mistake: Mistake, judge: Judge, case: CheckCase, *again: str
+    ) -> StudentFault | None:
+        """What a judge says of a mistake in one case: its fault, or None."""
+        if self._faults is None:
+            return judge.ask(self.student(mistake), case, *again)
+        key = mistake.id, case.name, *again
+        if key not in self._faults:
+            self._faults[key] = judge.ask(self.student(mistake), case, *again)
+        return self._faults[key]
 
     def asked(self, mistake: Mistake) -> Judge:
         """The judge that has asked this mistake everything."""
@@ -145,11 +161,14 @@ def _stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Sta
 
 
 def named(
-    failure: Failure, judge: Judge, mistakes: Catalogue, whole: Callable[[], Judge] | None = None
+    failure: Failure,
+    judge: Judge,
+    mistakes: Catalogue,
+    asked: Callable[[Mistake], Judge] | None = None,
 ) -> tuple[Mistake, ...]:
     """The mistake that the failure shows, or the two that cannot be told apart; or none.
 
-    whole  gives the judge that has run every check, if `judge` has not
+    asked  gives the judge that has asked a mistake what `judge` has asked, if that is not all
     """
     if failure.fault.kind == "NotImplementedError" or _MISFIT.search(failure.fault.detail):
         return ()
@@ -165,12 +184,8 @@ def named(
         return ()
     sure = _says_much(failure.fault.differs)
     if len(found) > 1 or not sure:
-        complete = whole() if whole else judge
-        same = [
-            m
-            for m in found
-            if _failed_with(m.of, mistakes.asked(m)) == _failed_with(m.of, complete)
-        ]
+        asked = asked or mistakes.asked
+        same = [m for m in found if _failed_with(m.of, asked(m)) == _failed_with(m.of, judge)]
         found = same or (found if sure else [])
     return tuple(found) if len(found) <= MOST else ()
 
@@ -196,7 +211,9 @@ def _answers_alike(asked: Asked | None, mistake: Mistake, known: Catalogue) -> b
 
 
 def _copies(values: Sequence[Any]) -> list[Any]:
-    return [x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values]
+    """Copies of the arguments; one that is given twice is given twice again."""
+    made = {id(x): x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values}
+    return [made[id(x)] for x in values]
 
 
 def _numbers(value: Any) -> Iterator[Tensor | Array]:
@@ -224,7 +241,7 @@ def _like(
     fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: Catalogue,
     case: CheckCase, *again: str,
 ) -> list[Mistake]:  # fmt: skip
-    return [m for m in mistakes if _alike(fault, judge.ask(known.student(m), case, *again))]
+    return [m for m in mistakes if _alike(fault, known.fault(m, judge, case, *again))]
 
 
 def _elsewhere(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:

@@ -393,15 +393,6 @@ def always_no_mask(*masks):
     return None  # noqa: RET501 (it is the answer)
 
 
-@mistake(of="masked_softmax", caught_by=test_broadcasting)
-def full_masks_taken_for_none(scores, keep):
-    """A mask that keeps everything is left out, and with it the shape it would broadcast to.
-
-    Only None is no mask: let every other one broadcast.
-    """
-    return right(scores, None if keep is None or bool(keep.all()) else keep)
-
-
 @mistake(of="masked_softmax", caught_by=test_values)
 def polarity_inverted(scores, keep):
     """The mask is applied the wrong way round: what should be seen is hidden.

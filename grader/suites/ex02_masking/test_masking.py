@@ -152,17 +152,12 @@ def test_values(student, draw, case):
     "case", [(4, 1, 1, 4), (4, 4), (4,), (4, 1, 4, 4), (1, 2, 1, 4), Hard.ONE, Hard.LONG]
 )
 def test_broadcasting(student, draw, case):
-    """masked_softmax takes masks that broadcast, such as padding (B, 1, 1, L), masks with more
-    dimensions than the scores, and None for all."""
+    """masked_softmax takes masks that broadcast, such as padding (B, 1, 1, L), and None for all."""
     # As many sentences as queries as keys: a mask on the wrong axis raises no error, it is wrong.
     if not isinstance(case, Hard):
         scores, keep = draw.normal(4, 2, 4, 4), draw.keep(*case)
         agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
         agree(student.masked_softmax(scores, None), reference.masked_softmax(scores, None))
-        fewer = scores[0], draw.normal(4), draw.normal(1, 4)
-        for scores in fewer:
-            for mask in keep, torch.ones_like(keep):
-                agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask))
         return
     for B, H, Lq, Lk in shapes(draw, case, **USUAL):
         scores = draw.normal(B, H, Lq, Lk)

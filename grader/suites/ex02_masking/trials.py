@@ -83,16 +83,6 @@ def weights(student, draw):
 
 
 @trial(of="masked_softmax")
-def wider_than_the_scores(student, draw):
-    """A mask that has more dimensions than the scores, or more of something."""
-    s = draw.sizes(B=3, Lq=4, Lk=5)
-    scores = draw.normal(draw.choice(1, s["Lq"]), s["Lk"], dtype=draw.choice(*DTYPES))
-    keep = mask(draw, s["B"], s["Lq"], s["Lk"])
-    yield from differentiated(draw, student.masked_softmax, scores, keep)
-    yield from differentiated(draw, student.masked_softmax, scores[:, :1], keep)
-
-
-@trial(of="masked_softmax")
 def long_rows(student, draw):
     """A row whose sum is beyond half precision."""
     level = draw.normal(2, 1, dtype=draw.choice(float16, bfloat16)).expand(2, 70_000)
