@@ -5,7 +5,6 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -69,7 +68,13 @@ def caught(
 
     naming  whether to find out what the report would call it
     """
-    briefly = cache(partial(_asked_briefly, exercise, known, mistake.caught_by))
+    judges: dict[str, Judge] = {}
+
+    def briefly(other: Mistake) -> Judge:
+        if other.id not in judges:
+            judges[other.id] = _asked_briefly(exercise, known, mistake.caught_by, other)
+        return judges[other.id]
+
     judge = known.asked(mistake) if mistake.null else briefly(mistake)
     results = judge.results()
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]

@@ -395,6 +395,8 @@ def test_manners(student, draw, device):
     q, k, v, keep = (a.to("meta") for a in (q, k, v, draw.keep(5, 7)))
     module = student.GroupedQueryAttention(24, 6, 2)
     module.to("meta")
+    few = draw.normal(2, 2, 5, 4)
+    agree(student.repeat_kv(few, 2), reference.repeat_kv(few, 2))
     on_meta(student.repeat_kv, k, 2)
     for given in (), (keep,):
         on_meta(attend, q, k, v, *given)
