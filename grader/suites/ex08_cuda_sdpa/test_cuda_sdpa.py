@@ -197,6 +197,7 @@ def test_manners(student, draw, device):
     manners.any_layout(student, draw)
     manners.nothing_remembered(student, draw)
     manners.empty(student, draw, device)
+    kernels.agree_backend(student, *(draw.normal(2, 2, 3, 4) for _ in range(3)))
     manners.on_its_device(student, draw)
     manners.misfits_refused(student, draw)
     module, oracle = layers.layers(student, draw, device)
