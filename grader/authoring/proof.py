@@ -27,6 +27,7 @@ from grader.authoring import answers
 from grader.authoring.store import Store
 from grader.course import mutants
 from grader.judging import drills, suite
+from grader.judging.case import GraderFault
 from grader.judging.diagnosis import Catalogue
 from grader.records import Exercise
 from grader.worker import packages
@@ -161,7 +162,10 @@ def _skeleton(exercise: Exercise, _: str) -> Result:
 
 def _drill(exercise: Exercise, name: str) -> Result:
     drill = next(d for d in drills.drills(exercise) if d.mistake == name)
-    return {"fault": answers.fault_of_drill(exercise, drill)}
+    try:
+        return {"fault": answers.fault_of_drill(exercise, drill)}
+    except GraderFault as problem:  # it does not fit the solution, of which make house tells
+        return {"fault": str(problem)}
 
 
 PROOFS: dict[str, Callable[[Exercise, str], Result]] = {
