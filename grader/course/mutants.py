@@ -68,18 +68,11 @@ def caught(
 
     naming  whether to find out what the report would call it
     """
-    judges: dict[str, Judge] = {}
-
-    def briefly(other: Mistake) -> Judge:
-        if other.id not in judges:
-            judges[other.id] = _asked_briefly(exercise, known, mistake.caught_by, other)
-        return judges[other.id]
-
-    judge = known.asked(mistake) if mistake.null else briefly(mistake)
-    results = judge.results()
+    judge = Judge(known.student(mistake), ("mutants", exercise.slug))
+    only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
+    results = suite.ask(exercise, judge, only)
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
-    asked = None if mistake.null else briefly
-    named = [m.id for f in failed for m in diagnosis.named(f, judge, known, asked)]
+    named = [m.id for f in failed for m in diagnosis.named(f, judge, known, only)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
     return Caught(
         mistake=mistake,
@@ -88,13 +81,6 @@ def caught(
         faults=tuple(f"{c.id}: {c.why}" for c in results if c.verdict is Verdict.GRADER_FAULT),
         named=tuple(named),
     )
-
-
-def _asked_briefly(exercise: Exercise, known: Catalogue, check: str, mistake: Mistake) -> Judge:
-    """The judge that has asked a mistake one check, and what this one needs."""
-    judge = Judge(known.student(mistake), ("mutants", exercise.slug))
-    suite.ask(exercise, judge, only=frozenset({check}))
-    return judge
 
 
 def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:

@@ -8,10 +8,11 @@ sizes do not fit each other says nothing at all. No match, no guess.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
+from itertools import groupby
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -29,6 +30,7 @@ from grader.records import CheckResult, Diagnosis, Exercise, Named, Stage
 from grader.worker.in_process import in_process
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Came = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
 
 NEAR = 0.02  # of the distance from the right answer
 ENOUGH = 4  # wrong entries that differ from each other, from which a match says much
@@ -54,7 +56,7 @@ class Catalogue:
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
         self.mistakes = suite.mistakes(exercise)
         self._modules: dict[str, ModuleType] = {}
-        self._asked: dict[str, Judge] = {}
+        self._asked: dict[tuple[str, frozenset[str]], tuple[list[Came], Iterator[Came]]] = {}
 
     def module(self, mistake: Mistake) -> ModuleType:
         """The solution with this mistake in it, which remembers nothing of earlier uses."""
@@ -89,13 +91,29 @@ class Catalogue:
             self._faults[key] = judge.ask(self.student(mistake), case, *again)
         return self._faults[key]
 
-    def asked(self, mistake: Mistake) -> Judge:
-        """The judge that has asked this mistake everything."""
-        if mistake.id not in self._asked:
-            judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
-            suite.ask(self._exercise, judge)
-            self._asked[mistake.id] = judge
-        return self._asked[mistake.id]
+    def fails(self, mistake: Mistake, checks: frozenset[str], only: frozenset[str]) -> bool:
+        """Whether a mistake fails these checks and passes the others, of all or `only` some.
+
+        It is asked no more than it takes to know, and nothing twice.
+        """
+        came = self._came(mistake, only)
+        return all(failed == (check in checks) for check, failed in came)
+
+    def _came(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Came]:
+        """What came of each check; asked when it is read, and kept."""
+        key = mistake.id, only
+        known, rest = self._asked.setdefault(key, ([], self._ask(mistake, only)))
+        yield from known
+        for one in rest:
+            known.append(one)
+            yield one
+
+    def _ask(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Came]:
+        judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
+        cases = suite.chosen(self._exercise, only)
+        for check, some in groupby(cases, key=lambda case: case.check.id):
+            judge.run(tuple(some))
+            yield check, check in _failed_with(mistake.of, judge)
 
 
 def _anew(answer: Any) -> Any:
@@ -164,11 +182,11 @@ def named(
     failure: Failure,
     judge: Judge,
     mistakes: Catalogue,
-    asked: Callable[[Mistake], Judge] | None = None,
+    only: frozenset[str] = frozenset(),
 ) -> tuple[Mistake, ...]:
     """The mistake that the failure shows, or the two that cannot be told apart; or none.
 
-    asked  gives the judge that has asked a mistake what `judge` has asked, if that is not all
+    only  the checks that `judge` has asked, with those that they need, if it has not asked all
     """
     if failure.fault.kind == "NotImplementedError" or _MISFIT.search(failure.fault.detail):
         return ()
@@ -184,8 +202,7 @@ def named(
         return ()
     sure = _says_much(failure.fault.differs)
     if len(found) > 1 or not sure:
-        asked = asked or mistakes.asked
-        same = [m for m in found if _failed_with(m.of, asked(m)) == _failed_with(m.of, judge)]
+        same = [m for m in found if mistakes.fails(m, _failed_with(m.of, judge), only)]
         found = same or (found if sure else [])
     return tuple(found) if len(found) <= MOST else ()
 

@@ -76,7 +76,7 @@ class Draw:
         """Announce a kind of hard case; the sizes of its calls, if the kind is one of sizes.
 
         limits  for `Hard.LONG`: how far each size goes at most, where 1024 costs too much; 0 for a
-                size that stays as it is
+                size that stays as it is; a batch (B) goes to 64 by itself
         sizes   ordinary sizes by name, lengths beginning with L: B=2, H=3, Lq=5, Lk=7, D=4
         """
         current().hard.add(kind.value)

@@ -11,6 +11,7 @@ from enum import StrEnum
 Sizes = dict[str, int]
 
 LIMITS = (64, 128, 256, 1024)  # sizes at which tiles, buffers and tables of other people end
+BATCH = 64  # how far a batch goes, which nobody cuts into tiles
 
 
 class Hard(StrEnum):
@@ -50,5 +51,5 @@ def long(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]
     """
     for name in sizes:
         for limit in LIMITS:
-            if limit <= limits.get(name, LIMITS[-1]):
+            if limit <= limits.get(name, BATCH if name == "B" else LIMITS[-1]):
                 yield {**sizes, name: limit + 1}

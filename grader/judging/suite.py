@@ -28,14 +28,18 @@ def ask(
 ) -> tuple[CheckResult, ...]:
     """Run the checks of a suite, or `only` these and those that they need: their verdicts."""
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
-    found = cases(exercise)
-    if only:
-        chosen = _with_needs(exercise, only)
-        found = tuple(case for case in found if case.check.id in chosen)
-    judge.run(found)
+    judge.run(chosen(exercise, only))
     if judge.errors:
         raise GraderFault(_cannot_be_run(exercise, judge.errors))
     return judge.results()
+
+
+def chosen(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
+    """The cases of `only` these checks and of those that they need; of all, if none are named."""
+    if not only:
+        return cases(exercise)
+    names = _with_needs(exercise, only)
+    return tuple(case for case in cases(exercise) if case.check.id in names)
 
 
 def cases(exercise: Exercise) -> tuple[CheckCase, ...]:

@@ -10,7 +10,16 @@ import pytest
 from rich.console import Console
 
 from grader.catalog import ROOT
-from grader.records import ExerciseReport, Interval, Measured, Report, Score, Speed
+from grader.records import (
+    CheckResult,
+    ExerciseReport,
+    Interval,
+    Measured,
+    Report,
+    Score,
+    Speed,
+    Verdict,
+)
 from grader.reporting import as_json, speed, terminal
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
@@ -127,11 +136,14 @@ def test_nothing_in_it_is_taken_for_markup():
     assert drawn(made("not_run", why="[red]x"))[0].endswith("[red]x")
 
 
+PASSED = CheckResult(id="test_values", says="It is right.", verdict=Verdict.PASSED, points=9)
+
+
 def report(s: Speed | None) -> Report:
     exercise = ExerciseReport(
         slug="ex03_sdpa", title="Attention", track="core", path="exercises/ex03_sdpa.py",
         sha256="a" * 64, state="graded", sentence="", score=Score(earned=9, possible=9, not_run=3),
-        checks=(), speed=s,
+        checks=(PASSED,), speed=s,
     )  # fmt: skip
     return Report(
         student="me", seed_id="0" * 16, seed=None, device="cpu", isolation="process",

@@ -70,7 +70,10 @@ def tensors_are_left_alone(student, draw, device):
     draw.hard(Hard.SAME)
     for mask in None, draw.keep(4, 5, 5):
         values_agree(module(context, context, mask), oracle(context, context, mask))
-    nothing_is_remembered(draw, module, oracle, x, context, keep)
+    draw.hard(Hard.MODES)
+    for mode in module.eval, module.train:
+        mode()
+        nothing_is_remembered(draw, module, oracle, x, context, keep)
 
 
 def nothing_is_remembered(draw, module, oracle, x, context, keep):

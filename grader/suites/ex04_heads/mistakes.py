@@ -1774,6 +1774,35 @@ class OneBufferForAllAnswers(_Layer):
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_manners)
+class WeightsRememberedInEval(WeightsRemembered):
+    """Matrices that were joined in .eval() are kept, and new weights are not noticed.
+
+    Read the weights in every call: in evaluation, too, somebody may load others.
+    """
+
+    def project(self, query, key, value):
+        if self.training:
+            return _Layer.project(self, query, key, value)
+        return super().project(query, key, value)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class OneBufferForTheWeights(_Layer):
+    """In .eval() the weights that are returned lie in one place, and later calls change them.
+
+    Return a new tensor in every call.
+    """
+
+    def attend(self, query, key, value, keep=None):
+        output, weights = super().attend(query, key, value, keep)
+        if self.training or weights.requires_grad or weights.device.type == "meta":
+            return output, weights
+        buffers = self.__dict__.setdefault("buffers", {})
+        buffer = buffers.setdefault((weights.shape, weights.dtype), torch.empty_like(weights))
+        return output, buffer.copy_(weights)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
 class SizesOfTheClass(_Layer):
     """The number of heads is stored in the class, so that a new layer changes those made before.
 

@@ -22,18 +22,25 @@ def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
         reference.CachedAttention(width, heads, bias),
     )
     both[0].to(device, dtype)
-    state = {}
     for name, shape in parameters(width, bias).items():
         got = getattr(both[0].read(name), "shape", None)
         got = got if got is None else tuple(got)
         expect(got == shape, f"the shape of {name} is {got}, but should be {shape}")
-        state[name] = draw.normal(*shape, dtype=dtype, scale=width**-0.5)
     for name in () if bias else parameters(width, True):
         if name.endswith("bias"):
             expect(both[0].read(name) is None, f"{name} is there, but no bias was asked for")
+    load(draw, both, width, bias, dtype)
+    return both
+
+
+def load(draw, both, width, bias, dtype=float32):
+    """New weights for the student's layer and the reference's."""
+    state = {
+        name: draw.normal(*shape, dtype=dtype, scale=width**-0.5)
+        for name, shape in parameters(width, bias).items()
+    }
     both[0].load_state_dict(state, strict=False)  # buffers of the student's own are welcome
     both[1].load_state_dict(state)
-    return both
 
 
 def _agree_gradients(layer, right, x, upstream, bias):

@@ -1053,6 +1053,25 @@ class NotCausal(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
+class WeightsRememberedInEval(_Layer):
+    """In .eval() the output projection of the first call is kept, and new weights are not noticed.
+
+    Call self.w_o(heads) each time: in evaluation, too, somebody may load others.
+    """
+
+    def forward(self, x, cache=None):
+        if self.training or x.device.type == "meta":
+            return super().forward(x, cache)
+        kept = self.__dict__.setdefault("kept", self.w_o.weight.detach().clone())
+        now = self.w_o.weight.data
+        self.w_o.weight.data = kept.to(now)
+        try:
+            return super().forward(x, cache)
+        finally:
+            self.w_o.weight.data = now
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
 class SplitWithoutTranspose(_Layer):
     """The heads are split with one view, which cuts the tokens and not the width.
 

@@ -19,6 +19,7 @@ from grader.suites.ex06_kv_cache.layers import (
     agree_with_cache,
     layer_of_low_scores,
     layer_sizes,
+    load,
     new_layers,
 )
 from reference import ex06_kv_cache as reference
@@ -176,12 +177,14 @@ def test_layer(student, draw, device, sizes):
         x = draw.normal(batch, length, heads * width)
         agree(untouched(lambda layer=layer, x=x: layer(x)), right(x))
     draw.hard(Hard.MODES)
+    draw.hard(Hard.CHANGED)
     for mode in (layer.eval, layer.train):
         mode()
         agree(layer(x), right(x), says="output in .eval() and in .train()")
-    draw.hard(Hard.CHANGED)
-    x.neg_()
-    agree(layer(x), right(x), says="output after x was changed in place")
+        x.neg_()
+        agree(layer(x), right(x), says="output after x was changed in place")
+        load(draw, (layer, right), heads * width, bias)
+        agree(layer(x), right(x), says="output after the weights were changed")
     x = draw.strided(batch, length, heads * width)
     agree(layer(x), right(x))
     rejects(lambda: student.CachedAttention(10, 4), 10, 4)

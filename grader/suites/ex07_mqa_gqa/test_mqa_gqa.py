@@ -25,6 +25,7 @@ SHAPES = [  # B, Hk, G, Lq, Lk, D, Dv
     (2, 2, 2, 7, 7, 8, 8), (2, 1, 8, 3, 1, 1, 3), (2, 1, 1, 4, 4, 2, 2),
 ]  # fmt: skip
 LAYER = {"B": 2, "Hk": 2, "G": 3, "L": 5, "D": 4}
+WIDEST = {"Hk": 64, "G": 64, "L": 256, "D": 64}  # a layer has (Hk * G * D) ** 2 weights
 
 
 def calls(draw, case, usual, limits=None):
@@ -192,7 +193,7 @@ def test_mask(student, draw, Hk, Lq, shape):
     if shape != (2, 6, 5, 9) or Lq == 1:
         return
     kinds = {1: [Hard.ONE], 2: [Hard.SQUARE, Hard.LONG], 6: []}[Hk]
-    for s in (s for kind in kinds for s in draw.hard(kind, {"B": 64, "D": 0, "Dv": 0}, **USUAL)):
+    for s in (s for kind in kinds for s in draw.hard(kind, {"D": 0, "Dv": 0}, **USUAL)):
         full = (s["B"], s["Hk"] * s["G"], s["Lq"], s["Lk"])
         attends(student, *qkv(draw, **s), draw.keep(*full))
 
@@ -253,7 +254,7 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
 def test_layer(student, draw, device, case, bias):
     """The layer projects, attends with H heads to Hk and merges, in .train() and in .eval();
     gradients reach x and every weight and bias."""
-    for s in calls(draw, case, LAYER, {"B": 64, "Hk": 64, "G": 64, "L": 256, "D": 128}):
+    for s in calls(draw, case, LAYER, WIDEST):
         heads = (s["Hk"], s["G"])
         module, oracle = layers(student, draw, device, heads, s["D"], bias)
         x = draw.normal(s["B"], s["L"], oracle.plain.w_q.in_features)
@@ -269,15 +270,15 @@ def test_layer(student, draw, device, case, bias):
     for mask in (keep, None):
         layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=True)
     draw.hard(Hard.MODES)
+    draw.hard(Hard.CHANGED)
     for mode in module.eval, module.train:
         mode()
         agree(module(x), oracle(x))
-    draw.hard(Hard.CHANGED)
-    state = {name: -x.detach() for name, x in oracle.plain.state_dict().items()}
-    module.load_state_dict(state, strict=False)
-    oracle.load_state_dict(state)
-    x.mul_(2)
-    agree(module(x), oracle(x), says="output for a changed x and changed weights")
+        state = {name: -x.detach() for name, x in oracle.plain.state_dict().items()}
+        module.load_state_dict(state, strict=False)
+        oracle.load_state_dict(state)
+        x.mul_(2)
+        agree(module(x), oracle(x), says="output for a changed x and changed weights")
 
 
 def layer_gradients_agree(module, oracle, x, mask, upstream, *, every_weight):
@@ -354,7 +355,7 @@ def long_pasts_agree(student, draw, device):
     """Steps with as many tokens as the past, with one of each size, and with long pasts."""
     sizes = {"B": 2, "Hk": 2, "G": 2, "Lq": 2, "Lk": 3, "D": 4}  # Lk is the past
     kinds = [draw.hard(kind, **sizes) for kind in (Hard.SQUARE, Hard.ONE)]
-    kinds.append(draw.hard(Hard.LONG, {"B": 64, "Hk": 64, "G": 64, "D": 64}, **sizes))
+    kinds.append(draw.hard(Hard.LONG, {"Hk": 64, "G": 64, "D": 64}, **sizes))
     for s in (s for kind in kinds for s in kind):
         module, oracle = layers(student, draw, device, (s["Hk"], s["G"]), s["D"])
         width = oracle.plain.w_q.in_features

@@ -666,6 +666,22 @@ class KeysFromX(_Cross):
 
 
 @mistake(of="CrossAttention", caught_by=test_cross)
+class TextRememberedInEval(_Cross):
+    """In .eval() the keys of the text are kept for a context, and new weights are not noticed.
+
+    Compute keys and values in every call.
+    """
+
+    def read_text(self, q, text, keep):
+        if self.training:
+            return super().read_text(q, text, keep)
+        last = getattr(self, "last", None)
+        if last is None or last[0].shape != text.shape or not torch.equal(last[0], text):
+            self.last = last = text.clone(), self.norm_k(self.k(text)), self.v(text)
+        return self.attend(q, self.split(last[1]), self.split(last[2]), keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
 class ImageThroughTheText(_Cross):
     """The image's keys and values go through k and v, like the text's.
 

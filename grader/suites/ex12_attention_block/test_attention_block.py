@@ -31,7 +31,7 @@ CONTEXTS = [
 def test_norm(student, draw, device, case):
     """RMSNorm divides rows by sqrt(mean square + eps), times a weight that is ones at first, in
     .train() and in .eval()."""
-    for *shape, width in (s.values() for s in calls(draw, case, ROWS, {"B": 64})):
+    for *shape, width in (s.values() for s in calls(draw, case, ROWS)):
         fresh = student.RMSNorm(width)
         agree(fresh.read("weight"), torch.ones(width), says="weight of a new RMSNorm")
         draw.hard(Hard.OPTIONS)
@@ -105,7 +105,7 @@ def test_feed_forward(student, draw, device, case, dtype):
     earlier answers alone, and its gradients are right."""
     draw.hard(Hard.MODES)
     draw.hard(Hard.CHANGED)
-    for *shape, width, hidden in (s.values() for s in calls(draw, case, FED, {"B": 64})):
+    for *shape, width, hidden in (s.values() for s in calls(draw, case, FED)):
         module, right = pair(student, draw, device, "FeedForward", width, hidden, dtype=dtype)
         x, strided = draw.normal(*shape, width, dtype=dtype), draw.strided(2, 2, width, dtype=dtype)
         token_by_token(module, right, x, x[0, 0], x[:0], x[:1].expand(3, *x.shape[1:]), strided)
@@ -265,6 +265,8 @@ def test_cross(student, draw, device, case):
         for mode in (module.eval, module.train):
             mode()
             agree(module(x, context), right(x, context))
+            load(module, right, draw, float32)
+            agree(module(x, context), right(x, context), says="output after new weights")
         for shape in ((batch, heads, length), (batch, 1, 1), (heads, length), ()):
             keep = draw.keep(*shape, text)
             agree(module(x, context, keep), right(x, context, keep), says="output with a mask")

@@ -886,7 +886,7 @@ class LatentDetached(_Layer):
         return tuple(part.detach() for part in super().compress(x))
 
 
-@mistake(of=OF, caught_by=test_manners)
+@mistake(of=OF, caught_by=test_with_cache)
 class InputOverwritten(_Layer):
     """x is changed in place.
 
@@ -1012,7 +1012,7 @@ class GrownByCat(PlainLatentCache):
     grown = None
 
     def write(self, start, latent, k_rope):
-        new = tuple(x.to(self.latents.dtype) for x in (latent, k_rope))
+        new = tuple(x.to(self.latents.dtype, copy=True) for x in (latent, k_rope))
         joined = [torch.cat(pair, 1) for pair in zip(self.grown or new, new, strict=True)]
         self.grown = tuple(joined) if start else new
 
