@@ -41,6 +41,7 @@ def test_long_sizes_pass_every_limit_that_is_allowed(draw):
     assert {s["Lq"] for s in found} == {5, *(n + 1 for n in LIMITS)}
     assert {s["D"] for s in found} == {4, 65, 129}
     assert {s["B"] for s in found} == {2}
+    assert {s["B"] for s in draw.hard(Hard.LONG, **SIZES)} == {2, 65}
 
 
 def test_hard_scores_are_what_their_names_say(draw):

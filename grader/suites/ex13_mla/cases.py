@@ -3,7 +3,7 @@
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard
-from grader.judging.hard import LIMITS
+from grader.judging.hard import LIMITS, long
 
 HALVES = [float16, bfloat16]
 # d_model, heads, places of a key without and with rotation, of a value, kv_rank, q_rank, base
@@ -35,12 +35,12 @@ TRAINED = [(PLAIN, 5), (NARROW, 5), (NARROW, 1)]  # sizes, tokens
 # A layer whose sizes are made 1, or long, one after another. Where they are long, three of them are
 # doubled: pairs of a rotation, and what lies before them, where an odd size would be a case apart.
 WIDTHS = {"E": 6, "H": 2, "nope": 3, "rope": 2, "value": 2, "rank": 5, "q_rank": 4}
-_HARD = len(WIDTHS) + 2
+LONG = {"B": 1, "Lt": 3, **WIDTHS}
 SIZES = [  # kinds of sizes, and which of them
     *[("ordinary", i) for i in range(len(LAYERS))],
-    *[(Hard.LONG, i) for i in range(_HARD * len(LIMITS))],
+    *[(Hard.LONG, i) for i, _ in enumerate(long(LONG, {}))],
 ]
-ONES = _HARD + 1
+ONES = len(LONG) + 1
 LONG_TEXTS = [(None, i) for i in range(len(LIMITS))]
 
 
@@ -48,10 +48,10 @@ def layer_case(draw, kind, which):
     """Batch, tokens and sizes of a layer: ordinary ones, or the hard ones of this number."""
     if kind == "ordinary":
         return LAYERS[which]
-    long = kind is Hard.LONG
-    s = draw.hard(kind, B=1 if long else 2, Lt=3, **WIDTHS)[which]
+    sizes, doubled = (LONG, 2) if kind is Hard.LONG else (LONG | {"B": 2}, 1)
+    s = draw.hard(kind, **sizes)[which]
     q_rank = s["q_rank"] if s["q_rank"] != WIDTHS["q_rank"] or which % 2 else None
-    nope, rank = ((2 if long else 1) * s[name] for name in ("nope", "rank"))
+    nope, rank = (doubled * s[name] for name in ("nope", "rank"))
     return s["B"], s["Lt"], (s["E"], s["H"], nope, 2 * s["rope"], s["value"], rank, q_rank, 100.0)
 
 
