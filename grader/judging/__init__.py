@@ -8,6 +8,7 @@ from grader.judging.draw import Draw
 from grader.judging.drills import NoDrill, choices, drill
 from grader.judging.elsewhere import on_meta
 from grader.judging.hard import Hard
+from grader.judging.held import lasting
 from grader.judging.student import Student
 from grader.judging.trials import attempt, called, differentiated, gradients
 from grader.worker.child.chain import Chain
@@ -29,6 +30,7 @@ __all__ = [
     "expect",
     "gradcheck",
     "gradients",
+    "lasting",
     "mistake",
     "on_meta",
     "passes",

@@ -1,11 +1,13 @@
 """Answers that stay with the submission, so that what becomes of them can be seen."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
 
+from grader.judging.agree import same
 from grader.judging.case import current
 from grader.worker.client import Client, Handle
 
@@ -46,3 +48,26 @@ def held(value: Any, client: Client, guard: Guard) -> Any:
         case list() | tuple():
             return type(value)(held(item, client, guard) for item in value)
     return value
+
+
+@contextmanager
+def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Pass if an answer to these arguments stays as it was during the calls that are made within.
+
+    The first of them should have an answer of the same form and other numbers: an answer that lies
+    in a place of the submission's own is overwritten by it.
+    """
+    answers = function.held(*args, **kwargs)
+    kept = [x for x in _flat(answers) if isinstance(x, HeldTensor)]
+    before = [x.now() for x in kept]
+    yield
+    for answer, was in zip(kept, before, strict=True):
+        same(answer.now(), was, says="an earlier answer, after later calls,")
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value

@@ -101,7 +101,7 @@ def test_a_suite_without_checks_is_a_sentence(use, copied):
     exercise = use(copied)
     [checks] = exercise.folder.glob("test_*.py")
     checks.unlink()
-    for read in (suite.checks, lambda one: suite.ask(one, None)):
+    for read in (suite.checks, suite.cases):
         with pytest.raises(suite.BrokenSuite, match=r"needs one test_\*.py. Write it"):
             read(exercise)
 

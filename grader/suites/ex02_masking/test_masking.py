@@ -7,7 +7,7 @@ import torch
 from torch import bfloat16, float16, float32, float64, int8, int32, int64
 
 import reference
-from grader.judging import Hard, agree, check, gradcheck, on_meta, same, untouched
+from grader.judging import Hard, agree, check, gradcheck, lasting, on_meta, same, untouched
 
 from .weights import (
     empty_rows_agree,
@@ -47,10 +47,9 @@ def test_additive_mask(student, draw, case, dtype):
     corner = keep.flatten()[:1].squeeze() if keep.numel() else draw.keep(1).squeeze()
     agree(student.additive_mask(corner, dtype), reference.additive_mask(corner, dtype))
     draw.hard(Hard.CHANGED)
-    held, right = student.additive_mask.held(keep, dtype), reference.additive_mask(keep, dtype)
-    keep.logical_not_()
-    agree(student.additive_mask(keep, dtype), reference.additive_mask(keep, dtype))
-    agree(held.now(), right, says="an earlier answer, after later calls,")
+    with lasting(student.additive_mask, keep, dtype):
+        keep.logical_not_()
+        agree(student.additive_mask(keep, dtype), reference.additive_mask(keep, dtype))
     draw.hard(Hard.DEVICE)
     on_meta(student.additive_mask, keep.to("meta"), dtype)
 
@@ -87,10 +86,9 @@ def test_padding_mask(student, draw, device, case, dtype):
         fewer = lengths[::2], max_len + 2  # not contiguous, and none reaches the end of the mask
         agree(student.padding_mask(*fewer), reference.padding_mask(*fewer))
     draw.hard(Hard.CHANGED)
-    held, right = student.padding_mask.held(*fewer), reference.padding_mask(*fewer)
-    lengths.copy_(longest - lengths)
-    agree(student.padding_mask(lengths, max_len), reference.padding_mask(lengths, max_len))
-    agree(held.now(), right, says="an earlier answer, after later calls,")
+    with lasting(student.padding_mask, lengths, max_len):
+        lengths.copy_(longest - lengths)
+        agree(student.padding_mask(lengths, max_len), reference.padding_mask(lengths, max_len))
     draw.hard(Hard.DEVICE)
     on_meta(student.padding_mask, lengths.to("meta"), max_len=max_len)
 
@@ -261,11 +259,10 @@ def test_manners(student, draw, dtype):
     for inputs in (turned, expanded):
         agree(student.masked_softmax(*inputs), reference.masked_softmax(*inputs))
     draw.hard(Hard.CHANGED)
-    held, right = student.masked_softmax.held(scores, keep), reference.masked_softmax(scores, keep)
-    for change in scores.neg_, keep.logical_not_:
-        change()
-        agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
-    agree(held.now(), right, says="an earlier answer, after later calls,")
+    with lasting(student.masked_softmax, scores, keep):
+        for change in scores.neg_, keep.logical_not_:
+            change()
+            agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
     draw.hard(Hard.DEVICE)
     for mask in keep.to("meta"), None:
         on_meta(student.masked_softmax, scores.to("meta"), mask)

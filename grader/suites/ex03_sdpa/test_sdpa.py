@@ -17,6 +17,7 @@ from grader.judging import (
     check,
     expect,
     gradcheck,
+    lasting,
     on_meta,
     rejects,
     same,
@@ -424,13 +425,13 @@ def remembers_nothing(draw, name, attend):
     for scale in None, 0.5:
         answer = untouched(lambda scale=scale: attend(x, x, x, scale=scale))
         right_in_value(answer, expected(x, x, x, scale=scale))
-    for part in None, x, q, k, v, keep:
-        if part is not None:
+    with lasting(attend, q, k, v, keep):
+        for part in q, k, v, keep, x:
             part[:] = ~part if part is keep else -2 * part
-        keep[..., 0] = True
-        right_in_value(attend(x, x, x), expected(x, x, x))
-        right_in_value(attend(q, k, v), expected(q, k, v))
-        right_in_value(attend(q, k, v, keep), expected(q, k, v, keep))
+            keep[..., 0] = True
+            right_in_value(attend(q, k, v, keep), expected(q, k, v, keep))
+            right_in_value(attend(q, k, v), expected(q, k, v))
+            right_in_value(attend(x, x, x), expected(x, x, x))
 
 
 def refuses_misfits(draw, name, attend):

@@ -3,7 +3,7 @@
 import numpy as np
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import Hard, agree, expect, rejects, same, untouched
+from grader.judging import Hard, agree, expect, lasting, rejects, same, untouched
 from reference import ex04_heads as reference
 
 from .inputs import arrays, matrices, tokens
@@ -33,15 +33,13 @@ def arrays_are_left_alone(student, draw):
             both = [*given[0], *given[1], 4]
             values_agree(attend(*both, keep=mask), right(*both, keep=mask))
     draw.hard(Hard.CHANGED)
-    held = attend.held(*args, 4, keep=keep)
-    for changed in (*args, keep):
-        changed[:] = ~changed if changed is keep else -changed
-        keep[..., 0] = True
-        says = "for a changed input"
-        values_agree(attend(*args, 4), right(*args, 4), says)
-        values_agree(attend(*args, 4, keep=keep), right(*args, 4, keep), says)
-    for answer, before in zip(held, first, strict=True):
-        same(answer.now(), before, says="an earlier answer, after later calls,")
+    with lasting(attend, *args, 4, keep=keep):
+        for changed in (*args, keep):
+            changed[:] = ~changed if changed is keep else -changed
+            keep[..., 0] = True
+            for mask in keep, None:
+                says = "for a changed input"
+                values_agree(attend(*args, 4, keep=mask), right(*args, 4, mask), says)
     draw.hard(Hard.FAILED)
     refused = arrays(draw, width=10)
     for mask in None, keep[:, :1]:
@@ -80,18 +78,16 @@ def nothing_is_remembered(draw, module, oracle, x, context, keep):
     """Tensors, masks and weights that change between two calls; earlier answers do not."""
     draw.hard(Hard.CHANGED)
     module.requires_grad_(False)
-    first, held = module(x, context, keep), module.forward.held(x, context, keep)
-    for changed in x, context, keep:
-        changed.copy_(~changed if changed is keep else -changed)
-        keep[..., 0] = True
-        for args in [x], [x, context], [x, None, keep[..., :3]], [x, context, keep]:
-            values_agree(module(*args), oracle(*args), "for a changed input")
-    state = {f"{name}.weight": w for name, w in matrices(draw).items()}
-    module.load_state_dict(state, strict=False)
-    oracle.load_state_dict(state)
-    values_agree(module(x, context), oracle(x, context), "with changed weights")
-    for answer, before in zip(held, first, strict=True):
-        same(answer.now(), before, says="an earlier answer, after later calls,")
+    with lasting(module.forward, x, context, keep):
+        for changed in x, context, keep:
+            changed.copy_(~changed if changed is keep else -changed)
+            keep[..., 0] = True
+            for args in [x, context, keep], [x], [x, context], [x, None, keep[..., :3]]:
+                values_agree(module(*args), oracle(*args), "for a changed input")
+        state = {f"{name}.weight": w for name, w in matrices(draw).items()}
+        module.load_state_dict(state, strict=False)
+        oracle.load_state_dict(state)
+        values_agree(module(x, context), oracle(x, context), "with changed weights")
 
 
 def layers_share_nothing(student, draw, device):

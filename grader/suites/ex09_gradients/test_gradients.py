@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import float16, float32, float64
 
-from grader.judging import Hard, agree, check, untouched
+from grader.judging import Hard, agree, check, lasting, untouched
 from reference import ex09_gradients as reference
 from reference import raised
 from reference.ex03_sdpa import exact_attention
@@ -66,8 +66,9 @@ def test_softmax_manners(student, draw, dtype):
     got = untouched(lambda: student.softmax_backward(weights, grad))
     agree(got, reference.softmax_backward(weights, grad))
     draw.hard(Hard.CHANGED)
-    grad *= -2
-    agree(student.softmax_backward(weights, grad), reference.softmax_backward(weights, grad))
+    with lasting(student.softmax_backward, weights, grad):
+        grad *= -2
+        agree(student.softmax_backward(weights, grad), reference.softmax_backward(weights, grad))
     draw.hard(Hard.SAME)
     expected = reference.softmax_backward(weights, weights)
     agree(untouched(lambda: student.softmax_backward(weights, weights)), expected)
@@ -205,9 +206,10 @@ def test_manners(student, draw, dtype):
     for options in {}, {"keep": keep}, {"keep": keep, "scale": 0.7}, {"keep": unseen}:
         untouched(lambda options=options: student.attention_backward(*tensors, **options))
     draw.hard(Hard.CHANGED)
-    for x in tensors:
-        x[:] = arrays(draw.normal(*x.shape, dtype=dtype))[0]
-        gradients_agree(student, tensors, keep)
+    with lasting(student.attention_backward, *tensors, keep=keep):
+        for x in tensors:
+            x[:] = arrays(draw.normal(*x.shape, dtype=dtype))[0]
+            gradients_agree(student, tensors, keep)
     draw.hard(Hard.SAME)
     [one] = arrays(draw.normal(2, 4, 3, dtype=dtype))
     gradients_agree(student, [one] * 4)

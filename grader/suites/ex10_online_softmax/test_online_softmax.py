@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import Hard, agree, backward, check, gradcheck, rejects, untouched
+from grader.judging import Hard, agree, backward, check, gradcheck, lasting, rejects, untouched
 from reference import ex10_online_softmax as reference
 
 ROWS = [(1,), (2, 3, 17), (4, 65), (1, 2, 3), (1, 64)]
@@ -91,7 +91,8 @@ def test_online_manners(student, draw, dtype):
         answer = untouched(lambda x=x: student.online_softmax(x, 4))
         agree(answer, reference.online_softmax(x, 4))
     draw.hard(Hard.CHANGED)
-    agree(student.online_softmax(strided.neg_(), 4), reference.online_softmax(strided, 4))
+    with lasting(student.online_softmax, strided, 4):
+        agree(student.online_softmax(strided.neg_(), 4), reference.online_softmax(strided, 4))
     plain, hidden = draw.normal(3, 17, dtype=dtype), draw.normal(3, 17, dtype=dtype)
     hidden[0, :9] = hidden[1, 6:] = -torch.inf
     for x in plain, hidden:
@@ -117,9 +118,10 @@ def test_merge(student, draw, shape, dtype):
 
 
 @check(points=1, needs=[test_merge])
-@pytest.mark.parametrize("kind", ["one", "long", "same"])
+@pytest.mark.parametrize("kind", ["one", "long", "same", "changed"])
 def test_merge_sizes(student, draw, kind):
-    """merge_partials takes parts of any size, one part twice, and one output with two weights."""
+    """merge_partials takes parts of any size, one part twice, and one output with two weights, and
+    looks at them anew in every call."""
     ordinary = {"B": 2, "L": 5, "D": 3}
     for sizes in draw.hard(Hard(kind), **ordinary):
         a, b = (part(draw, *sizes.values(), dtype=float32) for _ in "ab")
@@ -127,6 +129,11 @@ def test_merge_sizes(student, draw, kind):
         for some in pairs:
             answer = untouched(lambda some=some: student.merge_partials(*some))
             agree(answer, reference.merge_partials(*some))
+    if kind == "changed":
+        with lasting(student.merge_partials, a, b):
+            for x in (*a, *b):
+                x.neg_()
+                agree(student.merge_partials(a, b), reference.merge_partials(a, b))
 
 
 @check(points=1, needs=[test_merge])
@@ -186,8 +193,10 @@ def test_sizes(student, draw, kind):
     q, k, v = (q, q, q) if kind == "same" else (q, k, v)
     for causal in (False, True, False):
         agree(attend(q, k, v, causal, block_size=4), reference.flash_attention(q, k, v, causal))
-        for x in (q,) if kind == "same" else (q, k, v):
-            x.mul_(-0.7)
+        with lasting(attend, q, k, v, causal, block_size=4):
+            for x in (q,) if kind == "same" else (q, k, v):
+                x.mul_(-0.7)
+            agree(attend(q, k, v, causal, block_size=4), reference.flash_attention(q, k, v, causal))
 
 
 @check(points=1, needs=[test_values])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64, int8, int32, int64
 
-from grader.judging import Hard, agree, backward, check, gradcheck, rejects, untouched
+from grader.judging import Hard, agree, backward, check, gradcheck, lasting, rejects, untouched
 from reference import ex11_positions as reference
 
 HALVES = [float16, bfloat16]
@@ -55,7 +55,10 @@ def test_sinusoidal_positions(student, draw, dtype):
         for base in 10000.0, 500.0:
             expected = reference.sinusoidal_embedding(near, 6, base)
             agree(student.sinusoidal_embedding(near, 6, base), expected)
-        near.neg_()
+        with lasting(student.sinusoidal_embedding, near, 6):
+            near.neg_()
+            expected = reference.sinusoidal_embedding(near, 6)
+            agree(student.sinusoidal_embedding(near, 6), expected)
     some = draw.normal(4, 17, scale=300).to(dtype)
     for positions in (some, draw.integers(30_000, 60_000, 5, 13).to(dtype), some.mT, some[:0]):
         answer = untouched(lambda p=positions: student.sinusoidal_embedding(p, 16))
@@ -176,9 +179,10 @@ def test_rope_manners(student, draw, interleaved, dtype):
     x, few = draw.normal(2, 6, 8, dtype=dtype), draw.integers(60, 120, 6).to(int8)
     agree(student.apply_rope(x, few, **given), reference.apply_rope(x, few, **given))
     draw.hard(Hard.CHANGED)
-    for changed in x, places[1:-1], x:  # positions between the same ends
-        changed *= -1.5
-        agree(student.apply_rope(x, places, **given), reference.apply_rope(x, places, **given))
+    with lasting(student.apply_rope, x, places, **given):
+        for changed in x, places[1:-1], x:  # positions between the same ends
+            changed *= -1.5
+            agree(student.apply_rope(x, places, **given), reference.apply_rope(x, places, **given))
     draw.hard(Hard.OPTIONS)
     for base in 500.0, 10000.0:
         expected = reference.apply_rope(x, places, base, **given)
@@ -215,7 +219,8 @@ def test_grid_manners(student, draw, dtype):
             draw.hard(Hard.OPTIONS)
             agree(student.rope_3d(x, tuple(grid), **given), reference.rope_3d(x, grid, **given))
     draw.hard(Hard.CHANGED)
-    agree(student.rope_3d(x.neg_(), tuple(grid)), reference.rope_3d(x, grid))
+    with lasting(student.rope_3d, x, tuple(grid)):
+        agree(student.rope_3d(x.neg_(), tuple(grid)), reference.rope_3d(x, grid))
     x, upstream = draw.normal(3, 24, 10, dtype=dtype), draw.normal(3, 24, 10, dtype=dtype)
     [right] = reference.rope_3d_gradients(x, (2, 3, 4), upstream=upstream)
     [got] = backward(student.rope_3d(x.requires_grad_(), (2, 3, 4)), x, upstream=upstream)

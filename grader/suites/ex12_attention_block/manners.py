@@ -3,7 +3,7 @@
 import torch
 from torch import float32
 
-from grader.judging import Hard, agree, rejects, same, untouched
+from grader.judging import Hard, agree, lasting, rejects, same, untouched
 
 from .modules import gradients, load, pair
 
@@ -46,29 +46,31 @@ def stays(draw, module, right, *inputs, keep):
     """An earlier answer stays as it was; changed inputs, masks and weights are seen."""
     draw.hard(Hard.CHANGED)
     with torch.no_grad():
-        first, held = module(*inputs, keep), module.forward.held(*inputs, keep)
+        first = module(*inputs, keep)
         same(module(*inputs, keep), first, says="the second answer to the same call")
-        for x in inputs:
-            x.mul_(-0.7)
-            agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed input")
-        keep.logical_not_()
-        keep[..., 0] = True
-        agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed mask")
-        load(module, right, draw, float32)
-        agree(module(*inputs, keep), right(*inputs, keep), says="output for other weights")
-        same(held.now(), first, says="an earlier answer, after later calls,")
+        for mode in ("eval", "train"):
+            getattr(module, mode)()
+            with lasting(module.forward, *inputs, keep):
+                for x in inputs:
+                    x.mul_(-0.7)
+                    says = "output for a changed input"
+                    agree(module(*inputs, keep), right(*inputs, keep), says=says)
+                keep.logical_not_()
+                keep[..., 0] = True
+                agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed mask")
+                load(module, right, draw, float32)
+                agree(module(*inputs, keep), right(*inputs, keep), says="output for other weights")
 
 
 def token_by_token(module, right, x, *others):
-    """Answers in both modes, for x, for others, and once x has changed; the first one stays."""
-    held, first = module.forward.held(x), module(x)
+    """Answers in both modes, for x, for others, and once x has changed; earlier ones stay."""
     for mode in ("eval", "train"):
         getattr(module, mode)()
-        for one in (x, *others):
-            says = f"output in .{mode}()"
-            agree(untouched(lambda one=one: module(one)), right(one), says=says)
-        x.neg_()
-    same(held.now(), first, says="an earlier answer, after later calls,")
+        with lasting(module.forward, x):
+            x.neg_()
+            for one in (x, *others):
+                says = f"output in .{mode}()"
+                agree(untouched(lambda one=one: module(one)), right(one), says=says)
 
 
 def refuses(student, draw, name, module, right, *inputs):

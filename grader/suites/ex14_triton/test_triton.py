@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32
 
-from grader.judging import Hard, agree, check, expect, untouched
+from grader.judging import Hard, agree, check, expect, lasting, untouched
 from reference import ex14_triton as reference
 from reference import raised
 
@@ -74,8 +74,9 @@ def test_softmax_layout(student, draw):
         y = untouched(lambda x=x: student.softmax(x))
         agree(y, reference.softmax(x), says=f"y (x is {how})")
     draw.hard(Hard.CHANGED)
-    x.neg_()
-    agree(student.softmax(x), reference.softmax(x), says="y (x has changed)")
+    with lasting(student.softmax, x):
+        x.neg_()
+        agree(student.softmax(x), reference.softmax(x), says="y (x has changed)")
 
 
 @check(points=1)
@@ -142,8 +143,9 @@ def test_attention_layout(student, draw, causal):
     q, k, v = qkv(draw, 5, 9, lead=(2, 3))
     agree(untouched(lambda: attend(q, k, v, causal)), right(q, k, v, causal))
     draw.hard(Hard.CHANGED)
-    q.neg_(), v.mul_(2)
-    agree(attend(q, k, v, causal), right(q, k, v, causal), says="output (q and v have changed)")
+    with lasting(attend, q, k, v, causal):
+        q.neg_(), v.mul_(2)
+        agree(attend(q, k, v, causal), right(q, k, v, causal), says="output (q and v have changed)")
     draw.hard(Hard.SAME)
     one = q[:1, :1]
     agree(attend(one, one, one, causal), right(one, one, one, causal), says="output (q is k is v)")

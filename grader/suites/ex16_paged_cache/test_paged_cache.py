@@ -4,7 +4,18 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64, int32, int64
 
-from grader.judging import Hard, agree, backward, check, expect, gradcheck, rejects, same, untouched
+from grader.judging import (
+    Hard,
+    agree,
+    backward,
+    check,
+    expect,
+    gradcheck,
+    lasting,
+    rejects,
+    same,
+    untouched,
+)
 from grader.suites.ex16_paged_cache import cases
 from grader.suites.ex16_paged_cache.both import Both, packed, pair, scored
 from reference import ex16_paged_cache as reference
@@ -171,8 +182,9 @@ def test_paged_batch(student, draw, device, width):
     *_, longest = draw.hard(Hard.LONG, N=len(batch))
     both.steps(draw, student, (batch * longest["N"])[: longest["N"]])
     both.agree_pools()
-    both.overwrite(draw)
-    both.steps(draw, student, batch, says="output after writing to keys and values")
+    with lasting(student.paged_attention, q, both.cache, batch):
+        both.overwrite(draw)
+        both.steps(draw, student, batch, says="output after writing to keys and values")
     q, keys = scored(draw, 2, 40, 4)
     both, numbers = Both(student, device, 50, 4, 2, 4), []
     for i, (name, k) in enumerate(keys.items()):
@@ -230,9 +242,11 @@ def test_ragged_manners(student, draw, device, whole):
     output = untouched(lambda: student.ragged_attention(q, k, v, *bounds))
     agree(output, reference.ragged_attention(q, k, v, *bounds))
     draw.hard(Hard.CHANGED)
-    bounds[0][1] -= 4  # 5 and 21 queries
-    q.neg_()
-    agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
+    attend, right = student.ragged_attention, reference.ragged_attention
+    with lasting(attend, q, k, v, *bounds):
+        bounds[0][1] -= 4  # 5 and 21 queries
+        q.neg_()
+        agree(attend(q, k, v, *bounds), right(q, k, v, *bounds))
     q, k, v = draw.strided(40, 2, 16), k[:, :1].expand(62, 2, 16), v.flip(0)
     agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
     draw.hard(Hard.SAME)
@@ -292,10 +306,12 @@ def test_prefill_past(student, draw, device, width):
     agree(output, both.prefill(x, x, x, number, 4))
     draw.hard(Hard.CHANGED)
     both.agree_pools()
-    both.overwrite(draw)
-    output = student.chunked_prefill(x, x, x, both.cache, number, 2)
-    says = "output after writing to keys and values"
-    agree(output, both.prefill(x, x, x, number, 2), says=says)
+    with lasting(student.chunked_prefill, x, x, x, both.cache, number, 4):
+        both.prefill(x, x, x, number, 4)
+        both.overwrite(draw)
+        output = student.chunked_prefill(x, x, x, both.cache, number, 2)
+        says = "output after writing to keys and values"
+        agree(output, both.prefill(x, x, x, number, 2), says=says)
 
 
 @check(points=1, needs=[test_paged, test_ragged, test_prefill])
