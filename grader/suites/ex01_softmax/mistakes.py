@@ -692,3 +692,28 @@ def powers_of_two(x, axis=-1):
     """
     powers = 2.0 ** (x - x.max(axis, keepdims=True))
     return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def one_place_for_all_answers(x, dim=-1, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = torch.softmax(raised(x), dim).to(x.dtype)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def one_place_for_all_answers_numpy(x, axis=-1, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new array in every call.
+    """
+    answer = softmax_of_arrays(x, axis)
+    place = places.setdefault((answer.shape, answer.dtype), np.empty_like(answer))
+    place[...] = answer
+    return place

@@ -1433,3 +1433,29 @@ def linear_layer(q, k, v, keep=None, scale=None):
     """
     table = torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device)
     return q @ table, torch.full_like(q @ k.mT, 1 / k.shape[-2])
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def one_place_for_all_answers(q, k, v, keep=None, scale=None, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return new tensors in every call.
+    """
+    answers = attention(q, k, v, keep, scale)
+    if any(x.requires_grad or x.is_meta for x in answers):
+        return answers
+    for i, x in enumerate(answers):
+        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
+    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def one_place_for_all_answers_numpy(q, k, v, keep=None, scale=None, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return new arrays in every call.
+    """
+    answers = attention_of_arrays(q, k, v, keep, scale)
+    for i, x in enumerate(answers):
+        places.setdefault((i, x.shape, x.dtype), np.empty_like(x))[...] = x
+    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))

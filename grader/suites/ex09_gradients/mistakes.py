@@ -726,3 +726,27 @@ def inputs_come_back(q, k, v, grad_output, keep=None, scale=None):
     Write the five products of the lesson.
     """
     return q.copy(), k.copy(), v.copy()
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_manners)
+def softmax_in_one_place(weights, grad_weights, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new array in every call.
+    """
+    answer = row_by_row(weights, grad_weights, plain_softmax_backward)
+    place = places.setdefault((answer.shape, answer.dtype), np.empty_like(answer))
+    place[...] = answer
+    return place
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def gradients_in_one_place(q, k, v, grad_output, keep=None, scale=None, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return new arrays in every call.
+    """
+    answers = plain_attention_backward(q, k, v, grad_output, keep, scale)
+    for i, x in enumerate(answers):
+        places.setdefault((i, x.shape, x.dtype), np.empty_like(x))[...] = x
+    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))

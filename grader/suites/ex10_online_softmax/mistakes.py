@@ -640,3 +640,45 @@ def mean_of_the_values(q, k, v, causal=False, scale=None, block_size=64):
     """
     output, lse = _nothing(q, v, math.log(k.shape[-2]))
     return output + v.mean(-2, keepdim=True), lse
+
+
+@mistake(of="online_softmax", caught_by=test_online_manners)
+def statistics_in_one_place(x, block_size, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return new tensors in every call.
+    """
+    answers = plain_online_softmax(x, block_size)
+    if any(x.requires_grad or x.is_meta for x in answers):
+        return answers
+    for i, x in enumerate(answers):
+        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
+    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+
+
+@mistake(of="merge_partials", caught_by=test_merge_sizes)
+def merged_in_one_place(a, b, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return new tensors in every call.
+    """
+    answers = plain_merge_partials(a, b)
+    if any(x.requires_grad or x.is_meta for x in answers):
+        return answers
+    for i, x in enumerate(answers):
+        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
+    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+
+
+@mistake(of="flash_attention", caught_by=test_sizes)
+def flash_in_one_place(q, k, v, causal=False, scale=None, block_size=64, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return new tensors in every call.
+    """
+    answers = _flash(q, k, v, causal, scale, block_size)
+    if any(x.requires_grad or x.is_meta for x in answers):
+        return answers
+    for i, x in enumerate(answers):
+        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
+    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))

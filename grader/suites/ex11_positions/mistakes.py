@@ -622,3 +622,42 @@ def grid_nothing_turned(x, grid, base=BASE):
     Turn every pair by its angle.
     """
     return x.clone()
+
+
+@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal_positions)
+def embedding_in_one_place(positions, dim, base=BASE, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = plain_sinusoidal_embedding(positions, dim, base)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def rope_in_one_place(x, positions, base=BASE, interleaved=True, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = plain_apply_rope(x, positions, base, interleaved)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+
+
+@mistake(of="rope_3d", caught_by=test_grid_manners)
+def grid_in_one_place(x, grid, base=BASE, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = plain_rope_3d(x, grid, base)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)

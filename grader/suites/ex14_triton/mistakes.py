@@ -774,3 +774,16 @@ def no_keys_divided(q, k, v, causal=False, scale=None):
     if not k.shape[-2]:
         return torch.full(q.shape, torch.nan, dtype=q.dtype, device=q.device)
     return attend(q, k, v, causal, scale)
+
+
+@mistake(of="softmax", caught_by=test_softmax_layout)
+def softmax_in_one_place(x, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = plain_softmax(x)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)

@@ -1175,3 +1175,42 @@ def average_of_the_values(q, k, v, cache, sequence, chunk_size):
     Weight the values by softmax(q k^T / sqrt(D)).
     """
     return _chunks(q, k, v, cache, sequence, chunk_size, _average)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def paged_in_one_place(q, cache, sequences, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = _rows(q, cache, sequences, _causal)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def ragged_in_one_place(q, k, v, cu_seqlens_q, cu_seqlens_k, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _causal)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill_past)
+def prefill_in_one_place(q, k, v, cache, sequence, chunk_size, places={}):  # noqa: B006 (that is the mistake)
+    """Every answer of a form is written into the same memory, over the answer before it.
+
+    Return a new tensor in every call.
+    """
+    answer = _chunks(q, k, v, cache, sequence, chunk_size, _causal)
+    if answer.requires_grad or answer.is_meta:
+        return answer
+    form = answer.shape, answer.dtype, answer.device
+    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
