@@ -17,7 +17,7 @@ BATCH = 64  # how far a batch goes, which nobody cuts into tiles
 class Hard(StrEnum):
     """A kind of input; the value is its name in `hard.toml`."""
 
-    SQUARE = "square"  # as many queries as keys, gradients too
+    SQUARE = "square"  # as many queries as keys, and as many of both as sequences and heads
     ONE = "one"  # batch, heads, queries, keys or width of 1, with a mask where there is one
     LONG = "long"  # a length, width or head count beyond 64, 128, 256 and 1024
     MODES = "modes"  # a module in .train() and in .eval()
@@ -32,9 +32,14 @@ class Hard(StrEnum):
 
 
 def square(sizes: Mapping[str, int]) -> Iterator[Sizes]:
-    """The sizes with every length (a name that begins with L) equal to the largest of them."""
+    """The sizes with every length (a name that begins with L) equal to the largest of them.
+
+    Then batch and heads are as many too, so that a mask of one kind has the shape of another.
+    """
     length = max(n for name, n in sizes.items() if name.startswith("L"))
     yield {name: length if name.startswith("L") else n for name, n in sizes.items()}
+    if "B" in sizes:
+        yield {name: length if name[0] in "LBH" else n for name, n in sizes.items()}
 
 
 def one(sizes: Mapping[str, int]) -> Iterator[Sizes]:

@@ -26,7 +26,10 @@ def draw():
 
 
 def test_square_sizes_have_one_length(draw):
-    assert draw.hard(Hard.SQUARE, **SIZES) == [{"B": 2, "Lq": 7, "Lk": 7, "D": 4}]
+    square, cube = draw.hard(Hard.SQUARE, **SIZES)
+    assert square == {"B": 2, "Lq": 7, "Lk": 7, "D": 4}
+    assert cube == {"B": 7, "Lq": 7, "Lk": 7, "D": 4}
+    assert draw.hard(Hard.SQUARE, Lq=3, Lk=5) == [{"Lq": 5, "Lk": 5}]
     assert CASE.get().hard == {"square"}
 
 

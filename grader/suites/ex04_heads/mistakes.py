@@ -1925,3 +1925,28 @@ class Bfloat16NotRaised(_Layer):
         scores = q @ k.mT * self.scale(q)
         weights = self.weigh(scores.float(), keep).to(q.dtype)
         return weights @ v, weights
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
+def mask_taken_for_padding_numpy(*args, keep=None):
+    """A mask (Lq, Lk) is taken for the padding of each sequence where there are Lq sequences.
+
+    `keep` broadcasts to (B, H, Lq, Lk): the last two dimensions are queries and keys.
+    """
+    if keep is not None and keep.shape == (len(args[0]), args[1].shape[1]):
+        keep = keep[:, None, None, :]
+    return _numpy(_Layer, args, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskTakenForPadding(_Layer):
+    """A mask (Lq, Lk) is taken for the padding of each sequence where there are Lq sequences.
+
+    `keep` broadcasts to (B, H, Lq, Lk): the last two dimensions are queries and keys.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        length = (x if context is None else context).shape[1]
+        if keep is not None and keep.shape == (len(x), length):
+            keep = keep[:, None, None, :]
+        return super().forward(x, context, keep)

@@ -75,10 +75,11 @@ def test_split_and_merge(student, draw, cut, dtype):
         turned = draw.strided(*y.shape, dtype=dtype)
         for view in y, swapped, turned, y[:, :1].expand(y.shape), y.neg_():
             agree(untouched(lambda y=view: student.merge_heads(y)), reference.merge_heads(view))
-    [got] = backward(student.split_heads(x.requires_grad_(), heads), x, upstream=y)
-    agree(got, reference.merge_heads(y), says="gradient of x of split_heads")
-    [got] = backward(student.merge_heads(y.requires_grad_()), y, upstream=x.detach())
-    agree(got, reference.split_heads(x.detach(), heads), says="gradient of x of merge_heads")
+    for one, other in (x, y), (draw.strided(*x.shape, dtype=dtype), turned):
+        [got] = backward(student.split_heads(one.requires_grad_(), heads), one, upstream=y)
+        agree(got, reference.merge_heads(y), says="gradient of x of split_heads")
+        [got] = backward(student.merge_heads(other.requires_grad_()), other, upstream=x.detach())
+        agree(got, reference.split_heads(x.detach(), heads), says="gradient of x of merge_heads")
     for width, many in (10, 4), (3, 5):
         rejects(lambda w=width, n=many: student.split_heads(draw.normal(2, 3, w), n), width, many)
 

@@ -197,6 +197,7 @@ def test_mask(student, draw, Hk, Lq, shape):
     for s in (s for kind in kinds for s in draw.hard(kind, {"D": 0, "Dv": 0}, **USUAL)):
         full = (s["B"], s["Hk"] * s["G"], s["Lq"], s["Lk"])
         attends(student, *qkv(draw, **s), draw.keep(*full))
+        attends(student, *qkv(draw, **s), draw.keep(*full[2:]))
 
 
 @check(points=1, needs=[test_values])

@@ -92,8 +92,8 @@ def test_mask_and_bias(student, draw, case, causal):
             for names in (("keep",), ("bias",), ("keep", "bias")):
                 options = options_of(draw, names + also, q, k, empty="keep" in names)
                 agree_output(student, q, k, v, **options)
-            row = draw.keep(1, sizes["Lk"])
-            agree_output(student, q, k, v, keep=row, causal=causal)
+            for row in draw.keep(1, sizes["Lk"]), draw.keep(sizes["Lq"], sizes["Lk"]):
+                agree_output(student, q, k, v, keep=row, causal=causal)
     else:
         q, k, v = qkv(draw, H=6)
         keep, bias = draw.keep(*case), draw.normal(*case, scale=2.0)

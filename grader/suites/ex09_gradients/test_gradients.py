@@ -140,9 +140,9 @@ def test_scale(student, draw, masked):
 def test_mask(student, draw, shape):
     """No gradient reaches what `keep` hides, whatever its shape, as long as it broadcasts; and
     queries that see nothing leave no trace."""
-    [square] = draw.hard(Hard.SQUARE, **ORDINARY)  # a mask of one row is laid along the keys
-    for mask in draw.keep(square["Lk"]), draw.keep(square["Lq"], square["Lk"]):
-        gradients_agree(student, inputs(draw, tupled(square), float32), mask.cpu().numpy())
+    for square in draw.hard(Hard.SQUARE, **ORDINARY):  # a mask of one row is laid along the keys
+        for mask in draw.keep(square["Lk"]), draw.keep(square["Lq"], square["Lk"]):
+            gradients_agree(student, inputs(draw, tupled(square), float32), mask.cpu().numpy())
     tensors, keep = inputs(draw, MASKED, float32), draw.keep(*shape).cpu().numpy()
     gradients_agree(student, tensors, keep)
     keep[..., 0, : shape[-1] // 2] = False
