@@ -148,6 +148,8 @@ def _mistake(exercise: Exercise, name: str, naming: bool = True) -> Result:
 def _variant(exercise: Exercise, name: str) -> Result:
     variant = next(v for v in suite.variants(exercise) if v.id == name)
     source = mutants.variant_source(exercise, variant)
+    if exercise.language == "python":
+        return {"lost": answers.lost_here(exercise, source)}
     return {"lost": answers.lost(exercise, source, _nursery(), variant.id)}
 
 
