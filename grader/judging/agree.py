@@ -5,7 +5,8 @@ broadcast and NaN never agrees.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -110,13 +111,19 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
 
 def untouched(call: Callable[[], Any]) -> Any:
     """What the call returns, if it leaves every array and tensor it was given as it was."""
+    with inputs_left_alone():
+        return call()
+
+
+@contextmanager
+def inputs_left_alone() -> Iterator[None]:
+    """Pass if the calls made within leave every array and tensor they are given as it was."""
     case = current()
     case.modified.clear()
-    result = call()
+    yield
     if case.modified:
         names = ", ".join(dict.fromkeys(case.modified))
         raise fault(f"{names} was changed in place, but should be left as it was", case.last_call)
-    return result
 
 
 def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor, ...]:

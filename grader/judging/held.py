@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from grader.judging.agree import same
+from grader.judging.agree import inputs_left_alone, same
 from grader.judging.case import current
 from grader.worker.client import Client, Handle
 
@@ -55,12 +56,14 @@ def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
     """Pass if an answer to these arguments stays as it was during the calls that are made within.
 
     The first of them should have an answer of the same form and other numbers: an answer that lies
-    in a place of the submission's own is overwritten by it.
+    in a place of the submission's own is overwritten by it. All calls are made as in use, under
+    `torch.no_grad()`, and must leave their inputs alone.
     """
-    answers = function.held(*args, **kwargs)
-    kept = [x for x in _flat(answers) if isinstance(x, HeldTensor)]
-    before = [x.now() for x in kept]
-    yield
+    with torch.no_grad(), inputs_left_alone():
+        answers = function.held(*args, **kwargs)
+        kept = [x for x in _flat(answers) if isinstance(x, HeldTensor)]
+        before = [x.now() for x in kept]
+        yield
     for answer, was in zip(kept, before, strict=True):
         same(answer.now(), was, says="an earlier answer, after later calls,")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from grader.worker.child import frames, wire
@@ -80,7 +81,8 @@ class Client:
              *, graph: bool, hold: bool = False) -> Answer:  # fmt: skip
         """Call a function of the module (`on` None), a method, or the object itself (name "").
 
-        With `hold` a handle comes back for each tensor and array, which stays where it is.
+        The call is made under `torch.no_grad()` if this one is, unless its graph is wanted. With
+        `hold` a handle comes back for each tensor and array, which stays where it is.
         """
         given = Given(self._inputs, self._places, _handle_number, watch=self._watch)
         sent = {
@@ -90,6 +92,8 @@ class Client:
         request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
         if given.lists:
             request["lists"] = list(given.lists)
+        if not (graph or torch.is_grad_enabled()):
+            request["no_grad"] = True
         if hold:
             request["hold"] = True
         if self._forget:

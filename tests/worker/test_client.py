@@ -32,6 +32,14 @@ class Fake:
         return self.client.call(None, "f", args, kwargs, graph=graph)
 
 
+def test_a_call_without_gradients_says_so():
+    fake = Fake(lambda request: {"id": request["id"], "value": None})
+    fake.call(1)
+    with torch.no_grad():
+        fake.call(1)
+    assert [request.get("no_grad") for request in fake.requests] == [None, True]
+
+
 def replies(reply):
     """A worker that answers every request with `reply`."""
     return Fake(lambda request: {"id": request["id"]} | reply)

@@ -13,7 +13,7 @@ FIRST = slice(0, E, WIDTH)  # the first number of every head
 
 
 def self_scores_agree(student, draw, device, fused):
-    """Self-attention to scores that fall, rise, are all negative, and jump."""
+    """Self-attention to scores that fall, rise, are all negative, by far too, and jump."""
     module, right = pair(student, draw, device, "SelfAttention", E, HEADS, False)
     module.fused = fused
     state = right.state_dict()
@@ -27,6 +27,9 @@ def self_scores_agree(student, draw, device, fused):
         x[..., :HEADS] = scores.mT
         for mask in (None, keep):
             agree(module(x, mask), right(x, mask), says=f"output for scores that are {name}")
+    x[..., :HEADS] = -1e10
+    one = torch.eye(65, dtype=torch.bool, device=device).roll(3, 0)
+    agree(module(x, one), right(x, one), says="output where scores are -1e10, for one key seen")
 
 
 def cross_scores_agree(student, draw, device):

@@ -37,7 +37,8 @@ def hides(module, right, hidden, x, *context, image=0):
 def layouts_agree(module, right, keep, *layouts):
     """Inputs that lie in memory in other ways, or are of nothing, are read right and left alone."""
     for given in layouts:
-        for mask in (None, keep, keep.mT.contiguous().mT, keep[:1].expand(keep.shape)):
+        turned, expanded = keep.mT.contiguous().mT, keep[:1].expand(keep.shape)
+        for mask in (None, keep, turned, expanded, keep & False):
             agree(untouched(lambda given=given, mask=mask: module(*given, mask)),
                   right(*given, mask))  # fmt: skip
 
@@ -45,21 +46,20 @@ def layouts_agree(module, right, keep, *layouts):
 def stays(draw, module, right, *inputs, keep):
     """An earlier answer stays as it was; changed inputs, masks and weights are seen."""
     draw.hard(Hard.CHANGED)
-    with torch.no_grad():
-        first = module(*inputs, keep)
-        same(module(*inputs, keep), first, says="the second answer to the same call")
-        for mode in ("eval", "train"):
-            getattr(module, mode)()
-            with lasting(module.forward, *inputs, keep):
-                for x in inputs:
-                    x.mul_(-0.7)
-                    says = "output for a changed input"
-                    agree(module(*inputs, keep), right(*inputs, keep), says=says)
-                keep.logical_not_()
-                keep[..., 0] = True
-                agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed mask")
-                load(module, right, draw, float32)
-                agree(module(*inputs, keep), right(*inputs, keep), says="output for other weights")
+    first = module(*inputs, keep)
+    same(module(*inputs, keep), first, says="the second answer to the same call")
+    for mode in ("eval", "train"):
+        getattr(module, mode)()
+        with lasting(module.forward, *inputs, keep):
+            for x in inputs:
+                x.mul_(-0.7)
+                says = "output for a changed input"
+                agree(module(*inputs, keep), right(*inputs, keep), says=says)
+            keep.logical_not_()
+            keep[..., 0] = True
+            agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed mask")
+            load(module, right, draw, float32)
+            agree(module(*inputs, keep), right(*inputs, keep), says="output for other weights")
 
 
 def token_by_token(module, right, x, *others):

@@ -949,3 +949,31 @@ class NoRelu(PlainFeedForward):
 
     def forward(self, x):
         return self.w2(self.w1(x))
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_manners)
+class DividedInPlaceWithoutGradients(_Norm):
+    """Where no gradients are wanted, x itself is divided.
+
+    Make a new tensor, with gradients or without: x * scale, not x.mul_(scale).
+    """
+
+    def forward(self, x):
+        output = super().forward(x)
+        if not torch.is_grad_enabled():
+            x.copy_(output)
+        return output
+
+
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class MinusABillionInHiddenPlaces(_Self):
+    """Hidden scores become -1e9, which is more than scores may be that are seen.
+
+    Fill with -inf: then what is hidden has no weight beside any score.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None or q.dtype.itemsize == 2:
+            return super().attend(q, k, v, keep)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -1e9)
+        return self.drop(plain_masked_softmax(scores, keep.any(-1, keepdim=True))) @ v

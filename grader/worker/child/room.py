@@ -36,7 +36,8 @@ class Room:
     {"op": "load", "slug", "source", "refuse"}               -> {"value": None}
     {"op": "told", "name"}                                   -> {"value": what the prelude keeps}
     {"op": "ping"}                                           -> {"value": None}
-    {"op": "call", "on", "name", "args", "kwargs", "graph"}  -> {"value", "call"?, "lists"?}
+    {"op": "call", "on", "name", "args", "kwargs", "graph", "no_grad"?}
+                                                             -> {"value", "call"?, "lists"?}
     {"op": "get", "on", "name"}                              -> {"value"} or {"callable": True}
     {"op": "set", "on", "name", "value"}                     -> {"value": None}
     {"op": "backward", "call", "gradients"}                  -> {"value": [gradient | None, ...]}
@@ -113,7 +114,8 @@ class Room:
             self._given.clear()
         args = [self._argument(item) for item in request["args"]]
         kwargs = {name: self._argument(item) for name, item in request["kwargs"].items()}
-        with torch.enable_grad():  # a forward pass of the parent's autograd has switched it off
+        # In the grader's own process a forward pass of its autograd has switched gradients off.
+        with torch.set_grad_enabled(not request.get("no_grad")):
             result = self.rules.call(self._target(request), *args, **kwargs)
         reply = {"value": self._export(_held(result) if request.get("hold") else result)}
         if labels := request.get("lists"):
