@@ -41,10 +41,13 @@ def load(module, oracle, state):
 
 
 def masks(draw, lead, heads, length):
-    """No mask, one with an empty row, and padding."""
+    """No mask, one with an empty row, padding, and one row for all."""
     keep = draw.keep(heads, length, length)
     keep[..., 0, :] = False
-    return {"": None, ", query 0 sees nothing": keep, ", padding": draw.keep(*lead, 1, 1, length)}
+    return {
+        "": None, ", query 0 sees nothing": keep, ", padding": draw.keep(*lead, 1, 1, length),
+        ", one row for all": draw.keep(1, length),
+    }  # fmt: skip
 
 
 def agree_on_both_paths(draw, module, oracle, x, heads=4):

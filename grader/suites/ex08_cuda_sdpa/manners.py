@@ -14,8 +14,9 @@ def inputs_left_alone(student, draw):
         for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
             q, k, v = qkv(draw, dtype, group)
             options = options_of(draw, names, q, k, empty=True)
-            if "bias" in names and group == 2:  # as small as it may be
-                options["bias"] = options["bias"][0, 0].clone()
+            for name in ("bias", "keep") if group == 2 else ():  # as small as they may be
+                if name in options:
+                    options[name] = options[name][0, 0].clone()
             first = untouched(lambda x=(q, k, v), o=options: student.fast_attention(*x, **o))
             again = student.fast_attention(q, k, v, **options)
             same(again, first, says="the second answer to the same call")
@@ -47,7 +48,7 @@ def nothing_remembered(student, draw):
     options = options_of(draw, ("keep", "bias"), q, k)
     draw.hard(Hard.SAME)
     for causal in (False, True):
-        for scale in (None, -0.5):
+        for scale in (None, 0.5):
             agree_output(student, q, q, q, causal=causal, scale=scale)
             agree_output(student, q, k, k, causal=causal, scale=scale)
             untouched(lambda c=causal, s=scale: attend(q, q, q, causal=c, scale=s))
@@ -118,3 +119,6 @@ def misfits_refused(student, draw):
             few = draw.normal(2, n, 9, 5)
             rejects(lambda x=few, o=options: attend(q, k, x, **o), 2, n)
         agree_output(student, q, k, v, says="output after a call that raised", **options)
+    none = q[:, :, :0]
+    rejects(lambda: attend(none, wide, v), 8, 9)
+    rejects(lambda: attend(none, k, long), 9, 10)
