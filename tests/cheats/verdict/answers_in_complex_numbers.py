@@ -1,7 +1,7 @@
 """Answers rightly, but where it has no gradient in a dtype that breaks the judge, and not the check.
 
 exercise: ex01_softmax
-earns: 4
+earns: 2
 """
 
 import torch
