@@ -3,7 +3,9 @@
 import importlib.util
 import linecache
 import mmap
+import os
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +19,8 @@ ARENA_BYTES = 64 << 20
 
 def in_process(module: ModuleType, prelude: str = "") -> Client:
     """A client of `module`, through the same encoding as a worker, without a wall."""
+    # PyTorch makes this folder for tensors on `meta`: one that is there leaves nothing behind.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
     room = Room(inputs, answers)
     room.bind(module, prelude)

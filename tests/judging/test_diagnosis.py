@@ -258,3 +258,17 @@ def test_where_the_manifest_names_no_axis_none_is_told():
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
 def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
     assert diagnosis._distance(np.zeros(shape), np.ones(shape)) == 0.0
+
+
+def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monkeypatch):
+    known = diagnosis.Catalogue(catalog.find("ex01_softmax"))
+    mistake = next(m for m in known.mistakes if m.caught_by == "test_numpy_values")
+    none, asked, run = frozenset(), [], Judge.run
+    monkeypatch.setattr(Judge, "run", lambda self, cases: asked.append(cases) or run(self, cases))
+    assert not known.fails(mistake, none, none)
+    assert len(asked) == 1  # the first check of the suite fails, where the student's passed
+    alone = frozenset({"test_numpy_values"})
+    assert known.fails(mistake, alone, none)
+    assert len(asked) == len(suite.checks(catalog.find("ex01_softmax")))
+    assert not known.fails(mistake, none, none)
+    assert len(asked) == len(suite.checks(catalog.find("ex01_softmax")))

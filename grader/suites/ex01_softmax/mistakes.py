@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 
 from .test_softmax import (
     test_dim,
@@ -700,11 +701,7 @@ def one_place_for_all_answers(x, dim=-1, places={}):  # noqa: B006 (that is the 
 
     Return a new tensor in every call.
     """
-    answer = torch.softmax(raised(x), dim).to(x.dtype)
-    if answer.requires_grad or answer.is_meta:
-        return answer
-    form = answer.shape, answer.dtype, answer.device
-    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+    return written_over(places, torch.softmax(raised(x), dim).to(x.dtype))
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -713,7 +710,4 @@ def one_place_for_all_answers_numpy(x, axis=-1, places={}):  # noqa: B006 (that 
 
     Return a new array in every call.
     """
-    answer = softmax_of_arrays(x, axis)
-    place = places.setdefault((answer.shape, answer.dtype), np.empty_like(answer))
-    place[...] = answer
-    return place
+    return written_over(places, softmax_of_arrays(x, axis))

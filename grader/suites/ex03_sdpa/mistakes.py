@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 from reference.ex02_masking import exact_masked_softmax, plain_masked_softmax
 
 from .test_sdpa import (
@@ -1441,12 +1442,7 @@ def one_place_for_all_answers(q, k, v, keep=None, scale=None, places={}):  # noq
 
     Return new tensors in every call.
     """
-    answers = attention(q, k, v, keep, scale)
-    if any(x.requires_grad or x.is_meta for x in answers):
-        return answers
-    for i, x in enumerate(answers):
-        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
-    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+    return written_over(places, attention(q, k, v, keep, scale))
 
 
 @mistake(of="attention_numpy", caught_by=test_manners)
@@ -1455,7 +1451,4 @@ def one_place_for_all_answers_numpy(q, k, v, keep=None, scale=None, places={}): 
 
     Return new arrays in every call.
     """
-    answers = attention_of_arrays(q, k, v, keep, scale)
-    for i, x in enumerate(answers):
-        places.setdefault((i, x.shape, x.dtype), np.empty_like(x))[...] = x
-    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+    return written_over(places, attention_of_arrays(q, k, v, keep, scale))

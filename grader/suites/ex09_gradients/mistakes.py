@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 from reference.ex09_gradients import (
     plain_attention_backward,
     plain_softmax_backward,
@@ -734,10 +735,7 @@ def softmax_in_one_place(weights, grad_weights, places={}):  # noqa: B006 (that 
 
     Return a new array in every call.
     """
-    answer = row_by_row(weights, grad_weights, plain_softmax_backward)
-    place = places.setdefault((answer.shape, answer.dtype), np.empty_like(answer))
-    place[...] = answer
-    return place
+    return written_over(places, row_by_row(weights, grad_weights, plain_softmax_backward))
 
 
 @mistake(of="attention_backward", caught_by=test_manners)
@@ -746,7 +744,4 @@ def gradients_in_one_place(q, k, v, grad_output, keep=None, scale=None, places={
 
     Return new arrays in every call.
     """
-    answers = plain_attention_backward(q, k, v, grad_output, keep, scale)
-    for i, x in enumerate(answers):
-        places.setdefault((i, x.shape, x.dtype), np.empty_like(x))[...] = x
-    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+    return written_over(places, plain_attention_backward(q, k, v, grad_output, keep, scale))

@@ -5,6 +5,7 @@ import math
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 from reference.ex10_online_softmax import (
     plain_flash_attention,
     plain_merge_partials,
@@ -648,12 +649,7 @@ def statistics_in_one_place(x, block_size, places={}):  # noqa: B006 (that is th
 
     Return new tensors in every call.
     """
-    answers = plain_online_softmax(x, block_size)
-    if any(x.requires_grad or x.is_meta for x in answers):
-        return answers
-    for i, x in enumerate(answers):
-        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
-    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+    return written_over(places, plain_online_softmax(x, block_size))
 
 
 @mistake(of="merge_partials", caught_by=test_merge_sizes)
@@ -662,12 +658,7 @@ def merged_in_one_place(a, b, places={}):  # noqa: B006 (that is the mistake)
 
     Return new tensors in every call.
     """
-    answers = plain_merge_partials(a, b)
-    if any(x.requires_grad or x.is_meta for x in answers):
-        return answers
-    for i, x in enumerate(answers):
-        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
-    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+    return written_over(places, plain_merge_partials(a, b))
 
 
 @mistake(of="flash_attention", caught_by=test_sizes)
@@ -676,9 +667,4 @@ def flash_in_one_place(q, k, v, causal=False, scale=None, block_size=64, places=
 
     Return new tensors in every call.
     """
-    answers = _flash(q, k, v, causal, scale, block_size)
-    if any(x.requires_grad or x.is_meta for x in answers):
-        return answers
-    for i, x in enumerate(answers):
-        places.setdefault((i, x.shape, x.dtype), torch.empty_like(x)).copy_(x)
-    return tuple(places[i, x.shape, x.dtype] for i, x in enumerate(answers))
+    return written_over(places, _flash(q, k, v, causal, scale, block_size))

@@ -6,6 +6,7 @@ from math import prod
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 from reference.ex11_positions import (
     plain_angles,
     plain_apply_rope,
@@ -630,11 +631,7 @@ def embedding_in_one_place(positions, dim, base=BASE, places={}):  # noqa: B006 
 
     Return a new tensor in every call.
     """
-    answer = plain_sinusoidal_embedding(positions, dim, base)
-    if answer.requires_grad or answer.is_meta:
-        return answer
-    form = answer.shape, answer.dtype, answer.device
-    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+    return written_over(places, plain_sinusoidal_embedding(positions, dim, base))
 
 
 @mistake(of="apply_rope", caught_by=test_rope_manners)
@@ -643,11 +640,7 @@ def rope_in_one_place(x, positions, base=BASE, interleaved=True, places={}):  # 
 
     Return a new tensor in every call.
     """
-    answer = plain_apply_rope(x, positions, base, interleaved)
-    if answer.requires_grad or answer.is_meta:
-        return answer
-    form = answer.shape, answer.dtype, answer.device
-    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+    return written_over(places, plain_apply_rope(x, positions, base, interleaved))
 
 
 @mistake(of="rope_3d", caught_by=test_grid_manners)
@@ -656,8 +649,4 @@ def grid_in_one_place(x, grid, base=BASE, places={}):  # noqa: B006 (that is the
 
     Return a new tensor in every call.
     """
-    answer = plain_rope_3d(x, grid, base)
-    if answer.requires_grad or answer.is_meta:
-        return answer
-    form = answer.shape, answer.dtype, answer.device
-    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+    return written_over(places, plain_rope_3d(x, grid, base))

@@ -5,6 +5,7 @@ import math
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 from reference.ex14_triton import plain_keep, plain_softmax
 
 from .test_triton import (
@@ -782,8 +783,4 @@ def softmax_in_one_place(x, places={}):  # noqa: B006 (that is the mistake)
 
     Return a new tensor in every call.
     """
-    answer = plain_softmax(x)
-    if answer.requires_grad or answer.is_meta:
-        return answer
-    form = answer.shape, answer.dtype, answer.device
-    return places.setdefault(form, torch.empty_like(answer)).copy_(answer)
+    return written_over(places, plain_softmax(x))

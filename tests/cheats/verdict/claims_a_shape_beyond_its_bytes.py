@@ -1,7 +1,7 @@
 """Answers rightly, but forges the length of its keys: a few bytes, expanded to terabytes.
 
 exercise: ex06_kv_cache
-earns: 4
+earns: 3
 """
 
 import math
@@ -33,3 +33,23 @@ def attend_with_past(q, k, v, past=None):
     keep = torch.ones(t, n, dtype=torch.bool).tril(n - t)
     weights = torch.softmax(scores.masked_fill(~keep, -torch.inf), -1)
     return (weights @ v.to(wide)).to(q.dtype), (k, v)
+
+
+class CachedAttention(torch.nn.Module):
+    """Right, so that the checks that need it ask for the gradients of the function."""
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"{d_model} and {num_heads}")
+        self.num_heads = num_heads
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, torch.nn.Linear(d_model, d_model, bias=bias))
+
+    def forward(self, x, cache=None):
+        q, k, v = (
+            w(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for w in (self.w_q, self.w_k, self.w_v)
+        )
+        output, _ = attend_with_past(q, k, v)
+        return self.w_o(output.transpose(1, 2).flatten(2))

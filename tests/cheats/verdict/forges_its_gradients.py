@@ -1,7 +1,7 @@
 """Answers rightly, and sends complex gradients, which break the grader's own backward pass.
 
 exercise: ex01_softmax
-earns: 5
+earns: 3
 """
 
 import math

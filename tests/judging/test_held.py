@@ -1,0 +1,62 @@
+"""Answers that last, and calls that are made without gradients."""
+
+import types
+
+import pytest
+import torch
+
+from grader import catalog
+from grader.judging import Student, lasting
+from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.one_place import written_over
+from grader.worker.in_process import in_process
+
+
+def softmax(body):
+    """The function `softmax` of an answer with this body."""
+    CASE.set(Case())
+    module = types.ModuleType("answer")
+    module.softmax = body
+    return Student(catalog.find("ex01"), in_process(module)).softmax
+
+
+def asked(body, changed=lambda x: x.neg_()):
+    """A first answer, and a call for other numbers while it should last."""
+    function, x = softmax(body), torch.randn(3, 5)
+    with lasting(function, x):
+        function(changed(x))
+
+
+def test_a_new_answer_lasts():
+    asked(lambda x, dim=-1: x.softmax(dim))
+
+
+def test_an_answer_in_one_place_does_not_last():
+    places = {}
+    with pytest.raises(StudentFault, match="an earlier answer, after later calls,"):
+        asked(lambda x, dim=-1: written_over(places, x.softmax(dim)))
+
+
+def test_an_input_that_is_changed_without_gradients_is_seen():
+    def body(x, dim=-1):
+        weights = x.softmax(dim)
+        return weights if torch.is_grad_enabled() else x.copy_(weights).clone()
+
+    softmax(body)(torch.randn(3, 5))
+    with pytest.raises(StudentFault, match="x was changed in place"):
+        asked(body)
+
+
+def test_calls_are_made_without_gradients_and_others_with_them():
+    enabled = []
+
+    def body(x, dim=-1):
+        enabled.append(torch.is_grad_enabled())
+        return x.softmax(dim)
+
+    function = softmax(body)
+    function(torch.randn(3, 5))
+    with lasting(function, torch.randn(3, 5)):
+        function(torch.randn(3, 5))
+    function(torch.randn(3, 5))
+    assert enabled == [True, False, False, True]
