@@ -1,11 +1,12 @@
 """The table exercise x check -> how near right answers come to being rejected."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
 
 from grader.authoring import evidence
-from grader.authoring.headroom import Headroom, Measured, Place, Rejection, measure
+from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejection, measure
 from grader.records import Exercise
 from grader.worker import packages
 
@@ -16,7 +17,7 @@ def show(
 ) -> bool:  # fmt: skip
     """Print the table; True if no right answer was rejected or came too near to that.
 
-    write  write its summary into docs/evidence.md, the nearest result of each exercise
+    write  write its rows into docs/evidence.md: the nearest result of each exercise
     """
     ready = []
     for exercise in exercises:
@@ -28,19 +29,33 @@ def show(
     for line in lines(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if write:
-        rows = [_cells(least_by_check(found, slug)[0]) for slug in _slugs(found)]
-        told = f"{seeds} seeds. {lines(found)[-1]}"
-        evidence.write("headroom", COLUMNS, rows, told)
+        evidence.write("headroom", COLUMNS, _rows(found, seeds))
     return found.right
 
 
-COLUMNS = ("exercise", "nearest", "limit", "case", "measure", "answer", "seed")
+COLUMNS = (
+    *("answers", "seeds", "rejected", "nearest", "limit"),
+    *("case", "measure", "answer", "seed"),
+)  # fmt: skip
 
 
-def _cells(one: Headroom) -> list[str]:
-    place, what = one.place, f"{one.subject}: {one.measure}"
-    numbers = f"{one.ratio:.2f}", f"{one.limit:.2f}"
-    return [place.slug, *numbers, f"`{place.case}`", what, place.answer, str(place.seed)]
+def _rows(found: Measured, seeds: int) -> list[list[str]]:
+    """A row for the solution of each exercise and one for its variants: the nearest result."""
+    rejected = Counter(_answers(one.place) for one in found.rejections)
+    nearest = {_answers(one.place): one for one in reversed(found.least)}
+    return [
+        [
+            *(name, str(seeds), str(rejected[name]), f"{one.ratio:.2f}", f"{one.limit:.2f}"),
+            *(f"`{one.place.case}`", f"{one.subject}: {one.measure}"),
+            *(one.place.answer, str(one.place.seed)),
+        ]
+        for name, one in nearest.items()
+    ]
+
+
+def _answers(place: Place) -> str:
+    """The answers that a row is about: `ex03_sdpa`, or `ex03_sdpa variants`."""
+    return place.slug if place.answer == SOLUTION else f"{place.slug} variants"
 
 
 def _slugs(found: Measured) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from grader.judging.compare import floor
+from grader.judging.trials import Gradients
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 # An answer rounds at every step, and `floor` is what one step leaves at the most: two answers that
@@ -83,22 +84,25 @@ def size(values: Any) -> int:
     return sum(x.data.numel() * x.data.element_size() for x in _numbers(values))
 
 
-def difference(right: Any, got: Any, near: Any = None, scale: float = 0.0) -> str:
+def difference(
+    right: Any, got: Any, near: Any = None, scale: float = 0.0, parts: float = 0.0
+) -> str:
     """How two kept values differ beyond rounding; empty if they do not.
 
     near   what comes in the place of `right` where every input is moved by its last digit
     scale  the largest number of the whole call
+    parts  the size of the numbers that `right` is added up from in its own precision
     """
     if type(right) is not type(got):
         return f"{_text(got)}, not {_text(right)}"
     match right:
         case Numbers():
-            return _between_numbers(right, got, near, scale)
+            return _between_numbers(right, got, near, scale, parts)
         case Items():
             return _between_items(right, got, near, scale)
         case float():
             numbers = _as_numbers(right), _as_numbers(got), _as_numbers(near)
-            return _between_numbers(*numbers, scale)
+            return _between_numbers(*numbers, scale, parts)
     return "" if right == got else f"{_text(got)}, not {_text(right)}"
 
 
@@ -107,13 +111,14 @@ def _between_items(right: Items, got: Items, near: Any, scale: float) -> str:
         return f"{got}, not {right}"
     alike = isinstance(near, Items) and len(near.items) == len(right.items)
     others = near.items if alike else [None] * len(right.items)
+    parts = 1.0 if right.kind == Gradients.__name__ else 0.0  # of weights of about 1
     for i, (a, b, c) in enumerate(zip(right.items, got.items, others, strict=True)):
-        if why := difference(a, b, c, scale):
+        if why := difference(a, b, c, scale, parts):
             return f"[{i}]: {why}"
     return ""
 
 
-def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float) -> str:
+def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float, parts: float) -> str:
     if str(right) != str(got):
         return f"{got}, not {right}"
     if right.device == "meta" or torch.equal(right.data, got.data):
@@ -127,13 +132,15 @@ def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float) -> s
         place = tuple(torch.nonzero(~same)[0].tolist())
         return f"{list(place)} is {float(b[place])}, not {float(a[place])}"
     error = float((a - b)[finite].abs().max()) if finite.any() else 0.0
-    allowed = _allowed(right, near, scale)
+    allowed = _allowed(right, near, scale, parts)
     return f"differs by {error:.3g}, beyond {allowed:.3g}" if error > allowed else ""
 
 
-def _allowed(right: Numbers, near: Any, scale: float) -> float:
-    if right.dtype in ("float16", "bfloat16"):  # computed in float32, rounded once
-        return floor(right.dtype, largest(right)) + floor("float32", scale)
+def _allowed(right: Numbers, near: Any, scale: float, parts: float) -> float:
+    if right.dtype in ("float16", "bfloat16"):
+        # A value is computed in float32 and rounded once; parts of a gradient are rounded each.
+        steps = STEPS if parts else 1
+        return steps * floor(right.dtype, max(parts, largest(right))) + floor("float32", scale)
     allowed = STEPS * floor(right.dtype, largest(right))
     if isinstance(near, Numbers) and near.data.shape == right.data.shape:
         moved = (right.data.double() - near.data.double()).abs()
