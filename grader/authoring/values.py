@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from grader.judging.compare import floor
-from grader.judging.trials import Gradients
+from grader.judging.trials import Summed
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 # An answer rounds at every step, and `floor` is what one step leaves at the most: two answers that
@@ -91,7 +91,7 @@ def difference(
 
     near   what comes in the place of `right` where every input is moved by its last digit
     scale  the largest number of the whole call
-    parts  the size of the numbers that `right` is added up from in its own precision
+    parts  the size of the rounded numbers that `right` is added up from
     """
     if type(right) is not type(got):
         return f"{_text(got)}, not {_text(right)}"
@@ -111,7 +111,7 @@ def _between_items(right: Items, got: Items, near: Any, scale: float) -> str:
         return f"{got}, not {right}"
     alike = isinstance(near, Items) and len(near.items) == len(right.items)
     others = near.items if alike else [None] * len(right.items)
-    parts = 1.0 if right.kind == Gradients.__name__ else 0.0  # of weights of about 1
+    parts = 1.0 if right.kind == Summed.__name__ else 0.0
     for i, (a, b, c) in enumerate(zip(right.items, got.items, others, strict=True)):
         if why := difference(a, b, c, scale, parts):
             return f"[{i}]: {why}"
@@ -137,11 +137,10 @@ def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float, part
 
 
 def _allowed(right: Numbers, near: Any, scale: float, parts: float) -> float:
-    if right.dtype in ("float16", "bfloat16"):
-        # A value is computed in float32 and rounded once; parts of a gradient are rounded each.
-        steps = STEPS if parts else 1
-        return steps * floor(right.dtype, max(parts, largest(right))) + floor("float32", scale)
-    allowed = STEPS * floor(right.dtype, largest(right))
+    step = floor(right.dtype, max(parts, largest(right)))
+    if right.dtype in ("float16", "bfloat16"):  # computed in float32 and rounded once, or in parts
+        return (STEPS if parts else 1) * step + floor("float32", scale)
+    allowed = STEPS * step
     if isinstance(near, Numbers) and near.data.shape == right.data.shape:
         moved = (right.data.double() - near.data.double()).abs()
         moved = moved[torch.isfinite(moved)]

@@ -10,7 +10,7 @@ from grader.judging.elsewhere import on_meta
 from grader.judging.hard import Hard
 from grader.judging.held import lasting
 from grader.judging.student import Student
-from grader.judging.trials import attempt, called, differentiated, gradients
+from grader.judging.trials import Summed, attempt, called, differentiated, gradients
 from grader.worker.child.chain import Chain
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Hard",
     "NoDrill",
     "Student",
+    "Summed",
     "agree",
     "attempt",
     "backward",

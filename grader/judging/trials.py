@@ -24,8 +24,8 @@ def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]
     yield [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor | np.ndarray | list)]
 
 
-class Gradients(list[Any]):
-    """The gradients of a call's inputs; the weights of its outputs are of standard deviation 1."""
+class Summed(list[Any]):
+    """Values that are added up from numbers of about 1, each rounded: gradients, say."""
 
 
 def differentiated(
@@ -53,7 +53,7 @@ def gradients(draw: Draw, result: Any, leaves: Sequence[Tensor]) -> Any:
             total = total + (x.double() * weights).sum()
     if not total.requires_grad:
         return None
-    return attempt(lambda: Gradients(torch.autograd.grad(total, leaves, allow_unused=True)))
+    return attempt(lambda: Summed(torch.autograd.grad(total, leaves, allow_unused=True)))
 
 
 def _differentiable(x: Any) -> bool:

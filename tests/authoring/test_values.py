@@ -9,7 +9,7 @@ from torch import float16, float32, float64, tensor
 
 from grader.authoring.recorder import elements
 from grader.authoring.values import difference, kept
-from grader.judging.trials import Gradients
+from grader.judging.trials import Summed
 
 
 def differ(right, got, near=None, scale=0.0):
@@ -72,13 +72,14 @@ def test_half_precision_computed_in_single_may_leave_a_rest_where_zero_is_due():
     assert differ(right, got, near=tensor([1.0], dtype=float16)), "no input moves in half precision"
 
 
-def test_gradients_in_half_precision_may_be_added_up_from_rounded_parts():
+def test_sums_may_differ_by_the_rounding_of_their_parts():
     right, got = tensor([0.0], dtype=float16), tensor([2.0**-9], dtype=float16)
     assert differ([right], [got]), "a value is rounded once"
-    assert differ(Gradients([right]), Gradients([got])) == ""
-    assert differ(Gradients([right]), Gradients([tensor([0.01], dtype=float16)]))
-    single = Gradients([right.float()]), Gradients([got.float()])
-    assert differ(*single), "in single precision they are held to the digits of a value"
+    assert differ(Summed([right]), Summed([got])) == ""
+    assert differ(Summed([right]), Summed([tensor([0.01], dtype=float16)]))
+    assert differ([tensor([0.0])], [tensor([1e-7])])
+    assert differ(Summed([tensor([0.0])]), Summed([tensor([1e-7])])) == ""
+    assert differ(Summed([tensor([0.0])]), Summed([tensor([1e-5])]))
 
 
 def test_a_value_is_kept_as_it_was():

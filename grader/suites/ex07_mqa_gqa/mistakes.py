@@ -897,6 +897,17 @@ class BiasIgnored(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class BiasByDefault(_Layer):
+    """The projections have a bias where none is asked for.
+
+    Give bias the default False, and hand bias=bias to all four nn.Linear.
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=True):
+        super().__init__(d_model, num_heads, num_kv_heads, bias)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
 class MaskNotPassedOn(_Layer):
     """`keep` does not reach the attention.
 

@@ -65,7 +65,8 @@ def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):
     """The student's layer and the oracle's, with the same weights."""
     num_heads, num_kv_heads, d_model = heads[0] * heads[1], heads[0], heads[0] * heads[1] * D
     widths = {"w_q": d_model, "w_k": num_kv_heads * D, "w_v": num_kv_heads * D, "w_o": d_model}
-    module = student.GroupedQueryAttention(d_model, num_heads, num_kv_heads, bias=bias)
+    options = {"bias": True} if bias else {}
+    module = student.GroupedQueryAttention(d_model, num_heads, num_kv_heads, **options)
     state = weights(draw, widths, d_model, bias, dtype)
     for name, weight in state.items():
         right, got = tuple(weight.shape), getattr(module.read(name), "shape", None)

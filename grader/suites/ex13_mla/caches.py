@@ -15,7 +15,8 @@ BESIDE = 1.5  # times nbytes: a table of positions or the like may stand beside 
 
 def new_caches(student, device, *sizes):
     """An empty cache of the student's, and the reference's beside it."""
-    return student.LatentCache(*sizes, device=device), reference.LatentCache(*sizes, device=device)
+    options = {} if device.type == "cpu" else {"device": device}
+    return student.LatentCache(*sizes, **options), reference.LatentCache(*sizes, device=device)
 
 
 def append(cache, right, latent, k_rope):
