@@ -10,8 +10,11 @@ from reference import raised
 
 ROWS = [(3, 5), (2, 64), (7, 65), (1, 1000)]  # M, N
 SIZES = [(3, 17, 32), (33, 200, 16), (17, 65, 64), (9, 40, 128)]  # Lq, Lk, D
-# Lq, Lk. In the fifth one the key that a tile of queries sees last begins a tile of its own.
-CAUSAL = [(5, 5), (1, 65), (17, 150), (65, 3), (130, 131), (3, 300), (260, 20)]
+# Lq, Lk, D. In the fifth one the key that a tile of queries sees last begins a tile of its own.
+CAUSAL = [
+    *[(5, 5, 16), (1, 65, 16), (17, 150, 16), (65, 3, 16), (130, 131, 16)],
+    *[(3, 300, 128), (260, 20, 16)],
+]
 FEW = {"B": 1, "H": 1, "Lq": 3, "Lk": 17}
 # Heads of all batches lie in one direction of the grid, and each costs the interpreter 4 ms.
 LONGEST = {"B": 0, "H": 64}
@@ -94,11 +97,11 @@ def test_attention(student, draw, kind):
 
 
 @check(points=1, needs=[test_attention])
-@pytest.mark.parametrize(("q_len", "k_len"), CAUSAL)
-def test_causal(student, draw, q_len, k_len):
+@pytest.mark.parametrize(("q_len", "k_len", "width"), CAUSAL)
+def test_causal(student, draw, q_len, k_len, width):
     """With causal=True the last query lines up with the last key, a query before the first key gets
     zeros, and later keys count for nothing, not even 1e30; with one query or one key, too."""
-    q, k, v = qkv(draw, q_len, k_len)
+    q, k, v = qkv(draw, q_len, k_len, width)
     if q_len == k_len:
         for size in draw.hard(Hard.ONE, Lq=q_len, Lk=k_len):
             some = q[:, :, : size["Lq"]], k[:, :, : size["Lk"]], v[:, :, : size["Lk"]]
