@@ -144,6 +144,24 @@ def test_the_table_says_which_checks_are_beyond_and_what_was_rejected():
     assert "2 cases of right answers run, 1 rejected; 1 checks" in text
 
 
+def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatch):
+    written = []
+    monkeypatch.setattr(headroom_table.evidence, "write", lambda *given: written.append(given))
+    variant = replace(PLACE, answer="einsum", seed=5)
+    rejection = Rejection(place=variant, why="out[0] is 1, but should be 2")
+    found = one(ratio(0.3), ratio(0.6, place=variant), rejections=(rejection,))
+    monkeypatch.setattr(headroom_table, "measure", lambda *_, **__: found)
+    exercise = catalog.find("ex03_sdpa")
+    assert not headroom_table.show([exercise], 7, Console(quiet=True), write=True)
+    [(command, columns, rows)] = written
+    assert command == "headroom" and len(columns) == len(rows[0])
+    measure = "`test_a[1]`", "out: largest error"
+    assert sorted(rows) == [
+        ["ex03_sdpa", "7", "0", "0.30", "0.50", *measure, "solution", "3"],
+        ["ex03_sdpa variants", "7", "1", "0.60", "0.70", *measure, "einsum", "5"],
+    ]
+
+
 def test_the_command_measures_in_processes_and_says_whether_all_is_right(monkeypatch):
     console = Console(record=True, width=200)
     exercise = catalog.find("ex09_gradients")
