@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reference.ex02_masking import exact_masked_softmax, plain_masked_softmax
-from reference.expected import Array, Expected, boolean, f64, gradients, largest, summed
+from reference.expected import Array, Expected, attended, boolean, f64, gradients, largest, summed
 
 
 def scaled_dot_product_attention(
@@ -20,7 +20,10 @@ def scaled_dot_product_attention(
     """`(output, weights)` of q (..., Lq, D), k (..., Lk, D), v (..., Lk, Dv)."""
     output, weights = exact_attention(f64(q), f64(k), f64(v), boolean(keep), scale)
     plain_output, plain_weights = plain_attention(q, k, v, keep, scale)
-    return Expected(output, plain_output, largest(v)), Expected(weights, plain_weights, 1.0)
+    return (
+        Expected(output, plain_output, attended(q, v)),
+        Expected(weights, plain_weights, summed(1.0, q.shape[-1])),
+    )
 
 
 def attention_numpy(
@@ -31,8 +34,10 @@ def attention_numpy(
     mask = None if keep is None else _tensor(keep)
     plain = plain_attention(_tensor(q), _tensor(k), _tensor(v), mask, scale)
     plain_output, plain_weights = (x.numpy() for x in plain)
-    size = summed(1.0, q.shape[-1])  # without BLAS, NumPy adds up products one after another
-    return Expected(output, plain_output, size * largest(v)), Expected(weights, plain_weights, size)
+    return (
+        Expected(output, plain_output, attended(q, v)),
+        Expected(weights, plain_weights, summed(1.0, q.shape[-1])),
+    )
 
 
 def attention_gradients(

@@ -17,7 +17,7 @@ from reference.ex04_heads import (
     plain_split_heads,
 )
 from reference.ex05_causal_mask import exact_causal_attention, plain_causal_attention
-from reference.expected import Array, Expected, f64, gradients, largest, projected
+from reference.expected import Array, Expected, attended, f64, gradients, largest, projected
 
 Past = tuple[Tensor, Tensor]
 
@@ -31,7 +31,7 @@ def attend_with_past(
     values = np.concatenate([f64(old[1]), f64(v)], axis=-2)  # (..., n, Dv)
     output = exact_causal_attention(f64(q), keys, values)
     plain_output, (plain_keys, plain_values) = plain_attend_with_past(q, k, v, past)
-    return Expected(output, plain_output, largest(values)), (
+    return Expected(output, plain_output, attended(q, values)), (
         Expected(keys, plain_keys, largest(keys)),
         Expected(values, plain_values, largest(values)),
     )

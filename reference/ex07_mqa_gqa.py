@@ -12,7 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from reference.ex03_sdpa import exact_attention, plain_attention
-from reference.expected import Array, Expected, boolean, f64, gradients, largest, projected
+from reference.expected import (
+    Array,
+    Expected,
+    attended,
+    boolean,
+    f64,
+    gradients,
+    largest,
+    projected,
+)
 
 
 def repeat_kv(x: Tensor, n: int) -> Expected:
@@ -25,7 +34,7 @@ def grouped_query_attention(
 ) -> Expected:
     """The output (..., H, Lq, Dv) of q (..., H, Lq, D), k (..., Hk, Lk, D), v (..., Hk, Lk, Dv)."""
     exact = exact_grouped_query_attention(f64(q), f64(k), f64(v), boolean(keep))
-    return Expected(exact, plain_grouped_query_attention(q, k, v, keep), largest(v))
+    return Expected(exact, plain_grouped_query_attention(q, k, v, keep), attended(q, v))
 
 
 def grouped_query_attention_gradients(

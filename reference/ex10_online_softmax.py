@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reference.ex03_sdpa import exact_attention, plain_attention
 from reference.ex05_causal_mask import exact_window_mask, plain_causal_mask
-from reference.expected import Array, Expected, f64, gradients, largest, nudged, summed
+from reference.expected import Array, Expected, attended, f64, gradients, largest, nudged, summed
 
 Partial = tuple[Tensor, Tensor]  # an output (..., L, Dv) and its log-sum-exp (..., L)
 
@@ -67,7 +67,7 @@ def flash_attention(
     terms = np.abs(q64) @ np.swapaxes(np.abs(k64), -1, -2) * abs(scale)
     size = max(1.0, largest(np.where(keep, terms, 0.0)))
     return (
-        Expected(output, plain_output, largest(v), nudged=worst[0]),
+        Expected(output, plain_output, attended(q, v), nudged=worst[0]),
         Expected(lse, plain_lse, size, nudged=worst[1]),
     )
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reference.ex03_sdpa import exact_attention
 from reference.ex05_causal_mask import exact_causal_attention, plain_causal_attention
-from reference.expected import Array, Expected, f64, gradients, largest
+from reference.expected import Array, Expected, attended, f64, gradients, largest
 
 
 class PlainPagedKVCache:
@@ -182,7 +182,7 @@ def paged_attention(q: Tensor, cache: PagedKVCache, sequences: Sequence[int]) ->
             output, _ = exact_attention(f64(q)[i][:, None], keys, values)  # (H, 1, D)
             exact[i] = output[:, 0]
     plain = plain_paged_attention(q, cache.plain, sequences)
-    return Expected(exact, plain, largest(*(values for _, values in held)))
+    return Expected(exact, plain, max((attended(q, values) for _, values in held), default=0.0))
 
 
 def ragged_attention(
@@ -194,7 +194,7 @@ def ragged_attention(
         one = (np.swapaxes(f64(x), 0, 1) for x in (q[queries], k[keys], v[keys]))
         exact[queries] = np.swapaxes(exact_causal_attention(*one), 0, 1)
     plain = plain_ragged_attention(q, k, v, cu_seqlens_q, cu_seqlens_k)
-    return Expected(exact, plain, largest(v))
+    return Expected(exact, plain, attended(q, v))
 
 
 def ragged_attention_gradients(
@@ -216,7 +216,7 @@ def chunked_prefill(
     plain = plain_chunked_prefill(q, k, v, cache.plain, sequence, chunk_size)
     cache.remember(sequence, k, v)
     keys, values = cache.exact[sequence]
-    return Expected(exact_causal_attention(f64(q), keys, values), plain, largest(values))
+    return Expected(exact_causal_attention(f64(q), keys, values), plain, attended(q, values))
 
 
 def packed(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor) -> list[tuple[slice, slice]]:

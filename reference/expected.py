@@ -97,6 +97,14 @@ def summed(magnitude: float, roundings: int) -> float:
     return magnitude * max(1.0, math.sqrt(roundings / 64))
 
 
+def attended(q: Tensor | Array, v: Tensor | Array) -> float:
+    """The magnitude of an output of attention: max|v|, times what the width of a query adds.
+
+    A weight is off by what its score is, a sum of as many products as a query is wide.
+    """
+    return summed(largest(v), q.shape[-1])
+
+
 def raised(answer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`answer(*args, **kwargs)` with its yardstick computed in float32 and rounded back.
 
