@@ -58,7 +58,7 @@ def show(
     found = {e.slug: counts([p for p in proofs if p.exercise == e]) for e in exercises}
     total = sum(found.values(), Counts())
     rows = [_row(name, one) for name, one in {**found, "all": total}.items()]
-    table = Table("exercise", *COLUMNS)
+    table = Table("exercise", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for row in rows:
         table.add_row(*row)
     if each:
