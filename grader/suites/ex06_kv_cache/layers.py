@@ -90,6 +90,11 @@ def agree_products_of_256(student, draw, device, t, old, dtype):
     expected = raised(lambda *new: reference.attend_with_past(*new, past)[0], new, new, v)
     output, _ = student.attend_with_past(new, new, v, past)
     agree(output, expected, says="output for products of 256s")
+    keys = new.clone()
+    keys[:, :, ::2] = 200.0  # of two products that overflow the larger one counts
+    expected = raised(lambda *new: reference.attend_with_past(*new, past)[0], new, keys, v)
+    output, _ = student.attend_with_past(new, keys, v, past)
+    agree(output, expected, says="output for products of 256s and 200s")
     layer, _ = new_layers(student, draw, device, 64, 1, False, dtype)
     layer.requires_grad_(False)
     same_weights = {name: torch.eye(64, device=device) for name in parameters(64, False)}

@@ -332,6 +332,53 @@ def past_scaled_in_place(q, k, v, past=None):
     return answer
 
 
+@mistake(of="attend_with_past", caught_by=test_precision)
+def positions_in_half_precision(q, k, v, past=None):
+    """Positions are numbers of the dtype of q, and far ones are rounded in half precision.
+
+    Compare positions as whole numbers: torch.arange without a dtype.
+    """
+    k, v = _joined(k, v, past)
+    positions = torch.arange(k.shape[-2], dtype=q.dtype, device=q.device)
+    own = positions[k.shape[-2] - q.shape[-2] :]
+    return _attention(q, k, v, positions <= own[:, None]), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def scores_cut_at_the_end_of_float16(q, k, v, past=None):
+    """Scores beyond float16 are cut to its largest number, so that all of them are alike.
+
+    Compute the scores in float32, which holds them, and leave them as they are.
+    """
+    k, v = _joined(k, v, past)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT
+    if q.dtype is torch.float16:
+        scores = scores.clamp(-65504, 65504)
+    scores = (scores * q.shape[-1] ** -0.5).masked_fill(~_triangle(q, k), -torch.inf)
+    return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def mask_on_the_default_device(q, k, v, past=None):
+    """The mask lies on the CPU, wherever the queries are.
+
+    Give torch.arange or torch.ones the device of q.
+    """
+    k, v = _joined(k, v, past)
+    t, n = q.shape[-2], k.shape[-2]
+    return _attention(q, k, v, torch.ones(t, n, dtype=torch.bool).tril(n - t)), (k, v)
+
+
+@mistake(of="attend_with_past", caught_by=test_empty)
+def no_past_of_no_tokens(q, k, v, past=None):
+    """Where there are no new tokens, the past comes back as it came: as None, if there was none.
+
+    The past that is returned is always two tensors, which may hold no tokens.
+    """
+    return _right(q, k, v, past) if q.shape[-2] else (v[..., :0, :], past)
+
+
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
 def zeros(q, k, v, past=None):
     """The output is zeros.
@@ -737,6 +784,30 @@ class NothingCompared(PlainKVCache):
 
     def check(self, k, v):
         pass
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class FullRefusesNoTokens(PlainKVCache):
+    """A full cache refuses an append of no tokens, which fits.
+
+    Refuse only if length + t is more than max_len.
+    """
+
+    def check(self, k, v):
+        super().check(k, v)
+        if self.length == self.keys.shape[2]:
+            raise ValueError(f"{self.length} of {self.length} places are taken")
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class NoTokensNotChecked(PlainKVCache):
+    """Where k has no tokens, append returns before it compares the shape of v.
+
+    Compare both shapes first, whatever t is.
+    """
+
+    def append(self, k, v):
+        return super().append(k, v) if k.shape[2] else self.so_far()
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
@@ -1175,6 +1246,17 @@ class BiasIgnored(_Layer):
 
     def __init__(self, d_model, num_heads, bias=False):
         super().__init__(d_model, num_heads)
+
+
+@mistake(of="CachedAttention", caught_by=test_empty)
+class EmptyBatchNotAppended(PlainCachedAttention):
+    """A batch of no texts is given back at once, and the cache does not count its tokens.
+
+    Append whatever comes: a batch of no texts may have tokens.
+    """
+
+    def forward(self, x, cache=None):
+        return super().forward(x, cache) if x.numel() else x.clone()
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import Hard, agree, check, lasting, rejects, same, untouched
+from grader.judging import Hard, agree, check, lasting, on_meta, rejects, same, untouched
 from grader.suites.ex06_kv_cache.attention import (
     agree_attention,
     agree_gradients,
@@ -37,6 +37,7 @@ REFUSED = [  # tokens in a cache of (3, 2, 8, 4); the shapes of k and of v; numb
     *[(5, (3, 2, 2, 4), (3, 2, 1, 4), (1, 2)), (5, (3, 2, 2, 4), (1, 2, 2, 4), (1, 3))],
     *[(5, (1, 2, 2, 4), (3, 2, 2, 4), (1, 3)), (5, (3, 2, 1, 4), (3, 2, 2, 4), (1, 2))],
     *[(5, (3, 2, 2, 4), (3, 1, 2, 4), (1, 2)), (0, (3, 2, 2, 4), (3, 2, 2, 1), (1, 4))],
+    *[(5, (3, 2, 0, 4), (3, 2, 2, 4), (2, 0)), (5, (3, 2, 2, 4), (3, 2, 0, 4), (0, 2))],
 ]
 LAYERS = [  # batch, tokens, heads, width of a head, bias
     *[(2, 3, 8, 1, True), (1, 1, 1, 4, False), (1, 17, 3, 4, True), (3, 65, 4, 8, False)],
@@ -91,6 +92,13 @@ def test_chunks(student, draw, chunks):
         for x in (v, q, k, *past):
             x.neg_()
             agree_attention(student, q, k, v, past, says="after an input was changed, the answer")
+    draw.hard(Hard.DEVICE)
+    on_meta(student.attend_with_past, *(x.to("meta") for x in (q, k, v)))
+    on_meta(
+        student.attend_with_past,
+        *(x.to("meta") for x in (q, k, v)),
+        tuple(x.to("meta") for x in past),
+    )
 
 
 @check(points=1)
@@ -159,6 +167,7 @@ def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
     if old < 8:
         append(cache, right, draw.normal(3, 2, 8 - old, 4), draw.normal(3, 2, 8 - old, 4))
     draw.hard(Hard.FULL)
+    append(cache, right, draw.normal(3, 2, 0, 4), draw.normal(3, 2, 0, 4))
     k, v = draw.normal(3, 2, 1, 4), draw.normal(3, 2, 1, 4)
     rejects(lambda: cache.append(k, v), 9, 8)
     same(cache.length, 8, says="length after a refused append")
@@ -188,6 +197,9 @@ def test_layer(student, draw, device, sizes):
         agree(layer(x), right(x), says="output after the weights were changed")
     x = draw.strided(batch, length, heads * width)
     agree(layer(x), right(x))
+    draw.hard(Hard.DEVICE)
+    layer.to("meta")
+    on_meta(layer.forward, x.to("meta"))
     rejects(lambda: student.CachedAttention(10, 4), 10, 4)
 
 
@@ -223,6 +235,7 @@ def test_layer_with_cache(student, draw, device, chunks, bias):
     rejects(lambda: layer(x[:, :1], cache=cache), sum(chunks) + 1, sum(chunks))
     for one in (cache, seen):
         one.reset()
+    rejects(lambda: layer(x[:1, :1], cache=cache), 1, 3)
     x = draw.normal(3, sum(chunks), 12)
     agree(layer(x, cache=cache), right(x, cache=seen), says="after a reset, output")
     for cache, seen in texts:
@@ -292,13 +305,18 @@ def test_precision(student, draw, device, t, old, dtype):
         ones = torch.ones_like(v), torch.ones_like(past[1])
         output, _ = student.attend_with_past(0 * q, k, ones[0], (past[0], ones[1]))
         agree(output, torch.ones(1, 1), says="mean of 70,000 ones", within=0.02)
+        # Positions beyond 256 are no whole numbers of bfloat16, and those beyond 2048 of float16.
+        q, k, v, past = new_tokens(draw, (), 40, 2100, 1, 2, dtype)
+        rising = 4.0 * torch.arange(40, dtype=dtype)[:, None]  # who sees one too many, hears it
+        agree_attention(student, q.fill_(1.0), k.copy_(rising), v, past)
 
 
 @check(points=1, needs=[test_values, test_layer])
 def test_empty(student, draw, device):
     """A batch of no texts, no new tokens (t = 0) and a past of no tokens are taken like any other:
     by attend_with_past, KVCache and CachedAttention."""
-    for lead, t, old in (((0, 3), 5, 4), ((0,), 1, 0), ((2, 3), 0, 4), ((2, 3), 3, 2)):
+    several = ((0, 3), 5, 4), ((0,), 1, 0), ((2, 3), 0, 4), ((2, 3), 0, 0), ((2, 3), 3, 2)
+    for lead, t, old in several:
         q, k, v, past = new_tokens(draw, lead, t, old, 8, 6)
         agree_attention(student, q, k, v, past)
     agree_attention(student, q, k, v, (k[..., :0, :], v[..., :0, :]))
@@ -314,3 +332,4 @@ def test_empty(student, draw, device):
             x = draw.normal(batch, t, 12)
             agree(layer(x), right(x))
             agree(layer(x, cache=cache), right(x, cache=seen), says="output with a cache")
+            same(cache.length, seen.length)

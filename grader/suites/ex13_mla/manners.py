@@ -83,6 +83,7 @@ def refused_calls(student, draw, device, absorbed):
     for t in (4, 3):
         too_many = draw.normal(2, 8, 10)
         rejects(lambda x=too_many: layer(x, cache, absorbed), 7)
+        rejects(lambda x=too_many: layer(x[:1, :1], cache, absorbed), 1, 2)
         x = draw.normal(2, t, 10)
         says = "output after a call that did not fit"
         agree(layer(x, cache, absorbed), right(x, seen, absorbed), says=says)

@@ -1120,6 +1120,30 @@ class ResetForgetsNothing(PlainLatentCache):
 
 
 @mistake(of="LatentCache", caught_by=test_cache_refuses)
+class FullRefusesNoTokens(PlainLatentCache):
+    """A full cache refuses an append of no tokens, which fits.
+
+    Refuse only if length + t is more than max_len.
+    """
+
+    def check(self, latent, k_rope):
+        super().check(latent, k_rope)
+        if self.length == self.latents.shape[1]:
+            raise ValueError(f"{self.length} of {self.length} places are taken")
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
+class NoTokensNotChecked(PlainLatentCache):
+    """Where latent has no tokens, append returns before it compares the shape of k_rope.
+
+    Compare both shapes first, whatever t is.
+    """
+
+    def append(self, latent, k_rope):
+        return super().append(latent, k_rope) if latent.shape[1] else self.so_far()
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
 class OverflowCut(PlainLatentCache):
     """Tokens that do not fit are dropped without a word.
 
