@@ -370,15 +370,6 @@ def mask_on_the_default_device(q, k, v, past=None):
     return _attention(q, k, v, torch.ones(t, n, dtype=torch.bool).tril(n - t)), (k, v)
 
 
-@mistake(of="attend_with_past", caught_by=test_empty)
-def no_past_of_no_tokens(q, k, v, past=None):
-    """Where there are no new tokens, the past comes back as it came: as None, if there was none.
-
-    The past that is returned is always two tensors, which may hold no tokens.
-    """
-    return _right(q, k, v, past) if q.shape[-2] else (v[..., :0, :], past)
-
-
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
 def zeros(q, k, v, past=None):
     """The output is zeros.

