@@ -193,8 +193,8 @@ def test_layer(student, draw, device, sizes):
         with lasting(layer.forward, x):
             x.neg_()
             agree(layer(x), right(x), says="output after x was changed in place")
-        load(draw, (layer, right), heads * width, bias)
-        agree(layer(x), right(x), says="output after the weights were changed")
+            load(draw, (layer, right), heads * width, bias)
+            agree(layer(x), right(x), says="output after the weights were changed")
     x = draw.strided(batch, length, heads * width)
     agree(layer(x), right(x))
     draw.hard(Hard.DEVICE)

@@ -46,7 +46,9 @@ def modes(student, draw, device, absorbed):
             x.mul_(-0.7)
             says = "output once x has other numbers"
             agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
-        new_weights(draw, layer, right, NARROW)
+            new_weights(draw, layer, right, NARROW)
+            says = "output once the weights have other numbers"
+            agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
 
 
 def later_tokens(student, draw, device, absorbed):

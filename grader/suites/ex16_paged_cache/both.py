@@ -72,7 +72,8 @@ class Both:
     def refuses(self, number, k, v):
         """Every method refuses a number that no sequence has, and the pools stay as they are."""
         cache = self.cache
-        self.unwritten(lambda: rejects(lambda: cache.append(number, k, v), number))
+        for new in ((k, v), (k[:, :0], v[:, :0])):
+            self.unwritten(lambda new=new: rejects(lambda: cache.append(number, *new), number))
         for method in (cache.gather, cache.length, cache.block_table, cache.free):
             rejects(lambda ask=method: ask(number), number)
 

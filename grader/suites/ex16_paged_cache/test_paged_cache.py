@@ -283,6 +283,8 @@ def test_prefill_past(student, draw, device, width):
     _, number = both.fill(draw, (5, 6))
     for length, chunk_size in ((17, 5), (1, 1), (4, 3)):
         given = [draw.strided(4, length, width) for _ in range(3)]
+        if length == 4:
+            given = [x[:1].expand(4, length, width) for x in given]
         ask = (*given, both.cache, number, chunk_size)
         output = untouched(lambda ask=ask: student.chunked_prefill(*ask))
         agree(output, both.prefill(*given, number, chunk_size))
@@ -346,9 +348,13 @@ def test_half(student, draw, device, dtype):
     numbers = both.fill(draw, (9, 2, 33, 4, 1))
     q = draw.normal(5, 4, 64, dtype=dtype)
     agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
-    wide = q.float()
-    output = student.paged_attention(wide, both.cache, numbers)
-    agree(output, both.step(wide, numbers), says="output for q in float32")
+    for wide in (q.float(), draw.normal(5, 4, 64, dtype=float64)):
+        output = student.paged_attention(wide, both.cache, numbers)
+        agree(
+            output,
+            both.step(wide, numbers),
+            says=f"output for q in {wide.dtype}".replace("torch.", ""),
+        )
     large = torch.full((4, 6, 64), 256.0, dtype=dtype, device=device)
     both.append(numbers[3], large, draw.normal(4, 6, 64, dtype=dtype))
     ask = large[None, :, 0], numbers[3:4]
