@@ -124,6 +124,9 @@ def test_large_scores(student, draw, name, causal):
         q, k, v = aimed(draw, hard)
         for asked in ((q, k, v, 1.0), (-q, k, v, -1.0)):
             expected = reference.naive_attention(*asked, causal)
+            # A weight is off by the rounding of its score, and of the products that make it.
+            larger = max(1.0, float(hard.abs().max()) / 4)
+            expected = expected._replace(magnitude=larger * expected.magnitude)
             says = f"output (scores: {kind}; the scale is {asked[3]:g})"
             agree(call(*asked, causal), expected, says)
     agree(call(q, k, v, 0.0, causal), reference.naive_attention(q, k, v, 0.0, causal))
