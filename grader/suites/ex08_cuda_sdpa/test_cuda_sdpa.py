@@ -155,6 +155,8 @@ def test_backend(student, draw, dtype):
             for n, m in ((0, Lk), (Lq, 0), (0, 0)):
                 few = {name: x if x is True else x[..., :n, :m] for name, x in options.items()}
                 kernels.agree_backend(student, q[..., :n, :], k[..., :m, :], v[..., :m, :], **few)
+    many = qkv(draw, dtype, group=3, B=1, H=1025, Lq=0, Lk=2)  # copies of groups, not of heads
+    kernels.agree_backend(student, *many)
     draw.hard(Hard.SAME)
     kernels.agree_backend(student, q, q, q)
 
