@@ -30,7 +30,7 @@ def attend_with_past(q, k, v, past=None):
     t, n = q.shape[-2], k.shape[-2]
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
-    keep = torch.ones(t, n, dtype=torch.bool).tril(n - t)
+    keep = torch.ones(t, n, dtype=torch.bool, device=q.device).tril(n - t)
     weights = torch.softmax(scores.masked_fill(~keep, -torch.inf), -1)
     return (weights @ v.to(wide)).to(q.dtype), (k, v)
 
