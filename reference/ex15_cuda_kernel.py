@@ -16,7 +16,8 @@ def naive_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool)
     q_len, k_len = q.shape[-2], k.shape[-2]
     keep = exact_window_mask(q_len, k_len, q_len + k_len) if causal else None
     exact, _ = exact_attention(f64(q), f64(k), f64(v), keep, scale)
-    size = summed(largest(v), 2 * k_len)  # products and sums, one key after another
+    # Products and sums: of a score one number after another, of an output one key after another.
+    size = summed(largest(v), 2 * (q.shape[-1] + k_len))
 
     def plain(*given: Tensor) -> tuple[Tensor]:
         return (plain_cuda_attention(*given, scale, causal),)
