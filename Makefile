@@ -71,7 +71,7 @@ else
 	@$(PY) -m pytest $(ARGS)
 endif
 
-weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats, 1,000 seeds (hours)
+weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats (hours)
 	@$(PY) -m pytest -m weekly
 
 lint: $(DEV) ## ruff and mypy

@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from grader import catalog
 from grader.catalog import ROOT
 from tests.lowest import lowest
 
@@ -45,6 +46,14 @@ def test_no_expression_stands_in_a_command(path):
 def test_nothing_runs_every_week_but_the_weekly_workflow():
     weekly = [path.name for path in WORKFLOWS if "cron:" in path.read_text()]
     assert weekly == ["weekly.yml"]
+
+
+def test_every_exercise_has_its_headroom_measured():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/weekly.yml").read_text())["jobs"]
+    asked = jobs["headroom"]["strategy"]["matrix"]["exercise"]
+    assert [catalog.find(name).slug for name in asked] == sorted(
+        e.slug for e in catalog.exercises()
+    )
 
 
 def test_both_ends_of_every_range_are_installed():
