@@ -19,6 +19,7 @@ from grader.arguments import (
     words_in,
 )
 from grader.catalog import ROOT
+from grader.records import Exercise
 
 commands = typer.Typer()
 
@@ -72,6 +73,22 @@ def skeletons() -> None:
         stop(f"{error.filename} cannot be used: {error.strerror}. `make house` says what is due.")
 
 
+def _provable(goal: str, names: list[str]) -> list[Exercise]:
+    """The exercises whose suites can be run here; what the others lack is said."""
+    from grader.worker import packages
+
+    check_whole(goal, words_in(None))
+    found = []
+    for exercise in finished(names, ROOT / "solutions", words_in(None)):
+        if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
+            print(f"{exercise.slug}: {lacking}")
+        else:
+            found.append(exercise)
+    if not found:
+        stop("Nothing was asked: install what is missing first.")
+    return found
+
+
 @commands.command()
 def mutants(
     names: Names = None,
@@ -82,8 +99,7 @@ def mutants(
     from grader.authoring.proof_table import show
     from grader.authoring.store import Store
 
-    check_whole("mutants", words_in(None))
-    exercises = finished(names or [], ROOT / "solutions", words_in(None))
+    exercises = _provable("mutants", names or [])
     if not show(exercises, Console(), Store(), each=each, write=write):
         raise typer.Exit(BELOW)
 
@@ -99,8 +115,7 @@ def headroom(
     """Print how near right answers come to being rejected: error / allowance of every check."""
     from grader.authoring.headroom_table import show
 
-    check_whole("headroom", words_in(None))
-    exercises = finished(names or [], ROOT / "solutions", words_in(None))
+    exercises = _provable("headroom", names or [])
     if not show(exercises, seeds, Console(), solutions=solutions, variants=variants, write=write):
         raise typer.Exit(BELOW)
 
@@ -123,8 +138,7 @@ def mechanical(
     """Change the solutions one place at a time: a check must catch every change that matters."""
     from grader.authoring import mechanical_command
 
-    check_whole("mechanical", words_in(None))
-    exercises = finished(names or [], ROOT / "solutions", words_in(None))
+    exercises = _provable("mechanical", names or [])
     try:
         terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
     except ValueError as problem:

@@ -19,8 +19,8 @@ def naive_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool)
     # Products and sums: of a score one number after another, of an output one key after another.
     size = summed(largest(v), 2 * (q.shape[-1] + k_len))
 
-    def plain(*given: Tensor) -> tuple[Tensor]:
-        return (plain_cuda_attention(*given, scale, causal),)
+    def plain(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
+        return (plain_cuda_attention(q, k, v, scale, causal),)
 
     (worst,) = nudged(plain, q, k, v, exact=[exact])
     return Expected(exact, *plain(q, k, v), size, nudged=worst)

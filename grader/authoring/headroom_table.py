@@ -8,7 +8,6 @@ from rich.console import Console
 from grader.authoring import evidence
 from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejection, measure
 from grader.records import Exercise
-from grader.worker import packages
 
 
 def show(
@@ -19,13 +18,7 @@ def show(
 
     write  write its rows into docs/evidence.md: the nearest result of each exercise
     """
-    ready = []
-    for exercise in exercises:
-        if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
-            console.print(f"{exercise.slug}: {lacking}", highlight=False, soft_wrap=True)
-        else:
-            ready.append(exercise)
-    found = measure(ready, seeds, solutions=solutions, variants=variants)
+    found = measure(exercises, seeds, solutions=solutions, variants=variants)
     for line in lines(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if write:

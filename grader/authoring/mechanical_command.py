@@ -34,6 +34,9 @@ def show(
         exercises = changed(exercises, ROOT)
         console.print(f"Changed: {', '.join(e.slug for e in exercises) or 'no exercise'}.")
     found = run(exercises, terms, console)
+    if not found and not changed_only:
+        console.print("Nothing was asked: only solutions in Python are changed, and no bug hunts.")
+        return False
     for line in table(found):
         console.print(line, highlight=False, soft_wrap=True)
     if write:

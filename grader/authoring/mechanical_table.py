@@ -10,7 +10,6 @@ from grader.authoring.mechanical import SECONDS, Outcome, Verdict, changes_of
 from grader.authoring.processes import Job, outcomes, split
 from grader.judging import suite
 from grader.records import Exercise
-from grader.worker import packages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +42,18 @@ class Row:
 def run(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[Outcome]:
     """Make every change; print holes, and what could not be tried, as they are found."""
     found = []
-    for outcome in outcomes(
-        jobs(exercises, terms, console), terms.processes or os.cpu_count() or 1
-    ):
+    for outcome in outcomes(jobs(exercises, terms), terms.processes or os.cpu_count() or 1):
         found.append(outcome)
         if text := _told(outcome, terms):
             console.print(text, highlight=False, markup=False, soft_wrap=True)
     return found
 
 
-def jobs(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[Job]:
-    """The changes of the shard, of every exercise in Python that can be run here."""
+def jobs(exercises: Sequence[Exercise], terms: Terms) -> list[Job]:
+    """The changes of the shard, of every exercise in Python."""
     found: list[Job] = []
     for exercise in exercises:
         if exercise.language != "python" or exercise.hunts:
-            continue
-        if lacking := packages.lacking(exercise.requires):
-            console.print(f"{exercise.slug}: {lacking}", highlight=False, soft_wrap=True)
             continue
         variants = [v.id for v in suite.variants(exercise)] if terms.variants else []
         for answer in ["", *variants[: terms.variants]]:

@@ -65,7 +65,7 @@ def show(
         for line in (line for p in proofs if p.kind == "mistakes" for line in _each(p)):
             console.print(line, highlight=False, soft_wrap=True, markup=False)
     console.print(table)
-    for line in [*(f"{p.exercise.slug} {p.lacking}" for p in proofs if p.lacking), *total.wrong]:
+    for line in total.wrong:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     told = "Everything holds" if not total.wrong else f"{len(total.wrong)} things do not hold"
     console.print(f"{told} ({time.monotonic() - started:.0f} s).")
@@ -93,7 +93,7 @@ def _each(proof: Proof) -> Iterator[str]:
 
 def counts(proofs: Sequence[Proof]) -> Counts:
     """What the proofs about one exercise came to."""
-    return sum((_COUNTED[p.kind](p) for p in proofs if not p.lacking), Counts())
+    return sum((_COUNTED[p.kind](p) for p in proofs), Counts())
 
 
 def _mistakes(proof: Proof) -> Counts:
