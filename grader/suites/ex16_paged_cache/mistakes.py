@@ -643,6 +643,29 @@ def exp_without_the_maximum(q, cache, sequences):
 
 
 @mistake(of="paged_attention", caught_by=test_paged_batch)
+def maximum_that_begins_with_zero(q, cache, sequences):
+    """Beyond 256 keys the maximum runs from tile to tile, and begins with 0: scores far below it
+    leave nothing.
+
+    Begin with -inf, so that the first tile brings its own maximum.
+    """
+
+    def attend(q, k, v):
+        if k.shape[1] <= 256:
+            return _causal(q, k, v)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        top = torch.zeros_like(scores[..., :1])
+        for tile in scores.split(256, -1):
+            top = torch.maximum(top, tile.amax(-1, keepdim=True))
+        powers = torch.exp(scores - top)
+        total = powers.sum(-1, keepdim=True).clamp(min=torch.finfo(wide).tiny)
+        return (powers / total @ v.to(wide)).to(q.dtype)
+
+    return _rows(q, cache, sequences, attend)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
 def padding_at_minus_ten_thousand(q, cache, sequences):
     """The padding of shorter sequences gets the score -1e4, which is not below every score.
 

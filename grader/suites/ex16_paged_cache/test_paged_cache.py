@@ -22,6 +22,7 @@ from reference import ex16_paged_cache as reference
 from reference import raised
 
 HALVES = [float16, bfloat16]
+SCORED = 300  # keys with hard scores: more than a tile holds
 POOLS = [*[(sizes, float32) for sizes in cases.POOLS], *[((6, 4, 2, 5), x) for x in HALVES]]
 
 
@@ -185,11 +186,11 @@ def test_paged_batch(student, draw, device, width):
     with lasting(student.paged_attention, q, both.cache, batch):
         both.overwrite(draw)
         both.steps(draw, student, batch, says="output after writing to keys and values")
-    q, keys = scored(draw, 2, 40, 4)
-    both, numbers = Both(student, device, 50, 4, 2, 4), []
+    q, keys = scored(draw, 2, SCORED, 4)
+    both, numbers = Both(student, device, 400, 4, 2, 4), []
     for i, (name, k) in enumerate(keys.items()):
         numbers.append(both.add())
-        both.append(numbers[-1], k[:, 3 * i :], draw.normal(2, 40 - 3 * i, 4))
+        both.append(numbers[-1], k[:, 3 * i :], draw.normal(2, SCORED - 3 * i, 4))
         output = student.paged_attention(q[None, :, 0], both.cache, numbers[-1:])
         agree(output, both.step(q[None, :, 0], numbers[-1:]), says=f"output for {name} scores")
     q = q[None, :, 0].repeat(len(numbers), 1, 1)
@@ -222,10 +223,10 @@ def test_ragged_apart(student, draw, device, q_lens, k_lens):
         output = student.ragged_attention(q, dirty_k, dirty_v, *bounds)
         right = expected._replace(exact=expected.exact[rows], plain=expected.plain[rows])
         agree(output[rows], right, says=f"with 1e30 in what they may not see, rows {rows}")
-    q, keys = scored(draw, 2, 40, 4)
+    q, keys = scored(draw, 2, SCORED, 4)
     k = torch.cat(list(keys.values()), 1).transpose(0, 1)
     q = q[:, :7].transpose(0, 1).repeat(len(keys), 1, 1)
-    cu_q, cu_k = (torch.arange(len(keys) + 1, device=device) * n for n in (7, 40))
+    cu_q, cu_k = (torch.arange(len(keys) + 1, device=device) * n for n in (7, SCORED))
     given = q, k, draw.normal(len(k), 2, 3), cu_q, cu_k
     says = f"output for {', '.join(keys)} scores"
     agree(student.ragged_attention(*given), reference.ragged_attention(*given), says=says)
@@ -296,12 +297,12 @@ def test_prefill_past(student, draw, device, width):
     both.right.append(both.there[number], k[:, :6], v[:, :6])
     both.agree(when="after two chunks and a refused one")
     both.count()
-    both = Both(student, device, 60, 4, 2, width)
-    q, keys = scored(draw, 2, 21, width)
+    both = Both(student, device, 400, 4, 2, width)
+    q, keys = scored(draw, 2, SCORED, width)
     for name, k in keys.items():
-        ask, number = (q, k, draw.normal(2, 21, width)), both.add()
-        output = student.chunked_prefill(*ask, both.cache, number, 8)
-        agree(output, both.prefill(*ask, number, 8), says=f"output for {name} scores")
+        ask, number = (q, k, draw.normal(2, SCORED, width)), both.add()
+        output = student.chunked_prefill(*ask, both.cache, number, 48)
+        agree(output, both.prefill(*ask, number, 48), says=f"output for {name} scores")
     draw.hard(Hard.SAME)
     x = draw.normal(2, 9, width)
     output = untouched(lambda: student.chunked_prefill(x, x, x, both.cache, number, 4))
