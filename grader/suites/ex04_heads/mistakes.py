@@ -1950,3 +1950,15 @@ class MaskTakenForPadding(_Layer):
         if keep is not None and keep.shape == (len(x), length):
             keep = keep[:, None, None, :]
         return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class GradientsInTrainingOnly(_Layer):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)

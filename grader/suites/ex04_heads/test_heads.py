@@ -184,12 +184,14 @@ def test_mask(student, draw, device, case, bias):
 )
 def test_gradients(student, draw, device, case, masked):
     """Gradients reach x, the context and every weight and bias, through the output and through the
-    weights, and are right (float32)."""
+    weights, and are right (float32), in .train() and in .eval()."""
     limits = {"H": 64, "Lq": 128, "Lk": 128, "D": 64}
     for i, (*shape, width, heads) in enumerate(calls(draw, case, limits)):
         bias = i % 2 == 0
         module, oracle = layers(student, draw, device, width, heads, bias)
         x, context = tokens(draw, *shape, width)
+        draw.hard(Hard.MODES)
+        module.train(masked)
         keep = draw.keep(shape[0], heads, *shape[1:]) if masked else None
         both = {"bias": bias, "through_weights": True}
         gradients_agree(draw, module, oracle, keep, x=x, context=context, **both)

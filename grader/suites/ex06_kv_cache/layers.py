@@ -43,13 +43,17 @@ def load(draw, both, width, bias, dtype=float32):
     both[1].load_state_dict(state)
 
 
-def _agree_gradients(layer, right, x, upstream, bias):
-    """The gradients of x and of every parameter are right, for that of the output."""
+def _agree_gradients(draw, layer, right, x, upstream, bias):
+    """In both modes the gradients of x and of every parameter are right, for that of the output."""
     expected = right.gradients(x, upstream=upstream)
-    [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
-    agree(got, expected[0], says="gradient of x")
-    for name, one in zip(parameters(x.shape[-1], bias), expected[1:], strict=True):
-        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+    draw.hard(Hard.MODES)
+    for mode in (layer.eval, layer.train):
+        mode()
+        layer.zero_grad()
+        [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
+        agree(got, expected[0], says="gradient of x")
+        for name, one in zip(parameters(x.shape[-1], bias), expected[1:], strict=True):
+            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
 
 
 def layer_sizes(draw, sizes):
@@ -64,7 +68,7 @@ def agree_gradients_of_a_layer(student, draw, device, t, bias, dtype):
     """The gradients of a layer without a cache."""
     layer, right = new_layers(student, draw, device, 12, 3, bias, dtype)
     x, upstream = (draw.normal(2, t, 12, dtype=dtype) for _ in range(2))
-    _agree_gradients(layer, right, x, upstream, bias)
+    _agree_gradients(draw, layer, right, x, upstream, bias)
 
 
 def agree_with_cache(

@@ -1870,3 +1870,15 @@ class InputOverwrittenInHalfPrecision(_Layer):
         if _half(x):
             x.data.add_(output.detach())
         return output
+
+
+@mistake(of="CachedAttention", caught_by=test_gradient)
+class GradientsInTrainingOnly(_Layer):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)

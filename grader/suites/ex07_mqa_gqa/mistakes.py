@@ -1701,3 +1701,15 @@ def at_least_one_token(batch, num_kv_heads, length, head_dim, dtype, layers):
     No token takes no bytes: multiply by length as it is.
     """
     return 2 * batch * num_kv_heads * max(length, 1) * head_dim * dtype.itemsize * layers
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class GradientsInTrainingOnly(_Layer):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)

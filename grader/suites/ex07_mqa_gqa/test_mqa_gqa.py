@@ -273,9 +273,10 @@ def test_layer(student, draw, device, case, bias):
         return
     draw.hard(Hard.OPTIONS)
     upstream = draw.normal(*x.shape)
-    for mask in (keep, None):
-        layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=True)
     draw.hard(Hard.MODES)
+    for mode, mask in ((module.train, keep), (module.eval, None)):
+        mode()
+        layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=True)
     draw.hard(Hard.CHANGED)
     for mode in module.eval, module.train:
         mode()

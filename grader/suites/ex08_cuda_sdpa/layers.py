@@ -1,6 +1,7 @@
 """The student's module beside the oracle's, and how it is compared."""
 
 import math
+from itertools import product
 
 import torch
 from torch import float16, float32, float64
@@ -60,11 +61,12 @@ def agree_on_both_paths(draw, module, oracle, x, heads=4):
 
 
 def agree_gradients(module, oracle, x, keep, *, of_weights=True):
-    """The gradients of x and of every weight and bias are right on both paths."""
+    """The gradients of x and of every weight and bias are right on both paths, in both modes."""
     [right] = oracle.forward_gradients(x, keep, upstream=x)
     learned = oracle.weight_gradients(x, keep, upstream=x) if of_weights else {}
-    for fused in (True, False):
+    for fused, training in product((True, False), (True, False)):
         module.fused = fused
+        module.train(training)
         module.zero_grad()
         leaf = x.detach().clone().requires_grad_()
         [got] = backward(module(leaf, keep), leaf, upstream=x)

@@ -1670,3 +1670,15 @@ class SlowUnstable(_TwoPaths):
 
     def slow(self, q, k, v, keep):
         return _unstable(q, k, v, keep, False, None, None)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class GradientsInTrainingOnly(_TwoPaths):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)

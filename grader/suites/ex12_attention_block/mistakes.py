@@ -977,3 +977,39 @@ class MinusABillionInHiddenPlaces(_Self):
             return super().attend(q, k, v, keep)
         scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -1e9)
         return self.drop(plain_masked_softmax(scores, keep.any(-1, keepdim=True))) @ v
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward)
+class FedWithoutGradientsInEval(PlainFeedForward):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class SelfWithoutGradientsInEval(_Self):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class CrossWithoutGradientsInEval(_Cross):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)

@@ -58,15 +58,18 @@ def count(student, module, fused, x, keep):
 
 
 def gradients(draw, module, right, *inputs, keep=None, but=()):
-    """The gradients of inputs and parameters are right, `but` some that are not looked at."""
+    """In both modes the gradients of inputs and parameters are right, `but` some are not asked."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     upstream = draw.normal(*inputs[0].shape, dtype=inputs[0].dtype)
     expected = right.gradients(*inputs, keep=keep, upstream=upstream)
-    module.zero_grad()
-    output = module(*leaves) if keep is None else module(*leaves, keep)
-    got = backward(output, *leaves, upstream=upstream)
-    for name, one, answer in zip(("x", "the context"), got, expected, strict=False):
-        agree(one, answer, says=f"gradient of {name}")
-    for name, answer in zip(right.state_dict(), expected[len(leaves) :], strict=True):
-        if name not in but:
-            agree(module.read(f"{name}.grad"), answer, says=f"gradient of {name}")
+    draw.hard(Hard.MODES)
+    for mode in (module.eval, module.train):
+        mode()
+        module.zero_grad()
+        output = module(*leaves) if keep is None else module(*leaves, keep)
+        got = backward(output, *leaves, upstream=upstream)
+        for name, one, answer in zip(("x", "the context"), got, expected, strict=False):
+            agree(one, answer, says=f"gradient of {name}")
+        for name, answer in zip(right.state_dict(), expected[len(leaves) :], strict=True):
+            if name not in but:
+                agree(module.read(f"{name}.grad"), answer, says=f"gradient of {name}")

@@ -1193,3 +1193,15 @@ class NothingStored(PlainLatentCache):
 
     def write(self, start, latent, k_rope):
         pass
+
+
+@mistake(of=OF, caught_by=test_parameters)
+class GradientsInTrainingOnly(_Layer):
+    """In .eval() no gradient flows: forward runs under torch.no_grad().
+
+    Leave that to the caller: .eval() says nothing about gradients.
+    """
+
+    def forward(self, *args, **kwargs):
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            return super().forward(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.judging import agree, backward, gradcheck
+from grader.judging import Hard, agree, backward, gradcheck
 from reference import raised
 
 from .cases import LAYERS, NARROW, PLAIN, TRAINED
@@ -18,14 +18,18 @@ def agree_output(student, draw, device, batch, t, sizes, dtype, absorbed):
 
 
 def agree_gradients(student, draw, device, sizes, t, dtype, absorbed):
-    """The gradients of x and of every parameter, without a cache."""
+    """The gradients of x and of every parameter, without a cache, in .eval() and in .train()."""
     layer, right = new_layers(student, draw, device, sizes, dtype)
     x, upstream = (draw.normal(2, t, sizes[0], dtype=dtype) for _ in range(2))
     expected = right.gradients(x, absorbed, upstream=upstream)
-    [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
-    agree(got, expected[0], says="gradient of x")
-    for name, one in zip(parameters(sizes), expected[1:], strict=True):
-        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+    draw.hard(Hard.MODES)
+    for mode in (layer.eval, layer.train):
+        mode()
+        layer.zero_grad()
+        [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
+        agree(got, expected[0], says="gradient of x")
+        for name, one in zip(parameters(sizes), expected[1:], strict=True):
+            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
 
 
 def agree_differences(student, draw, device, dtype, absorbed):
