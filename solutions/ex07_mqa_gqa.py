@@ -274,10 +274,10 @@ def grouped_query_attention(
 
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
     end; float64 keeps its digits; large scores do not overflow. Hidden keys and values have no
-    influence, even at 1e30, nor has NaN in a hidden key. Gradients flow to q, k and v in every
-    dtype, and are never NaN. Leading dimensions are any number, batch and Lq may be 0, tensors may
-    be strided or expanded, and everything is computed on their device. Inputs and earlier answers
-    stay as they were.
+    influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients flow to q, k and v
+    in every dtype and, of finite inputs, are never NaN. Leading dimensions are any number, batch
+    and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.
+    Inputs and earlier answers stay as they were.
     """
     ### BEGIN SOLUTION
     (num_heads, q_len), (num_kv_heads, k_len) = q.shape[-3:-1], k.shape[-3:-1]

@@ -1713,3 +1713,26 @@ class GradientsInTrainingOnly(_Layer):
     def forward(self, *args, **kwargs):
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return super().forward(*args, **kwargs)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def copies_by_a_product(x, n):
+    """Heads are copied by a product with zeros and ones: NaN in one head reaches all of them, and
+    large integers are rounded.
+
+    Copy them: x.repeat_interleave(n, dim=-3).
+    """
+    heads, *sizes = x.shape[-3:]
+    pick = torch.eye(heads, device=x.device).repeat_interleave(n, 0).double()
+    copies = pick @ x.double().flatten(-2)
+    return copies.to(x.dtype).reshape(*x.shape[:-3], heads * n, *sizes)
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def half_of_a_complex_number(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """A complex number counts as one float: torch.finfo tells the bits of its real part alone.
+
+    Every dtype knows its bytes: dtype.itemsize.
+    """
+    size = torch.finfo(dtype).bits // 8 if dtype.is_complex else dtype.itemsize
+    return 2 * layers * batch * num_kv_heads * length * head_dim * size

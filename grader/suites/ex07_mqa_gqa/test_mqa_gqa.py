@@ -123,6 +123,10 @@ def test_repeat_kv(student, draw, case, dtype):
     draw.hard(Hard.CHANGED)
     x.neg_()
     agree(student.repeat_kv(x, n), reference.repeat_kv(x, n), says="copies of the changed x")
+    x[0, 0] = nan  # in one head alone
+    whole = torch.full_like(x, 3**39, dtype=torch.int64)  # no float holds this
+    for other in (x, whole, whole > x):
+        same(student.repeat_kv(other, n), other.repeat_interleave(n, 1))
 
 
 @check(points=1)
@@ -348,6 +352,10 @@ def continuations_agree(draw, module, oracle, text):
     module.requires_grad_(False)
     _, past = module.step.held(text)
     _, right_past = oracle.step(text)
+    with torch.no_grad():
+        _, longer = module.step.held(text[:, :1], past)
+    with lasting(module.step, text[:, :2], longer):
+        module.step(draw.normal(2, 2, 24), longer)
     branches = []
     for _ in range(2):
         piece = draw.normal(2, 2, 24)
@@ -459,7 +467,7 @@ def layouts_agree(student, draw, device):
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.int16])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.int16, torch.bool, torch.complex64])
 def test_cache_bytes(student, draw, dtype):
     """kv_cache_bytes counts the bytes of K and V together, of Hk heads, in every layer, as an int,
     for any dtype and any sizes, 0 included."""

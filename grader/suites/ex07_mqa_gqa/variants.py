@@ -312,7 +312,12 @@ def two_tensors_per_layer(batch, num_kv_heads, length, head_dim, dtype, layers):
 
 @variant(of="kv_cache_bytes")
 def from_bits(batch, num_kv_heads, length, head_dim, dtype, layers):
-    """From the bits of a number."""
-    limits = torch.finfo if dtype.is_floating_point else torch.iinfo
-    per_token = 2 * num_kv_heads * head_dim * limits(dtype).bits // 8
+    """From the bits of a number; of a complex one two are kept, and of a bool a whole byte."""
+    if dtype == torch.bool:
+        bits = 8
+    elif dtype.is_complex:
+        bits = 2 * torch.finfo(dtype).bits
+    else:
+        bits = (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).bits
+    per_token = 2 * num_kv_heads * head_dim * bits // 8
     return per_token * batch * length * layers
