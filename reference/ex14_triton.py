@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.expected import Array, Expected, attended, f64
+from reference.expected import Array, Expected, attended, f64, nudged
 
 
 def softmax(x: Tensor) -> Expected:
@@ -37,7 +37,12 @@ def flash_attention(
 ) -> Expected:
     """The output (B, H, Lq, D) of q (B, H, Lq, D), k and v (B, H, Lk, D)."""
     exact = exact_attention(f64(q), f64(k), f64(v), causal, scale)
-    return Expected(exact, plain_attention(q, k, v, causal, scale), attended(q, v))
+
+    def plain(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
+        return (plain_attention(q, k, v, causal, scale),)
+
+    (worst,) = nudged(plain, q, k, v, exact=[exact])
+    return Expected(exact, *plain(q, k, v), attended(q, v), nudged=worst)
 
 
 def exact_attention(
