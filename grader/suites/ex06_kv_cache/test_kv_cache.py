@@ -92,6 +92,10 @@ def test_chunks(student, draw, chunks):
         for x in (v, q, k, *past):
             x.neg_()
             agree_attention(student, q, k, v, past, says="after an input was changed, the answer")
+    with torch.no_grad():
+        _, longer = student.attend_with_past.held(q, k, v, past)
+    with lasting(student.attend_with_past, q, k, v, longer):  # another branch of it
+        student.attend_with_past(-q, -k, -v, longer)
     draw.hard(Hard.DEVICE)
     on_meta(student.attend_with_past, *(x.to("meta") for x in (q, k, v)))
     on_meta(

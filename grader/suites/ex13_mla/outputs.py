@@ -5,6 +5,7 @@ import pytest
 from grader.judging import Hard, agree, backward, gradcheck
 from reference import raised
 
+from .caches import multiply, new_caches
 from .cases import LAYERS, NARROW, PLAIN, TRAINED
 from .layers import new_layers, parameters
 from .texts import read_far, read_text
@@ -45,6 +46,32 @@ def agree_large(student, draw, device, q_rank, dtype, absorbed):
     large = draw.normal(4, 1, 16, dtype=dtype, scale=600).expand(4, 5, 16).contiguous()
     expected = raised(right, large, absorbed=absorbed)
     agree(layer(large, absorbed=absorbed), expected, says="output for large tokens")
+    if q_rank is not None:
+        agree_large_queries(student, draw, device, q_rank, dtype, absorbed)
+
+
+def agree_large_queries(student, draw, device, q_rank, dtype, absorbed):
+    """The output where it is the latents of queries whose squares overflow in float16."""
+
+    def change(state):
+        state["q_a_proj.weight"] *= 600.0
+        return {}
+
+    sizes = (16, 4, 8, 8, 8, 16, q_rank, 3.0)
+    layer, right = new_layers(student, draw, device, sizes, dtype, change)
+    x = draw.normal(2, 5, 16, dtype=dtype)
+    agree(layer(x, absorbed=absorbed), raised(right, x, absorbed=absorbed))
+
+
+def agree_changed_cache(student, draw, device, sizes, dtype, absorbed):
+    """The output once other numbers lie in the cache."""
+    layer, right = new_layers(student, draw, device, sizes, dtype)
+    layer.requires_grad_(False)
+    cache, seen = new_caches(student, device, 2, 8, sizes[5], sizes[3], dtype)
+    for t in (3, 1, 1):
+        x = draw.normal(2, t, sizes[0], dtype=dtype)
+        agree(layer(x, cache, absorbed), right(x, seen, absorbed))
+        multiply(cache, seen, -0.5)
 
 
 def _named(ask, *cases):
@@ -62,6 +89,7 @@ DIGITS = [  # of a layer in float64
 ROUNDED = [  # of a layer in half precision
     *_named(agree_output, *((2, 33, (16, 4, 8, 8, 8, 16, rank, 3.0)) for rank in (None, 24))),
     *_named(agree_large, (None,), (24,)),
+    *_named(agree_changed_cache, (PLAIN,), (NARROW,)),
     *_named(read_text, (PLAIN, [7, 1, 3]), (NARROW, [4, 1])),
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
