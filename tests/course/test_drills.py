@@ -180,11 +180,16 @@ def mended(monkeypatch):
     return solved
 
 
+def needs(slug):
+    """Skip where what this exercise requires is not installed."""
+    if lacking := packages.lacking(packages.required(catalog.find(slug), on_cuda=False)):
+        pytest.skip(lacking)
+
+
 # One calls the fused operator, and one needs the prelude of its exercise.
 @pytest.mark.parametrize("slug", ["ex08_cuda_sdpa", "ex14_triton"])
 def test_a_drill_may_use_what_its_exercise_allows(graded, mended, slug):
-    if lacking := packages.lacking(packages.required(catalog.find(slug), on_cuda=False)):
-        pytest.skip(lacking)
+    needs(slug)
     assert graded("ex17_bug_hunt", mended(f"{slug} 1")).score.earned == 6
 
 
@@ -197,6 +202,7 @@ def test_pytest_by_hand_allows_it_too(mended, tmp_path):
 
 
 def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
+    needs("ex14_triton")
     drawn = files.text("ex14_triton 1", HUNT, Words("en"))
     report = graded("ex17_bug_hunt", drawn.replace("ex14_triton 1", 'ex14_" + "triton 1'))
     assert report.checks[0].why.startswith("`drill` returns a drill that is not written in it")
