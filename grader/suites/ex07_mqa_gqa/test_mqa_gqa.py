@@ -164,6 +164,8 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
         some = draw.keep(2, 4 // G, 1, 17).mT * torch.full_like(k, 256)  # these share all weight
         says = "output for queries and keys of 256"
         attends(student, loud, some, v, keep, says, lambda *a: raised(ATTENTION, *a))
+        says = "output for scores of some dozens"  # half precision keeps no fraction of them
+        attends(student, 8 * q, k, v, keep, says, lambda *a: raised(ATTENTION, *a))
     if masked and scale == 1:
         layer_in(dtype, student, draw, device, (4 // G, G))
 
