@@ -118,13 +118,13 @@ return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
 	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
-mutants: $(CORE) ## prove that mistakes fail as named and right answers earn everything (EX= ARGS=--each)
+mutants: $(DEV) ## prove that mistakes fail as named and right answers earn everything (EX= ARGS=--each)
 	@$(GRADER) mutants $(EX) $(ARGS)
 
-headroom: $(CORE) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
+headroom: $(DEV) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
 	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-mechanical: $(CORE) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
+mechanical: $(DEV) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
 	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)

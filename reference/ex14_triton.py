@@ -37,12 +37,11 @@ def flash_attention(
 ) -> Expected:
     """The output (B, H, Lq, D) of q (B, H, Lq, D), k and v (B, H, Lk, D)."""
     exact = exact_attention(f64(q), f64(k), f64(v), causal, scale)
-
-    def plain(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-        return (plain_attention(q, k, v, causal, scale),)
-
-    (worst,) = nudged(plain, q, k, v, exact=[exact])
-    return Expected(exact, *plain(q, k, v), attended(q, v), nudged=worst)
+    [worst] = nudged(
+        lambda q, k, v: [plain_attention(q, k, v, causal, scale)], q, k, v, exact=[exact]
+    )
+    plain = plain_attention(q, k, v, causal, scale)
+    return Expected(exact, plain, attended(q, v), nudged=worst)
 
 
 def exact_attention(

@@ -18,12 +18,11 @@ def naive_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool)
     exact, _ = exact_attention(f64(q), f64(k), f64(v), keep, scale)
     # Products and sums: of a score one number after another, of an output one key after another.
     size = summed(largest(v), 2 * (q.shape[-1] + k_len))
-
-    def plain(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-        return (plain_cuda_attention(q, k, v, scale, causal),)
-
-    (worst,) = nudged(plain, q, k, v, exact=[exact])
-    return Expected(exact, *plain(q, k, v), size, nudged=worst)
+    [worst] = nudged(
+        lambda q, k, v: [plain_cuda_attention(q, k, v, scale, causal)], q, k, v, exact=[exact]
+    )
+    plain = plain_cuda_attention(q, k, v, scale, causal)
+    return Expected(exact, plain, size, nudged=worst)
 
 
 tiled_attention = naive_attention

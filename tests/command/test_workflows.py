@@ -56,6 +56,14 @@ def test_every_exercise_has_its_headroom_measured():
     )
 
 
+def test_what_proves_the_suites_has_what_every_exercise_requires():
+    """Triton is among what the project's own tests need, and not in the core."""
+    needs = dict(
+        re.findall(r"^([a-z-]+): (.*?) ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    assert {needs[goal] for goal in ("test", "mutants", "headroom", "mechanical")} == {"$(DEV)"}
+
+
 def test_both_ends_of_every_range_are_installed():
     jobs = yaml.safe_load((ROOT / ".github/workflows/weekly.yml").read_text())["jobs"]
     ends = jobs["versions"]["strategy"]["matrix"]["include"]
