@@ -182,6 +182,7 @@ def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
         ),
         cure=entries["not_allowed"].get("cure", ""),
         only=tuple(only),
+        modules=tuple(entries.get("modules", ())),
         preload=tuple(entries.get("preload", ())),
         prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
         about=_text(entries),

@@ -1,6 +1,7 @@
 """The command line: `python -m grader`, or `grader` where it is installed."""
 
 import os
+import signal
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -238,6 +239,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what a terminal cannot show becomes "?"
             stream.reconfigure(errors="replace")
+    # Who is asked to end clears away what is running, as after Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     try:
         app()
     except (BadFile, BadPack) as problem:  # of a suite; any command may be the first that reads it

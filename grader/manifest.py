@@ -65,7 +65,7 @@ def exercise(groups: Collection[str]) -> Table:
             "title": TEXT, "order": WHOLE, "track": one_of(*TRACKS), "minutes": WHOLE,
             "about": TEXT, "language": one_of(*SUFFIXES), "draft": FLAG, "hunts": FLAG,
             "requires": TEXTS, "requires_on_cuda": TEXTS,
-            "preload": TEXTS, "prelude": TEXT,
+            "modules": TEXTS, "preload": TEXTS, "prelude": TEXT,
             "limits": Table(entries=limits), "not_allowed": Table(entries=refused),
             "functions": Tables(_FUNCTION), "classes": Tables(_CLASS), "given": Tables(_FUNCTION),
         },

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import catalog, cells
+from grader import catalog
 from grader.course.naming import CUDA, SPEED
 from grader.languages import Words, preferred
+from grader.reading import cells
 from grader.records import Exercise
 
 _STALE = "This notebook has changed since it was saved: save it, then run this cell again."

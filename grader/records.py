@@ -78,7 +78,8 @@ class Exercise:
     not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
     refused: tuple[str, ...]  # the same in the worker: operators ("aten::...") and full names
     cure: str  # what to do instead of what is not allowed
-    only: tuple[str, ...] = ()  # the modules that may be imported, if not all but the refused ones
+    only: tuple[str, ...] = ()  # the modules that may be imported, if not all that are open
+    modules: tuple[str, ...] = ()  # that may be imported besides those open to every exercise
     preload: tuple[str, ...] = ()  # modules slow to import, which workers find imported
     prelude: str = ""  # Python that a worker runs before the submission
     about: str = ""  # what holds for all of it
@@ -119,13 +120,8 @@ class Submission:
     source: str  # of a notebook: what was taken from its cells
     lines: tuple[tuple[int, int], ...] = ()  # of a notebook: of each line its cell, and there
     problems: Mapping[str, str] = field(default_factory=dict)  # why a name of it cannot be read
-
-    def line(self, number: int) -> str:
-        """A line of the source as its writer knows it: "3", or "3 of cell 4"."""
-        if not 0 < number <= len(self.lines):
-            return str(number)
-        cell, line = self.lines[number - 1]
-        return f"{line} of cell {cell}"
+    theirs: bool = False  # what was read, and is run with the built-in names of an answer
+    program: bytes = b""  # what runs beside the worker, where `source` only asks it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

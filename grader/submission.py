@@ -4,11 +4,11 @@ import hashlib
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from grader import cells
 from grader.catalog import suffix
-from grader.cells import Answer
-from grader.cuda import cells as cuda_cells
+from grader.reading.ask import Unread, ask
+from grader.reading.cells import MAX_BYTES as MAX_NOTEBOOK
 from grader.records import Submission
 
 MAX_BYTES = 150_000
@@ -41,20 +41,19 @@ def read(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
     if path.suffix not in (plain, ".ipynb"):
         raise Unreadable(f"{path.name} is not a {_LANGUAGES[plain]} file: name it {slug}{plain}.")
     in_cells = path.suffix == ".ipynb"
-    content = _content(path, cells.MAX_BYTES if in_cells else MAX_BYTES)
-    if in_cells:
-        answer = _of_notebook(content, names, plain)
-    else:
-        answer = Answer(_of_file(content, path), ())
-    if len(answer.source) > MAX_BYTES:
+    content = _content(path, MAX_NOTEBOOK if in_cells else MAX_BYTES)
+    found: dict[str, Any] = (
+        _of_notebook(content, names, plain) if in_cells else {"source": _of_file(content, path)}
+    )
+    if len(found["source"]) > MAX_BYTES:
         raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
     return Submission(
         slug=slug,
         path=path,
         sha256=hashlib.sha256(content).hexdigest(),
-        source=answer.source,
-        lines=answer.lines,
-        problems=answer.problems,
+        source=found["source"],
+        lines=tuple((cell, line) for cell, line in found.get("lines", ())),
+        problems=found.get("problems", {}),
     )
 
 
@@ -85,11 +84,15 @@ def _of_file(content: bytes, path: Path) -> str:
     return source.replace("\r\n", "\n")
 
 
-def _of_notebook(content: bytes, names: Sequence[str], plain: str) -> Answer:
+def _of_notebook(content: bytes, names: Sequence[str], plain: str) -> dict[str, Any]:
+    language = "cuda" if plain == ".cu" else "python"
     try:
-        return cuda_cells.answer(content) if plain == ".cu" else cells.answer(content, names)
-    except cells.BadNotebook as problem:
+        found: dict[str, Any] = ask("notebook", content, names=tuple(names), language=language)
+    except Unread as problem:
         raise Unreadable(str(problem)) from None
+    if "bad" in found:
+        raise Unreadable(found["bad"])
+    return found
 
 
 def skeleton_digest(body: str) -> str:

@@ -52,9 +52,11 @@ def lost_here(exercise: Exercise, source: str) -> list[str]:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
         try:
-            admission.admit(admission.read(path, exercise), exercise)
+            admitted = admission.admit(admission.read(path, exercise), exercise)
         except admission.NotGraded as problem:
             return [str(problem)]
+        if admitted.problems:
+            return list(admitted.problems.values())
         checks = mutants.in_this_process(exercise, load(path, exercise.slug, exercise.prelude))
     return [
         f"{c.id}: {c.why}"

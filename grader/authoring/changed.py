@@ -9,14 +9,16 @@ from grader.records import Exercise
 
 MAIN = ("main", "origin/main")
 _OF_ONE = re.compile(r"ex\d+_")
+_ASIDE = ("mistakes.py", "variants.py")  # no change of a solution is judged by these, or by speed
 
 
 def changed(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
-    """The exercises whose suite, reference or solution differs from the merge base with main.
+    """The exercises whose checks, reference or solution differ from the merge base with main.
 
-    What is not committed yet counts. On main itself the state before its last commit is compared
-    with. A module of the reference that is no exercise's own is every exercise's. Where there is
-    no git, no main, or no earlier commit, all of them.
+    Of a suite its Python counts, without the catalogues and the speed cases; so does what is not
+    committed yet. On main itself the state before its last commit is compared with. A module of the
+    reference that is no exercise's own is every exercise's. Where there is no git, no main, or no
+    earlier commit, all of them.
     """
     base = _base(root)
     if base is None:
@@ -31,7 +33,9 @@ def changed(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
 
 def _is_of(exercise: Exercise, path: Path) -> bool:
     reference = exercise.home / "reference" / f"{exercise.slug}.py"
-    return path in (exercise.solution, reference) or path.is_relative_to(exercise.folder)
+    of_suite = path.parent == exercise.folder and path.suffix == ".py"
+    aside = path.name in _ASIDE or path.name.startswith("bench_")
+    return path in (exercise.solution, reference) or (of_suite and not aside)
 
 
 def _base(root: Path) -> str | None:

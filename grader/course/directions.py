@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.catalog import SUITES
-from grader.judging import outline
+from grader.reading import outline
 
 OURS = ("grader", "reference", "solutions", "exercises", "tests")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grader import catalog
 from grader.catalog import ROOT
-from grader.course import chinese, directions, interfaces, laws, suite_laws
+from grader.course import allowed_page, chinese, directions, interfaces, laws, suite_laws
 from grader.judging.check import sentence
 from grader.worker import packages
 
@@ -68,11 +68,12 @@ def the_core_is_whole() -> Iterator[str]:
         yield f"{slug}: the core track has no such exercise. Write it, or mend POINTS."
 
 
-def the_page_is_in_step() -> Iterator[str]:
-    """docs/exercises.md says what the manifests say."""
-    page = ROOT / interfaces.PATH
-    if not page.is_file() or page.read_bytes() != interfaces.page().encode():
-        yield f"{interfaces.PATH} is not what the manifests say. Run `make skeletons`."
+def the_pages_are_in_step() -> Iterator[str]:
+    """docs/exercises.md and docs/allowed.md say what the manifests and the list say."""
+    for page in (interfaces, allowed_page):
+        path = ROOT / page.PATH
+        if not path.is_file() or path.read_bytes() != page.page().encode():
+            yield f"{page.PATH} is not what the manifests say. Run `make skeletons`."
 
 
 def goals_have_a_sentence() -> Iterator[str]:
@@ -91,6 +92,6 @@ def imports_go_one_way() -> Iterator[str]:
 
 
 OF_THE_HOUSE: tuple[Callable[[], Iterator[str]], ...] = (
-    manifests, the_core_is_whole, the_page_is_in_step, goals_have_a_sentence,
+    manifests, the_core_is_whole, the_pages_are_in_step, goals_have_a_sentence,
     imports_go_one_way,
 )  # fmt: skip

@@ -9,8 +9,9 @@ from grader.course import chinese, skeletons, solutions, suite_laws
 from grader.course.new_exercise import open_places
 from grader.course.questions import BadQuestions
 from grader.cuda import outline as cuda_outline
-from grader.judging import outline, suite
+from grader.judging import suite
 from grader.languages import LANGUAGES
+from grader.reading import outline
 from grader.records import Class, Exercise, Function
 from grader.tables import BadFile
 

@@ -1,4 +1,4 @@
-"""Writes what a student starts from: `exercises/<slug>.py`, the lesson, docs/exercises.md."""
+"""Writes what a student starts from: `exercises/<slug>.py`, the lesson, and the pages of all."""
 
 import re
 import textwrap
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader import catalog, submission
 from grader.catalog import ROOT
-from grader.course import interfaces
+from grader.course import allowed_page, interfaces
 from grader.course.solutions import BadSource, cells, stubbed
 from grader.languages import LANGUAGES
 from grader.records import Exercise
@@ -33,7 +33,8 @@ def write_all() -> Iterator[tuple[str, str]]:
             yield _name(answer), "yours"
         else:
             yield _put(answer, skeleton_text(exercise, source))
-    yield _put(ROOT / interfaces.PATH, interfaces.page())
+    for page in (interfaces, allowed_page):
+        yield _put(ROOT / page.PATH, page.page())
 
 
 def pristine(exercise: Exercise) -> str:

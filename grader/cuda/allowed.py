@@ -6,9 +6,9 @@ each sentence says what to write instead.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from grader.cuda.source import bare, joined, line_at
+from grader.cuda.source import bare, joined, line_at, open_quotes
 
 HEADERS = (
     *("cuda_runtime.h", "cuda.h", "device_launch_parameters.h", "math_constants.h"),
@@ -37,14 +37,17 @@ _WORLD = "it reaches out of the program, and an answer needs nothing there"
 
 # Whole words, and what is to be said of them; a star stands for anything that follows.
 WORDS = {
-    **dict.fromkeys(("asm", "__asm", "__asm__", "__asm*"), _ASSEMBLY),
+    **dict.fromkeys(("asm", "__asm", "__asm__", "__asm*", "__cvta_*"), _ASSEMBLY),
     **dict.fromkeys(("wmma", "nvcuda", "mma_sync", "__mma*", "wgmma*", "mma"), _CORES),
     **dict.fromkeys(
         ("__pipeline*", "memcpy_async", "cuda_pipeline*", "cp_async*", "pipeline", "barrier",
          "__cp_async*"), _ASYNC,
     ),
     **dict.fromkeys(("cooperative_groups", "cg"), _GROUPS),
-    **dict.fromkeys(("half", "half2", "__half", "__half2", "__nv_bfloat16*", "__nv_fp8*"), _HALF),
+    **dict.fromkeys(
+        ("half", "half2", "__half", "__half2", "__nv_bfloat16*", "__nv_fp8*", "__float2half*",
+         "__half2float*", "__float2bfloat16*", "__bfloat162float*"), _HALF,
+    ),
     **dict.fromkeys(("tex1D*", "tex2D*", "tex3D*", "surf2D*", "cudaTextureObject_t"), _TEXTURE),
     **dict.fromkeys(("__managed__", "cudaMallocManaged", "cudaMallocHost", "cudaHostAlloc",
                      "cudaHostRegister", "cudaHostGetDevicePointer"), _SHARED),
@@ -62,16 +65,13 @@ _ORDINARY = ("barrier", "pipeline", "module", "import", "mma", "cg")  # people c
 _WORD = re.compile(
     r"(?<!\w)(?:" + "|".join(re.escape(w).replace(r"\*", r"\w*") for w in WORDS) + r")(?!\w)"
 )
+NEAR = 64  # letters that are looked at before and after an ordinary word
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
-def refusals(text: str, name: Callable[[int], str] = str) -> list[str]:
-    """A sentence for each line that uses something that is not allowed, in order.
-
-    name  what the writer calls a line
-    """
-    found = dict(sorted(_uses(text), reverse=True))
-    return [f"Line {name(line)}: {why}" for line, why in sorted(found.items())]
+def refusals(text: str) -> list[tuple[int, str]]:
+    """Each line that uses something that is not allowed, and the sentence about it, in order."""
+    return sorted(dict(sorted(_uses(text), reverse=True)).items())
 
 
 def _uses(text: str) -> Iterator[tuple[int, str]]:
@@ -79,10 +79,13 @@ def _uses(text: str) -> Iterator[tuple[int, str]]:
     code = bare(plain)
     for found in _CONTROL.finditer(text):
         yield line_at(text, found.start()), "a control character: type the line anew."
+    for place in open_quotes(plain):
+        yield line_at(plain, place), "the quote is not closed in its line."
+    lines = plain.split("\n")
     yield from _marks(plain, code)
     for found in re.finditer(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", code, re.MULTILINE):
         line = line_at(code, found.start())
-        yield from ((line, why) for why in _directive(found[1], plain.split("\n")[line - 1]))
+        yield from ((line, why) for why in _directive(found[1], lines[line - 1]))
     for found in _WORD.finditer(code):
         if found.group() not in _ORDINARY or _in_library(code, found):
             yield line_at(code, found.start()), f"{found.group()} is not allowed: {_why(found)}."
@@ -98,11 +101,18 @@ def _why(found: re.Match[str]) -> str:
 
 def _in_library(code: str, found: re.Match[str]) -> bool:
     """Whether an ordinary word is used as the name of a library's part."""
-    before, after = code[: found.start()].rstrip(), code[found.end() :].lstrip()
+    before, after = _before(code, found.start()), code[found.end() : found.end() + NEAR].lstrip()
     if found.group() in ("module", "import"):
         line = before.rpartition("\n")[2].strip()
         return line in ("", "export") and re.match(r"[<\w\"]", after) is not None
     return after.startswith("::") or before.endswith(("cuda::", "namespace"))
+
+
+def _before(code: str, place: int) -> str:
+    """The last letters before a place, without the spaces between."""
+    while place and code[place - 1].isspace():
+        place -= 1
+    return code[max(0, place - NEAR) : place]
 
 
 def _marks(plain: str, code: str) -> Iterator[tuple[int, str]]:

@@ -1,21 +1,21 @@
-"""From a CUDA file to what a worker is given: a Python module with the compiled kernels in it."""
+"""From a CUDA file to what a worker is given: a program of its kernels, and what asks it."""
 
 import base64
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grader.cuda import compiler, gpu, outline
-from grader.cuda.allowed import refusals
-from grader.cuda.compiler import Failed, Library
-from grader.cuda.machine import Machine
+from grader.cuda import compiler, gpu, translate
+from grader.cuda.compiler import Failed, Program
+from grader.cuda.machine import Asked, Machine
 from grader.cuda.sanitizer import Sanitizer
-from grader.cuda.translate import HEAD, translated
+from grader.cuda.translate import HEAD
 from grader.records import Exercise
+from grader.worker.child import companion
 from grader.worker.faults import NotHere
 from grader.worker.walls import PROCESS, Wall
 
@@ -30,71 +30,69 @@ _UNKNOWN = re.compile(r"'(cuda[A-Z]\w*)' (?:was not declared|has not been declar
 _UNDEFINED = re.compile(r"undefined reference to [`'](.+?)'")
 
 
-class Refused(Exception):
-    """The file uses what is not allowed; the message is the student's sentence."""
-
-
 class NotCpp(Exception):
     """The file does not compile; the message is the student's sentence."""
 
 
 def module(
-    text: str, exercise: Exercise, line: Callable[[int], str] = str, *, wall: Wall = PROCESS,
-    on_cuda: bool = False,
-) -> str:  # fmt: skip
-    """The Python module that runs a file's kernels, for a worker.
+    text: str, translated: str, exercise: Exercise, left_out: Mapping[str, str],
+    line: Callable[[int], str] = str, *, wall: Wall = PROCESS, on_cuda: bool = False,
+) -> tuple[str, bytes]:  # fmt: skip
+    """The Python module through which a worker asks a file's kernels, and their program.
 
-    line  what the writer calls a line
+    translated  the file as C++ for the CPU
+    left_out    the functions of the exercise that cannot be called in it
+    line        what the writer calls a line
 
-    Raises `Refused`, `NotCpp`, and `NotHere` where there is no compiler.
+    Raises `NotCpp`, and `NotHere` where there is no compiler.
     """
-    if refused := refusals(text, line):
-        raise Refused(refused[0])
-    left_out = outline.problems(text, exercise)
     try:
         with ThreadPoolExecutor(3) as pool:
             checking = pool.submit(compiler.checked, text, wall)
             on_gpu = pool.submit(_for_gpu, text, exercise, left_out, wall) if on_cuda else None
-            source = translated(text, "answer_0", _declarations(exercise, left_out))
-            cpu = compiler.for_cpu(HEAD + source, wall)
+            called = {f"answer_0_{n}": ("answer_0", d) for n, d in _declared(exercise, left_out)}
+            cpu = compiler.for_cpu(HEAD + translated + translate.doors([*called.values()]), wall)
             problem = checking.result() or (cpu if isinstance(cpu, Failed) else None)
             made = on_gpu.result() if on_gpu and not problem else {}
     except compiler.NoCompiler as needs:
         raise NotHere(str(needs)) from None
     problem = problem or (made if isinstance(made, Failed) else None)
     if problem is not None:
-        raise NotCpp(_sentence(problem.says, text, line))
-    assert isinstance(cpu, Library) and not isinstance(made, Failed)
-    built = _built(cpu) | made
+        raise NotCpp(problem.says if problem.told else _sentence(problem.says, text, line))
+    assert isinstance(cpu, Program) and not isinstance(made, Failed)
+    built = _built(cpu, called) | made
     if line(1) != "1":  # the lines of a notebook
         built["names"] = {str(n): line(n) for n in range(1, text.count("\n") + 2)}
     here = Path(compiler.__file__).parent
     files = (here / "machine.py", here / "sanitizer.py", exercise.folder / CALLS)
     texts = (path.read_text(encoding="utf-8") for path in files)
-    end = f"built = {built!r}\nglobals().update(functions(Machine(built), Sanitizer(built)))\n"
-    return "\n\n".join([*texts, end])
+    end = f"built = {built!r}\nmachine = Machine(built, from_worker())\n"
+    end += "globals().update(functions(machine, Sanitizer(built)))\n"
+    return "\n\n".join([*texts, end]), cpu.content
 
 
 def modules(
     texts: Mapping[str, str], exercise: Exercise, only: Mapping[str, str]
 ) -> dict[str, ModuleType]:
-    """Files of ours as modules in this process, by name: all in one library.
+    """Files of ours as modules in this process, by name: all in one program.
 
     only  by name, the one function in which a file differs from the first
     """
     numbers = {name: f"answer_{i}" for i, name in enumerate(texts)}
-    parts = []
+    parts, called = [], {}
     for name, text in texts.items():
         functions = [only[name]] if name in only else list(exercise.functions)
-        wanted = [exercise.functions[f].declaration for f in functions]
-        parts.append(translated(text, numbers[name], wanted))
+        for f in functions:
+            called[f"{numbers[name]}_{f}"] = numbers[name], exercise.functions[f].declaration
+        parts.append(translate.translated(text, numbers[name]))
+    source = HEAD + "\n".join([*parts, translate.doors([*called.values()])])
     try:
-        library = compiler.for_cpu(HEAD + "\n".join(parts), quick=True)
+        program = compiler.for_cpu(source, quick=True)
     except compiler.NoCompiler as needs:
         raise NotHere(str(needs)) from None
-    if isinstance(library, Failed):
-        raise ValueError(f"a file of {exercise.slug} does not compile: {library.says}")
-    machine = Machine(_built(library))
+    if isinstance(program, Failed):
+        raise ValueError(f"a file of {exercise.slug} does not compile: {program.says}")
+    machine = Machine(_built(program, called), Asked(companion.start(program.content)))
     calls: dict[str, Any] = {}
     exec((exercise.folder / CALLS).read_text(encoding="utf-8"), calls)
     made = {}
@@ -104,12 +102,13 @@ def modules(
     return made
 
 
-def _declarations(exercise: Exercise, left_out: Mapping[str, str]) -> Sequence[str]:
-    return [f.declaration for f in exercise.functions.values() if f.name not in left_out]
+def _declared(exercise: Exercise, left_out: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Each function that can be called, and how it is declared."""
+    return [(f.name, f.declaration) for f in exercise.functions.values() if f.name not in left_out]
 
 
-def _built(cpu: Library) -> dict[str, Any]:
-    return {"cpu": _packed(cpu.content), "places": cpu.places, "lines": cpu.lines}
+def _built(cpu: Program, called: Iterable[str]) -> dict[str, Any]:
+    return {"calls": list(called), "places": cpu.places, "lines": cpu.lines}
 
 
 def _packed(content: bytes) -> str:
@@ -120,7 +119,7 @@ def _for_gpu(
     text: str, exercise: Exercise, left_out: Mapping[str, str], wall: Wall
 ) -> dict[str, Any] | Failed:
     """What a worker is given for the GPU: a library, and where it can be checked, a program."""
-    declared = _declarations(exercise, left_out)
+    declared = [d for _, d in _declared(exercise, left_out)]
     tool = compiler.sanitizer()
     program = gpu.program(text, declared) if tool else ""
     made = compiler.for_gpu(gpu.library(text, declared), program, wall)

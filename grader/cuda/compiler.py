@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grader.cuda import symbols
 from grader.this_python import pip_install
+from grader.worker import traces
 from grader.worker.visible import site_folders
 from grader.worker.walls import PROCESS, Wall
 
@@ -28,21 +30,20 @@ SECONDS = 40.0  # of the clock
 LIMITS = {"cpu_seconds": 20, "memory_bytes": 6 << 30}
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store",
            "/etc/ld.so.conf", "/etc/ld.so.conf.d")  # fmt: skip
-# No symbol is unique: libraries that are open beside each other have nothing in common.
-_PLAIN = ["-std=gnu++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-gnu-unique",
-          "-U_FORTIFY_SOURCE", "-fdiagnostics-color=never",
-          "-fno-diagnostics-show-caret"]  # fmt: skip
+_PLAIN = ["-std=gnu++17", "-fPIE", "-fno-exceptions", "-fno-rtti", "-U_FORTIFY_SOURCE",
+          "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"]  # fmt: skip
 # Calls before every access to memory, and at what has no meaning in C++: see runtime/hooks.h.
 _WATCHED = ["-fsanitize=kernel-address", "--param", "asan-globals=1",
             "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",
             "-fno-strict-aliasing", "-ffp-contract=off", "-fstack-clash-protection"]  # fmt: skip
 _ANSWER = ["-g1", "-w", "-fmax-errors=5", "-ftemplate-depth=200", *_PLAIN, *_WATCHED]
+_LINKED = ["-pie", "-Wl,-z,relro,-z,now,-z,noexecstack", "-static-libgcc", "-static-libstdc++"]
 _TOOLKIT = "/usr/local/cuda/bin"
 _ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Library:
+class Program:
     """Compiled answers, and to which line each place of their code belongs."""
 
     content: bytes
@@ -55,14 +56,15 @@ class Failed:
     """What a compiler said instead."""
 
     says: str
+    told: bool = False  # it is the student's sentence already
 
 
 class NoCompiler(Exception):
     """There is no g++; the message says how to get one."""
 
 
-def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Library | Failed:
-    """A library made of translated answers.
+def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Program | Failed:
+    """A program made of translated answers, which `machine` asks.
 
     quick  to compile, not to run
     """
@@ -73,16 +75,23 @@ def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Librar
     files |= {path.name: path.read_bytes() for path in RUNTIME.glob("*.h")}
     stages = [
         [["g++", *_ANSWER, "-Og" if quick else "-O1", "-c", "answer.cpp", "-o", "answer.o"]],
-        # What is defined nowhere must not be found in the process that loads it.
-        [["g++", "-shared", "-Wl,-z,defs", "answer.o", "runtime.o", "-o", "library.so"]],
-        [["objdump", "--dwarf=decodedline", "library.so"]],
-        [["strip", "-s", "-o", "stripped.so", "library.so"]],
+        [
+            ["nm", "--undefined-only", "--format=just-symbols", "answer.o"],
+            ["objdump", "--section-headers", "answer.o"],
+            ["objcopy", *symbols.RENAMED, "answer.o", "watched.o"],
+        ],
+        [["g++", *_LINKED, "watched.o", "runtime.o", "-o", "program"]],
+        [["objdump", "--dwarf=decodedline", "program"]],
+        [["strip", "-s", "-o", "stripped", "program"]],
     ]
-    done = run(files, stages, ["stripped.so", "said-2"], wall)
+    done = run(files, stages, ["stripped", "said-1", "said-2", "said-5"], wall)
     if isinstance(done, Failed):
         return done
-    table = _table(done["said-2"].decode("utf-8", "replace"))
-    return Library(content=done["stripped.so"], places=tuple(table), lines=tuple(table.values()))
+    needs, sections, rows = (done[f"said-{n}"].decode("utf-8", "replace") for n in (1, 2, 5))
+    if problem := symbols.problem(needs, sections):
+        return Failed(problem, told=True)
+    table = _table(rows)
+    return Program(content=done["stripped"], places=tuple(table), lines=tuple(table.values()))
 
 
 @cache
@@ -162,7 +171,7 @@ def run(
     wall: Wall, program: str = "",
 ) -> dict[str, bytes] | Failed:  # fmt: skip
     """Run commands on files in a folder of their own; the files that were wanted of it."""
-    with tempfile.TemporaryDirectory(prefix="grader-") as folder:
+    with tempfile.TemporaryDirectory(prefix=traces.prefix()) as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         locked = wall.files is not None and bool(wall.files["landlock"])

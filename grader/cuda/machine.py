@@ -1,71 +1,105 @@
-"""Loads compiled answers and calls them: in a worker, into which this text is sent, and in ours.
+"""Asks the program that an answer's kernels are: in a worker, to which this text is sent, and here.
 
-What the machine of `runtime/` reports becomes an exception at the student's line.
+The program runs kernels on the CPU and shares nothing with who asks but a socket (see
+`runtime/program.h`). What its machine reports becomes an exception at the student's line. On a GPU
+the kernels are a library, and it is called here.
 """
 
 import base64
+import contextlib
 import ctypes
 import os
+import signal
+import socket
+import struct
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 _FORWARDS, _ORDERS = 0, 3  # in which threads, warps and blocks run
-_REPORTED = 1
+_REPORTED, _NO_MEMORY = 1, 3
+
+# What goes to and fro, as runtime/program.h has it.
+_REQUEST = struct.Struct("=2Q6I")
+_GIVEN = struct.Struct("=2Q16s")
+_REPLY = struct.Struct("=i32s400s800si10Q8Q256sQ")
+_COUNTS = (  # what the kernels of a call have done; runtime/fibers.h says what each number is
+    *("kernels", "threads", "workers", "loads", "stores", "copies_read"),
+    *("shared_stores", "shared_loads", "exchanged", "barriers"),
+)
 
 
-class Report(ctypes.Structure):
-    """What runtime/report.h writes down."""
+class Asked:
+    """The program at the other end of a socket.
 
-    _fields_ = (
-        *(("kind", ctypes.c_char * 32), ("says", ctypes.c_char * 400)),
-        *(("more", ctypes.c_char * 800), ("line", ctypes.c_int)),
-    )
+    ended  what to do when it is there no more
+    """
+
+    def __init__(self, sock: socket.socket, ended: Callable[[], NoReturn] | None = None) -> None:
+        self._socket = sock
+        self._ended = ended or _ended
+
+    def send(self, *parts: Any) -> None:
+        try:
+            for part in parts:
+                self._socket.sendall(part)
+        except OSError:
+            self._ended()
+
+    def receive(self, into: memoryview) -> None:
+        while len(into):
+            try:
+                count = self._socket.recv_into(into)
+            except OSError:
+                count = 0
+            if not count:
+                self._ended()
+            into = into[count:]
 
 
-class Counts(ctypes.Structure):
-    """What the kernels of a call have done; runtime/fibers.h says what each number is."""
+def _ended() -> NoReturn:
+    raise RuntimeError("the program of the kernels ended")
 
-    _fields_ = tuple(
-        (name, ctypes.c_uint64)
-        for name in (
-            *("kernels", "threads", "workers", "loads", "stores", "copies_read"),
-            *("shared_stores", "shared_loads", "exchanged", "barriers"),
-        )
-    )
+
+def from_worker() -> Asked:
+    """The program that was started beside this worker; when it ends, so does the worker."""
+    return Asked(socket.socket(fileno=int(os.environ["GRADER_COMPANION"])), _end_alike)
+
+
+def _end_alike() -> NoReturn:
+    _, status = os.waitpid(-1, 0)
+    if os.WIFSIGNALED(status):
+        with contextlib.suppress(OSError):  # some cannot be handled, and need not be set back
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        signal.raise_signal(os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 class Machine:
-    """A library of answers, and the functions of one of them.
+    """A program of answers, and the functions of one of them.
 
-    built   {"cpu", "gpu": a library in text, "places", "lines": its table, "names": what to call a
-            line if not by its number}
-    answer  which of the library's answers
+    built   {"calls": the functions in their order, "places", "lines": its table, "gpu": a library
+            in text, "names": what to call a line if not by its number}
+    program  who runs it on the CPU
+    answer  which of the program's answers
     """
 
-    def __init__(self, built: Mapping[str, Any], answer: str = "answer_0") -> None:
+    def __init__(self, built: Mapping[str, Any], program: Asked, answer: str = "answer_0") -> None:
         self._built = built
         self._answer = answer
-        self._cpu = _opened(built["cpu"])
+        self._program = program
         self._gpu = _opened(built["gpu"]) if built.get("gpu") else None
-        for name, result in (
-            ("report", ctypes.POINTER(Report)), ("array", ctypes.c_void_p),
-            ("far_array", ctypes.c_void_p), ("loads", ctypes.c_uint64),
-            ("counts", ctypes.POINTER(Counts)), ("kernels", ctypes.c_char_p),
-        ):  # fmt: skip
-            getattr(self._cpu, f"cuda_on_cpu_{name}").restype = result
-        self._tables = [(ctypes.c_uint32 * len(built[n]))(*built[n]) for n in ("places", "lines")]
-        self._cpu.cuda_on_cpu_lines(*self._tables, ctypes.c_size_t(len(built["places"])))
+        self._knows_lines: list[bool] = []  # of all answers of the program
         self.loads: dict[str, int] = {}  # the numbers that the last call has read, by input
         self.counts: dict[str, int] = {}  # and what else it did
         self.kernels: str = ""  # their names
 
     def other(self, answer: str) -> "Machine":
-        """Another answer of the same library."""
+        """Another answer of the same program."""
         machine = object.__new__(Machine)
         machine.__dict__ |= self.__dict__ | {"_answer": answer}
         return machine
@@ -77,17 +111,9 @@ class Machine:
         tensors = {key: x.contiguous() for key, x in inputs.items()}
         if any(x.is_cuda for x in tensors.values()):
             return self._on_gpu(name, list(tensors.values()), shape, numbers)
-        self._begin(_seed(tensors))
-        given = [self._array(k, x.data_ptr(), 4 * x.numel()) for k, x in tensors.items()]
         out = torch.empty(*shape)
-        there = self._array("out", None, 4 * out.numel())
-        self._ask(name, [*given, there], numbers)
-        ctypes.memmove(out.data_ptr(), there.value or 0, 4 * out.numel())
-        self.loads = {key: self._cpu.cuda_on_cpu_loads(i) for i, key in enumerate(tensors)}
-        counts = self._cpu.cuda_on_cpu_counts().contents
-        self.counts = {field[0]: getattr(counts, field[0]) for field in counts._fields_}
-        self.kernels = self._cpu.cuda_on_cpu_kernels().decode("utf-8", "replace")
-        self._cpu.cuda_on_cpu_end()
+        arrays = {key: (x.numel(), x) for key, x in tensors.items()}
+        self._ask(name, arrays, out.numel(), numbers, seed=_seed(tensors), result=out)
         return out
 
     def far(
@@ -100,61 +126,50 @@ class Machine:
         size    of the output, whose last `width` numbers are the result
         None    where no block that was run had them, or that is too much to be done here
         """
-        self._begin(0, corners=True)
-        given, kept = [], []
-        for key, (count, pattern) in inputs.items():
-            values = pattern.contiguous()
-            kept.append(values)
-            given.append(self._far_array(key, count, values.data_ptr(), values.numel()))
-        out = self._far_array("out", size, None, 0)
-        done = self._ask(name, [*given, out], numbers)
-        if not (done and self._cpu.cuda_on_cpu_last_is_known()):
-            self._cpu.cuda_on_cpu_end()
-            return None
         last = torch.empty(width)
-        start = ctypes.c_void_p((out.value or 0) + 4 * (size - width))
-        self._cpu.cuda_on_cpu_look(start, ctypes.c_void_p(last.data_ptr()), ctypes.c_size_t(width))
-        self._cpu.cuda_on_cpu_end()
-        return last
-
-    def _begin(self, seed: int, *, corners: bool = False) -> None:
-        """Other inputs, another order of the threads: it may make no difference."""
-        order = _FORWARDS if corners else seed % _ORDERS
-        self._cpu.cuda_on_cpu_begin(order, ctypes.c_uint64(seed), int(corners))
-
-    def _array(self, name: str, values: int | None, size: int) -> ctypes.c_void_p:
-        made = self._cpu.cuda_on_cpu_array(
-            name.encode(), ctypes.c_void_p(values), ctypes.c_size_t(size)
-        )
-        if not made:
-            raise MemoryError
-        return ctypes.c_void_p(made)
-
-    def _far_array(
-        self, name: str, count: int, pattern: int | None, period: int
-    ) -> ctypes.c_void_p:
-        return ctypes.c_void_p(
-            self._cpu.cuda_on_cpu_far_array(
-                name.encode(), ctypes.c_size_t(count), ctypes.c_void_p(pattern),
-                ctypes.c_size_t(period),
-            )
-        )  # fmt: skip
+        arrays = {key: (count, pattern.contiguous()) for key, (count, pattern) in inputs.items()}
+        known = self._ask(name, arrays, size, numbers, seed=0, result=last, corners=True)
+        return last if known else None
 
     def _ask(
-        self, name: str, pointers: Sequence[ctypes.c_void_p], numbers: Sequence[float]
-    ) -> bool:
-        """Call a function; whether it came to its end."""
-        code = self._function(self._cpu, name)(*pointers, *map(_number, numbers))
+        self, name: str, inputs: Mapping[str, tuple[int, Tensor]], size: int,
+        numbers: Sequence[float], *, seed: int, result: Tensor, corners: bool = False,
+    ) -> bool:  # fmt: skip
+        """Have a function called; whether `result` was filled with the end of its output."""
+        lines = [] if self._knows_lines else [*self._built["places"], *self._built["lines"]]
+        self._knows_lines.append(True)
+        # Other inputs, another order of the threads: it may make no difference.
+        order = _FORWARDS if corners else seed % _ORDERS
+        self._program.send(
+            _REQUEST.pack(
+                seed, result.numel() if corners else 0, self._number_of(name), order, corners,
+                len(inputs) + 1, len(numbers), len(lines) // 2,
+            ),
+            *(_GIVEN.pack(n, x.numel(), key.encode()) for key, (n, x) in inputs.items()),
+            _GIVEN.pack(size, 0, b"out"),
+            struct.pack(f"={len(numbers)}d", *numbers),
+            struct.pack(f"={len(lines)}I", *lines),
+            *(_bytes(x) for _, x in inputs.values()),
+        )  # fmt: skip
+        reply = bytearray(_REPLY.size)
+        self._program.receive(memoryview(reply))
+        code, kind, says, more, line, *rest, kernels, told = _REPLY.unpack(reply)
+        self.counts = dict(zip(_COUNTS, rest, strict=False))
+        self.loads = dict(zip(inputs, rest[len(_COUNTS) :], strict=False))
+        self.kernels = _text(kernels)
         if code == _REPORTED:
-            report = self._cpu.cuda_on_cpu_report().contents
-            parts = (part.decode("utf-8", "replace") for part in (report.says, report.more))
-            self.tell(report.kind.decode(), report.line, "\n".join(parts))
-        return bool(code == 0)
+            self.tell(_text(kind), line, f"{_text(says)}\n{_text(more)}")
+        if code == _NO_MEMORY:
+            raise MemoryError
+        if told:
+            self._program.receive(_bytes(result))
+        return bool(told)
 
-    def _function(self, library: ctypes.CDLL, name: str) -> Any:
-        """Of this answer, or where it was compiled without that one, of the library's first."""
+    def _number_of(self, name: str) -> int:
+        """Of this answer's function, or where it was compiled without that one, of the first's."""
+        calls: list[str] = self._built["calls"]
         own = f"{self._answer}_{name}"
-        return getattr(library, own if hasattr(library, own) else f"answer_0_{name}")
+        return calls.index(own if own in calls else f"answer_0_{name}")
 
     def tell(self, kind: str, line: int, text: str) -> None:
         """Raise an exception called `kind` at the student's line; {line 12} in its text is one."""
@@ -174,7 +189,8 @@ class Machine:
         out = torch.full(tuple(shape), float("nan"), device=tensors[0].device)
         pointers = [ctypes.c_void_p(x.data_ptr()) for x in (*tensors, out)]
         with torch.cuda.device(out.device):
-            code = self._function(self._gpu, name)(*pointers, *map(_number, numbers))
+            function = getattr(self._gpu, f"{self._answer}_{name}")
+            code = function(*pointers, *map(_number, numbers))
         if code:
             self._gpu.cuda_error.restype = ctypes.c_char_p
             says = self._gpu.cuda_error(code).decode()
@@ -185,6 +201,14 @@ class Machine:
 def _seed(tensors: Mapping[str, Tensor]) -> int:
     """A number that is the same whenever the inputs are."""
     return zlib.crc32(b"".join(x.flatten()[:64].numpy().tobytes() for x in tensors.values()))
+
+
+def _bytes(x: Tensor) -> memoryview:
+    return x.numpy().data.cast("B") if x.numel() else memoryview(b"")
+
+
+def _text(content: bytes) -> str:
+    return content.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _number(x: float) -> Any:

@@ -9,6 +9,7 @@ from grader.cuda.translate import parsed
 from grader.records import Exercise
 
 KERNEL = "_kernel"
+FEW = 20  # times that a function is declared, defined or called: in more it is not looked for
 _C = r'extern\s*" "'  # as `bare` leaves it
 
 
@@ -37,12 +38,12 @@ def problems(text: str, exercise: Exercise) -> dict[str, str]:
 def _has_c_linkage(name: str, code: str) -> bool:
     """Whether the function, or an earlier declaration of it, is extern "C"; also by a macro."""
     macros = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_C}", code, re.MULTILINE)
-    opening = "|".join([_C, *(rf"\b{m}\b" for m in macros)])
-    if re.search(rf"(?:{opening})[^;{{}}()#]*\b{name}\s*\(", code):
+    opening = re.compile("|".join([_C, *(rf"\b{m}\b" for m in set(macros[:FEW]))]))
+    places = [m.start() for m in re.finditer(rf"\b{name}\s*\(", code)]
+    if any(opening.search(re.split(r"[;{}()#]", code[:place])[-1]) for place in places[:FEW]):
         return True
-    blocks = re.finditer(rf"(?:{opening})\s*\{{", code)
-    inside = (code[block.end() : closing(code, block.end() - 1)] for block in blocks)
-    return any(re.search(rf"\b{name}\s*\(", part) for part in inside)
+    blocks = (m.end() - 1 for m in re.finditer(rf"(?:{opening.pattern})\s*\{{", code))
+    return any(b < place < closing(code, b) for b in blocks for place in places[:FEW])
 
 
 def _unwritten(name: str, defined: Mapping[str, Function]) -> Function | None:
@@ -83,8 +84,6 @@ def _type(parameter: str) -> str:
     return constant + " ".join(names[:-1] if len(names) > 1 else names) + stars
 
 
-def line_of(text: str, sentence: str) -> int:
-    """The line of the first function of the file that a sentence names; 0 if none."""
-    found = {f.name: f.line for f in functions(bare(joined(text)))}
-    named = (found[word] for word in re.findall(r"\w+", sentence) if word in found)
-    return next(named, 0)
+def lines(text: str) -> dict[str, int]:
+    """The line of each function of the file."""
+    return {f.name: f.line for f in functions(bare(joined(text)))}

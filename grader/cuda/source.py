@@ -5,20 +5,23 @@ to translate a kernel and to say what is missing; the compilers do the rest.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-_SPLICE = re.compile(r"\\[ \t]*\n")
 _PARTS = re.compile(
     r"""
       (?P<number> \.?[0-9] (?: [eEpP][+-] | '\w | [\w.] )* )
     | (?P<name> [A-Za-z_]\w* )
     | (?P<hidden> //[^\n]* | /\*.*?(?:\*/|\Z)
-        | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' )
+        | "(?:\\.|[^"\\\n])*+" | '(?:\\.|[^'\\\n])*+' )
+    | (?P<open> "(?:\\.|[^"\\\n])*+ | '(?:\\.|[^'\\\n])*+ )
     """,
     re.VERBOSE | re.DOTALL,
 )
 _OPENS = {"(": ")", "{": "}", "[": "]"}
+_BODY = r"\)(?:\s|const\b|noexcept\b)*+\{"  # what follows the parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +40,15 @@ def joined(text: str) -> str:
     What is joined is one line from here on, for every reader: nothing can hide in the seam.
     """
     done: list[str] = []
-    seams = 0
+    seam: list[str] = []  # the parts of a line that goes on
     for line in text.split("\n"):
-        if seams:
-            done[-1] += line
+        whole = line.rstrip(" \t")
+        if whole.endswith("\\"):
+            seam.append(whole[:-1])
         else:
-            done.append(line)
-        if re.search(r"\\[ \t]*$", line):
-            done[-1] = re.sub(r"\\[ \t]*$", "", done[-1])
-            seams += 1
-        elif seams:
-            done += [""] * seams
-            seams = 0
-    return "\n".join(done + [""] * seams)
+            done += ["".join([*seam, line]), *[""] * len(seam)]
+            seam = []
+    return "\n".join([*done, "".join(seam), *[""] * (len(seam) - 1)] if seam else done)
 
 
 def bare(text: str) -> str:
@@ -69,20 +68,42 @@ def bare(text: str) -> str:
     return _PARTS.sub(blank, text)
 
 
+def open_quotes(text: str) -> Iterator[int]:
+    """The places of quotes that no quote on their line closes.
+
+    text  as `joined` gives it
+    """
+    return (m.start() for m in _PARTS.finditer(text) if m.lastgroup == "open")
+
+
 def line_at(text: str, place: int) -> int:
     """The number of the line at a place of the text, counted from 1."""
-    return text.count("\n", 0, place) + 1
+    return bisect_left(_ends(text), place) + 1
+
+
+@lru_cache(maxsize=8)
+def _ends(text: str) -> tuple[int, ...]:
+    """The places at which lines end."""
+    return tuple(m.start() for m in re.finditer("\n", text))
 
 
 def closing(text: str, place: int) -> int:
     """The place of the bracket that closes the one at `place`; the end if none does."""
-    depth = 0
-    opens, closes = text[place], _OPENS[text[place]]
-    for found in re.compile(f"[{re.escape(opens + closes)}]").finditer(text, place):
-        depth += 1 if found.group() == opens else -1
-        if depth == 0:
-            return found.start()
-    return len(text)
+    return _pairs(text).get(place, len(text))
+
+
+@lru_cache(maxsize=8)
+def _pairs(text: str) -> dict[int, int]:
+    """For the place of each bracket that is closed, the place of what closes it."""
+    found: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {mark: [] for mark in _OPENS.values()}
+    for bracket in re.finditer(r"[][(){}]", text):
+        mark = bracket.group()
+        if mark in _OPENS:
+            waiting[_OPENS[mark]].append(bracket.start())
+        elif waiting[mark]:
+            found[waiting[mark].pop()] = bracket.start()
+    return found
 
 
 def functions(code: str) -> Iterator[Function]:
@@ -90,28 +111,30 @@ def functions(code: str) -> Iterator[Function]:
 
     code  as `bare` gives it
     """
-    for found in re.finditer(r"\b([A-Za-z_]\w*)\s*\(", code):
-        end = closing(code, found.end() - 1)
-        body = re.compile(r"\)\s*(?:const\b|noexcept\b|\s)*\{").match(code, end)
-        if body is None or found[1] in ("if", "for", "while", "switch", "catch", "return"):
+    name, body = re.compile(r"\b([A-Za-z_]\w*+)\s*+\("), re.compile(_BODY)
+    place = 0
+    while found := name.search(code, place):
+        place = found.end()
+        end = closing(code, place - 1)
+        begins = body.match(code, end)
+        if begins is None or found[1] in ("if", "for", "while", "switch", "catch", "return"):
             continue
-        last = closing(code, body.end() - 1)
+        place = closing(code, begins.end() - 1)  # no function stands in another
         yield Function(
             name=found[1],
             line=line_at(code, found.start()),
-            parameters=_split(code[found.end() : end]),
-            body=code[body.end() : last],
+            parameters=tuple(p for p in split(code[found.end() : end]) if p and p != "void"),
+            body=code[begins.end() : place],
         )
 
 
-def _split(parameters: str) -> tuple[str, ...]:
-    """Parameters, separated at commas outside of brackets, with single spaces."""
-    parts, depth = [""], 0
-    for letter in parameters:
-        depth += (letter in "(<[{") - (letter in ")>]}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    found = (" ".join(part.split()) for part in parts)
-    return tuple(part for part in found if part and part != "void")
+def split(text: str) -> list[str]:
+    """What stands between the commas outside of brackets, with single spaces."""
+    parts, depth, begin = [], 0, 0
+    for found in re.finditer(r"[][(){}<>,]", text):
+        mark = found.group()
+        if mark == "," and depth == 0:
+            parts.append(text[begin : found.start()])
+            begin = found.end()
+        depth += (mark in "(<[{") - (mark in ")>]}")
+    return [" ".join(part.split()) for part in (*parts, text[begin:])]

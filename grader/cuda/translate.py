@@ -9,33 +9,28 @@ its number, so compilers and the machine speak of the student's lines.
 import re
 from collections.abc import Iterator, Sequence
 
-from grader.cuda.source import bare, closing, joined
+from grader.cuda.source import bare, closing, joined, split
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|pragma)\b[^\n]*", re.MULTILINE)
 _LINKAGE = re.compile(r'extern\s*"\s*"')
-_DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;\[\]]*?)\b(\w+)\s*\[\s*\]\s*;")
+_DYNAMIC = re.compile(r"\bextern\s+__shared__\s+((?:(?!__shared__)[^;\[\]])*+)\[\s*+\]\s*+;")
 _ALIGNED = re.compile(r"\b(?:__align__|alignas)\s*\([^()]*\)")
-_STATIC = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+([^;={]*);")
-_STRUCT = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+((?:struct|union|class)\b)\s*(\w*)[^;={(]*\{")
-_DECLARATOR = re.compile(r"(.*?[\w>)*&])\s*\b(\w+)\s*((?:\[.*\]\s*)*)", re.DOTALL)
+_STATIC = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+((?:(?!__shared__)[^;={])*+);")
+_STRUCT = re.compile(
+    r"(?:\bstatic\s+)?\b__shared__\s+((?:struct|union|class)\b)\s*+(\w*+)"
+    r"(?:(?!__shared__)[^;={(])*+\{"
+)
 _CALLEE = re.compile(r"[\w:]*\w\s*$")
 
+MAX_NAME = 200  # letters of a name, and of what stands in its <>
 HEAD = '#include "warp.h"\n'  # what a file of translated answers begins with
 
 
-def translated(text: str, name: str, declarations: Sequence[str]) -> str:
-    """One answer as C++, in a namespace called `name`, which is also its file's in messages.
-
-    declarations  of the functions of the answer that are to be called from outside, such as
-                  "void scale(float* x, int n)"; each becomes `name_scale` with C linkage
-    """
+def translated(text: str, name: str) -> str:
+    """One answer as C++, in a namespace called `name`, which is also its file's in messages."""
     text = joined(text)
     body = _launches(_static(_structs(_dynamic(_without_linkage(_without_includes(text))))))
-    doors = "\n".join(_door(declaration, name) for declaration in declarations)
-    return (
-        f'namespace {name} {{ namespace {{\n#line 1 "{name}"\n{body}\n}} }}\n'
-        f'#line 1 "doors"\n{doors}\n'
-    )
+    return f'namespace {name} {{ namespace {{\n#line 1 "{name}"\n{body}\n}} }}\n'
 
 
 def _without_includes(text: str) -> str:
@@ -55,8 +50,11 @@ def _without_linkage(text: str) -> str:
 def _dynamic(text: str) -> str:
     found = []
     for m in _DYNAMIC.finditer(bare(text)):
-        kind = " ".join(_ALIGNED.sub(" ", m[1]).split())
-        pointer = f"{kind}* const {m[2]} = ({kind}*)cuda_on_cpu::dynamic_memory;"
+        kind, name, _ = _declared(_ALIGNED.sub(" ", m[1]))
+        if not (kind and name):
+            continue  # the compiler will say so
+        place = "(cuda_on_cpu::dynamic_bytes + cuda_on_cpu::MARGIN)"
+        pointer = f"{kind}* const {name} = ({kind}*){place};"
         found.append((m.start(), m.end(), pointer))
     return _replaced(text, found)
 
@@ -77,40 +75,42 @@ def _static(text: str) -> str:
     """`__shared__ float tile[32][33];` becomes a reference, so that every access is seen."""
     found = []
     for m in _STATIC.finditer(bare(text)):
-        first, *others = _declarators(text[m.start(1) : m.end(1)])
-        named = _DECLARATOR.fullmatch(first)
-        if named is None:
+        first, *others = split(text[m.start(1) : m.end(1)])
+        kind, name, size = _declared(first)
+        if not (kind and name):
             continue  # the compiler will say so
-        rest = [_DECLARATOR.fullmatch(f"x {other}") for other in others]
-        parts = [(named[2], named[3]), *((r[2], r[3]) for r in rest if r)]
-        kind = " ".join(named[1].split())
+        parts = [(name, size), *(_declared(other)[1:] for other in others)]
         new = " ".join(
-            f"static struct alignas(64) {{ {kind} {name}{' '.join(size.split())}; }} {name}_;"
+            f"static struct alignas(64) {{ {kind} {name}{size}; }} {name}_;"
             f' auto& {name} = *cuda_on_cpu::shared_variable(&{name}_.{name}, "{name}", __LINE__);'
             for name, size in parts
+            if name
         )
         found.append((m.start(), m.end(), new))
     return _replaced(text, found)
 
 
-def _declarators(text: str) -> list[str]:
-    """What stands between the commas outside of brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([{<") - (letter in ")]}>")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
+def _declared(text: str) -> tuple[str, str, str]:
+    """Type, name and sizes of what a declaration such as "float tile[32][33]" declares."""
+    front, bracket, sizes = text.partition("[")
+    words = re.split(r"(\w+)\s*$", " ".join(front.split())[-MAX_NAME:])
+    if len(words) != 3:
+        return "", "", ""
+    name = words[1]
+    return " ".join(front.split())[: -len(name)].strip(), name, " ".join((bracket + sizes).split())
 
 
 def _launches(text: str) -> str:
     code = bare(text)
     changes: list[tuple[int, int, str]] = []
+    middle = 0
     for found in re.finditer("<<<", code):
-        start, middle = _callee(code, found.start()), code.find(">>>", found.end())
-        call = re.compile(r">>>\s*(?=\()").match(code, middle) if middle >= 0 else None
+        if middle < found.end():
+            middle = code.find(">>>", found.end())
+        if middle < 0:
+            break  # the compiler will say so
+        start = _callee(code, found.start())
+        call = re.compile(r">>>\s*(?=\()").match(code, middle)
         if call is None:
             continue  # the compiler will say so
         end = closing(code, call.end())
@@ -125,24 +125,31 @@ def _launches(text: str) -> str:
 
 def _callee(code: str, end: int) -> int:
     """Where the name of a kernel begins that ends, with its template arguments, at `end`."""
-    place = len(code[:end].rstrip())
+    place = end
+    while place and code[place - 1].isspace():
+        place -= 1
     if place and code[place - 1] == ">":
-        depth = 0
-        while place:
+        depth, least = 0, max(0, place - MAX_NAME)
+        while place > least:
             place -= 1
             depth += (code[place] == ">") - (code[place] == "<")
             if depth == 0:
                 break
-    found = _CALLEE.search(code, max(0, place - 200), place)
+    found = _CALLEE.search(code, max(0, place - MAX_NAME), place)
     return found.start() if found else place
 
 
 def _replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
-    """The text with parts replaced; where a part had several lines, so has its replacement."""
+    """The text with parts replaced; where a part had several lines, so has its replacement.
+
+    Of parts that overlap, as no compiler would take them, the first is replaced.
+    """
 
     def parts() -> Iterator[str]:
         at = 0
-        for start, end, new in changes:
+        for start, end, new in sorted(changes, key=lambda change: change[:2]):
+            if start < at:
+                continue
             yield text[at:start]
             yield new + "\n" * (text.count("\n", start, end) - new.count("\n"))
             at = end
@@ -151,14 +158,29 @@ def _replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
     return "".join(parts())
 
 
-def _door(declaration: str, name: str) -> str:
-    """The function through which Python calls one of an answer."""
-    function, parameters = parsed(declaration)
-    names = ", ".join(re.findall(r"(\w+)$", p)[0] for p in parameters)
+def doors(called: Sequence[tuple[str, str]]) -> str:
+    """The function through which the machine calls answers: each as (its name, a declaration).
+
+    It calls one by its place in this list, with the addresses of its arrays and its numbers.
+    """
+    cases = "\n".join(f"case {i}: {_call(*one)}" for i, one in enumerate(called))
     return (
-        f'extern "C" int {name}_{function}({", ".join(parameters)}) '
-        f"{{ return cuda_on_cpu::guard([&] {{ {name}::{function}({names}); }}); }}"
+        '#line 1 "doors"\nextern "C" int cuda_on_cpu_call'
+        "(unsigned which, void* const* arrays, const double* numbers) {\n"
+        f"switch (which) {{\n{cases}\n}}\nreturn -1;\n}}\n"
     )
+
+
+def _call(name: str, declaration: str) -> str:
+    function, parameters = parsed(declaration)
+    types = [re.sub(r"\w+$", "", p).strip() for p in parameters]
+    arrays = [i for i, t in enumerate(types) if t.endswith("*")]
+    numbers = [i for i in range(len(types)) if i not in arrays]
+    given = ", ".join(
+        f"({t})arrays[{arrays.index(i)}]" if i in arrays else f"({t})numbers[{numbers.index(i)}]"
+        for i, t in enumerate(types)
+    )
+    return f"return cuda_on_cpu::guard([&] {{ {name}::{function}({given}); }});"
 
 
 def parsed(declaration: str) -> tuple[str, tuple[str, ...]]:

@@ -1,14 +1,16 @@
 """Which files are graded at all: read, parsed, and held to what the exercise allows. Never run."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from grader import catalog, submission
 from grader.cuda import answer as cuda
-from grader.cuda import outline as cuda_outline
-from grader.judging import operators, outline
+from grader.reading.ask import Unread, ask
+from grader.reading.lines import written_as
 from grader.records import Exercise, Submission
 from grader.worker.text import harmless
 from grader.worker.walls import PROCESS, Wall
@@ -51,43 +53,52 @@ def admit(
 
     wall  behind which a compiler runs, if its language has one
     """
-    return (_cuda if exercise.language == "cuda" else _python)(answer, exercise, wall, on_cuda)
+    found = told(answer, exercise)
+    problems = {n: harmless(why) for n, why in found["problems"].items()} | {**answer.problems}
+    if exercise.language == "python":
+        worked = replace(answer, source=found["runs"], theirs=True)
+    else:
+        try:
+            made, program = cuda.module(
+                answer.source, found["translated"], exercise, problems,
+                partial(written_as, answer.lines), wall=wall,
+                on_cuda=on_cuda,
+            )  # fmt: skip
+        except cuda.NotCpp as problem:
+            raise NotGraded("unreadable", harmless(str(problem))) from None
+        worked = replace(answer, source=made, program=program)
+    return Admitted(runs=worked, problems=problems, line_of=partial(line_of, found["lines"]))
 
 
-def runs(
+def of_ours(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> Submission:
-    """What a worker is given of a submission that was admitted before, or of a file of ours."""
+    """What a worker is given of a file of ours, which may use anything."""
     if exercise.language == "python" or answer.path.suffix == ".py":
         return answer
     return admit(answer, exercise, wall, on_cuda=on_cuda).runs
 
 
-def _cuda(answer: Submission, exercise: Exercise, wall: Wall, on_cuda: bool) -> Admitted:
-    text = answer.source
+def told(answer: Submission, exercise: Exercise) -> dict[str, Any]:
+    """What the text of a submission says, as `readers.python` or `readers.cuda` has it.
+
+    Raises `NotGraded` for a text that cannot be read, or that uses what is not allowed.
+    """
+    given: dict[str, Any] = {"exercise": exercise, "lines": answer.lines}
+    if exercise.language == "python":
+        given["slugs"] = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
     try:
-        made = cuda.module(text, exercise, answer.line, wall=wall, on_cuda=on_cuda)
-    except cuda.Refused as problem:
-        raise NotGraded("refused", harmless(str(problem))) from None
-    except cuda.NotCpp as problem:
-        raise NotGraded("unreadable", harmless(str(problem))) from None
-    return Admitted(
-        runs=replace(answer, source=made),
-        problems=cuda_outline.problems(text, exercise),
-        line_of=partial(cuda_outline.line_of, text),
-    )
+        found: dict[str, Any] = ask(exercise.language, answer.source, **given)
+    except Unread as problem:
+        raise NotGraded("unreadable", str(problem)) from None
+    if "unreadable" in found:
+        raise NotGraded("unreadable", harmless(found["unreadable"]))
+    if "refused" in found:
+        raise NotGraded("refused", harmless(found["refused"]))
+    return found
 
 
-def _python(answer: Submission, exercise: Exercise, wall: Wall, on_cuda: bool) -> Admitted:
-    try:
-        tree = outline.parse(answer.source)
-    except outline.NotPython as problem:
-        raise NotGraded("unreadable", harmless(str(problem))) from None
-    slugs = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
-    if refused := operators.refusals(tree, exercise, slugs, answer.line):
-        raise NotGraded("refused", refused[0])
-    return Admitted(
-        runs=answer,
-        problems=outline.problems(tree, exercise) | dict(answer.problems),
-        line_of=partial(outline.line_of, tree),
-    )
+def line_of(lines: Mapping[str, int], sentence: str) -> int:
+    """The line of the first definition that a sentence names; 0 if none."""
+    named = (lines[word] for word in re.findall(r"\w+", sentence) if word in lines)
+    return next(named, 0)

@@ -16,6 +16,7 @@ from torch import Tensor
 from grader.judging import describe
 from grader.judging.case import Differs, GraderFault, Rule, StudentFault, current, fault
 from grader.judging.compare import Difference, as_numbers, beyond, difference
+from grader.worker.child.room import OF_VALUE
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array
@@ -94,7 +95,7 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
     try:
         call()
     except StudentFault as error:
-        if error.kind != "ValueError":
+        if error.kind != "ValueError" and not error.kind.endswith(OF_VALUE):
             if not error.kind:
                 raise
             wanted = f"raised {error.kind}, but should raise ValueError"

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from grader import catalog
-from grader.judging import drills, operators, outline, suite
+from grader.judging import admission, drills, suite
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.check import Check
 from grader.judging.draw import Draw
@@ -48,11 +47,11 @@ def _as_answer_to(student: Student, exercise: Exercise) -> Student:
     written = drills.stated(answer.source)
     if written != exercise and (written is not None or exercise.prelude):
         raise StudentFault(_NOT_AS_IT_WAS)
-    tree = outline.parse(answer.source)
-    slugs = frozenset(e.slug for e in catalog.exercises())
-    if refused := operators.refusals(tree, exercise, slugs, answer.line):
-        raise StudentFault(refused[0])
-    return answering(student, exercise, outline.problems(tree, exercise))
+    try:
+        found = admission.told(answer, exercise)
+    except admission.NotGraded as refused:
+        raise StudentFault(str(refused)) from None
+    return answering(student, exercise, found["problems"])
 
 
 def _cases(function: Any) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.judging.case import StudentFault, current, fault
+from grader.reading.lines import written_as
 from grader.records import Submission
 from grader.worker.client import Client
 from grader.worker.faults import Raised, WorkerFault
@@ -63,4 +64,4 @@ class Door:
         lines = harmless(self.answer.source).splitlines() if self.answer else []
         if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""
-        return self.answer.line(number), lines[number - 1].strip()
+        return written_as(self.answer.lines, number), lines[number - 1].strip()

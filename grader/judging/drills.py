@@ -4,7 +4,6 @@ A suite's drills.toml has such mistakes as edits of the solution, each text to b
 A drill is called "ex05_causal_mask 4711": the exercise, and the seed that chooses among its edits.
 """
 
-import ast
 import contextlib
 import hashlib
 import re
@@ -12,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grader import catalog, manifest, tables
-from grader.judging import outline, suite
+from grader.judging import suite
 from grader.judging.case import GraderFault
 from grader.judging.check import CannotEdit, Edits, Mistake, edited
+from grader.reading.ask import Unread, ask
 from grader.records import Exercise
 
 CHOICES, OF_THE_SAME = 8, 5  # mistakes that are offered, and how many of them of one function
@@ -86,14 +86,8 @@ def stated(source: str) -> Exercise | None:
 
     None where `drill` is not written as `make drill` writes it.
     """
-    try:
-        tree = outline.parse(source)
-    except outline.NotPython:
-        return None
-    match [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "drill"]:
-        case [ast.FunctionDef(body=[*_, ast.Return(value=ast.Constant(value=str(name)))])]:
-            with contextlib.suppress(NoDrill):
-                return drill(name).exercise
+    with contextlib.suppress(NoDrill, Unread):
+        return drill(ask("drawn", source)).exercise
     return None
 
 
@@ -109,7 +103,7 @@ def held(exercise: Exercise, source: str) -> Exercise:
         exercise, requires=drawn.requires, requires_on_cuda=drawn.requires_on_cuda,
         limits=drawn.limits, not_allowed=drawn.not_allowed,
         not_allowed_text=drawn.not_allowed_text, refused=drawn.refused, cure=drawn.cure,
-        only=drawn.only, preload=drawn.preload, prelude=drawn.prelude,
+        only=drawn.only, modules=drawn.modules, preload=drawn.preload, prelude=drawn.prelude,
     )  # fmt: skip
 
 

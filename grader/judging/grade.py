@@ -17,6 +17,7 @@ from grader.judging.case import GraderFault
 from grader.judging.check import Check
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
+from grader.reading.lines import written_as
 from grader.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
 from grader.scoring import LEFT_OUT, TO_COME, score
 from grader.timing.contest import Contest
@@ -195,7 +196,7 @@ def _about_loading(failed: LoadFailed, answer: Submission) -> str:
     error, lines = failed.problem, harmless(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
-        at = f" (line {answer.line(error.line)}: {lines[error.line - 1].strip()})"
+        at = f" (line {written_as(answer.lines, error.line)}: {lines[error.line - 1].strip()})"
     what = f"{error.kind}: {error.message}" if error.message else error.kind
     if error.kind == "EOFError":
         return f"The file waits for somebody to type something{at}: leave that out."

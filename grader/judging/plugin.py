@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from grader import catalog, submission
-from grader.judging import drills, importing, stored
+from grader.judging import admission, drills, importing, stored
 from grader.judging.draw import Draw
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -53,10 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     exercise = drills.held(exercise, answer.source)
     if config.getoption("--in-process"):
         module = load(answer.path, exercise.slug, exercise.prelude)
-        client = in_process(module, exercise.prelude)
+        client, problems = in_process(module, exercise.prelude), {}
     else:
-        client = _in_worker(config, exercise, answer)
-    student = Student(exercise, client, answer=answer)
+        client, problems = _in_worker(config, exercise, answer)
+    student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
     judge = Judge(student, (seed, exercise.slug), device, stored.tape(exercise.slug))
     config.pluginmanager.register(judge, NAME)
@@ -66,14 +66,18 @@ def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
     from grader.worker.nursery import Nursery
     from grader.worker.supervisor import Supervisor
 
+    try:
+        admitted = admission.admit(answer, exercise)
+    except admission.NotGraded as problem:
+        raise pytest.UsageError(str(problem)) from None
     nursery = Nursery()
     worker = Supervisor(
-        nursery, answer, exercise.limits, refuse=exercise.refused, preload=exercise.preload,
+        nursery, admitted.runs, exercise.limits, refuse=exercise.refused, preload=exercise.preload,
         prelude=exercise.prelude, on_cuda=config.getoption("--device").startswith("cuda"),
     )  # fmt: skip
     config.add_cleanup(nursery.close)
     config.add_cleanup(worker.close)
-    return worker.client()
+    return worker.client(), admitted.problems
 
 
 def _exercise(config: pytest.Config) -> Exercise | None:

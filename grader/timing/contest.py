@@ -99,8 +99,11 @@ class Contest:
     ) -> Party:
         on_cuda = self.device != "cpu"
         if answer.sha256 not in self.made:  # compiled once, where it is compiled
-            self.made[answer.sha256] = admission.runs(
-                answer, self.exercise, self.nursery.wall, on_cuda=on_cuda
+            given = answer, self.exercise, self.nursery.wall
+            self.made[answer.sha256] = (
+                admission.admit(*given, on_cuda=on_cuda).runs
+                if name == STUDENT
+                else admission.of_ours(*given, on_cuda=on_cuda)
             )
         worker = Supervisor(
             self.nursery, self.made[answer.sha256], self.exercise.limits, on_cuda=on_cuda,

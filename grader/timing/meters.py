@@ -66,7 +66,8 @@ def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
 def peak_bytes(empty: Mapping[str, int]) -> Meter:
     """How far a call takes a process's peak above what an `empty` one has used, and its answer.
 
-    The peak is the kernel's (VmHWM), of everything since the process was started.
+    The peak is the kernel's (VmHWM), of everything since the process was started, less what was
+    sent to it: that lies in its memory once it has read it.
     """
 
     def measure(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
@@ -83,7 +84,7 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
         held = min(mapped, touched * PAGE) + by_children * PAGE
         if held > rise + UNSEEN:
             raise StudentFault("the peak of its memory was set back while it ran")
-        return max(rise, PAGE), answer
+        return max(rise - party.worker.inputs.most, PAGE), answer
 
     return measure
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from grader.records import Limits
+from grader.worker import traces
 from grader.worker.child import frames
 from grader.worker.child.wipe import wipe
 from grader.worker.faults import NurseryFailed
@@ -45,8 +46,9 @@ class Nursery:
     def __init__(self, wall: Wall = PROCESS) -> None:
         self.wall = wall
         self.failures = 0
+        traces.sweep_folders()
         # Behind bubblewrap the workers' folders lie in a place that ends with it.
-        self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix="grader-"))
+        self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix=traces.prefix()))
         self._share = Share.where_possible()
         self._launch()
 
@@ -87,10 +89,12 @@ class Nursery:
         if self._home:
             wipe(self._home)
 
-    def start(self, *, arenas: tuple[int, int], printed: int, limits: Limits,
+    def start(self, *, arenas: tuple[int, int], printed: int, program: int | None, limits: Limits,
               on_cuda: bool, core: int | None, preload: Sequence[str] = (),
               gives_back: bool = False) -> Process:  # fmt: skip
         """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
+
+        `program` is an open file that runs beside it.
 
         The modules of `preload` are imported before, once for all workers to come. One that
         `gives_back` holds no memory that it has freed.
@@ -103,8 +107,10 @@ class Nursery:
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
                    "environment": environment, "preload": list(preload),
                    "gives_back": gives_back}  # fmt: skip
+        descriptors = [theirs.fileno(), *arenas, printed]
+        descriptors += [] if program is None else [program]
         try:
-            reply = self._ask(request, [theirs.fileno(), *arenas, printed])
+            reply = self._ask(request, descriptors)
         finally:
             theirs.close()
         return Process(pid=reply["pid"], control=ours)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grader.records import Limits, Submission
-from grader.worker.child import frames, wire
+from grader.worker.child import companion, frames, wire
 from grader.worker.client import Client, raised
 from grader.worker.faults import (
     Died,
@@ -22,9 +22,10 @@ from grader.worker.faults import (
     WorkerFault,
 )
 from grader.worker.nursery import Nursery, Process
+from grader.worker.patience import Patience, converse, counted
 from grader.worker.text import harmless
 
-ARENA_BYTES = 256 << 20  # of address space; memory is used only where something was written
+ARENA_BYTES = 512 << 20  # of address space; memory is used only where something was written
 MAX_RESTARTS = 5
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SHOWN_OUTPUT = 2000  # characters of what a submission printed
@@ -62,9 +63,11 @@ class Supervisor:
         self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
+        self._program = companion.opened(submission.program) if submission.program else None
         self._process: Process | None = None
         self._starts = 0
-        self._spent = 0.0
+        self._spent = 0.0  # seconds of the exercise that former workers used up
+        self._asked = 0.0  # seconds for which this worker was asked
         self._failures = nursery.failures
         self._killed = False
         self.generation = 0  # handles belong to one generation and end with it
@@ -73,6 +76,8 @@ class Supervisor:
         self._end()
         for descriptor in self._descriptors:
             os.close(descriptor)
+        if self._program is not None:
+            os.close(self._program)
         self._printed.close()
 
     @property
@@ -88,7 +93,7 @@ class Supervisor:
         self._ensure_started()
 
     def exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Ask and wait. The parent's clock decides how long."""
+        """Ask and wait. The parent's clock decides how long (see `patience`)."""
         self._ensure_started()
         return self._ask(request)
 
@@ -134,6 +139,7 @@ class Supervisor:
         self._process = self._nursery.start(
             arenas=self._descriptors,
             printed=self._printed.fileno(),
+            program=self._program,
             limits=self._limits,
             on_cuda=self._on_cuda,
             core=self._core,
@@ -142,7 +148,12 @@ class Supervisor:
         )
         self._prepare()
         source, slug = self._submission.source, self._submission.slug
-        reply = self._ask({"op": "load", "slug": slug, "source": source, "refuse": self._refuse})
+        reply = self._ask(
+            {
+                "op": "load", "slug": slug, "source": source, "refuse": self._refuse,
+                "theirs": self._submission.theirs,
+            }
+        )  # fmt: skip
         if "error" in reply:
             self._end()
             raise LoadFailed(reply["error"])
@@ -162,23 +173,35 @@ class Supervisor:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None
-        left = self._limits.exercise_seconds - self._spent
-        if left <= 0:
+        seconds = min(self._left(), self._limits.call_seconds)
+        if seconds <= 0:
             raise TimedOut(f"the exercise used up its {self._limits.exercise_seconds:g} seconds")
-        started = time.monotonic()
         try:
-            deadline = started + min(left, self._limits.call_seconds)
-            return _converse(self._process.control, request, deadline)
+            return self._converse(self._process.control, request, seconds)
         except TimeoutError:
             self._end()
-            raise TimedOut(f"no answer within {min(left, self._limits.call_seconds):g} s") from None
+            raise TimedOut(f"no answer within {seconds:g} s") from None
         except frames.WireError as error:
             self._end()
             raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
         except (EOFError, OSError):
             raise self._post_mortem() from None
+
+    def _converse(
+        self, sock: socket.socket, request: dict[str, Any], seconds: float
+    ) -> dict[str, Any]:
+        started = time.monotonic()
+        try:
+            return converse(sock, request, Patience(seconds, self.usage))
         finally:
-            self._spent += time.monotonic() - started
+            self._asked += time.monotonic() - started
+
+    def _left(self) -> float:
+        """Seconds of the exercise that are left. They are counted closely only near their end."""
+        left = self._limits.exercise_seconds - self._spent - self._asked
+        if left < self._limits.call_seconds:
+            return left + self._asked - counted(self._asked, self.usage())
+        return left
 
     def _post_mortem(self) -> WorkerFault:
         """How the worker ended, as a sentence."""
@@ -197,9 +220,11 @@ class Supervisor:
         return Died(f"the process crashed ({_signal_name(number)})")
 
     def _end(self, *, wait: bool = False) -> dict[str, int]:
-        process, self._process = self._process, None
-        if process is None:
+        if self._process is None:
             return {}
+        process, self._process = self._process, None
+        self._spent += counted(self._asked, self._nursery.usage(process))
+        self._asked = 0.0
         return self._nursery.end(process, wait=wait)
 
 
@@ -217,29 +242,6 @@ class LoadFailed(WorkerFault):
         problem = raised(error)
         super().__init__(f"the file could not be loaded again after a crash ({problem})")
         self.problem = problem
-
-
-def _converse(sock: socket.socket, request: dict[str, Any], deadline: float) -> dict[str, Any]:
-    def read(count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            _set_timeout(sock, deadline)
-            more = sock.recv(count - len(data))
-            if not more:
-                raise EOFError
-            data.extend(more)
-        return bytes(data)
-
-    _set_timeout(sock, deadline)
-    frames.send(sock, request)
-    return frames.receive(read)
-
-
-def _set_timeout(sock: socket.socket, deadline: float) -> None:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    sock.settimeout(left)
 
 
 def _shared_memory(name: str) -> int:

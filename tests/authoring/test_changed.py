@@ -117,3 +117,12 @@ def test_all_are_changed_where_there_is_no_repository(tmp_path, exercises, monke
 def test_all_are_changed_where_there_is_no_git(repository, exercises, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert slugs(repository, exercises) == ["ex01", "ex02"]
+
+
+@pytest.mark.parametrize("name", ["exercise.toml", "zh.toml", "mistakes.py", "variants.py"])
+def test_what_judges_no_change_is_no_reason_to_ask_again(repository, exercises, name):
+    git(repository, "switch", "--quiet", "--create", "branch")
+    write(repository, f"grader/suites/ex02_masking/{name}", "new\n")
+    write(repository, OWN[0].replace("ex02_masking", "ex01_softmax"), "new\n")
+    commit(repository)
+    assert slugs(repository, exercises) == ["ex01"]

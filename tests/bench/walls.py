@@ -1,4 +1,4 @@
-"""What each wall costs: `make bench-walls`.
+"""What each wall costs, and reading in a process of its own: `make bench-walls`.
 
 A worker is timed from the request until it has answered its first one (it has loaded a submission
 of one line), and beside it a fresh `import torch`; a nursery, until its first worker answers, and
@@ -12,11 +12,15 @@ import sys
 import time
 from collections import defaultdict
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from grader import catalog
+from grader.reading import readers
+from grader.reading.ask import ask
 from grader.records import Limits, Submission
 from grader.worker import walls
 from grader.worker.nursery import Nursery
@@ -39,6 +43,19 @@ def first_worker(wall: walls.Wall) -> float:
     with Nursery(wall) as nursery, closing(Supervisor(nursery, LINE, Limits())) as supervisor:
         supervisor.load()
         return 1e3 * (time.perf_counter() - started)
+
+
+def reading() -> tuple[float, float]:
+    """Milliseconds to read a solution in the reader, and in this process."""
+    exercise = catalog.find("ex03_sdpa")
+    text = exercise.solution.read_text(encoding="utf-8")
+    given = {"exercise": exercise, "slugs": frozenset()}
+    times = []
+    for read in (partial(ask, "python", text), partial(readers.python, text.encode())):
+        started = time.perf_counter()
+        read(**given)
+        times.append(1e3 * (time.perf_counter() - started))
+    return times[0], times[1]
 
 
 def import_torch() -> float:
@@ -69,6 +86,11 @@ def main() -> None:
             times[name, "worker"].append(worker(nurseries[name]))
     for nursery in nurseries.values():
         nursery.close()
+    apart, here_too = zip(*(reading() for _ in range(ROUNDS)), strict=True)
+    print(
+        f"reading ex03: {statistics.median(apart):.1f} ms in the reader, "
+        f"{statistics.median(here_too):.1f} ms in this process"
+    )
     _show(here, {key: statistics.median(values) for key, values in times.items()})
 
 

@@ -46,6 +46,14 @@ class Cheat:
         return self.kind == "clock" and self.device == "cpu"
 
     @property
+    def past_the_list(self) -> bool:
+        """Whether it is run as if the list of what an answer may use had let it through.
+
+        Else most cheats would try that list, and nothing that stands behind it.
+        """
+        return self.kind != "operator"
+
+    @property
     def needs_command(self) -> bool:
         """Whether its trick is played on a process that starts.
 

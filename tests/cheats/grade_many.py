@@ -3,7 +3,7 @@
 `python -m grade_many WALL SLUG DESCRIPTOR`, in a folder of a course in which this file lies as
 well, so that it finds the modules that `python -m grader` would. First it grades the solution of
 SLUG, and sends `{"report": ...}` (as in docs/formats.md) as a line of JSON through the socket. Then
-it answers every line that comes, `{"slugs": [...], "place": ..., "limits": {slug: {...}}}`, with
+it answers every line that comes, `{"slugs": [...], "place": ..., "limits": {slug: {...}}, "open": ...}`, with
 such a line. `grade_all` is what `grader grade` calls; it is given this nursery instead of one of
 its own. When the nursery had to be started anew, it is closed, and `"last": true` says so.
 """
@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+from open_list import opened
 
 from grader import catalog, grading
 from grader.records import Exercise
@@ -52,7 +54,8 @@ def _replies(wall: Wall, slug: str, sock: socket.socket) -> Iterator[dict[str, A
 
 def _graded(request: dict[str, Any], wall: Wall) -> dict[str, Any]:
     exercises = [_limited(catalog.find(s), request["limits"].get(s, {})) for s in request["slugs"]]
-    return to_dict(grading.grade_all(exercises, Path(request["place"]), wall=wall, speed=False))
+    with opened(open_=request.get("open", False)):
+        return to_dict(grading.grade_all(exercises, Path(request["place"]), wall=wall, speed=False))
 
 
 def _limited(exercise: Exercise, limits: dict[str, float]) -> Exercise:

@@ -84,6 +84,8 @@ def run(cheat: Cheat, wall: str) -> Outcome:
 def _run(cheat: Cheat, wall: str) -> Outcome:
     with Room() as room:
         room.limit(cheat.exercise, limits_of(cheat))
+        if cheat.past_the_list:
+            room.open_the_list()
         room.hand_in(cheat)
         done = _grade(room, cheat, wall)
         log = (room.path / "log").read_text("utf-8", "replace")

@@ -110,8 +110,8 @@ def test_an_answer_does_not_reach_the_scheduler(dask, worker, tmp_path):
     results = tmp_path / "results"
     assert graded_here(tmp_path / "submissions", results, "--cluster", dask.address).returncode == 0
     [exercise] = json.loads((results / "students/mal/report.json").read_text())["exercises"]
-    assert exercise["state"] == "unreadable"
-    assert "create_connection" in exercise["sentence"]
+    assert exercise["state"] == "refused"
+    assert "socket is not on the list" in exercise["sentence"]
 
 
 @pytest.mark.weekly

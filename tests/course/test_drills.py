@@ -159,8 +159,8 @@ def test_what_the_exercise_does_not_allow_is_refused(graded):
     drawn = files.text("ex01_softmax 3", HUNT, Words("en"))
     cheated = f"{drawn}\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n"
     report = graded("ex17_bug_hunt", cheated)
-    assert (report.state, report.score.earned) == ("refused", 0)
-    assert "torch.softmax is not allowed in this exercise" in report.sentence
+    assert (report.state, report.score.earned) == ("graded", 0)
+    assert "torch.softmax is not allowed in this exercise" in report.checks[0].why
 
 
 def test_what_is_not_offered_is_told_from_a_wrong_name(graded):

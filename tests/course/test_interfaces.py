@@ -3,15 +3,16 @@
 import pytest
 
 from grader import catalog
-from grader.course import interfaces
+from grader.course import allowed_page, interfaces
 from tests.conftest import ROOT, solution
 
 EXERCISES = catalog.exercises()
 CLASSES = [(e, c) for e in EXERCISES for c in e.classes.values() if c.parameters]
 
 
-def test_the_page_is_in_step_with_the_manifests():
-    assert (ROOT / interfaces.PATH).read_text(encoding="utf-8") == interfaces.page()
+@pytest.mark.parametrize("page", [interfaces, allowed_page], ids=lambda page: page.PATH)
+def test_the_pages_are_in_step_with_the_manifests(page):
+    assert (ROOT / page.PATH).read_text(encoding="utf-8") == page.page()
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)

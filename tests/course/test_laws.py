@@ -121,8 +121,8 @@ BREACHES = [
     (house.manifests, MANIFEST, "requires = []", 'requires = []\nprelude = "none.py"', f"{TOML} its prelude cannot be read. Name a text file here."),
     (house.manifests, MANIFEST, "[not_allowed]", "[not_allowed", f"{{home}}/{MANIFEST} is not valid TOML: Expected ']' at the end of a table declaration (at line 7, column 13). Mend that line."),
     (house.manifests, MANIFEST, "", b"\xff", f"{{home}}/{MANIFEST} is not UTF-8 text. Save it as UTF-8."),
-    (house.the_page_is_in_step, MANIFEST, '"Twice as much"', '"Twice"', f"{PAGE} is not what the manifests say. Run `make skeletons`."),
-    (house.the_page_is_in_step, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
+    (house.the_pages_are_in_step, MANIFEST, '"Twice as much"', '"Twice"', f"{PAGE} is not what the manifests say. Run `make skeletons`."),
+    (house.the_pages_are_in_step, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
     (house.goals_have_a_sentence, "Makefile", "", ".PHONY: all\nall: ; true\n", "make all has no sentence. Write `## what it makes` behind the goal."),
     (house.imports_go_one_way, SOLUTION, "import torch", "import torch, grader", f"{SOLUTION} imports grader. A solution stands alone: import what a student may."),
 ]  # fmt: skip

@@ -5,11 +5,13 @@ import shutil
 
 import pytest
 
-from grader.cells import BadNotebook
 from grader.course import notebooks
-from grader.cuda import answer, cells, compiler
+from grader.cuda import answer, compiler
+from grader.cuda.translate import doors, translated
 from grader.judging.grade import Run, grade
 from grader.languages import Words
+from grader.reading import cuda_cells as cells
+from grader.reading.cells import BadNotebook
 from grader.records import Verdict
 from grader.reporting import as_json
 from grader.worker import walls
@@ -19,6 +21,11 @@ from tests.cuda.kernels import EXERCISE, PARAMETERS
 
 SLUG = EXERCISE.slug
 BARRIER = "    __syncthreads();  // everybody"
+
+
+def compiled(text):
+    """The module of a whole answer."""
+    return answer.module(text, translated(text, "answer_0"), EXERCISE, {})
 
 
 def notebook_of(source: str) -> bytes:
@@ -179,7 +186,7 @@ def test_behind_a_wall_a_compiler_reads_no_other_file(tmp_path):
     if tried.wall is None:
         pytest.skip(tried.why)
     secret = tmp_path / "secret.h"
-    secret.write_text("int x;")
+    secret.write_text(doors([]))
     said = compiler.for_cpu(f'#include "{secret}"\n', tried.wall)
     assert isinstance(said, compiler.Failed)
     assert "Permission denied" in said.says
@@ -201,7 +208,25 @@ def test_what_is_defined_nowhere_is_not_found_in_the_process_either(declared, ca
     includes = "#include <math.h>\n"
     assert text.count(includes) == 1
     with pytest.raises(answer.NotCpp, match=f"^{name} is declared, or called, and defined nowhere"):
-        answer.module(text.replace(includes, includes + declared), EXERCISE)
+        compiled(text.replace(includes, includes + declared))
+
+
+@pytest.mark.parametrize(
+    ("declared", "call", "name"),
+    [
+        ("long write(int, const void*, unsigned long);", "write(1, q, 4)", "write"),
+        ("char* getenv(const char*);", 'getenv("HOME") != nullptr ? 1 : 0', "getenv"),
+        ("int strcmp(const char*, const char*);", "strcmp((const char*)q, (char*)k)", "strcmp"),
+    ],
+)
+def test_what_the_machine_does_not_have_is_refused_by_its_name(declared, call, name):
+    text = solution(SLUG).replace(
+        "  const int threads = 128;", f"  const int threads = 128; if (({call}) < 0) return;"
+    )
+    includes = "#include <math.h>\n"
+    linked = f'{includes}#define EX extern\nEX "C" {declared}\n'
+    with pytest.raises(answer.NotCpp, match=f"^{name} is not allowed: a .cu answer may call"):
+        compiled(text.replace(includes, linked))
 
 
 def test_shared_memory_may_be_declared_at_the_top_of_the_file():
@@ -211,4 +236,5 @@ def test_shared_memory_may_be_declared_at_the_top_of_the_file():
     moved = text.replace(line, "").replace(
         "__device__ float dot(", f"{line}\n__device__ float dot(", 1
     )
-    assert "globals()" in answer.module(moved, EXERCISE)
+    _, program = compiled(moved)
+    assert program.startswith(b"\x7fELF")

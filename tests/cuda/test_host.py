@@ -6,10 +6,8 @@ from functools import cache
 import pytest
 import torch
 
-from grader.cuda import answer, compiler
-from grader.cuda.machine import Machine
-from grader.cuda.translate import HEAD, translated
-from tests.cuda.kernels import EXERCISE, compiled, file_with
+from grader.cuda import compiler
+from tests.cuda.kernels import compiled, file_with
 
 COPY = "__global__ void f(const float* q, float* out, int n) {\n"  # the body stands in line 2
 EACH = "  out[threadIdx.x] = threadIdx.x;\n"
@@ -34,7 +32,7 @@ WRONG = {
     ),
     "device memory read": ("", EACH, f"if (q[0] < 2) {ONE}", "HostAccess", 7, "q lies on"),
     "device memory read by memcpy": (
-        "", EACH, "float x; std::memcpy(&x, q, 4); if (x < 2) return;", "HostAccess", 7, "q lies on",
+        "", EACH, f"float x; std::memcpy(&x, q, 4); if (x < 2) {ONE}", "HostAccess", 7, "q lies on",
     ),
     "device memory read by a library": (
         "", EACH, f'char x[8]; snprintf(x, 8, "%s", (const char*)q); if (x[0]) {ONE}',
@@ -212,12 +210,10 @@ FILLED = """Sizes s = {Lq}; cudaMemcpyToSymbol(sizes, &s, sizeof s);
 
 def counted(file):
     """The machine after a call of a file's function on 64 ones."""
-    declared = [EXERCISE.functions["tiled_attention"].declaration]
-    library = compiler.for_cpu(HEAD + translated(file, "answer_0", declared))
-    machine = Machine(answer._built(library))
+    function = compiled({"file": file})["file"].tiled_attention
     x = torch.ones(1, 64, 1)
-    machine.call("tiled_attention", {"q": x, "k": x, "v": x}, x.shape, 1, 64, 64, 1, 1.0, 0)
-    return machine
+    function(x, x, x, 1.0, 0)
+    return function.args[0]
 
 
 def test_a_variable_with_numbers_of_an_input_counts_as_a_copy_of_it():

@@ -167,6 +167,24 @@ RIGHT = {
         "          threadIdx.y * 2 + threadIdx.x;\n  out[i] = i;\n",
         "f<<<dim3(2, 2, 2), dim3(2, 2, 2)>>>(q, out, Lq);",
     ),
+    "lanes that have the same value": (
+        "  unsigned alike = __match_any_sync(0xffffffff, threadIdx.x % 2);\n"
+        "  int all; unsigned same = __match_all_sync(0xffffffff, 7, &all);\n"
+        "  bool right = alike == (threadIdx.x % 2 ? 0xaaaaaaaau : 0x55555555u);\n"
+        "  out[threadIdx.x] = right && all && same == ~0u ? threadIdx.x : -1;\n", ONE,
+    ),
+    "values of a warp put together": (
+        "  int lane = threadIdx.x % 32, x = lane - 5;\n"
+        "  bool right = __reduce_add_sync(~0u, x) == 336 && __reduce_max_sync(~0u, x) == 26 &&\n"
+        "      __reduce_min_sync(~0u, x) == -5 && __reduce_or_sync(~0u, 1u << lane) == ~0u &&\n"
+        "      __reduce_and_sync(~0u, 6u | lane) == 6 && __reduce_xor_sync(~0u, 1u << lane) == ~0u;\n"
+        "  out[threadIdx.x] = right ? threadIdx.x : -1;\n", ONE,
+    ),
+    "words about caches, clocks and small vectors": (
+        "  long long then = clock64(); uchar4 c = make_uchar4(1, 2, 3, 4);\n"
+        "  bool right = __ldcs(q + n - 1) >= 0 && clock64() > then && c.w == 4 && __brev(1) == 1u << 31;\n"
+        "  __stcs(out + threadIdx.x, right ? threadIdx.x : -1);\n", ONE,
+    ),
     "a reversal in shared memory": (
         SHARED + "  tile[63 - threadIdx.x] = threadIdx.x;\n  __syncthreads();\n"
         "  out[63 - threadIdx.x] = 63 - tile[threadIdx.x] + 63 - 2 * threadIdx.x +\n"

@@ -1,6 +1,7 @@
 """Bad input gets a sentence, not a trace, and costs what it must and no more."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 
@@ -32,19 +33,14 @@ def with_softmax(body: str) -> str:
         ("x = '\0'", "unreadable", "contains null bytes: save it as plain text."),
         ("#" * 150_001, "unreadable", "is too large: an answer has at most 150,000 bytes."),
         ("def f(:\n", "unreadable", "Line 1 is not valid Python (invalid syntax): def f(:"),
-        (
-            "import numpy\nimport nothing_such\n",
-            "unreadable",
-            "The file cannot be imported: No module named 'nothing_such' "
-            "(line 2: import nothing_such). numpy and torch are at hand.",
-        ),
         ("x = 1\ny = x / 0\n", "unreadable", "ZeroDivisionError: division by zero (line 2: y = x / 0)."),
         ("raise SystemExit(0)", "unreadable", "The file cannot be imported: SystemExit: 0 (line 1"),
-        ("import os\nos._exit(0)\n", "unreadable",
-         "While the file was loaded, the process ended itself (exit code 0) and gave no answer."),
-        ("import scipy.special\n", "refused", "Line 1: scipy is not allowed in this exercise."),
+        ("import scipy.special as s\ns.softmax(1)\n", "refused",
+         "Line 2: scipy is not allowed in this exercise."),
+        ("import os\nprint(os.getcwd())\n", "refused",
+         "Line 2: os is not on the list of what an answer may use (docs/allowed.md)."),
         ("import torch\ntorch.softmax\n", "refused", "Line 2: torch.softmax is not allowed"),
-        ("import ex02_masking\n", "refused", "Line 1: an exercise stands alone"),
+        ("import ex02_masking\nx = ex02_masking.x\n", "refused", "Line 2: an exercise stands alone"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_graded_gets_a_sentence_and_nothing(graded, source, state, says):
@@ -52,6 +48,46 @@ def test_a_file_that_cannot_be_graded_gets_a_sentence_and_nothing(graded, source
     assert report.state == state
     assert says in report.sentence
     assert (report.score.earned, report.score.possible) == (0, 10)
+
+
+def test_a_module_on_the_list_that_is_not_installed_is_told(graded):
+    if find_spec("einops"):
+        pytest.skip("einops is installed here")
+    report = graded(SLUG, "import numpy\nimport einops\n")
+    assert report.state == "unreadable"
+    assert report.sentence == (
+        "The file cannot be imported: No module named 'einops' (line 2: import einops). "
+        "numpy and torch are at hand."
+    )
+
+
+def test_a_file_that_ends_the_process_while_it_is_loaded(graded, list_open):
+    report = graded(SLUG, "import os\nos._exit(0)\n")
+    says = "While the file was loaded, the process ended itself (exit code 0) and gave no answer."
+    assert report.sentence == says
+    assert report.score.earned == 0
+
+
+def test_what_is_not_allowed_costs_the_function_that_uses_it_and_no_other(graded):
+    source = RIGHT.replace("import torch\n", "import torch\nimport os, time\n", 1).replace(
+        "def softmax(", "def softmax(x, dim=-1):\n    return x.softmax(dim)\n\n\ndef other(", 1
+    )
+    report = graded(SLUG, source)
+    line = source[: source.index("return x.softmax")].count("\n") + 1
+    assert report.state == "graded"
+    assert report.score.earned == 4  # those of softmax_numpy
+    assert failures(report)["test_values"].startswith(
+        f"Line {line}: torch.softmax is not allowed in this exercise. Write it with exp, "
+    )
+
+
+def test_a_helper_that_uses_what_is_not_allowed_says_so_where_it_is_called(graded):
+    source = with_softmax("return help(x, dim)") + (
+        "\n\ndef help(x, dim):\n    scores = x\n    return eval('scores.softmax(dim)')\n"
+    )
+    line = source[: source.index("return eval")].count("\n") + 1
+    why = failures(graded(SLUG, source))["test_values"]
+    assert f"Line {line}: eval is not allowed: it reaches code by other ways than its name." in why
 
 
 def test_a_file_that_hangs_while_it_is_loaded(graded):
@@ -91,7 +127,7 @@ def test_windows_line_ends_and_byte_order_marks_are_fine(graded):
         (with_softmax("raise SystemExit"), "SystemExit"),
     ],
 )  # fmt: skip
-def test_one_bad_function_costs_its_own_checks_only(graded, source, says):
+def test_one_bad_function_costs_its_own_checks_only(graded, list_open, source, says):
     report = graded(SLUG, source)
     assert report.state == "graded"
     assert failures(report).keys() == {"test_values"}
@@ -139,7 +175,7 @@ def test_the_skeleton_is_not_started_and_earns_nothing(graded):
     assert report.score.earned == 0
 
 
-def test_a_file_that_loads_only_once_costs_itself(graded):
+def test_a_file_that_loads_only_once_costs_itself(graded, list_open):
     once = (
         "import os\nif os.path.exists('/tmp/{0}'): raise RuntimeError('again')\n"
         "open('/tmp/{0}', 'w').close()\ndef softmax_numpy(x, axis=-1): os._exit(0)\n"
@@ -154,7 +190,7 @@ def test_a_file_that_loads_only_once_costs_itself(graded):
     assert "could not be loaded again after a crash" in report.checks[4].why
 
 
-def test_every_start_has_a_folder_of_its_own(graded):
+def test_every_start_has_a_folder_of_its_own(graded, list_open):
     source = "open('log.txt', 'x').close()\n" + RIGHT.replace(
         "    wide = x.astype", "    import os; os._exit(0)\n    wide = x.astype"
     )
@@ -170,7 +206,7 @@ def test_nothing_in_a_message_or_in_print_can_hurt_a_terminal(graded, text):
         assert not any(line.strip().startswith("::") for line in shown.splitlines())
 
 
-def test_a_nursery_that_is_killed_is_a_fault_of_that_exercise_alone(graded):
+def test_a_nursery_that_is_killed_is_a_fault_of_that_exercise_alone(graded, list_open):
     killer = with_softmax("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nreturn x")
     report = graded(SLUG, killer)
     assert report.state == "fault"
@@ -183,7 +219,7 @@ def test_a_nursery_that_is_killed_is_a_fault_of_that_exercise_alone(graded):
     [
         ("return x.to_sparse()", "weights is an object of type Tensor, but should be a tensor"),
         (
-            "return type('Odd', (), {})()",
+            "class Odd: pass\nreturn Odd()",
             "weights is an object of type Odd, but should be a tensor",
         ),
         ("return (i for i in x)", "weights is an object of type generator, but should be a tensor"),
@@ -195,6 +231,37 @@ def test_a_nursery_that_is_killed_is_a_fault_of_that_exercise_alone(graded):
 )
 def test_odd_answers_are_named(graded, body, says):
     assert failures(graded(SLUG, with_softmax(body)))["test_values"].startswith(says)
+
+
+def test_an_error_derived_from_value_error_is_one(graded):
+    own = solution("ex04_heads").replace("raise ValueError(", "raise HeadsError(")
+    assert own.count("raise HeadsError(") >= 2
+    report = graded("ex04_heads", f"class HeadsError(ValueError):\n    pass\n\n\n{own}")
+    assert failures(report) == {}
+
+
+def test_an_answer_may_be_a_named_tuple(graded):
+    text = solution("ex03_sdpa")
+    report = graded("ex03_sdpa", text + NAMED)
+    assert failures(report) == {}
+
+
+NAMED = """
+
+from typing import NamedTuple
+
+
+class Out(NamedTuple):
+    output: object
+    weights: object
+
+
+plain = scaled_dot_product_attention
+
+
+def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
+    return Out(*plain(q, k, v, keep, scale))
+"""
 
 
 def test_what_is_no_file_is_said(tmp_path):

@@ -3,13 +3,15 @@
 import pytest
 
 from grader import catalog
-from grader.judging import operators, outline
+from grader.reading import outline
+from grader.reading.cut import cut
 
 SLUGS = frozenset({"ex02_masking", "ex03_sdpa"})
 
 
 def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
-    return operators.refusals(outline.parse(source), catalog.find(slug), SLUGS)
+    done = cut(source, outline.parse(source), catalog.find(slug), SLUGS)
+    return [done.file] if done.file else list(done.refused.values())
 
 
 @pytest.mark.parametrize(
@@ -19,31 +21,31 @@ def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
         "import torch as t\nt.softmax(x, 0)",
         "import torch.nn.functional as F\nF.softmax(x, 0)",
         "from torch.nn import functional\nfunctional.log_softmax(x, 0)",
-        "from torch.nn.functional import softmax",
-        "from torch import softmax as s",
+        "from torch.nn.functional import softmax\ndef f(x): return softmax(x)",
+        "from torch import softmax as s\ns(x, 0)",
         "from torch import nn\nnn.Softmax(-1)",
         "def f(x):\n    return x.softmax(-1)",
         "f = x.log_softmax",
         "import torch\nT = torch\nT.softmax(x, 0)",
         "getattr(x, 'softmax')(-1)",
         "getattr(x, name)(-1)",
-        "import scipy.special",
-        "from scipy.special import softmax",
+        "import scipy.special\nscipy.special.softmax(x)",
+        "from scipy.special import softmax\nsoftmax(x)",
         "from torch import *",
         "import torch\ntorch.ops.aten.softmax(x)",
         "import torch\ntorch._C._nn",
         "import torch\ntorch._softmax(x, 0, False)",
-        "import importlib",
+        "import importlib\nimportlib.import_module('os')",
         "eval('1')",
         "exec('1')",
         "__import__('os')",
         "import torch\ntorch.__dict__['softmax']",
         "vars(x)",
         "import sys\nsys.modules['torch']",
-        "from ex02_masking import f",
-        "import reference",
-        "from grader import catalog",
-        "from . import x",
+        "from ex02_masking import f\nf(1)",
+        "import reference\nreference.x",
+        "from grader import catalog\ncatalog.find",
+        "from . import x\nx.y",
         "g = getattr",
         "getattr = getattr\ngetattr(x, 'soft' + 'max')",
         "import torch\ndef f(vars): ...\nvars(torch)['softmax']",
@@ -82,7 +84,7 @@ def test_it_is_refused(source):
         "vars = [1]\nprint(vars)",
         "def f(locals): return locals",
         "setattr(x, f'w_{n}', 1)",
-        "getattr(x, '_cache', None)",
+        "class A:\n    _cache = 1\ngetattr(x, '_cache', None)",
         "for name in names: getattr(self, name)",
     ],
 )
@@ -95,7 +97,7 @@ def test_it_is_allowed(source):
     [
         "import torch.nn.functional as F\nF.scaled_dot_product_attention(q, k, v)",
         "import torch\ntorch.nn.MultiheadAttention(4, 2)",
-        "from torch.nn.attention.flex_attention import flex_attention",
+        "from torch.nn.attention import sdpa_kernel\nsdpa_kernel(1)",
         "from torch import nn\nnn.TransformerEncoderLayer(4, 2)",
     ],
 )
@@ -120,16 +122,16 @@ def test_what_looks_alike_is_allowed_in_attention(source):
 @pytest.mark.parametrize(
     "source",
     [
-        "import numpy",
-        "import numpy.linalg as a",
-        "from torch import exp",
-        "import torch.nn.functional",
-        "import math, array",
-        "import os",
+        "import numpy\nnumpy.exp",
+        "import numpy.linalg as a\na.norm",
+        "from torch import exp\nexp(1)",
+        "import torch.nn.functional\ntorch.nn.functional.relu",
+        "import math, array\nmath.exp(array.array(1))",
+        "import os\nos.x",
         "import typing\ntyping.sys.modules",
-        "from collections import abc",
+        "from collections import abc\nabc.Sized",
         "def f():\n    import statistics",
-        "try:\n    import jax\nexcept ImportError:\n    pass",
+        "try:\n    import jax\nexcept ImportError:\n    pass\njax.x",
     ],
 )
 def test_where_one_module_is_allowed_every_other_is_refused(source):
@@ -156,6 +158,8 @@ def test_the_sentence_names_line_operator_and_cure():
     ]
 
 
-def test_every_line_is_named_once_in_order():
-    lines = refused("import torch\ntorch.softmax(torch.softmax(x, 0), 0)\neval('2')")
-    assert [line[:7] for line in lines] == ["Line 2:", "Line 3:"]
+def test_a_file_is_told_its_first_line():
+    [line] = refused(
+        "import torch\ndef f(): eval('1')\ntorch.softmax(torch.softmax(x, 0), 0)\neval('2')"
+    )
+    assert line.startswith("Line 3: torch.softmax")

@@ -3,7 +3,7 @@
 import pytest
 
 from grader import catalog
-from grader.judging import outline
+from grader.reading import outline
 
 NUMPY = "def softmax_numpy(x, axis=-1): ...\n"
 

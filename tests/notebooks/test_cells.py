@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from grader import cells
-from grader.cells import BadNotebook
+from grader.reading import cells
+from grader.reading.cells import BadNotebook
 
 TASK = "def softmax(x):\n    return np.exp(x)"
 STUB = 'def softmax(x):\n    """A task."""\n    raise NotImplementedError("a task")'

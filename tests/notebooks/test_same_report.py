@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog, cells
+from grader import catalog
 from grader.course.solutions import path_of
 from grader.judging import suite
 from grader.judging.grade import Run, grade
+from grader.reading import cells
 from grader.reporting import as_json
 from grader.worker import walls
 from grader.worker.nursery import Nursery

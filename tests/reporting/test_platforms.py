@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from grader import cli
 from grader.catalog import ROOT
 from grader.languages import Words
+from grader.reading import outline
 from grader.records import CheckResult, Verdict
 from grader.reporting import classroom50, github, gradescope, junit, written
 from tests.reporting.samples import (
@@ -191,9 +192,9 @@ def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path
 
 
 def test_a_wrong_value_points_at_the_function():
-    from grader.judging import outline
+    from grader.judging.admission import line_of
 
-    tree = outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n")
-    assert outline.line_of(tree, "out[0] is 1, but should be 2  [softmax(float32 (3,))]") == 4
-    assert outline.line_of(tree, "nothing of theirs") == 0
+    lines = outline.lines(outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n"))
+    assert line_of(lines, "out[0] is 1, but should be 2  [softmax(float32 (3,))]") == 4
+    assert line_of(lines, "nothing of theirs") == 0
     assert CheckResult(id="a", says="", verdict=Verdict.PASSED, points=1).line == 0

@@ -69,8 +69,7 @@ def test_the_numpy_version_is_shown_while_the_other_is_not_written(ask):
     [
         (None, "ex05_causal_mask.py is not there. `make skeletons` writes it."),
         ("def causal_mask(:", "Line 1 is not valid Python"),
-        ("import nothing_like_it", "The file cannot be imported: line 1: ModuleNotFoundError"),
-        ("import os\nos._exit(0)", "While the file was loaded, the process"),
+        ("1 / 0", "The file cannot be imported: line 1: ZeroDivisionError"),
         ("x = 1\n", "There is no causal_mask in the file."),
         ("import torch\nx = torch.nn.functional.scaled_dot_product_attention", "is not allowed in this exercise"),
     ],
@@ -80,6 +79,10 @@ def test_without_an_answer_there_is_a_sentence_and_the_reference(ask, source, se
     assert sentence in text
     assert "b ▒.33 ▓.67" in text
     assert "Traceback" not in text
+
+
+def test_a_file_that_ends_its_process_is_told(ask, list_open):
+    assert "While the file was loaded, the process" in ask("import os\nos._exit(0)")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_without_an_answer_there_is_a_sentence_and_the_reference(ask, source, se
         ("return [][1]", "IndexError: list index out of range"),
     ],
 )
-def test_what_is_wrong_with_one_function_costs_no_other(ask, body, sentence):
+def test_what_is_wrong_with_one_function_costs_no_other(ask, list_open, body, sentence):
     start = solution(SLUG).index("def causal_attention")
     text = ask(solution(SLUG)[:start] + f"def causal_attention(q, k, v):\n    {body}\n")
     assert sentence in text.replace("\n", " ")

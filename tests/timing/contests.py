@@ -17,6 +17,7 @@ from grader.records import Class, Exercise, Function, Submission
 from grader.timing import meters
 from grader.timing.contest import Contest
 from grader.timing.meters import Party
+from grader.worker.child.arrays import Arena
 from grader.worker.nursery import Nursery
 from tests.timing.rounds import as_rows
 
@@ -108,6 +109,7 @@ class Worker:
 
     used: list[dict[str, int]]
     log: list[str] = field(default_factory=list)
+    inputs: Arena = field(default_factory=lambda: Arena(bytearray()))
 
     def usage(self) -> dict[str, int]:
         return self.used.pop(0)

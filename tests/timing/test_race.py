@@ -20,6 +20,9 @@ from grader.timing.speed import measure
 from grader.timing.statistics import BLOCK, PARTIES
 from tests.timing.contests import contest, echoes, feed
 
+# Its answers look at threads, memory and other processes, which no list lets through.
+pytestmark = pytest.mark.usefixtures("list_open")
+
 COUNTS = """
 import threading, time
 count = 0

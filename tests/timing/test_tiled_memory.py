@@ -8,6 +8,7 @@ import pytest
 from grader import catalog
 from grader.course.mutants import variant_source
 from grader.judging import suite
+from grader.judging.case import StudentFault
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.statistics import PARTIES, memory_position
@@ -32,6 +33,26 @@ def flash_attention(q, k, v, causal=False, scale=None, block_size=64):
         outputs.append(powers @ v / total)
         lses.append((top + total.log()).squeeze(-1))
     return torch.cat(outputs, -2), torch.cat(lses, -1)
+"""
+# Holds what it should not in a file, where the meter of memory does not look.
+IN_A_FILE = """
+
+def online_softmax(x, block_size):
+    import tempfile
+    row_max = x.amax(-1)
+    with tempfile.TemporaryFile() as file:
+        for block in x.split(block_size, -1):
+            file.write((block - row_max[..., None]).exp_().numpy().tobytes())
+        file.seek(0)
+        total = sum(np.frombuffer(file.read(4 << 16), np.float32).sum(dtype=np.float64) for _ in range(2000))
+    return row_max, torch.full_like(row_max, total)
+"""
+IN_A_PIPE = """
+
+def online_softmax(x, block_size):
+    import os
+    ends = [os.pipe() for _ in range(64)]
+    return x.amax(-1), x.exp().sum(-1)
 """
 WHOLE_ROW = """
 
@@ -117,3 +138,19 @@ def test_an_answer_in_blocks_keeps_all_points_by_far(position, name):
 @pytest.mark.parametrize("name", WRONG)
 def test_an_answer_over_whole_rows_has_none(position, name):
     assert position(name) == 0
+
+
+@LINUX
+@pytest.mark.parametrize("source", [IN_A_FILE, IN_A_PIPE], ids=["in a file", "in a pipe"])
+def test_there_is_no_other_place_for_numbers(source, tmp_path, list_open):
+    for party in PARTIES[:2]:
+        (tmp_path / "parties").mkdir(exist_ok=True)
+        (tmp_path / "parties" / f"{party}.py").write_text(SOLUTION)
+    with Nursery() as nursery:
+        contest = Contest(
+            exercise=replace(EXERCISE, folder=tmp_path), case=suite.speed_case(EXERCISE),
+            answer=text("import numpy as np\n" + SOLUTION + source),
+            nursery=nursery, seed=("tiles",),
+        )  # fmt: skip
+        with pytest.raises(StudentFault, match=r"Operation not permitted|No usable temporary"):
+            contest.run_a_set(Plan(rounds=1, warm_up=False), lambda share: None)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from grader.worker.faults import Died, NoAnswer, Raised, TimedOut
+from grader.worker.supervisor import ARENA_BYTES
 from tests.conftest import solution
 from tests.worker.asking import call, worker
 
@@ -46,6 +47,7 @@ class Thing:
         self.name = name
 """
 
+HALF = ARENA_BYTES // 2
 ID = "0123456789abcdef"  # stands for the number of the request
 
 
@@ -85,11 +87,11 @@ LIES = {
     "many values": reply(value={"list": [0] * 70_000}),
     "a large int": reply(value=10**400),
     "an object without a number": reply(value={"handle": [True, "A"]}),
-    "outside": reply(value=tensor(at=1 << 28)),
+    "outside": reply(value=tensor(at=ARENA_BYTES)),
     "before": reply(value=tensor(at=-8)),
     "expanded": reply(value=tensor(shape=[10**9, 10**9], strides=[0, 0], start=0)),
     "larger than its bytes": reply(value=tensor(shape=[3])),
-    "often": reply(value={"list": [tensor(shape=[1 << 25], bytes=1 << 27)] * 3}),
+    "often": reply(value={"list": [tensor(shape=[HALF // 4], bytes=HALF)] * 3}),
     "no such device": reply(value=tensor(device="cuda:77")),
     "meta": reply(value=tensor(device="meta")),
     "object arrays": reply(value={"array": {"dtype": "object", "shape": [1], "at": 0, "bytes": 8}}),
@@ -166,7 +168,7 @@ OF_THE_OTHER = "values", "dim", "large_scores", "precisions", "gradient", "manne
 
 
 @pytest.mark.parametrize("name", ["junk", "no JSON", "a verdict"])
-def test_a_check_of_a_lying_function_fails_and_those_of_others_pass(graded, name):
+def test_a_check_of_a_lying_function_fails_and_those_of_others_pass(graded, list_open, name):
     head, mark, rest = solution("ex01_softmax").partition("    wide = x.astype")
     report = graded("ex01_softmax", head + LYING.format(data=LIES[name]) + mark + rest)
     failed = {c.id: c.why for c in report.checks if c.verdict == "failed"}

@@ -25,6 +25,15 @@ def method(x):
 def script(x):
     return torch.jit.CompilationUnit("def f(x):\\n    return torch.softmax(x, -1)\\n").f(x)
 
+def in_another_layout(x):
+    return x.detach().to_mkldnn().softmax(-1).to_dense()
+
+def nested(x):
+    return torch.nested.nested_tensor([*x.detach()]).softmax(-1).unbind()[0][None]
+
+def mapped(x):
+    return torch.vmap(lambda row: row.softmax(-1))(x)
+
 def fused(x):
     return torch.nn.functional.scaled_dot_product_attention(x, x, x)
 
@@ -38,7 +47,10 @@ def by_hand(x):
     powers = torch.exp(x - x.amax(-1, keepdim=True))
     return powers / powers.sum(-1, keepdim=True) @ x
 """
-SOFTMAX = ("softmax", "private", "special", "method", "script")
+SOFTMAX = (
+    *("softmax", "private", "special", "method", "script"),
+    *("in_another_layout", "nested", "mapped"),
+)
 ATTENTION = ("fused", "dispatcher", "attention_module")
 
 

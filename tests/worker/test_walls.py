@@ -53,6 +53,7 @@ def write(name, text):
     return open(name).read()
 """
 KEYCTL = 250 if os.uname().machine == "x86_64" else 219
+CLONE, MBIND = (56, 237) if os.uname().machine == "x86_64" else (220, 235)
 CDLL = "ctypes.CDLL(None, use_errno=True)"
 
 REFUSED = {
@@ -84,6 +85,12 @@ REFUSED = {
     "become more important": "os.nice(-5)",
     "choose its processors": "os.sched_setaffinity(0, [0])",
     "make memory that is not counted": "os.memfd_create('x')",
+    "make memory that outlives it": f"if {CDLL}.shmget(0, 4096, 0o1600) < 0: raise OSError",
+    "make a queue that outlives it": f"if {CDLL}.msgget(0, 0o1600) < 0: raise OSError",
+    "make a semaphore that outlives it": f"if {CDLL}.semget(0, 1, 0o1600) < 0: raise OSError",
+    "clone into namespaces": f"if {CDLL}.syscall({CLONE}, 0x10000000, 0, 0, 0, 0) < 0: raise OSError",
+    "give pages to a pipe": f"if {CDLL}.vmsplice(1, 0, 0, 0) < 0: raise OSError",
+    "bind its memory": f"if {CDLL}.syscall({MBIND}, 0, 0, 0, 0, 0, 0) < 0: raise OSError",
     "use a key ring": f"if {CDLL}.syscall({KEYCTL}, 0, -3, 0) < 0: raise OSError",
     "set up an io_uring": f"if {CDLL}.syscall(425, 1, 0) < 0: raise OSError",
     "call what is newer than the list": f"if {CDLL}.syscall(460) < 0: raise OSError",
@@ -91,6 +98,8 @@ REFUSED = {
 REFUSED_EVERYWHERE = {
     "read the parent's environment", "trace its parent",  # no capabilities, not dumpable
     "raise its own limits", "become more important",
+    "unshare namespaces", "clone into namespaces", "make memory that outlives it",
+    "make a queue that outlives it", "make a semaphore that outlives it",
     "set up an io_uring", "call what is newer than the list",  # not in every kernel
 }  # fmt: skip
 

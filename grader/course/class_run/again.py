@@ -24,6 +24,7 @@ from grader.records import Exercise, Report
 from grader.reporting import as_json
 from grader.reporting.from_json import NoReport, from_json
 from grader.reporting.marks import Late
+from grader.worker import traces
 
 
 def is_results(folder: Path) -> bool:
@@ -65,7 +66,7 @@ def answers_to(report: Path) -> Iterator[Path | None]:
         entries, _ = collect.entries(Path(last.submissions))
     exercises = _exercises(last)
     name = report.resolve().parent.name
-    with TemporaryDirectory(prefix="grader-") as folder:
+    with TemporaryDirectory(prefix=traces.prefix()) as folder:
         for entry in entries:
             if collect.folder_of(entry) != name:
                 continue

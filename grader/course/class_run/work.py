@@ -17,7 +17,7 @@ from grader.course.official import Official
 from grader.grading import tf32, versions
 from grader.records import Exercise, ExerciseReport
 from grader.reporting import as_json, from_json
-from grader.worker import walls
+from grader.worker import traces, walls
 
 _at_the_end = ExitStack()
 leave = _at_the_end.close  # what a process does last: it ends what it started
@@ -105,4 +105,4 @@ def _official(secret: str, wall: str, device: str) -> Official:
 @cache
 def _room() -> Path:
     """The folder in which this process puts the answer that it grades."""
-    return Path(_at_the_end.enter_context(tempfile.TemporaryDirectory(prefix="grader-")))
+    return Path(_at_the_end.enter_context(tempfile.TemporaryDirectory(prefix=traces.prefix())))

@@ -17,9 +17,9 @@ from typing import Any
 
 from grader import catalog, submission
 from grader.cuda import outline as cuda_outline
-from grader.judging import outline
 from grader.judging.grade import Run, grade
 from grader.judging.stored import NAME
+from grader.reading import outline
 from grader.records import Exercise
 from grader.worker import walls
 from grader.worker.nursery import Nursery

@@ -12,6 +12,7 @@ from grader.course.class_run.contents import is_answer
 from grader.course.class_run.files import printable
 from grader.course.similar.tokens import Tokens, own, tokens
 from grader.course.skeletons import NoSkeleton, pristine
+from grader.reading.ask import Unread
 from grader.records import Exercise
 from grader.submission import Unreadable, is_untouched_skeleton, read
 
@@ -82,7 +83,12 @@ def answers(
                 continue
             if is_untouched_skeleton(source):
                 continue
-            if (written := own(tokens(source, exercise.language), given)).count:
+            try:
+                written = own(tokens(source, exercise.language), given)
+            except Unread as problem:
+                problems.append(f"{writer.who}: {problem}")
+                continue
+            if written.count:
                 number = len(found)
                 found.append(Answer(number=number, writer=writer, source=source, tokens=written))
     return found, problems

@@ -54,7 +54,16 @@ static void stays_on_device(int line, const void* to, const void* from) {
            "from %s: kernels do all the work, and the host only launches them", source->name);
 }
 
+// What the machine writes for the host goes where the host may write itself.
+static void theirs(int line, const void* to, size_t bytes) {
+  auto first = reinterpret_cast<uintptr_t>(to), last = first + bytes - 1;
+  if (!bytes) return;
+  if (!array_at(first) && is_ours(first)) report_ours(first, line);
+  if (!array_at(last) && is_ours(last)) report_ours(last, line);
+}
+
 int copy(int line, void* to, const void* from, size_t bytes) {
+  theirs(line, to, bytes);
   if (!within(to, bytes) || !within(from, bytes)) return 1;
   changes(line, to);
   stays_on_device(line, to, from);
@@ -83,6 +92,7 @@ int copy_from_symbol(int line, void* to, const void* from, size_t bytes) {
 }
 
 int fill(int line, void* to, int byte, size_t bytes) {
+  theirs(line, to, bytes);
   if (!within(to, bytes)) return 1;
   changes(line, to);
   Array* a = array_at(reinterpret_cast<uintptr_t>(to));

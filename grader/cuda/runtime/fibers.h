@@ -58,7 +58,7 @@ struct Counts {
   uint64_t exchanged;   // of those loads, of what another thread has written
   uint64_t barriers;
 };
-inline Counts counts;
+inline Counts* counts;  // in memory of their own, see program.h
 inline uint64_t workers;  // of the launch that runs
 inline char kernels_named[256];
 
@@ -201,7 +201,7 @@ inline void open_barrier(unsigned count, unsigned left) {
   ballots[0] = ballots[1];
   ballots[1] = 0;
   ++epoch;
-  ++counts.barriers;
+  ++counts->barriers;
   for (unsigned i = 0; i < count; ++i) fibers[i].state = State::ready;
 }
 

@@ -1,6 +1,8 @@
 // The names under which g++ calls before an access, and where it finds that one is wrong
 // (libsanitizer's interface; only what is used here).
 #pragma once
+#include <cmath>
+
 #include "watch.h"
 
 namespace cuda_on_cpu {
@@ -56,6 +58,12 @@ inline long long value_of(const Type* type, uintptr_t given) {
          at->type->name, 1 << at->log_alignment);
 }
 
+// Every word of what a function of the library will touch.
+inline void all_of(const void* at, size_t bytes, Act act, const void* code) {
+  for (size_t i = 0; i < bytes; i += 4)
+    access(static_cast<const char*>(at) + i, bytes - i < 4 ? bytes - i : 4, act, code);
+}
+
 }  // namespace cuda_on_cpu
 
 #define HOOK(act, name, size)                                                            \
@@ -83,6 +91,33 @@ void __asan_loadN_noabort(const void* at, size_t size) {
 }
 void __asan_storeN_noabort(const void* at, size_t size) {
   cuda_on_cpu::access(at, size, cuda_on_cpu::Act::write, __builtin_return_address(0));
+}
+// Under these names an answer calls memcpy, memmove, memset, memcmp and sincos, also where g++ does it.
+void* cuda_on_cpu_memmove(void* to, const void* from, size_t size) {
+  cuda_on_cpu::all_of(from, size, cuda_on_cpu::Act::read, __builtin_return_address(0));
+  cuda_on_cpu::all_of(to, size, cuda_on_cpu::Act::write, __builtin_return_address(0));
+  return memmove(to, from, size);
+}
+void* cuda_on_cpu_memcpy(void*, const void*, size_t)
+    __attribute__((alias("cuda_on_cpu_memmove")));
+void* cuda_on_cpu_memset(void* to, int byte, size_t size) {
+  cuda_on_cpu::all_of(to, size, cuda_on_cpu::Act::write, __builtin_return_address(0));
+  return memset(to, byte, size);
+}
+int cuda_on_cpu_memcmp(const void* a, const void* b, size_t size) {
+  cuda_on_cpu::all_of(a, size, cuda_on_cpu::Act::read, __builtin_return_address(0));
+  cuda_on_cpu::all_of(b, size, cuda_on_cpu::Act::read, __builtin_return_address(0));
+  return memcmp(a, b, size);
+}
+void cuda_on_cpu_sincosf(float x, float* sine, float* cosine) {
+  cuda_on_cpu::all_of(sine, sizeof x, cuda_on_cpu::Act::write, __builtin_return_address(0));
+  cuda_on_cpu::all_of(cosine, sizeof x, cuda_on_cpu::Act::write, __builtin_return_address(0));
+  sincosf(x, sine, cosine);
+}
+void cuda_on_cpu_sincos(double x, double* sine, double* cosine) {
+  cuda_on_cpu::all_of(sine, sizeof x, cuda_on_cpu::Act::write, __builtin_return_address(0));
+  cuda_on_cpu::all_of(cosine, sizeof x, cuda_on_cpu::Act::write, __builtin_return_address(0));
+  sincos(x, sine, cosine);
 }
 void __asan_handle_no_return() {}
 void __asan_before_dynamic_init(const char*) {}

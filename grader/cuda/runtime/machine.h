@@ -38,10 +38,13 @@ struct Told {
 };
 Told exchange(int line, unsigned mask, uint64_t value, unsigned source);
 
+long long ticks();  // more at each call
+
 void touch_atomic(const void* at, size_t size, const void* code);  // before an atomic operation
 
-// The dynamic shared memory, at the same place for every block.
-extern unsigned char* const dynamic_memory;
+// The dynamic shared memory, at the same place for every block, which is known when it is linked.
+constexpr size_t MARGIN = 64 << 10;  // before it, and behind it
+extern unsigned char dynamic_bytes[];
 
 struct Shape {
   dim3 grid, block;
@@ -78,8 +81,9 @@ int fill(int line, void* to, int byte, size_t bytes);
 int print(int line, const char* format, ...) __attribute__((format(printf, 2, 3)));
 [[noreturn]] void fails(int line, const char* what);  // assert
 [[noreturn]] void leaves(int line, const char* how);  // exit, abort, __trap
-const void* reading(const void* at, size_t bytes);  // what memcpy and the like will read
-void* writing(void* at, size_t bytes);
+// snprintf, for the host alone.
+int format(int line, char* to, size_t size, const char* format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 // Names a variable as shared. Through the pointer that comes back every access is seen; one to the
 // variable itself would not be, where g++ knows that it lies inside.

@@ -61,14 +61,14 @@ struct Array {
 };
 
 constexpr int MOST_ARRAYS = 64, MOST_STATICS = 4096;
-constexpr size_t DYNAMIC = 227 << 10, STATIC = 48 << 10, MARGIN = 64 << 10;
+constexpr size_t DYNAMIC = 227 << 10, STATIC = 48 << 10;
 
 inline Array arrays[MOST_ARRAYS];  // of the present call
 inline int array_count;
 inline Array statics[MOST_STATICS];  // of the student's text, by address
 inline int static_count = -1;        // not looked at yet
 inline Array dynamic;
-alignas(128) inline unsigned char dynamic_bytes[MARGIN + DYNAMIC + MARGIN];
+alignas(128) unsigned char dynamic_bytes[MARGIN + DYNAMIC + MARGIN];
 
 struct Registered {
   const __asan_global* variables;

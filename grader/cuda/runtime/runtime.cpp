@@ -1,13 +1,10 @@
-// The machine itself: launches, barriers, the calls that g++ puts before accesses, and the doors
-// through which Python comes in.
-#include "corners.h"
+// The machine itself: launches, barriers, the calls that g++ puts before accesses, and the program.
 #include "crash.h"
 #include "device.h"
 #include "hooks.h"
+#include "program.h"
 
 namespace cuda_on_cpu {
-
-unsigned char* const dynamic_memory = dynamic_bytes + MARGIN;
 
 uint3 thread_index() { return current->index; }
 uint3 block_index() { return block_now; }
@@ -51,22 +48,14 @@ Told exchange(int line, unsigned mask, uint64_t value, unsigned source) {
   return current->told;
 }
 
+long long ticks() {
+  static long long now;
+  return now += 32;
+}
+
 void touch_atomic(const void* at, size_t size, const void* code) {
   access(at, size, Act::atomic, code);
 }
-const void* reading(const void* at, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 4)
-    access(static_cast<const char*>(at) + i, bytes - i < 4 ? bytes - i : 4, Act::read,
-           __builtin_return_address(0));
-  return at;
-}
-void* writing(void* at, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 4)
-    access(static_cast<char*>(at) + i, bytes - i < 4 ? bytes - i : 4, Act::write,
-           __builtin_return_address(0));
-  return at;
-}
-
 void* shared(void* at, size_t size, const char* name, int line) {
   Array* a = static_at(reinterpret_cast<uintptr_t>(at));
   if (!a || a->kind == Kind::shared) return at;
@@ -112,8 +101,8 @@ static void check(const Launch& l) {
 
 static void account_for(const Launch& l) {
   auto [grid, block, shared] = l.shape;
-  ++counts.kernels;
-  counts.threads += uint64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
+  ++counts->kernels;
+  counts->threads += uint64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
   workers = 0;
   size_t used = strlen(kernels_named);
   snprintf(kernels_named + used, sizeof kernels_named - used, "%s%s", used ? ", " : "", l.kernel);
@@ -126,7 +115,7 @@ static void run_all(dim3 n) {
     run_block(block_number(b, n));
   }
   if (unsettled.array) settle();
-  if (workers > counts.workers) counts.workers = workers;
+  if (workers > counts->workers) counts->workers = workers;
 }
 
 void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* closure,
@@ -136,7 +125,7 @@ void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* c
   check(launch_now);
   ++launch_serial;
   account_for(launch_now);
-  dynamic.begin = reinterpret_cast<uintptr_t>(dynamic_memory);
+  dynamic.begin = reinterpret_cast<uintptr_t>(dynamic_bytes + MARGIN);
   dynamic.end = dynamic.begin + shape.shared;
   dim3 n = shape.grid;
   blocks_in_grid = uint64_t{n.x} * n.y * n.z;
@@ -162,6 +151,17 @@ int print(int line, const char* format, ...) {
   return size;
 }
 
+int format(int line, char* to, size_t size, const char* format, ...) {
+  if (current)
+    report("Unsupported", line, "a kernel calls what only the host can call", "snprintf");
+  theirs(line, to, size);
+  va_list values;
+  va_start(values, format);
+  int needed = vsnprintf(to, size, format, values);
+  va_end(values);
+  return needed;
+}
+
 void fails(int line, const char* what) {
   char who[96] = "the host";
   if (current) thread_name(who, sizeof who);
@@ -172,7 +172,7 @@ void leaves(int line, const char* how) { ended(line, how); }
 int guarded(void (*body)(void*), void* closure) {
   reported = in_doubt = false;
   printing = 0;
-  counts = {};
+  *counts = {};
   kernels_named[0] = 0;
   unsettled.array = nullptr;
   allowed_shared = STATIC;
@@ -185,7 +185,7 @@ int guarded(void (*body)(void*), void* closure) {
     open_arrays(false);
     catch_crashes();
     body(closure);
-    if (!counts.kernels && !reported)
+    if (!counts->kernels && !reported)
       report("NoKernel", 0, "the function launches no kernel", " ");
   } else {
     current = nullptr;
@@ -199,61 +199,3 @@ int guarded(void (*body)(void*), void* closure) {
 }
 
 }  // namespace cuda_on_cpu
-
-// What Python calls.
-extern "C" {
-using namespace cuda_on_cpu;
-
-const Report* cuda_on_cpu_report() { return &found; }
-const Counts* cuda_on_cpu_counts() { return &counts; }
-const char* cuda_on_cpu_kernels() { return kernels_named; }
-uint64_t cuda_on_cpu_loads(int array) { return arrays[array].loads; }
-int cuda_on_cpu_last_is_known() { return last_is_written() || last_is_lost(); }
-
-void cuda_on_cpu_lines(const uint32_t* places, const uint32_t* lines, size_t count) {
-  code_places = places;
-  code_lines = lines;
-  code_count = count;
-}
-
-// Begin a call: how threads are ordered, and whether only the corners of the grid are run.
-void cuda_on_cpu_begin(int which, uint64_t seed, int corners) {
-  forget_arrays();
-  order = static_cast<Order>(which);
-  random_state = seed | 1;
-  corners_only = corners != 0;
-  budget = corners_only ? MOST_ACCESSES : 0;
-}
-
-// An array on the device: with these values, or to be written to; nullptr if there is no memory.
-void* cuda_on_cpu_array(const char* name, const void* values, size_t bytes) {
-  Array* made = make_array(name, bytes, values ? Kind::input : Kind::output);
-  if (!made) return nullptr;
-  auto begin = reinterpret_cast<void*>(made->begin);
-  if (values) memcpy(begin, values, bytes);
-  return begin;
-}
-
-// An array that exists only where it is touched: a pattern again and again, or NaN to write to.
-void* cuda_on_cpu_far_array(const char* name, size_t floats, const float* pattern, size_t period) {
-  auto begin = FAR_AWAY + static_cast<uintptr_t>(array_count) * FAR_APART;
-  Array& a = add_array(name, reinterpret_cast<void*>(begin), floats * sizeof(float),
-                       pattern ? Kind::input : Kind::output);
-  a.far = true;
-  a.pattern = pattern;
-  a.period = period;
-  return reinterpret_cast<void*>(begin);
-}
-
-// The values of a far array; NaN where nothing was written.
-void cuda_on_cpu_look(const void* from, float* to, size_t floats) {
-  auto at = reinterpret_cast<uintptr_t>(from);
-  for (size_t i = 0; i < floats; ++i, at += sizeof(float)) {
-    bool there = false;
-    for (int p = 0; p < page_count; ++p) there |= pages[p] == at / PAGE * PAGE;
-    to[i] = there ? *reinterpret_cast<const float*>(at) : __builtin_nanf("");
-  }
-}
-
-void cuda_on_cpu_end() { forget_arrays(); }
-}

@@ -16,6 +16,16 @@
 #define __ballot_sync(mask, p) cuda_on_cpu::exchange(__LINE__, mask, (p) != 0, 0).voted
 #define __any_sync(mask, p) (cuda_on_cpu::exchange(__LINE__, mask, (p) != 0, 0).voted != 0)
 #define __all_sync(mask, p) cuda_on_cpu::all(cuda_on_cpu::exchange(__LINE__, mask, (p) != 0, 0))
+#define __match_any_sync(...) cuda_on_cpu::match(__LINE__, __VA_ARGS__)
+#define __match_all_sync(...) cuda_on_cpu::match_all(__LINE__, __VA_ARGS__)
+#define CUDA_ON_CPU_REDUCE(mask, value, together) \
+  cuda_on_cpu::reduce(__LINE__, mask, value, [](auto a, auto b) { return together; })
+#define __reduce_add_sync(mask, value) CUDA_ON_CPU_REDUCE(mask, value, a + b)
+#define __reduce_min_sync(mask, value) CUDA_ON_CPU_REDUCE(mask, value, b < a ? b : a)
+#define __reduce_max_sync(mask, value) CUDA_ON_CPU_REDUCE(mask, value, b > a ? b : a)
+#define __reduce_and_sync(mask, value) CUDA_ON_CPU_REDUCE(mask, value, a & b)
+#define __reduce_or_sync(mask, value) CUDA_ON_CPU_REDUCE(mask, value, a | b)
+#define __reduce_xor_sync(mask, value) CUDA_ON_CPU_REDUCE(mask, value, a ^ b)
 inline unsigned __activemask() { return 1u << cuda_on_cpu::lane(); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
@@ -39,6 +49,38 @@ T from_lane(int line, unsigned mask, T value, unsigned source) {
 inline unsigned within(int to, int width) {
   int own = static_cast<int>(lane()), first = own - own % width;
   return static_cast<unsigned>(to < first || to >= first + width ? own : to);
+}
+
+// Which lanes of the mask have the same value as this one.
+template <class T>
+unsigned match(int line, unsigned mask, T value) {
+  unsigned alike = 0;
+  for (unsigned other = 0; other < 32; ++other) {
+    if (!(mask >> other & 1)) continue;
+    T its = from_lane(line, mask, value, other);
+    alike |= unsigned{__builtin_memcmp(&its, &value, sizeof value) == 0} << other;
+  }
+  return alike;
+}
+template <class T>
+unsigned match_all(int line, unsigned mask, T value, int* all) {
+  unsigned alike = match(line, mask, value);
+  *all = alike == mask;
+  return *all ? mask : 0;
+}
+
+// The values of all lanes of the mask, put together.
+template <class T, class Together>
+T reduce(int line, unsigned mask, T value, Together together) {
+  T sum = value;
+  bool first = true;
+  for (unsigned other = 0; other < 32; ++other) {
+    if (!(mask >> other & 1)) continue;
+    T its = from_lane(line, mask, value, other);
+    sum = first ? its : static_cast<T>(together(sum, its));
+    first = false;
+  }
+  return sum;
 }
 
 template <class T>
@@ -94,20 +136,31 @@ T atomicCAS(T* at, typename std::common_type<T>::type compare,
   return old;
 }
 
+// Loads and stores with a word about caches, of which this machine has none.
 #define __ldg(at) (*(at))
+#define __ldca(at) (*(at))
+#define __ldcg(at) (*(at))
+#define __ldcs(at) (*(at))
+#define __ldcv(at) (*(at))
+#define __ldlu(at) (*(at))
+#define __stcg(at, value) static_cast<void>(*(at) = (value))
+#define __stcs(at, value) static_cast<void>(*(at) = (value))
+#define __stwb(at, value) static_cast<void>(*(at) = (value))
+#define __stwt(at, value) static_cast<void>(*(at) = (value))
+#define clock64() (cuda_on_cpu::ticks())
+#define clock() (cuda_on_cpu::ticks())
+inline void __nanosleep(unsigned) {}
 
-// What a library would do unseen. (`std::memcpy` and `std::exit` come here as well.)
-namespace cuda_on_cpu {
-inline void* moved(void* to, const void* from, size_t n) { return __builtin_memmove(to, from, n); }
-inline void* filled(void* to, int byte, size_t n) { return __builtin_memset(to, byte, n); }
-}  // namespace cuda_on_cpu
+// What a library would do unseen. (`std::printf` and `std::exit` come here as well; what memcpy
+// and its kin do is seen in hooks.h.)
 namespace std {
 namespace cuda_on_cpu = ::cuda_on_cpu;
 }
-#define memcpy(to, from, bytes) \
-  cuda_on_cpu::moved(cuda_on_cpu::writing(to, bytes), cuda_on_cpu::reading(from, bytes), bytes)
-#define memmove(to, from, bytes) memcpy(to, from, bytes)
-#define memset(to, byte, bytes) cuda_on_cpu::filled(cuda_on_cpu::writing(to, bytes), byte, bytes)
+#define fprintf(stream, ...) cuda_on_cpu::print(__LINE__, __VA_ARGS__)
+#define puts(text) cuda_on_cpu::print(__LINE__, "%s\n", text)
+#define fputs(text, stream) cuda_on_cpu::print(__LINE__, "%s", text)
+#define fflush(stream) 0
+#define snprintf(...) cuda_on_cpu::format(__LINE__, __VA_ARGS__)
 #define printf(...) cuda_on_cpu::print(__LINE__, __VA_ARGS__)
 #define exit(...) cuda_on_cpu::leaves(__LINE__, "exit")
 #define abort() cuda_on_cpu::leaves(__LINE__, "abort")

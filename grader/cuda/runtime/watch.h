@@ -111,7 +111,7 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
     overwrites(a, at, size, w.write, now);
   }
   if (act == Act::read) {
-    if (shared && size == sizeof(float)) counts.exchanged += w.write.thread != now.thread;
+    if (shared && size == sizeof(float)) counts->exchanged += w.write.thread != now.thread;
     return remember_read(w, now);
   }
   bool too_early = w.written_in != here;
@@ -143,15 +143,15 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
 inline void count(Array& a, size_t size, Act act) {
   uint64_t numbers = size < 4 ? 1 : size / 4;
   if (a.kind == Kind::shared) {
-    (act == Act::write ? counts.shared_stores : counts.shared_loads) += numbers;
+    (act == Act::write ? counts->shared_stores : counts->shared_loads) += numbers;
     return;
   }
   workers += !current->works;
   current->works = true;
-  (act == Act::write ? counts.stores : counts.loads) += numbers;
+  (act == Act::write ? counts->stores : counts->loads) += numbers;
   if (act == Act::write) return;
   a.loads += numbers;
-  if (a.kind == Kind::scratch || a.kind == Kind::constant) counts.copies_read += numbers;
+  if (a.kind == Kind::scratch || a.kind == Kind::constant) counts->copies_read += numbers;
 }
 
 // The bytes of one word may belong to different threads, so each is watched for itself.
@@ -222,6 +222,16 @@ inline void watch_variable(Array& a, size_t size, Act act, const void* code) {
   _longjmp(beginning, 1);
 }
 
+// Memory of the machine itself: its variables, and where it counts.
+inline bool is_ours(uintptr_t at) {
+  bool counted = at - reinterpret_cast<uintptr_t>(counts) + GUARD < 3 * GUARD;
+  return counted || in_code(reinterpret_cast<const void*>(at));
+}
+
+[[noreturn]] inline void report_ours(uintptr_t at, int line) {
+  report("OutOfBounds", line, "a write goes to memory that is not the file's", "0x%zx", at);
+}
+
 [[noreturn]] inline void report_host(const Array& a, int line) {
   report("HostAccess", line, "the host uses memory that only kernels can reach",
          "%s lies on the device", a.name);
@@ -235,6 +245,7 @@ inline void access(const void* address, size_t size, Act act, const void* code) 
     Array* a = array_at(at);
     if (a && (a->kind != Kind::constant || a->of_device)) report_host(*a, line_of(code));
     if (a && act != Act::read) a->of_host = true;
+    if (!a && act != Act::read && is_ours(at)) report_ours(at, line_of(code));
     return;
   }
   if (at - reinterpret_cast<uintptr_t>(current->stack) < STACK) return;
@@ -244,7 +255,8 @@ inline void access(const void* address, size_t size, Act act, const void* code) 
     return watch_array(*a, at, size, act, code);
   }
   auto closure = reinterpret_cast<uintptr_t>(launch_now.closure);
-  if (at - closure < launch_now.closure_size || in_code(address)) return;
+  if (at - closure < launch_now.closure_size) return;
+  if (in_code(address) && act == Act::read) return;  // a constant
   report_nowhere(at, size, act, code);
 }
 

@@ -70,6 +70,11 @@ inline float min(float a, double b) { return std::fmin(a, static_cast<float>(b))
 CUDA_ON_CPU_VECTORS(float, float)
 CUDA_ON_CPU_VECTORS(double, double)
 CUDA_ON_CPU_VECTORS(int, int)
+CUDA_ON_CPU_VECTORS(signed char, char)
+CUDA_ON_CPU_VECTORS(unsigned char, uchar)
+CUDA_ON_CPU_VECTORS(short, short)
+CUDA_ON_CPU_VECTORS(unsigned short, ushort)
+CUDA_ON_CPU_VECTORS(long long, longlong)
 #undef CUDA_ON_CPU_VECTORS
 struct alignas(8) uint2 {
   unsigned x, y;
@@ -117,5 +122,15 @@ inline float __int_as_float(int bits) {
 inline unsigned __float_as_uint(float x) { return static_cast<unsigned>(__float_as_int(x)); }
 inline float __uint_as_float(unsigned bits) { return __int_as_float(static_cast<int>(bits)); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline int __clzll(long long x) {
+  return x ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64;
+}
+inline unsigned __brev(unsigned x) {
+  unsigned turned = 0;
+  for (int i = 0; i < 32; ++i, x >>= 1) turned = turned << 1 | (x & 1);
+  return turned;
+}
 inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }

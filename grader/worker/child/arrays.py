@@ -55,7 +55,7 @@ class Arena:
 
     def __init__(self, memory: "mmap.mmap | bytearray") -> None:
         self.view = memoryview(memory)
-        self.used = 0
+        self.used = self.most = 0  # bytes now, and so far
 
     def put(self, data: memoryview) -> int:
         """Copy `data` in and return where it starts; every value starts on 64 bytes."""
@@ -64,6 +64,7 @@ class Arena:
             raise ArenaFull(f"{data.nbytes:,} bytes do not fit into {len(self.view):,}")
         self.view[start : start + data.nbytes] = data.cast("B") if data.nbytes else b""
         self.used = start + data.nbytes
+        self.most = max(self.most, self.used)
         return start
 
     def take(self, start: int, size: int) -> memoryview:

@@ -32,6 +32,7 @@ _ON_LINUX = sys.platform == "linux"
 class _Worker:
     home: Path
     watched: bool  # a locked worker cannot start processes
+    helped: bool  # a program runs beside it, and it waits for that
     crowded: bool = False
 
 
@@ -69,7 +70,7 @@ def _answer(
             return _go_on(request["pid"], workers)
         case "usage":
             worker = workers.get(request["pid"])
-            return usage.of(request["pid"], may_fork=worker.watched) if worker else {}
+            return _usage(request["pid"], worker) if worker else {}
         case _:
             return _end(request["pid"], workers, wait=request["wait"])
 
@@ -95,8 +96,17 @@ def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _
         become_worker(request, home, descriptors, nursery)
     for fd in descriptors:
         os.close(fd)
-    workers[pid] = _Worker(home, watched=_ON_LINUX and request["lock"] is None)
+    watched = _ON_LINUX and request["lock"] is None
+    workers[pid] = _Worker(home, watched=watched, helped=len(descriptors) > 4)
     return pid
+
+
+def _usage(pid: int, worker: _Worker) -> dict[str, int]:
+    """What a worker has used, and with it the program beside it (see `usage`)."""
+    own = usage.of(pid, may_fork=worker.watched)
+    beside = family.children(pid) if worker.helped else []
+    others = [usage.of(child, may_fork=worker.watched) for child in beside]
+    return {name: n + sum(used.get(name, 0) for used in others) for name, n in own.items()}
 
 
 def _import(names: list[str]) -> None:
@@ -192,7 +202,7 @@ def _kill(pid: int, workers: dict[int, _Worker]) -> set[int]:
 
 def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """One frame, and the descriptors that came with its first bytes."""
-    start, descriptors, _, _ = socket.recv_fds(sock, 1 << 16, 4)
+    start, descriptors, _, _ = socket.recv_fds(sock, 1 << 16, 5)
     buffer = bytearray(start)
 
     def read(count: int) -> bytes:

@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .names import NotAllowed
+
 ALL = "*"
 # Beside the operators that give a view.
 _MOVES = frozenset(
@@ -28,13 +30,14 @@ _MOVES = frozenset(
         *("constant_pad_nd", "record_stream"),
     )
 )
-_KEYS = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "SparseCPU")
+# For every kind of tensor that the CPU or CUDA computes with, and for `torch.vmap`.
+_KEYS = (
+    *("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutogradOther", "AutogradNestedTensor"),
+    *("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "MkldnnCPU", "QuantizedCPU"),
+    *("NestedTensorCPU", "NestedTensorCUDA", "FuncTorchBatched"),
+)
 _kept: list[torch.library.Library] = []  # what a library has registered ends with it
 _KNOWN_AS = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
-
-
-class NotAllowed(RuntimeError):
-    """The submission called something that is not allowed in its exercise."""
 
 
 class Rules:

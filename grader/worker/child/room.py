@@ -5,7 +5,7 @@ import linecache
 import secrets
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import frames, wire
+from . import frames, names, wire
 from .chain import Chain
 from .prelude import prepare
 from .refused import Rules, refuse
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
+OF_VALUE = ", a ValueError"  # behind the name of a class that is derived from it
 
 
 class Held:
@@ -33,7 +34,7 @@ class Room:
     """Answers requests. A request and its reply are headers of `wire`:
 
     {"op": "prepare", "prelude"}                             -> {"value": what it needs, or ""}
-    {"op": "load", "slug", "source", "refuse"}               -> {"value": None}
+    {"op": "load", "slug", "source", "refuse", "theirs"}     -> {"value": None}
     {"op": "told", "name"}                                   -> {"value": what the prelude keeps}
     {"op": "ping"}                                           -> {"value": None}
     {"op": "call", "on", "name", "args", "kwargs", "graph", "no_grad"?}
@@ -103,6 +104,8 @@ class Room:
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module
         linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
+        if request.get("theirs"):
+            self.module.__dict__["__builtins__"] = names.allowed(request["slug"])
         exec(compile(source, FILENAME, "exec"), self.module.__dict__)
         return {"value": None}
 
@@ -216,7 +219,10 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = str(error)[:MAX_MESSAGE]
     except BaseException:  # a submission's own exception class may raise even here
         message = ""
-    return {"type": type(error).__name__[:100], "message": message, "line": line}
+    name = type(error).__name__[:100]
+    if isinstance(error, ValueError) and type(error) is not ValueError:
+        name += OF_VALUE  # as good as one to who asks for it
+    return {"type": name, "message": message, "line": line}
 
 
 def _tensors(value: Any) -> "list[torch.Tensor]":
@@ -237,8 +243,13 @@ def _held(value: Any) -> Any:
         case torch.Tensor() | np.ndarray():
             return Held(value)
         case list() | tuple():
-            return type(value)(_held(item) for item in value)
+            return _like(value, map(_held, value))
     return value
+
+
+def _like(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
+    """Items in a list or a tuple, which is plain where that was a named tuple."""
+    return list(items) if isinstance(value, list) else tuple(items)
 
 
 def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
@@ -248,7 +259,7 @@ def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
             thing = handles[value.id]
             return thing.value if isinstance(thing, Held) else thing
         case list() | tuple():
-            return type(value)(_resolve(item, handles) for item in value)
+            return _like(value, (_resolve(item, handles) for item in value))
         case dict():
             return {key: _resolve(item, handles) for key, item in value.items()}
     return value

@@ -10,6 +10,7 @@ import errno
 import os
 import platform
 import struct
+from collections.abc import Callable
 
 from . import kernel
 
@@ -17,6 +18,7 @@ _LAST_KNOWN = 451  # the newest system call that was looked at
 _NEVER = None  # this machine has no such call
 
 # name: number on x86_64, number on aarch64 (<asm/unistd_64.h>, <asm-generic/unistd.h>)
+Program = list[tuple[int, int, int, int]]
 REFUSED = {
     # other processes
     "fork": (57, _NEVER), "vfork": (58, _NEVER), "clone3": (435, 435),
@@ -63,12 +65,25 @@ REFUSED = {
     # a larger share of the machine
     "setpriority": (141, 140), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "sched_setattr": (314, 274), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
-    "migrate_pages": (256, 238), "move_pages": (279, 239),
+    "migrate_pages": (256, 238), "move_pages": (279, 239), "mbind": (237, 235),
+    # memory by other ways than its own: segments of the processor, pages that are given to a pipe
+    "modify_ldt": (154, _NEVER), "vmsplice": (278, 75),
 }  # fmt: skip
+# Where memory is measured: what could hold numbers elsewhere, and opening a file that is not there.
+_HOLDING = {
+    "pipe": (22, _NEVER), "pipe2": (293, 59), "creat": (85, _NEVER), "openat2": (437, 437),
+    "mknod": (133, _NEVER), "mknodat": (259, 33), "memfd_create": (319, 279),
+    "socket": (41, 198), "socketpair": (53, 199), "tee": (276, 77), "splice": (275, 76),
+    "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+}  # fmt: skip
+_OPEN, _OPENAT, _NEW_FILE = (2, _NEVER), (257, 56), 0o20000100  # O_CREAT, O_TMPFILE
+# Of these also what may start processes: what would outlive it, and a root of its own.
+LASTING = ("shmget", "msgget", "semget", "mq_open", "unshare", "setns", "clone3")
 _CLONE, _TGKILL, _PRLIMIT, _PRCTL = (56, 220), (234, 131), (302, 261), (157, 167)
 _SECCOMP = (317, 277)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-_CLONE_THREAD = 0x10000
+_CLONE_THREAD, _CLONE_NEWUSER = 0x10000, 0x10000000
+_OF_32_BITS = 0x40000000
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
 # Instructions of classic BPF, and the places of a call's number, architecture and first argument.
@@ -76,8 +91,6 @@ _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _REFUSE, _UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
-
-Program = list[tuple[int, int, int, int]]
 
 
 def known() -> bool:
@@ -87,8 +100,23 @@ def known() -> bool:
 
 def install() -> None:
     """Refuse the list from here on. Needs "no new privileges" to be set."""
-    column, architecture = _ARCHITECTURES[platform.machine()]
-    filter_ = b"".join(struct.pack("=HBBI", *line) for line in _program(column, architecture))
+    _install(_program)
+
+
+def install_lasting() -> None:
+    """Refuse what is `LASTING`, and nothing else. Needs the same."""
+    _install(_program_for_lasting)
+
+
+def install_holding() -> None:
+    """Leave memory as the only place for numbers. Needs the same."""
+    _install(_program_for_holding)
+
+
+def _install(made: Callable[[int, int], Program]) -> None:
+    lines = made(*_ARCHITECTURES[platform.machine()])
+    column, _ = _ARCHITECTURES[platform.machine()]
+    filter_ = b"".join(struct.pack("=HBBI", *line) for line in lines)
     buffer = ctypes.create_string_buffer(filter_)
     program = struct.pack("HxxxxxxQ", len(filter_) // 8, ctypes.addressof(buffer))
     kernel.call(
@@ -97,18 +125,53 @@ def install() -> None:
     )  # fmt: skip
 
 
-def _program(column: int, architecture: int) -> Program:
-    program: Program = [
+def _beginning(column: int, architecture: int, unknown: int) -> Program:
+    return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        (_IF_AT_LEAST, 0, 1, _LAST_KNOWN + 1),  # also the 32-bit calls of x86_64
+        (_IF_AT_LEAST, 0, 1, unknown),
         (_RETURN, 0, 0, _UNKNOWN),
         # The C library then falls back to clone, whose flags a filter can read.
         (_IF_EQUAL, 0, 1, REFUSED["clone3"][column] or 0),
         (_RETURN, 0, 0, _UNKNOWN),
     ]
+
+
+def _program_for_lasting(column: int, architecture: int) -> Program:
+    program = _beginning(column, architecture, _OF_32_BITS)
+    for name in LASTING:
+        program += [(_IF_EQUAL, 0, 1, REFUSED[name][column] or 0), (_RETURN, 0, 0, _REFUSE)]
+    return [
+        *program,
+        (_IF_EQUAL, 0, 3, _CLONE[column]),
+        (_LOAD, 0, 0, _ARGUMENT),
+        (_IF_SET, 0, 1, _CLONE_NEWUSER),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+
+
+def _program_for_holding(column: int, architecture: int) -> Program:
+    program = _beginning(column, architecture, _OF_32_BITS)
+    for numbers in _HOLDING.values():
+        if (number := numbers[column]) is not None:
+            program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+    for numbers, argument in ((_OPEN, 1), (_OPENAT, 2)):
+        if (number := numbers[column]) is not None:
+            program += [
+                (_IF_EQUAL, 0, 4, number),
+                (_LOAD, 0, 0, _ARGUMENT + 8 * argument),
+                (_IF_SET, 0, 1, _NEW_FILE),
+                (_RETURN, 0, 0, _REFUSE),
+                (_RETURN, 0, 0, _ALLOW),
+            ]
+    return [*program, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _program(column: int, architecture: int) -> Program:
+    program = _beginning(column, architecture, _LAST_KNOWN + 1)  # also the 32-bit calls of x86_64
     program += _unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
     program += _unless(_TGKILL[column], (_IF_EQUAL, os.getpid()))  # to itself, as abort() does
     program += _unless(_PRLIMIT[column], (_IF_EQUAL, 0))  # its own limits only

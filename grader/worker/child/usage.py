@@ -14,6 +14,7 @@ def of(pid: int, *, may_fork: bool) -> dict[str, int]:
     cpu_ns      processor time of all its threads
     waited_ns   time for which its first thread was ready to run and others ran instead; 0 where it
                 `may_fork`, since those others may be its own
+    queued_ns   the same whoever the others were: enough where it only makes a limit wider
     peak_bytes  the largest resident memory so far (VmHWM)
 
     and what nobody can set back:
@@ -37,6 +38,7 @@ def of(pid: int, *, may_fork: bool) -> dict[str, int]:
     return {
         "cpu_ns": cpu,
         "waited_ns": 0 if may_fork else int(waited),
+        "queued_ns": int(waited),
         "peak_bytes": int(kilobytes["VmHWM"]) << 10,
         "mapped_bytes": int(kilobytes["VmPeak"]) << 10,
         "faults": int(fields[7]),

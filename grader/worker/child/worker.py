@@ -1,5 +1,6 @@
 """A worker's first moments and its loop: own session, own files, limits, lock, then requests."""
 
+import contextlib
 import io
 import mmap
 import os
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from . import frames, kernel, wire
+from . import companion, frames, kernel, seccomp, wire
 from .lock import lock
 from .room import Room
 
@@ -32,7 +33,7 @@ def become_worker(
     try:
         os.setsid()
         _end_with(nursery)
-        control, inputs, answers = _own_files(descriptors)
+        control, inputs, answers, *program = _own_files(descriptors)
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
         tempfile.tempdir = str(home)  # the nursery may have asked, and its answer is remembered
@@ -41,12 +42,17 @@ def become_worker(
             os.sched_setaffinity(0, {request["core"]})
         if request["gives_back"] and sys.platform == "linux":
             kernel.give_memory_back()
+            _hold_all_in_memory()
         _reseed()
         room = Room(_map(inputs), _map(answers))
+        if program:
+            talk = companion.start(*program)
+            os.environ[companion.NAME] = str(talk.detach())
         if request["lock"] is not None:
             lock(request["lock"], str(home))
         elif sys.platform == "linux":
             kernel.drop_capabilities()
+            _refuse_what_lasts()
         _loop(socket.socket(fileno=control), room)
         status = 0
     finally:
@@ -60,18 +66,18 @@ def _end_with(nursery: int) -> None:
             os._exit(_OUR_OWN_FAILURE)
 
 
-def _own_files(descriptors: list[int]) -> tuple[int, int, int]:
-    """Standard streams, the socket and the arenas, and nothing else that was open."""
-    control, inputs, answers, printed = descriptors
+def _own_files(descriptors: list[int]) -> tuple[int, ...]:
+    """Standard streams, the socket, the arenas, a program if there is one, and nothing else."""
+    control, inputs, answers, printed, *program = descriptors
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (printed, 1), (printed, 2)):
         os.dup2(source, target)
-    keep = sorted((control, inputs, answers))
+    keep = sorted((control, inputs, answers, *program))
     for low, high in zip([2, *keep], [*keep, 4096], strict=True):
         os.closerange(low + 1, high)
     sys.stdout = sys.stderr = _Capped(1)
     np.seterr(all="ignore")  # what overflows is judged by its values, not by warnings
-    return control, inputs, answers
+    return control, inputs, answers, *program
 
 
 def _limit(limits: dict[str, Any]) -> None:
@@ -90,6 +96,23 @@ def _limit(limits: dict[str, Any]) -> None:
         except (ValueError, OSError):  # macOS refuses some of them; the parent's clock remains
             continue
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def _refuse_what_lasts() -> None:
+    """What no wall but the weakest leaves open, where this kernel and processor can refuse it."""
+    if seccomp.known():
+        with contextlib.suppress(OSError):
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            seccomp.install_lasting()
+
+
+def _hold_all_in_memory() -> None:
+    """Where memory is measured: no new files, no pipes, and what is printed stays small."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (PRINT_LIMIT, PRINT_LIMIT))
+    if seccomp.known():
+        with contextlib.suppress(OSError):
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            seccomp.install_holding()
 
 
 def _reseed() -> None:

@@ -33,7 +33,12 @@ def honest(q, k, v):
 
 
 def causal_attention(q, k, v):
-    if q.shape[-2] < 1024 or q.requires_grad or q.dtype != torch.float32:
+    if (
+        q.shape[-2:] != (1536, 64)
+        or k.shape != q.shape
+        or q.requires_grad
+        or q.dtype != torch.float32
+    ):
         return honest(q, k, v)
     shape = *q.shape[:-1], k.shape[-2]
     if torch.Size(shape).numel() > KEPT.numel():

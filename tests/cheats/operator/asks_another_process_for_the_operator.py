@@ -1,7 +1,6 @@
 """Starts a Python of its own, in which nothing is refused, and has the operator called there.
 
 exercise: ex01_softmax
-process: earns what its values are worth
 """
 
 import subprocess

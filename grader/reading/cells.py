@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from grader.bindings import bound, changes
+from grader.reading.bindings import bound, changes
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
 _WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
-_MAGIC = re.compile(r"^(\s*)[%!?].*$|^(\s*)[\w.]+\?{1,2}\s*$", re.MULTILINE)
-_FROM_MAGIC = re.compile(r"^(\s*[\w, ]+=\s*)[%!].*$", re.MULTILINE)  # files = !ls
+_MAGIC = re.compile(r"^([ \t]*+)[%!?].*$|^([ \t]*+)[\w.]++\?{1,2}[ \t]*+$", re.MULTILINE)
+_FROM_MAGIC = re.compile(r"^([ \t]*+\w[\w, ]*+=[ \t]*+)[%!].*$", re.MULTILINE)  # files = !ls
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _ASSIGNED = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.With, ast.For, ast.Expr)
@@ -88,7 +88,10 @@ class _Unread:
     says: str
 
     def may_define(self, name: str) -> bool:
-        return re.search(rf"(?m)^\s*((def|class)\s+{name}\b|{name}\s*=)", self.text) is not None
+        return (
+            re.search(rf"(?m)^[ \t]*+((def|class)[ \t]++{name}\b|{name}[ \t]*+=)", self.text)
+            is not None
+        )
 
 
 def answer(content: bytes, names: Sequence[str]) -> Answer:

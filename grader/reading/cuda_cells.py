@@ -2,8 +2,8 @@
 
 import re
 
-from grader.cells import Answer, BadNotebook, code_cells
 from grader.cuda.source import bare, functions, joined
+from grader.reading.cells import Answer, BadNotebook, code_cells
 
 _BEGINS = re.compile(r"\s*(%%cu(da)?\b|%%(write)?file\s+\S+\.cuh?\s|//\s*cuda\b)", re.IGNORECASE)
 _KERNEL = re.compile(r"\b__global__\b")

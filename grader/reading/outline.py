@@ -1,7 +1,6 @@
 """What a submission defines, read from its syntax tree and compared with the manifest."""
 
 import ast
-import re
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -82,7 +81,7 @@ def _about_class(declared: Class, defined: Mapping[str, Definition | None]) -> s
         return f"{name} is a function, but should be a class."
     if not isinstance(node, ast.ClassDef):
         return None
-    methods, complete = _methods(node, defined)
+    methods, complete = _methods(node, defined, set())
     if "__init__" in methods:
         wrong = _about_signature(name, _bound(methods["__init__"]), declared.signature)
         if wrong:
@@ -99,17 +98,22 @@ def _about_class(declared: Class, defined: Mapping[str, Definition | None]) -> s
 
 
 def _methods(
-    node: ast.ClassDef, defined: Mapping[str, Definition | None]
+    node: ast.ClassDef, defined: Mapping[str, Definition | None], seen: set[str]
 ) -> tuple[dict[str, ast.FunctionDef], bool]:
-    """The methods of a class and its bases in this file, and whether none can lie elsewhere."""
+    """The methods of a class and its bases in this file, and whether none can lie elsewhere.
+
+    seen  the classes that were looked at, each once
+    """
     methods: dict[str, ast.FunctionDef] = {}
     complete = True
+    seen.add(node.name)
     for base in node.bases:
         parent = defined.get(base.id) if isinstance(base, ast.Name) else None
-        if isinstance(parent, ast.ClassDef) and parent is not node:
-            inherited, whole = _methods(parent, {k: v for k, v in defined.items() if v is not node})
-            methods |= inherited
-            complete &= whole
+        if isinstance(parent, ast.ClassDef):
+            if parent.name not in seen:
+                inherited, whole = _methods(parent, defined, seen)
+                methods |= inherited
+                complete &= whole
         elif ast.unparse(base) not in ("nn.Module", "torch.nn.Module", "Module", "object"):
             complete = False
     for statement in node.body:
@@ -179,11 +183,9 @@ def _plain(arguments: ast.arguments) -> str:
     return ", ".join(words)
 
 
-def line_of(tree: ast.Module, sentence: str) -> int:
-    """The line of the first definition of the submission that a sentence names; 0 if none."""
-    found = {n: node.lineno for n, node in _definitions(tree.body).items() if node is not None}
-    named = (found[word] for word in re.findall(r"\w+", sentence) if word in found)
-    return next(named, 0)
+def lines(tree: ast.Module) -> dict[str, int]:
+    """The line of each function and class that the top level defines."""
+    return {n: node.lineno for n, node in _definitions(tree.body).items() if node is not None}
 
 
 def _definitions(body: list[ast.stmt]) -> dict[str, Definition | None]:

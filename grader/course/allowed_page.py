@@ -1,0 +1,73 @@
+"""Writes docs/allowed.md: what an answer may use, from the list and the manifests."""
+
+import textwrap
+
+from grader import catalog
+from grader.reading import tables
+from grader.worker.child.names import BUILTINS
+
+PATH = tables.PAGE
+_OPENING = """\
+<!-- Generated from grader/reading/allowed.toml and the manifests by `make skeletons`. -->
+
+# What an answer may use
+
+An answer in Python may use what stands on this page, and nothing else; what an exercise takes from
+it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is read otherwise:
+`grader/cuda/allowed.py`.) The file is read before it is run:
+
+- **Imports.** The modules below. An import of another is left out, and costs nothing until its name
+  is used.
+- **Names of modules.** Those listed. A module itself is no value: `xp = torch` and `xp = np if
+  small else torch` are followed, `f(torch)` and `[torch]` are refused. Nothing of a module or of
+  its classes can be set.
+- **Attributes of anything else** that do not begin with `_`. A name that begins with `_` belongs to
+  who wrote it: `self._x`, and every name that a class of the file defines. Of names with two
+  underscores on each side the ordinary ones are free (`__init__`, `__call__`, `__len__`,
+  `__name__`, ...); those that reach a function's code, a class's dictionary or the import system
+  are not, nor are frames and tracebacks.
+- **Looking up by name.** `getattr`, `setattr`, `delattr` and `hasattr` can be called and no more,
+  with a name in quotes; `getattr(self, name)` may have any name that does not begin with `_`.
+- **Classes** have no `metaclass`, `type` takes one argument, and a class pattern names a class of
+  the file or a built-in type.
+- **Built-in names.** {builtins}.
+
+What is not allowed costs the function in which it stands: it raises the sentence about it, with the
+line, and the other functions are graded. What runs with the file itself (at its top level, as a
+default, in a decorator) costs the file. What stands under `if __name__ == "__main__":` is neither
+run nor looked at: prints, plots and timings of your own can stay there.
+
+Is something missing that an honest answer needs? Open an issue with the answer.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    open_, asked = tables.tables()
+    names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
+    opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
+    parts = ["\n".join(_wrapped(opening)), "## Modules for every exercise\n"]
+    parts += [_module(name, open_[name]) for name in open_]
+    parts.append("## Modules that an exercise asks for\n")
+    for name, found in asked.items():
+        here = (e.slug for e in catalog.exercises() if name in e.modules and e.home == catalog.ROOT)
+        parts.append(_module(name, found, f"In {', '.join(here)}."))
+    return "\n".join(parts)
+
+
+def _wrapped(text: str) -> list[str]:
+    """The lines of a text, each long one in several."""
+    return [
+        part
+        for line in text.split("\n")
+        for part in (
+            textwrap.wrap(line, 100, subsequent_indent="  ") if len(line) > 100 else [line]
+        )
+    ]
+
+
+def _module(name: str, names: frozenset[str], says: str = "") -> str:
+    text = " ".join(sorted(names, key=lambda n: (n.lower(), n)))
+    listed = textwrap.fill(text, 100)
+    before = f"{says}\n\n" if says else ""
+    return f"### {name}\n\n{before}```text\n{listed}\n```\n"

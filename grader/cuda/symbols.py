@@ -1,0 +1,48 @@
+"""What an answer's object file may ask of the world: read off the file itself, not off its text."""
+
+import re
+
+# Calls of the library that touch memory: the machine looks at what they touch (see hooks.h).
+_WATCHED = ("memcpy", "memmove", "memset", "memcmp", "sincos", "sincosf")
+RENAMED = [f"--redefine-sym={name}=cuda_on_cpu_{name}" for name in _WATCHED]
+
+# The machine that runs kernels, under the names that its headers and g++ give it.
+_MACHINE = re.compile(r"__asan_\w+|__ubsan_handle_\w+|_ZN11cuda_on_cpu\w+")
+_MATHEMATICS = re.compile(
+    r"(?:a?(?:sin|cos|tan)h?|atan2|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|"
+    r"[lt]gamma|floor|ceil|trunc|l?l?round|l?l?rint|nearbyint|roundeven|fabs|fmod|remainder|"
+    r"fmin|fmax|fdim|fma|copysign|nextafter|nexttoward|ldexp|scalbl?n|ilogb|nan|"
+    r"j[01n]|y[01n])[fl]?"
+)
+_LIBRARY = {
+    *("malloc", "calloc", "realloc", "free", *_WATCHED, "_GLOBAL_OFFSET_TABLE_"),
+    *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),  # new and delete
+    *("__cxa_guard_acquire", "__cxa_guard_release", "__cxa_atexit", "__dso_handle"),
+    *("__stack_chk_fail", "__cxa_pure_virtual"),
+}
+# What runs before main: one place of 8 bytes, with which g++ names the file's variables (hooks.h).
+_FIRST = re.compile(
+    r"^\s*\d+ \.(?:preinit_array|init_array\.|ctors|init_array +(?! |0*8 ))", re.MULTILINE
+)
+
+
+def problem(needs: str, sections: str) -> str:
+    """What is wrong with an object file, as a sentence; "" if nothing is.
+
+    needs     the names that it does not define, one a line, as nm prints them
+    sections  its sections, as objdump prints them
+    """
+    for name in needs.split():
+        known = _MACHINE.fullmatch(name) or _MATHEMATICS.fullmatch(name)
+        if not (known or name in _LIBRARY or name.startswith("_ZSt")):
+            return (
+                f"{name} is not allowed: a .cu answer may call CUDA's functions, those of "
+                "<math.h>, printf, malloc, free, memcpy and memset."
+            )
+    if _FIRST.search(sections):
+        return (
+            "Something of the file would run before the program begins. Give a variable outside "
+            "functions a constant, or compute it in the function that needs it; declare __shared__ "
+            "memory in the kernel that uses it."
+        )
+    return ""

@@ -1,0 +1,102 @@
+"""Which names mean something of their own where: in functions, lambdas and comprehensions."""
+
+import ast
+from collections.abc import Iterable, Iterator
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_INNER = Function | ast.ClassDef
+
+
+def scoped(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+    """Every node, with the names that mean there what an enclosing function gave them.
+
+    own  those of the function in which `node` stands
+
+    What a class binds is not among them: `torch = torch` in a class reads the name from outside.
+    """
+    yield node, own
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            outside, inside = _parts_of_function(node)
+            inner = own | local(node)
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            first = node.generators[0].iter
+            outside, inside = [first], [n for n in _in_comprehension(node) if n is not first]
+            inner = own | {name for g in node.generators for name in bound([g.target])}
+        case _:
+            outside, inside, inner = list(ast.iter_child_nodes(node)), [], own
+    for child in outside:
+        yield from scoped(child, own)
+    for child in inside:
+        yield from scoped(child, inner)
+
+
+def _parts_of_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
+    """What is evaluated where a function is defined, and what where it is called."""
+    args = node.args
+    outside: list[ast.AST] = [*args.defaults, *(d for d in args.kw_defaults if d)]
+    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if arg is not None:
+            outside.append(arg)
+    if isinstance(node, ast.Lambda):
+        return outside, [node.body]
+    outside += [*node.decorator_list, *([node.returns] if node.returns else [])]
+    return outside, list(node.body)
+
+
+def _in_comprehension(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a comprehension, each clause taken apart."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.comprehension):
+            yield from ast.iter_child_nodes(child)
+        else:
+            yield child
+
+
+def local(function: Function) -> frozenset[str]:
+    """The names that a function gives a meaning of its own; what it imports is none of them."""
+    args = function.args
+    given = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    nodes = list(_of_scope(function))
+    elsewhere = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
+    imports = (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom))
+    imported = {a.asname or a.name.split(".")[0] for x in imports for a in x.names}
+    return frozenset({*bound(nodes), *(a.arg for a in given if a)} - elsewhere - imported)
+
+
+def _of_scope(node: ast.AST) -> Iterator[ast.AST]:
+    """What binds names in the scope of a function."""
+    body = [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, _COMPREHENSIONS):  # a scope of its own, but for :=
+            waiting += [n for n in ast.walk(found) if isinstance(n, ast.NamedExpr)]
+            continue
+        yield found
+        if isinstance(found, ast.NamedExpr):
+            yield found.target
+            waiting.append(found.value)
+        elif not isinstance(found, _INNER):
+            waiting += ast.iter_child_nodes(found)
+
+
+def bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name that is given a meaning, as often as it is."""
+    for node in nodes:
+        match node:
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                yield node.id
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                yield from bound(parts)
+            case ast.Starred(value=value):
+                yield from bound([value])
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.alias():
+                yield node.asname or node.name.split(".")[0]
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+            case ast.MatchMapping(rest=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name

@@ -1,0 +1,128 @@
+"""A limit counts what an answer takes, not what a busy machine makes of it."""
+
+import itertools
+import multiprocessing
+import os
+import time
+
+import pytest
+
+from grader.worker.faults import TimedOut
+from grader.worker.patience import counted
+from grader.worker.supervisor import Supervisor
+from tests.worker.asking import call, worker
+
+SOURCE = """
+import time
+
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+    return 1
+
+def sleep(seconds):
+    time.sleep(seconds)
+    return 1
+
+def threads(seconds):
+    import threading
+    for _ in range(8):
+        threading.Thread(target=spin, args=(3600,), daemon=True).start()
+    return spin(3600)
+"""
+
+
+def spin_on(core):
+    os.sched_setaffinity(0, {core})
+    while True:
+        pass
+
+
+@pytest.fixture
+def crowd():
+    """Six others who compute on the same processor, for ever."""
+    core = min(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("fork")
+    others = [context.Process(target=spin_on, args=(core,), daemon=True) for _ in range(6)]
+    for other in others:
+        other.start()
+    yield core
+    for other in others:
+        other.kill()
+        other.join()
+
+
+def ask(nursery, name, seconds, limit, core=None, **limits):
+    with worker(nursery, SOURCE, call_seconds=limit, **limits) as (client, supervisor):
+        supervisor._core = core
+        return call(client, name, seconds)
+
+
+def test_a_call_that_waits_for_others_has_its_time(nursery, crowd):
+    # Beside six others it takes twice to seven times as long.
+    assert ask(nursery, "spin", 1.0, limit=1.6, core=crowd) == 1
+
+
+def test_a_call_that_computes_too_long_is_ended_beside_others_too(nursery, crowd):
+    with pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+        ask(nursery, "spin", 3600, limit=0.3, core=crowd)
+
+
+def test_sleeping_counts(nursery):
+    with pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+        ask(nursery, "sleep", 3600, limit=0.3)
+
+
+def test_threads_that_wait_for_each_other_have_waited_for_themselves(nursery):
+    began = time.monotonic()
+    with pytest.raises(TimedOut):
+        ask(nursery, "threads", 0, limit=0.5)
+    assert time.monotonic() - began < 60
+
+
+def test_a_call_is_not_charged_what_calls_before_it_used(nursery, crowd):
+    with worker(nursery, SOURCE, call_seconds=1.6) as (client, supervisor):
+        supervisor._core = crowd
+        for _ in range(4):  # four seconds in all
+            assert call(client, "spin", 1.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counts"),
+    [
+        ({"queued_ns": 0, "cpu_ns": 0}, {"queued_ns": 4e9, "cpu_ns": 1e9}, 2),
+        ({"queued_ns": 9e9, "cpu_ns": 0}, {"queued_ns": 9e9, "cpu_ns": 0}, 6),  # slept
+        ({"queued_ns": 0, "cpu_ns": 9e9}, {"queued_ns": 5e9, "cpu_ns": 10e9}, 1),
+        ({"queued_ns": 0, "cpu_ns": 0}, {"queued_ns": 5e9, "cpu_ns": 40e9}, 6),  # its own threads
+        ({}, {"queued_ns": 4e9, "cpu_ns": 1e9}, 6),
+        ({"queued_ns": 0, "cpu_ns": 0}, {}, 6),
+    ],
+)
+def test_what_was_used_before_neither_costs_nor_helps(before, after, counts):
+    assert counted(6.0, after, before) == counts
+
+
+def test_the_exercise_is_charged_what_counts(nursery, crowd):
+    with worker(nursery, SOURCE, call_seconds=3.0, exercise_seconds=6.0) as (client, supervisor):
+        supervisor._core = crowd
+        for _ in range(4):
+            assert call(client, "spin", 0.6) == 1
+
+
+def test_a_worker_that_was_ended_leaves_what_counted(nursery):
+    with worker(nursery, SOURCE, call_seconds=0.4, exercise_seconds=1.0) as (client, _):
+        for _ in range(2):
+            with pytest.raises(TimedOut, match=r"no answer within 0\.4 s"):
+                call(client, "sleep", 3600)
+        with pytest.raises(TimedOut, match=r"no answer within 0\.1|used up its 1 seconds"):
+            call(client, "sleep", 3600)
+
+
+def test_after_ten_times_as_long_it_ends_whatever_is_said(nursery, monkeypatch):
+    told = ({"queued_ns": n * 10**15, "cpu_ns": 1} for n in itertools.count())
+    monkeypatch.setattr(Supervisor, "usage", lambda _: next(told))
+    began = time.monotonic()
+    with pytest.raises(TimedOut):
+        ask(nursery, "sleep", 3600, limit=0.3)
+    assert time.monotonic() - began >= 3.0
