@@ -9,9 +9,9 @@ from typing import Any
 from grader.catalog import suffix
 from grader.reading.ask import Unread, ask
 from grader.reading.cells import MAX_BYTES as MAX_NOTEBOOK
+from grader.reading.handed import MAX_BYTES
 from grader.records import Submission
 
-MAX_BYTES = 150_000
 _LANGUAGES = {".py": "Python", ".cu": "CUDA"}
 
 

@@ -29,8 +29,10 @@ from grader.course import mutants
 from grader.judging import drills, suite
 from grader.judging.case import GraderFault
 from grader.judging.diagnosis import Catalogue
+from grader.reading import tables
 from grader.records import Exercise
 from grader.worker import packages
+from grader.worker.child import operators
 from grader.worker.nursery import Nursery
 
 BESIDE = "variants", "solution", "skeleton", "drills"  # what is proven beside the mistakes
@@ -109,7 +111,7 @@ def _tasks(kind: str, exercise: Exercise, names: Sequence[str]) -> Iterator[Task
 def _run(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
     if not tasks:
         return
-    pool = ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _as_in_a_worker)
     with pool:
         waiting = {pool.submit(proven, task): task for task in tasks}
         try:
@@ -117,6 +119,11 @@ def _run(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
                 yield waiting[done], done.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _as_in_a_worker() -> None:
+    """Have right answers run with the operators that they have in a worker."""
+    operators.close(*tables.operators())
 
 
 def proven(task: Task) -> dict[str, Result]:

@@ -20,8 +20,8 @@ from grader.records import Exercise
 FOLDER = ROOT / ".proof"
 # What decides over a verdict besides the exercise: judging, reading, the worker, the oracle.
 JUDGING = (
-    "grader/judging", "grader/worker", "grader/cuda", "grader/authoring", "grader/*.py",
-    "grader/course/*.py", "reference",
+    "grader/judging", "grader/reading", "grader/worker", "grader/cuda", "grader/authoring",
+    "grader/*.py", "grader/course/*.py", "reference",
 )  # fmt: skip
 WORDS = frozenset(
     {"zh.toml", "questions.toml", "hard.toml", "show.py", "trials.py"}

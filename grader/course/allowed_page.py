@@ -1,6 +1,7 @@
 """Writes docs/allowed.md: what an answer may use, from the list and the manifests."""
 
 import textwrap
+from collections.abc import Iterable
 
 from grader import catalog
 from grader.reading import tables
@@ -31,6 +32,8 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
 - **Classes** have no `metaclass`, `type` takes one argument, and a class pattern names a class of
   the file or a built-in type.
 - **Built-in names.** {builtins}.
+- **Operators of PyTorch.** By whatever way it is reached, an operator runs only if it is what a
+  name on this page or a method of a tensor stands for, or one of those [at the end](#operators).
 
 What is not allowed costs the function in which it stands: it raises the sentence about it, with the
 line, and the other functions are graded. What runs with the file itself (at its top level, as a
@@ -38,6 +41,15 @@ default, in a decorator) costs the file. What stands under `if __name__ == "__ma
 run nor looked at: prints, plots and timings of your own can stay there.
 
 Is something missing that an honest answer needs? Open an issue with the answer.
+"""
+
+
+_OPERATORS = """\
+## Operators
+
+An operator is let through if its name is that of a function on this page or of a tensor's method,
+with or without what PyTorch puts around it (`_softmax_backward_data` and `softmax_` go with
+`softmax`). These run besides, since PyTorch is made of them:
 """
 
 
@@ -52,6 +64,10 @@ def page() -> str:
     for name, found in asked.items():
         here = (e.slug for e in catalog.exercises() if name in e.modules and e.home == catalog.ROOT)
         parts.append(_module(name, found, f"In {', '.join(here)}."))
+    parts.append(_OPERATORS)
+    parts.append(_listed(tables.beside()))
+    parts.append("These methods of a tensor are not counted:\n")
+    parts.append(_listed(tables.operators()[1]))
     return "\n".join(parts)
 
 
@@ -67,7 +83,10 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _module(name: str, names: frozenset[str], says: str = "") -> str:
-    text = " ".join(sorted(names, key=lambda n: (n.lower(), n)))
-    listed = textwrap.fill(text, 100)
     before = f"{says}\n\n" if says else ""
-    return f"### {name}\n\n{before}```text\n{listed}\n```\n"
+    return f"### {name}\n\n{before}{_listed(names)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    text = " ".join(sorted(names, key=lambda n: (n.lower(), n)))
+    return f"```text\n{textwrap.fill(text, 100)}\n```\n"

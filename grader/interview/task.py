@@ -7,8 +7,8 @@ from pathlib import Path
 
 from grader.course.skeletons import comment_sign, pristine
 from grader.languages import Words
+from grader.reading.handed import MAX_BYTES
 from grader.records import Exercise
-from grader.submission import MAX_BYTES
 
 _WIDTH = 96
 _WRITE = "Write all of this into this file; names and arguments stay as they are."

@@ -9,6 +9,7 @@ from grader.cuda import outline as cuda_outline
 from grader.reading import cells, cuda_cells, hunts, outline, tokens
 from grader.reading.cut import cut
 from grader.reading.lines import written_as
+from grader.reading.zips import unzipped, zipped
 from grader.records import Exercise
 
 Told = dict[str, Any]
@@ -78,5 +79,5 @@ def _text(content: bytes) -> str:
 
 
 READERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (notebook, python, cuda, drawn, letters)
+    f.__name__: f for f in (notebook, python, cuda, drawn, letters, zipped, unzipped)
 }

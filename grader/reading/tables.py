@@ -11,12 +11,32 @@ _LIST = Path(__file__).parent / "allowed.toml"
 
 
 @cache
-def tables() -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
-    """The names of each module that is open, and of each that an exercise must ask for."""
+def _read() -> dict[str, dict[str, frozenset[str]]]:
     with _LIST.open("rb") as file:
         found = tomllib.load(file)
-    open_, asked = ({m: frozenset(n) for m, n in found[t].items()} for t in ("modules", "asked"))
-    return open_, asked
+    return {part: {m: frozenset(n) for m, n in names.items()} for part, names in found.items()}
+
+
+def tables() -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+    """The names of each module that is open, and of each that an exercise must ask for."""
+    return _read()["modules"], _read()["asked"]
+
+
+def operators() -> tuple[list[str], list[str]]:
+    """Names for which operators of PyTorch run, and methods of a tensor for which they do not."""
+    named = {
+        f"linalg_{name}" if module == "torch.linalg" else name
+        for modules in tables()
+        for module, names in modules.items()
+        if within(module, "torch")
+        for name in names
+    }
+    return sorted(named | beside()), sorted(_read()["operators"]["without"])
+
+
+def beside() -> frozenset[str]:
+    """Operators that run besides, through which PyTorch runs those."""
+    return _read()["operators"]["beside"]
 
 
 def modules(exercise: Exercise) -> dict[str, frozenset[str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from grader.reading import tables
 from grader.records import Limits
 from grader.worker import traces
 from grader.worker.child import frames
@@ -56,6 +57,8 @@ class Nursery:
         ours, theirs = socket.socketpair()
         if self._home:
             self._home.mkdir(exist_ok=True)
+        listed, without = tables.operators()
+        frames.send(ours, {"operators": listed, "without": without})
         self._socket = ours
         self._ready = False
         self._process = subprocess.Popen(

@@ -8,9 +8,8 @@ import zipfile
 
 import pytest
 
-from grader.course.class_run.archive import MAX_ENTRIES
-from grader.course.class_run.files import MAX_ZIP
-from grader.submission import MAX_BYTES
+from grader.reading.handed import MAX_BYTES, MAX_ZIP
+from grader.reading.zips import MAX_ENTRIES
 from tests.classes.handing import (
     A_LINK,
     ANSWER,

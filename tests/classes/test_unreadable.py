@@ -10,6 +10,7 @@ import pytest
 from grader import submission
 from grader.course.class_run import files
 from grader.course.class_run.collect import handed_in
+from grader.reading.handed import MAX_NOTEBOOK, limit
 from tests.classes.handing import (
     A_LINK,
     ANSWER,
@@ -95,7 +96,7 @@ def test_what_cannot_be_read_costs_its_own_exercise_only(tmp_path, monkeypatch, 
     assert (unreadable.sentence, other.content) == (says, ANSWER)
 
 
-NOTEBOOK_LIMIT = files.MAX_NOTEBOOK
+NOTEBOOK_LIMIT = MAX_NOTEBOOK
 
 
 @pytest.mark.parametrize("name, most", [(PY, submission.MAX_BYTES), (NOTEBOOK, NOTEBOOK_LIMIT)])
@@ -120,7 +121,7 @@ def test_of_a_file_that_grows_no_more_is_read_than_its_limit(tmp_path, monkeypat
         files.read(path, name)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2.5 * files.limit(name) + 100_000
+    assert peak < 2.5 * limit(name) + 100_000
 
 
 def test_nothing_is_read_of_a_file_whose_size_says_that_it_is_too_large(tmp_path, monkeypatch):

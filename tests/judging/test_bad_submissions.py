@@ -217,7 +217,7 @@ def test_a_nursery_that_is_killed_is_a_fault_of_that_exercise_alone(graded, list
 @pytest.mark.parametrize(
     "body, says",
     [
-        ("return x.to_sparse()", "weights is an object of type Tensor, but should be a tensor"),
+        ("return x.to_sparse()", "NotAllowed: torch's to_sparse is not on the list of what an"),
         (
             "class Odd: pass\nreturn Odd()",
             "weights is an object of type Odd, but should be a tensor",

@@ -25,12 +25,6 @@ def method(x):
 def script(x):
     return torch.jit.CompilationUnit("def f(x):\\n    return torch.softmax(x, -1)\\n").f(x)
 
-def in_another_layout(x):
-    return x.detach().to_mkldnn().softmax(-1).to_dense()
-
-def nested(x):
-    return torch.nested.nested_tensor([*x.detach()]).softmax(-1).unbind()[0][None]
-
 def mapped(x):
     return torch.vmap(lambda row: row.softmax(-1))(x)
 
@@ -47,10 +41,7 @@ def by_hand(x):
     powers = torch.exp(x - x.amax(-1, keepdim=True))
     return powers / powers.sum(-1, keepdim=True) @ x
 """
-SOFTMAX = (
-    *("softmax", "private", "special", "method", "script"),
-    *("in_another_layout", "nested", "mapped"),
-)
+SOFTMAX = ("softmax", "private", "special", "method", "script", "mapped")
 ATTENTION = ("fused", "dispatcher", "attention_module")
 
 
@@ -67,7 +58,8 @@ def test_operators_are_refused_where_all_ways_to_them_end(client, name, graph):
     client, slug = client
     x = torch.randn(1, 2, 4, 4, requires_grad=graph)
     if name in ATTENTION or (name in SOFTMAX and slug == "ex01_softmax"):
-        with pytest.raises(faults.Raised, match=r"not allowed in this exercise|Can't get source"):
+        says = r"not allowed in this exercise|Can't get source|Compiled functions can't"
+        with pytest.raises(faults.Raised, match=says):
             call(client, name, x, graph=graph)
     else:
         assert call(client, name, x, graph=graph).shape == x.shape

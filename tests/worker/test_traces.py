@@ -27,6 +27,8 @@ def grading(tmp_path):
     process = subprocess.Popen(
         command, cwd=ROOT, env=os.environ | {"TMPDIR": str(folder)}, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
+        # Where the tests run under nohup, it would be deaf to this as well.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )  # fmt: skip
     until(lambda: any(folder.glob("grader-*/worker-*")))
     yield process, folder

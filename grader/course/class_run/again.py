@@ -10,7 +10,6 @@ from grader import catalog
 from grader.course import differences
 from grader.course.class_run import adjust, collect, late
 from grader.course.class_run.adjust import Adjustments
-from grader.course.class_run.files import printable
 from grader.course.class_run.folder import RUN, LastRun, full_reports, last_run, opened
 from grader.course.class_run.grading import Asked, class_run, lates_of, left_behind, sentences
 from grader.course.class_run.lanes import Stopped
@@ -20,6 +19,7 @@ from grader.course.differences import Change
 from grader.course.official import SECRET
 from grader.course.settings import BadCourse, Settings, read
 from grader.languages import Words
+from grader.reading.handed import printable
 from grader.records import Exercise, Report
 from grader.reporting import as_json
 from grader.reporting.from_json import NoReport, from_json

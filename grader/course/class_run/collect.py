@@ -12,7 +12,8 @@ from pathlib import Path
 
 from grader import catalog
 from grader.course.class_run.contents import Contents, contents, is_answer, left_out
-from grader.course.class_run.files import File, is_folder, is_passed_over, is_zip, printable
+from grader.course.class_run.files import File, is_folder
+from grader.reading.handed import is_passed_over, is_zip, printable
 from grader.records import Exercise
 from grader.submission import Unreadable, is_untouched_skeleton
 

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from grader import catalog
 from grader.course.class_run import archive, files
-from grader.course.class_run.files import File, is_zip, printable
+from grader.course.class_run.files import File
+from grader.reading.handed import is_zip, link, printable
 from grader.submission import Unreadable
 
 _OF_BUNDLE = ("exercises", "notebooks")
@@ -46,7 +47,7 @@ def contents(entry: Path, place: str) -> Iterator[Contents]:
     """What lies in a student's folder or zip. `Unreadable` says why nothing of it can be read."""
     shown = printable(entry.name)
     if os.path.islink(entry):
-        raise Unreadable(files.link(shown))
+        raise Unreadable(link(shown))
     if is_zip(entry.name) and not files.is_folder(entry):
         yield Contents(place=place, files=archive.files(files.read(entry, shown), shown))
         return

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course.class_run import adjust, collect, folder, sources, times
-from grader.course.class_run.files import printable
 from grader.course.class_run.folder import PARTS, STUDENTS, LastRun
 from grader.course.class_run.lanes import Lanes, Local, Stopped
 from grader.course.class_run.late import Lates
@@ -24,6 +23,7 @@ from grader.course.official import BadSecret, secret_of
 from grader.course.settings import NO_COURSE, Settings
 from grader.grading import seed_id, versions
 from grader.languages import Words
+from grader.reading.handed import printable
 from grader.records import Exercise
 from grader.reporting.class_summary import ClassSummary
 from grader.this_python import pip_install

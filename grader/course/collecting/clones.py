@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.course.class_run.files import is_folder, printable
+from grader.course.class_run.files import is_folder
 from grader.course.class_run.lanes import Stopped
 from grader.course.collecting.parcels import folders
+from grader.reading.handed import printable
 from grader.submission import Unreadable
 
 ID = re.compile("[0-9a-f]{40}")

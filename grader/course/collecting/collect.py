@@ -13,12 +13,13 @@ from pathlib import Path, PurePosixPath
 
 from grader.course.class_run.collect import MAX_NOTES, SUBMITTED, about
 from grader.course.class_run.contents import answers, is_answer
-from grader.course.class_run.files import is_folder, printable
+from grader.course.class_run.files import is_folder
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.store import is_written, write
 from grader.course.collecting import kinds, roster, submitted
 from grader.course.collecting.parcels import Parcel, Told, folders, may_be
 from grader.course.collecting.roster import Person, Roster
+from grader.reading.handed import printable
 from grader.submission import Unreadable
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from grader.course.class_run import files
 from grader.course.class_run.contents import Contents
-from grader.course.class_run.files import File, is_folder, printable
+from grader.course.class_run.files import File, is_folder
 from grader.course.collecting import parcels
 from grader.course.collecting.parcels import Parcel, Told, folders
 from grader.course.collecting.roster import Person, Roster, only
 from grader.course.collecting.tables import moment
+from grader.reading.handed import printable
 from grader.submission import Unreadable
 
 STAMP = "timestamp.txt"

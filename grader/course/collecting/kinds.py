@@ -6,12 +6,13 @@ from datetime import datetime
 from pathlib import Path
 
 from grader import catalog
-from grader.course.class_run.files import is_folder, is_zip, printable
+from grader.course.class_run.files import is_folder
 from grader.course.class_run.lanes import Stopped
 from grader.course.collecting import clones, exchange, repositories, times, uploads
 from grader.course.collecting.parcels import Parcel, Told
 from grader.course.collecting.roster import Roster
 from grader.course.collecting.times import Times
+from grader.reading.handed import is_zip, printable
 
 KINDS = {
     "repositories": "a folder of clones",

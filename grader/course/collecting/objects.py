@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from grader.course.class_run import files
 from grader.course.class_run.contents import is_answer
-from grader.course.class_run.files import File, printable
+from grader.course.class_run.files import File
 from grader.course.collecting.clones import ID, Clone, beside, started
 from grader.course.collecting.parcels import may_be
+from grader.reading.handed import is_passed_over, limit, link, printable, too_large
 from grader.submission import Unreadable
 
 MAX_FOLDERS = 10_000
@@ -53,7 +53,7 @@ class Objects:
             entries = list(self._entries(tree))
             is_bundle = not folder and any(e[:2] == (_FOLDER, "exercises") for e in entries)
             for mode, name, id in entries:
-                if files.is_passed_over(name):
+                if is_passed_over(name):
                     continue
                 if mode == _FOLDER and is_bundle and f"{name}/" not in _OF_ANSWERS:
                     continue
@@ -66,7 +66,7 @@ class Objects:
     def _file(self, mode: str, path: str, name: str, id: str) -> File:
         shown, problem = printable(path), ""
         if mode == _LINK:
-            problem = files.link(shown)
+            problem = link(shown)
         elif mode not in _FILE or "/" in name:
             problem = f"{shown} is not a file."
         return File(
@@ -77,8 +77,8 @@ class Objects:
         kind, size = self._about(id)
         if kind != "blob":
             raise Unreadable(f"{shown} is not in the clone: fetch it again, without a filter.")
-        if size > files.limit(name):
-            raise files.too_large(name, shown)
+        if size > limit(name):
+            raise Unreadable(too_large(name, shown))
         return self._content(id, size)
 
     def _tree_of(self, commit: str) -> str:

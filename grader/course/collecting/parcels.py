@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from grader.course.class_run.contents import Contents
-from grader.course.class_run.files import is_folder, is_passed_over, printable
+from grader.course.class_run.files import is_folder
 from grader.course.class_run.lanes import Stopped
 from grader.course.collecting.roster import Nobody, Person
+from grader.reading.handed import is_passed_over, printable
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 
-from grader.course.class_run.files import printable
 from grader.course.class_run.lanes import Stopped
 from grader.course.collecting.clones import ID
 from grader.course.collecting.roster import read_as
 from grader.course.collecting.tables import lines, moment_at
+from grader.reading.handed import printable
 from grader.submission import Unreadable
 
 NAME = "pushes.csv"

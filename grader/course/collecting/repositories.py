@@ -6,13 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from grader.course.class_run.contents import Contents
-from grader.course.class_run.files import File, printable
+from grader.course.class_run.files import File
 from grader.course.collecting import clones, objects, parcels, pushes
 from grader.course.collecting.clones import Clone
 from grader.course.collecting.objects import Objects
 from grader.course.collecting.parcels import Parcel, Told
 from grader.course.collecting.pushes import Push, Pushes
 from grader.course.collecting.roster import Nobody, Person, Roster, only, read_as
+from grader.reading.handed import printable
 from grader.submission import Unreadable
 
 _CURE = "Write the repository's name into a column `repository` of the roster."

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course.class_run import folder
-from grader.course.class_run.files import printable
 from grader.course.class_run.folder import STUDENTS
 from grader.course.class_run.lanes import Stopped
 from grader.course.class_run.store import is_written, write
@@ -23,6 +22,7 @@ from grader.course.collecting.clones import Clone
 from grader.course.collecting.parcels import Told, folders
 from grader.course.collecting.roster import Nobody, Roster, only, read_as
 from grader.languages import Words
+from grader.reading.handed import printable
 from grader.reporting import github
 from grader.reporting.from_json import NoReport, from_json
 from grader.submission import Unreadable

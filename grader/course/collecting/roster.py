@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course.class_run.collect import SUBMITTED
-from grader.course.class_run.files import is_passed_over, printable
 from grader.course.class_run.lanes import Stopped
 from grader.course.collecting.tables import lines
+from grader.reading.handed import is_passed_over, printable
 
 _OTHERS = ("login", "id", "name", "repository")
 _MAX_NAME = 200  # bytes; file systems take 255, and `.zip` may come to it

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from grader.course.class_run.files import printable
 from grader.course.class_run.lanes import Stopped
+from grader.reading.handed import printable
 
 _MAX_BYTES = 10_000_000
 

@@ -17,12 +17,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from grader.course.class_run import archive, contents, files
-from grader.course.class_run.files import File, is_folder, is_zip, printable
+from grader.course.class_run.files import File, is_folder
 from grader.course.class_run.lanes import Stopped
 from grader.course.collecting import parcels
 from grader.course.collecting.parcels import Parcel, Told
 from grader.course.collecting.roster import Nobody, Person, Roster, only
 from grader.course.collecting.times import Times
+from grader.reading.handed import is_zip, printable
 from grader.submission import Unreadable
 
 _CANVAS = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from grader.catalog import names_read
 from grader.course.class_run.collect import entries, handed_in
 from grader.course.class_run.contents import is_answer
-from grader.course.class_run.files import printable
 from grader.course.similar.tokens import Tokens, own, tokens
 from grader.course.skeletons import NoSkeleton, pristine
 from grader.reading.ask import Unread
+from grader.reading.handed import printable
 from grader.records import Exercise
 from grader.submission import Unreadable, is_untouched_skeleton, read
 

@@ -5,6 +5,7 @@ Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the 
 `frames`); the four descriptors of a new worker (its socket, the two arenas, the file for what it
 prints) travel beside the request.
 
+    {"operators", "without"}           -> {"ready"}; the first of all (see `operators`)
     {"op": "start", "limits", "lock", "core", "environment", "preload"} -> {"pid"}
     {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
     {"op": "stop" | "continue", "pid"} -> {}, once the worker stands still, or may go on

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np  # noqa: F401 (imported here once, so that no worker waits for it)
 import torch
 
-from . import family, frames, kernel, usage
+from . import family, frames, kernel, operators, usage
 from .wipe import wipe
 from .worker import become_worker
 
@@ -38,13 +38,15 @@ class _Worker:
 
 def serve(descriptor: int) -> None:
     """Fork workers until the parent goes away."""
+    parent = socket.socket(fileno=descriptor)
+    listed, _ = _receive_with_descriptors(parent)
+    operators.close(listed["operators"], listed["without"])
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
     if _ON_LINUX:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no worker reads or traces it, or another worker
-    parent = socket.socket(fileno=descriptor)
     frames.send(parent, {"ready": True})
     workers: dict[int, _Worker] = {}
     try:

@@ -8,14 +8,14 @@ room, copies, and looks at a tensor in another shape.
 """
 
 import importlib
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import operators
 from .names import NotAllowed
 
 ALL = "*"
@@ -30,13 +30,7 @@ _MOVES = frozenset(
         *("constant_pad_nd", "record_stream"),
     )
 )
-# For every kind of tensor that the CPU or CUDA computes with, and for `torch.vmap`.
-_KEYS = (
-    *("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutogradOther", "AutogradNestedTensor"),
-    *("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "MkldnnCPU", "QuantizedCPU"),
-    *("NestedTensorCPU", "NestedTensorCUDA", "FuncTorchBatched"),
-)
-_kept: list[torch.library.Library] = []  # what a library has registered ends with it
+_SAYS = "is not allowed in this exercise"
 _KNOWN_AS = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
 
 
@@ -82,24 +76,16 @@ class _MovesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _refuse_operator(name: str) -> None:
     packet = getattr(torch.ops.aten, name, None)
-    if packet is None:  # this torch does not have it
-        return
-    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    _kept.append(library)
-    refusal = _refusal(f"torch's {name}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a kernel is replaced is the point
-        for overload in packet.overloads():
-            full = name if overload == "default" else f"{name}.{overload}"
-            for key in _KEYS:
-                library.impl(full, refusal, key)  # type: ignore[no-untyped-call]
+    for overload in packet.overloads() if packet is not None else ():  # this torch may not have it
+        full = name if overload == "default" else f"{name}.{overload}"
+        operators.refuse(f"aten::{full}", f"torch's {name} {_SAYS}")
 
 
 def _refuse_name(name: str) -> None:
     front, _, last = name.rpartition(".")
     place = _place(front)
     if hasattr(place, last):
-        setattr(place, last, _refusal(name))
+        setattr(place, last, operators.raises(f"{name} {_SAYS}"))
 
 
 def _place(name: str) -> Any:
@@ -109,10 +95,3 @@ def _place(name: str) -> Any:
     except ImportError:
         front, _, last = name.rpartition(".")
         return getattr(_place(front), last, None) if front else None
-
-
-def _refusal(name: str) -> Callable[..., NoReturn]:
-    def refused(*_: Any, **__: Any) -> NoReturn:
-        raise NotAllowed(f"{name} is not allowed in this exercise")
-
-    return refused
