@@ -119,7 +119,9 @@ def test_all_are_changed_where_there_is_no_git(repository, exercises, monkeypatc
     assert slugs(repository, exercises) == ["ex01", "ex02"]
 
 
-@pytest.mark.parametrize("name", ["exercise.toml", "zh.toml", "mistakes.py", "variants.py"])
+@pytest.mark.parametrize(
+    "name", ["exercise.toml", "zh.toml", "mistakes.py", "variants.py", "bench_it.py"]
+)
 def test_what_judges_no_change_is_no_reason_to_ask_again(repository, exercises, name):
     git(repository, "switch", "--quiet", "--create", "branch")
     write(repository, f"grader/suites/ex02_masking/{name}", "new\n")

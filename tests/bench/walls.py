@@ -1,4 +1,4 @@
-"""What each wall costs, and reading in a process of its own: `make bench-walls`.
+"""What walls, reading in a process of its own and the list of operators cost: `make bench-walls`.
 
 A worker is timed from the request until it has answered its first one (it has loaded a submission
 of one line), and beside it a fresh `import torch`; a nursery, until its first worker answers, and
@@ -58,6 +58,32 @@ def reading() -> tuple[float, float]:
     return times[0], times[1]
 
 
+CALLS = """
+import sys, time
+import torch
+from grader.reading import tables
+from grader.worker.child import operators
+
+torch.set_num_threads(1)
+if sys.argv[1] == "True":
+    operators.close(*tables.operators())
+x = torch.randn(4, 4, requires_grad=True)
+times = []
+for _ in range(200):
+    started = time.perf_counter()
+    for _ in range(20):
+        ((x @ x.mT).softmax(-1) @ x).sum().backward()
+    times.append(time.perf_counter() - started)
+print(sorted(times)[len(times) // 2] / 20)
+"""
+
+
+def small_call(*, closed: bool) -> float:
+    """Microseconds for a small call, with the operators as in a worker, or all of them."""
+    command = [sys.executable, "-c", CALLS, str(closed)]
+    return 1e6 * float(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
 def import_torch() -> float:
     started = time.perf_counter()
     subprocess.run([sys.executable, "-I", "-c", "import torch"], check=True)
@@ -90,6 +116,12 @@ def main() -> None:
     print(
         f"reading ex03: {statistics.median(apart):.1f} ms in the reader, "
         f"{statistics.median(here_too):.1f} ms in this process"
+    )
+    calls = [(small_call(closed=True), small_call(closed=False)) for _ in range(STARTS)]
+    listed, all_ = zip(*calls, strict=True)
+    print(
+        f"a small call: {statistics.median(listed):.1f} us with the operators that are listed, "
+        f"{statistics.median(all_):.1f} us with all of them"
     )
     _show(here, {key: statistics.median(values) for key, values in times.items()})
 
