@@ -7,6 +7,8 @@ each sentence says what to write instead.
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from grader.cuda.source import bare, joined, line_at, open_quotes
 
@@ -35,6 +37,13 @@ _OBJECT = "it reaches into the object file, which nothing here needs"
 _MACHINE = "this name belongs to the machine that runs kernels: call yours otherwise"
 _WORLD = "it reaches out of the program, and an answer needs nothing there"
 
+_BUILTIN = "of g++'s own functions those for bits and hints can be used, and __builtin_memcpy"
+_BUILTINS = re.compile(
+    r"__builtin_(?:expect\w*|unreachable|assume_aligned|popcount\w*|cl[rz]\w*|ctz\w*|ffs\w*|"
+    r"parity\w*|bswap\w*|bit_cast|constant_p|prefetch|trap|offsetof|mem(?:cpy|move|set|cmp)|"
+    r"(?:inf|nan|huge_val|fma|sqrt|exp|fabs|fmax|fmin)f?|is(?:nan|inf|finite)\w*)"
+)
+
 # Whole words, and what is to be said of them; a star stands for anything that follows.
 WORDS = {
     **dict.fromkeys(("asm", "__asm", "__asm__", "__asm*", "__cvta_*"), _ASSEMBLY),
@@ -57,11 +66,24 @@ WORDS = {
                     _MACHINE),
     **dict.fromkeys(
         ("dlopen", "dlsym", "syscall", "system", "popen", "fork", "vfork", "execv*", "execl*",
-         "__has_include", "__has_embed", "__has_include_next", "__builtin_*jmp", "setjmp",
-         "longjmp", "module", "import"), _WORLD,
+         "__has_include", "__has_embed", "__has_include_next", "setjmp", "longjmp", "module",
+         "import"), _WORLD,
     ),
+    "__builtin_*": _BUILTIN,
+    "__CUDA_ARCH__": "one program is both sides here: what it chooses between is not told apart",
+    "__activemask": "which lanes run together is not known here: write 0xffffffff, or take a vote",
 }  # fmt: skip
 _ORDINARY = ("barrier", "pipeline", "module", "import", "mma", "cg")  # people call theirs so
+_OURS = re.compile(r"\b(?:int|unsigned|size_t|float|double|bool|auto|long)\s+half\b")  # a variable
+_RUNTIME = Path(__file__).parent / "runtime"
+_KEYWORDS = (
+    "alignas auto bool break case char class const constexpr continue decltype default delete do "
+    "double else enum explicit extern false float for friend goto if inline int long mutable "
+    "namespace new noexcept nullptr operator private protected public return short signed sizeof "
+    "static static_cast struct switch template this throw true try typedef typename union unsigned "
+    "using virtual void volatile while __restrict INFINITY std noinline shape launch guard guarded "
+    "shared_variable dynamic_bytes MARGIN cuda_on_cpu_given"
+)
 _WORD = re.compile(
     r"(?<!\w)(?:" + "|".join(re.escape(w).replace(r"\*", r"\w*") for w in WORDS) + r")(?!\w)"
 )
@@ -83,10 +105,15 @@ def _uses(text: str) -> Iterator[tuple[int, str]]:
         yield line_at(plain, place), "the quote is not closed in its line."
     lines = plain.split("\n")
     yield from _marks(plain, code)
+    yield from _brackets(plain, code)
     for found in re.finditer(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", code, re.MULTILINE):
         line = line_at(code, found.start())
-        yield from ((line, why) for why in _directive(found[1], lines[line - 1]))
+        yield from ((line, why) for why in _directive(found[1], lines[line - 1], found[2]))
     for found in _WORD.finditer(code):
+        if _BUILTINS.fullmatch(found.group()):
+            continue
+        if found.group() == "half" and _OURS.search(code):
+            continue
         if found.group() not in _ORDINARY or _in_library(code, found):
             yield line_at(code, found.start()), f"{found.group()} is not allowed: {_why(found)}."
 
@@ -119,10 +146,11 @@ def _marks(plain: str, code: str) -> Iterator[tuple[int, str]]:
     """Spellings under which something else could be hidden from whoever reads the text."""
     for pattern, text, why in (
         (r"%:", code, "`%:` is not allowed: write #."),
+        (r"<%|%>|:>|<:(?!:[^:>])", code, "signs for brackets are not allowed: write the bracket."),
         (r"##", code, "`##` is not allowed: write the name out."),
         (r"\?\?[=/'()!<>-]", plain, "`??` before a sign is not allowed: it once meant another."),
         (r"\b(?:u8|[uUL])?R\"", code, "a raw string is not allowed: use an ordinary one."),
-        (r"\[\[(?!\s*(?:maybe_unused|nodiscard|likely|unlikely|fallthrough|noreturn)\s*\]\])",
+        (r"\[\s*+\[(?!\s*(?:maybe_unused|nodiscard|likely|unlikely|fallthrough|noreturn)\s*\]\s*\])",
          code, f"this attribute is not allowed: {_OBJECT}."),
         (r"\\[uU][0-9a-fA-F]", code, "a letter written as a number is not allowed."),
     ):  # fmt: skip
@@ -130,8 +158,27 @@ def _marks(plain: str, code: str) -> Iterator[tuple[int, str]]:
             yield line_at(text, found.start()), why
 
 
-def _directive(word: str, line: str) -> Iterator[str]:
-    """What is wrong with a line that begins with #."""
+def _brackets(plain: str, code: str) -> Iterator[tuple[int, str]]:
+    """Comments and braces by which a part of the text could pass for another one."""
+    for found in re.finditer(r"^[ \t]*#.*$", code, re.MULTILINE):
+        line = plain[found.start() : found.end()]
+        if line.rfind("/*") > line.rfind("*/") + 1 and "/*" not in found.group():
+            yield line_at(code, found.start()), "a comment in a line with # has to end in it."
+    depth = 0
+    for found in re.finditer(r"[{}]", code):
+        depth += 1 if found.group() == "{" else -1
+        if depth < 0:
+            yield line_at(code, found.start()), "this brace closes nothing."
+            return
+
+
+def _directive(word: str, line: str, rest: str) -> Iterator[str]:
+    """What is wrong with a line that begins with #.
+
+    rest  what follows the word, without comments
+    """
+    if word == "define" and (name := re.match(r"\w+", rest)) and name[0] in _taken():
+        yield f"#define {name[0]} is not allowed: {_MACHINE}."
     if word == "include":
         named = re.fullmatch(
             r'\s*#\s*include\s*(?:<([^>"]*)>|"([^"]*)")\s*(?://.*|/\*.*\*/\s*)?', line
@@ -152,9 +199,19 @@ def _directive(word: str, line: str) -> Iterator[str]:
         yield f"#{word} is not allowed."
 
 
+@cache
+def _taken() -> frozenset[str]:
+    """Names that stand in what is written into a file and around it, and the words of C++."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(_RUNTIME.glob("*.h"))]
+    ours = {name for text in texts for name in re.findall(r"\bcuda_on_cpu::(\w+)", text)}
+    return frozenset(ours | set(_KEYWORDS.split()))
+
+
 def _of_header(header: str) -> str:
     if header.startswith("mma"):
         return _CORES
     if header.startswith(("cuda_fp", "cuda_bf")):
         return _HALF
-    return _GROUPS if header.startswith("cooperative") else _ASYNC
+    if header.startswith("cooperative"):
+        return _GROUPS
+    return "libraries of blocks, warps and copies cannot be had on the CPU: write it with shuffles"

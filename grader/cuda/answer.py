@@ -51,7 +51,7 @@ def module(
             checking = pool.submit(compiler.checked, text, wall)
             on_gpu = pool.submit(_for_gpu, text, exercise, left_out, wall) if on_cuda else None
             called = {f"answer_0_{n}": ("answer_0", d) for n, d in _declared(exercise, left_out)}
-            cpu = compiler.for_cpu(HEAD + translated + translate.doors([*called.values()]), wall)
+            cpu = compiler.for_cpu(HEAD + translate.doors([*called.values()]) + translated, wall)
             problem = checking.result() or (cpu if isinstance(cpu, Failed) else None)
             made = on_gpu.result() if on_gpu and not problem else {}
     except compiler.NoCompiler as needs:
@@ -85,7 +85,7 @@ def modules(
         for f in functions:
             called[f"{numbers[name]}_{f}"] = numbers[name], exercise.functions[f].declaration
         parts.append(translate.translated(text, numbers[name]))
-    source = HEAD + "\n".join([*parts, translate.doors([*called.values()])])
+    source = HEAD + "\n".join([translate.doors([*called.values()]), *parts])
     try:
         program = compiler.for_cpu(source, quick=True)
     except compiler.NoCompiler as needs:

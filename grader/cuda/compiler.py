@@ -31,7 +31,8 @@ LIMITS = {"cpu_seconds": 20, "memory_bytes": 6 << 30}
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store",
            "/etc/ld.so.conf", "/etc/ld.so.conf.d")  # fmt: skip
 _PLAIN = ["-std=gnu++17", "-fPIE", "-fno-exceptions", "-fno-rtti", "-U_FORTIFY_SOURCE",
-          "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"]  # fmt: skip
+          "-fdiagnostics-color=never", "-fno-diagnostics-show-caret",
+          "-fno-dollars-in-identifiers"]  # fmt: skip
 # Calls before every access to memory, and at what has no meaning in C++: see runtime/hooks.h.
 _WATCHED = ["-fsanitize=kernel-address", "--param", "asan-globals=1",
             "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",
@@ -73,10 +74,12 @@ def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Progra
         raise NoCompiler(f"needs g++, with which kernels run on the CPU: {cure}")
     files = {"answer.cpp": source.encode(), "runtime.o": _runtime()}
     files |= {path.name: path.read_bytes() for path in RUNTIME.glob("*.h")}
+    flags = [*_ANSWER, *_fresh(), "-Og" if quick else "-O1"]
     stages = [
-        [["g++", *_ANSWER, "-Og" if quick else "-O1", "-c", "answer.cpp", "-o", "answer.o"]],
+        [["g++", *flags, "-c", "answer.cpp", "-o", "answer.o"]],
         [
             ["nm", "--undefined-only", "--format=just-symbols", "answer.o"],
+            ["nm", "--defined-only", "--format=posix", "answer.o"],
             ["objdump", "--section-headers", "answer.o"],
             ["objcopy", *symbols.RENAMED, "answer.o", "watched.o"],
         ],
@@ -84,25 +87,42 @@ def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Progra
         [["objdump", "--dwarf=decodedline", "program"]],
         [["strip", "-s", "-o", "stripped", "program"]],
     ]
-    done = run(files, stages, ["stripped", "said-1", "said-2", "said-5"], wall)
+    done = run(files, stages, ["stripped", "said-1", "said-2", "said-3", "said-6"], wall)
     if isinstance(done, Failed):
         return done
-    needs, sections, rows = (done[f"said-{n}"].decode("utf-8", "replace") for n in (1, 2, 5))
-    if problem := symbols.problem(needs, sections):
+    needs, has, sections, rows = (_text(done[f"said-{n}"]) for n in (1, 2, 3, 6))
+    if problem := symbols.problem(needs, has, sections):
         return Failed(problem, told=True)
     table = _table(rows)
     return Program(content=done["stripped"], places=tuple(table), lines=tuple(table.values()))
 
 
 @cache
+def _fresh() -> list[str]:
+    """That no variable begins with what another thread has left on the stack: from g++ 12 on."""
+    said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=False)
+    new = said.stdout.partition(".")[0].strip()
+    return ["-ftrivial-auto-var-init=pattern"] if new.isdigit() and int(new) >= 12 else []
+
+
+@cache
 def _runtime() -> bytes:
     """The machine, compiled once in a process; it is ours, and the same for all."""
     files = {path.name: path.read_bytes() for path in RUNTIME.iterdir()}
-    stages = [[["g++", "-O2", *_PLAIN, "-c", "runtime.cpp", "-o", "runtime.o"]]]
-    done = run(files, stages, ["runtime.o"], PROCESS)
+    compiling = ["g++", "-O2", *_PLAIN, "-c", "runtime.cpp", "-o", "runtime.o"]
+    stages = [[compiling], [["nm", "--defined-only", "--format=posix", "runtime.o"]]]
+    done = run(files, stages, ["runtime.o", "said-1"], PROCESS)
+    if not isinstance(done, Failed):  # what it calls is its own, whatever an answer calls alike
+        own = [f"--localize-symbol={name}" for name in symbols.own(_text(done["said-1"]))]
+        files = {"runtime.o": done["runtime.o"]}
+        done = run(files, [[["objcopy", *own, "runtime.o", "own.o"]]], ["own.o"], PROCESS)
     if isinstance(done, Failed):
         raise RuntimeError(f"the machine for kernels cannot be compiled: {done.says}")
-    return done["runtime.o"]
+    return done["own.o"]
+
+
+def _text(said: bytes) -> str:
+    return said.decode("utf-8", "replace")
 
 
 def _table(said: str) -> dict[int, int]:

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 _PARTS = re.compile(
     r"""
-      (?P<number> \.?[0-9] (?: [eEpP][+-] | '\w | [\w.] )* )
-    | (?P<name> [A-Za-z_]\w* )
+      (?P<number> \.?[0-9] (?: [eEpP][+-] | '[0-9A-Za-z_] | [\w.] )* )
+    | (?P<name> [^\W\d]\w* )
     | (?P<hidden> //[^\n]* | /\*.*?(?:\*/|\Z)
         | "(?:\\.|[^"\\\n])*+" | '(?:\\.|[^'\\\n])*+' )
     | (?P<open> "(?:\\.|[^"\\\n])*+ | '(?:\\.|[^'\\\n])*+ )
@@ -90,6 +90,16 @@ def _ends(text: str) -> tuple[int, ...]:
 def closing(text: str, place: int) -> int:
     """The place of the bracket that closes the one at `place`; the end if none does."""
     return _pairs(text).get(place, len(text))
+
+
+def opening(text: str, place: int) -> int:
+    """The place of the bracket that the one at `place` closes; `place` if it closes none."""
+    return _openings(text).get(place, place)
+
+
+@lru_cache(maxsize=8)
+def _openings(text: str) -> dict[int, int]:
+    return {close: open_ for open_, close in _pairs(text).items()}
 
 
 @lru_cache(maxsize=8)

@@ -18,23 +18,43 @@ _LIBRARY = {
     *("malloc", "calloc", "realloc", "free", *_WATCHED, "_GLOBAL_OFFSET_TABLE_"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),  # new and delete
     *("__cxa_guard_acquire", "__cxa_guard_release", "__cxa_atexit", "__dso_handle"),
-    *("__stack_chk_fail", "__cxa_pure_virtual"),
+    *("__stack_chk_fail", "__cxa_pure_virtual", "_ZSt9terminatev"),
 }
+_THROWS = re.compile(r"_ZSt\d+__throw_\w+")  # of std::array, std::function and their like
+DOOR = "cuda_on_cpu_call"  # what the machine calls
+_OTHERS = re.compile(r"_Z\w+")  # of C++, as templates have them: the machine's own come first
 # What runs before main: one place of 8 bytes, with which g++ names the file's variables (hooks.h).
 _FIRST = re.compile(
     r"^\s*\d+ \.(?:preinit_array|init_array\.|ctors|init_array +(?! |0*8 ))", re.MULTILINE
 )
 
 
-def problem(needs: str, sections: str) -> str:
+def own(has: str) -> list[str]:
+    """The names of the machine's that another definition would replace where files are linked.
+
+    has  as in `problem`, of the machine's own object file
+    """
+    named = (line.split()[:2] for line in has.splitlines())
+    return [name for name, kind in named if kind in "uVW" and "cuda_on_cpu" in name]
+
+
+def problem(needs: str, has: str, sections: str) -> str:
     """What is wrong with an object file, as a sentence; "" if nothing is.
 
     needs     the names that it does not define, one a line, as nm prints them
+    has       those that it defines, in nm's POSIX format: name, kind, value, size
     sections  its sections, as objdump prints them
     """
+    for name, kind, *_ in map(str.split, has.splitlines()):
+        local = kind.islower() and kind not in "iuvw"
+        if not (local or name == DOOR or (kind == "W" and _OTHERS.fullmatch(name))):
+            return (
+                f"{name} cannot be defined: the program of the kernels has that name already, or "
+                "decides itself what it stands for."
+            )
     for name in needs.split():
-        known = _MACHINE.fullmatch(name) or _MATHEMATICS.fullmatch(name)
-        if not (known or name in _LIBRARY or name.startswith("_ZSt")):
+        known = any(p.fullmatch(name) for p in (_MACHINE, _MATHEMATICS, _THROWS))
+        if not (known or name in _LIBRARY):
             return (
                 f"{name} is not allowed: a .cu answer may call CUDA's functions, those of "
                 "<math.h>, printf, malloc, free, memcpy and memset."

@@ -9,12 +9,13 @@ its number, so compilers and the machine speak of the student's lines.
 import re
 from collections.abc import Iterator, Sequence
 
-from grader.cuda.source import bare, closing, joined, split
+from grader.cuda.source import bare, closing, joined, opening, split
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|pragma)\b[^\n]*", re.MULTILINE)
 _LINKAGE = re.compile(r'extern\s*"\s*"')
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+((?:(?!__shared__)[^;\[\]])*+)\[\s*+\]\s*+;")
 _ALIGNED = re.compile(r"\b(?:__align__|alignas)\s*\([^()]*\)")
+_BEHIND = re.compile(r"([;{}]\s*+)((?:(?!__shared__)\w++\s++)++)__shared__\b")
 _STATIC = re.compile(r"(?:\bstatic\s+)?\b__shared__\s+((?:(?!__shared__)[^;={])*+);")
 _STRUCT = re.compile(
     r"(?:\bstatic\s+)?\b__shared__\s+((?:struct|union|class)\b)\s*+(\w*+)"
@@ -28,8 +29,10 @@ HEAD = '#include "warp.h"\n'  # what a file of translated answers begins with
 
 def translated(text: str, name: str) -> str:
     """One answer as C++, in a namespace called `name`, which is also its file's in messages."""
-    text = joined(text)
-    body = _launches(_static(_structs(_dynamic(_without_linkage(_without_includes(text))))))
+    body = joined(text)
+    for step in (_without_includes, _without_linkage, _in_order, _dynamic, _structs, _static):
+        body = step(body)
+    body = _launches(body)
     return f'namespace {name} {{ namespace {{\n#line 1 "{name}"\n{body}\n}} }}\n'
 
 
@@ -43,7 +46,7 @@ def _without_linkage(text: str) -> str:
     found = []
     for m in _LINKAGE.finditer(bare(text)):
         block = re.compile(r"\s*\{").match(text, m.end())
-        found.append((m.start(), m.end(), "inline namespace linkage" if block else ""))
+        found.append((m.start(), m.end(), 'extern "C++"' if block else ""))
     return _replaced(text, found)
 
 
@@ -56,6 +59,15 @@ def _dynamic(text: str) -> str:
         place = "(cuda_on_cpu::dynamic_bytes + cuda_on_cpu::MARGIN)"
         pointer = f"{kind}* const {name} = ({kind}*){place};"
         found.append((m.start(), m.end(), pointer))
+    return _replaced(text, found)
+
+
+def _in_order(text: str) -> str:
+    """`float __shared__ tile[32];` is `__shared__ float tile[32];`."""
+    found = []
+    for m in _BEHIND.finditer(bare(text)):
+        if m[2].split()[0] not in ("extern", "static"):
+            found.append((m.start(2), m.end(), f"__shared__ {m[2]}"))
     return _replaced(text, found)
 
 
@@ -113,13 +125,12 @@ def _launches(text: str) -> str:
         call = re.compile(r">>>\s*(?=\()").match(code, middle)
         if call is None:
             continue  # the compiler will say so
-        end = closing(code, call.end())
         kernel = text[start : found.start()].strip()
         name = re.sub(r"[^\w:<>, ]", "", kernel)
         head = f'cuda_on_cpu::launch(__LINE__, "{name}", cuda_on_cpu::shape('
+        body = f"), [=](auto... cuda_on_cpu_given) {{ {kernel}(cuda_on_cpu_given...); }})"
         changes.append((start, found.end(), head))
-        changes.append((call.start(), call.end(), f"), [=] {{ {kernel}"))
-        changes.append((end + 1, end + 1, "; })"))
+        changes.append((call.start(), call.end(), body))
     return _replaced(text, changes)
 
 
@@ -135,6 +146,8 @@ def _callee(code: str, end: int) -> int:
             depth += (code[place] == ">") - (code[place] == "<")
             if depth == 0:
                 break
+    if place and code[place - 1] in ")]":  # one of several, chosen here
+        place = opening(code, place - 1)
     found = _CALLEE.search(code, max(0, place - MAX_NAME), place)
     return found.start() if found else place
 
@@ -161,11 +174,16 @@ def _replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
 def doors(called: Sequence[tuple[str, str]]) -> str:
     """The function through which the machine calls answers: each as (its name, a declaration).
 
-    It calls one by its place in this list, with the addresses of its arrays and its numbers.
+    It calls one by its place in this list, with the addresses of its arrays and its numbers. It
+    stands before the answers, whose macros do not reach it there.
     """
+    names = "".join(
+        f"namespace {name} {{ namespace {{ {declaration.rstrip('; ')}; }} }}\n"
+        for name, declaration in called
+    )
     cases = "\n".join(f"case {i}: {_call(*one)}" for i, one in enumerate(called))
     return (
-        '#line 1 "doors"\nextern "C" int cuda_on_cpu_call'
+        f'#line 1 "doors"\n{names}extern "C" int cuda_on_cpu_call'
         "(unsigned which, void* const* arrays, const double* numbers) {\n"
         f"switch (which) {{\n{cases}\n}}\nreturn -1;\n}}\n"
     )

@@ -225,6 +225,6 @@ def test_what_the_kernels_do_is_counted():
     assert machine.kernels == "copies, doubles<2>"
     assert machine.loads == {"q": 64, "k": 0, "v": 0}
     assert machine.counts == {
-        "kernels": 2, "threads": 72, "workers": 64, "loads": 68, "stores": 68, "copies_read": 4,
+        "kernels": 2, "threads": 72, "workers": 4, "loads": 68, "stores": 68, "copies_read": 4,
         "shared_stores": 64, "shared_loads": 64, "exchanged": 64, "barriers": 1,
     }  # fmt: skip

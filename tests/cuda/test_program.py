@@ -98,6 +98,25 @@ def test_nothing_of_an_answer_runs_before_it_is_called(name):
         answer.module(text, translated(text, "answer_0"), EXERCISE, {})
 
 
+# What the list of words would refuse, as if a way round it had been found.
+DEFINED = {
+    "a function of the machine's": 'extern "C" void _ZN11cuda_on_cpu15refuse_the_restEv() {}',
+    "a function of the system's": 'extern "C" int prctl(int, ...) { return 0; }',
+    "one that gives way": 'extern "C" __attribute__((weak)) int prctl(int, ...) { return 0; }',
+    "one that is chosen first": 'typedef void F(); static void g() {} extern "C" F* pick() { return g; }\n'
+    '__attribute__((ifunc("pick"))) void chosen();\nvoid calls() { chosen(); }',
+    "a variable for everybody": "} } int everybodys = 3; namespace answer_0 { namespace {",
+}
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_an_answer_defines_nothing_that_others_use(name):
+    text = file_with("", "")
+    translation = translated(text, "answer_0").replace("#line 1", f"{DEFINED[name]}\n#line 1", 1)
+    with pytest.raises(answer.NotCpp, match="cannot be defined"):
+        answer.module(text, translation, EXERCISE, {})
+
+
 def test_constants_are_no_such_thing():
     text = "const dim3 BLOCK(16, 16);\nstatic float scale = 1 / sqrtf(64.0f);\n" + CALL
     assert compiled({"": file_with(text, "tells<<<1, BLOCK.x>>>(out, -BLOCK.y);")})[""]
@@ -202,3 +221,105 @@ def test_counts_cannot_be_written_by_an_access_that_is_seen(forging, name):
     with pytest.raises(Exception, match="memory") as caught:
         forging[name].tiled_attention(x, x, x, 1.0, 0)
     assert type(caught.value).__name__ in ("OutOfBounds", "HostAccess")
+
+
+# The host gets at what a kernel knows, and computes; none of it is refused by its words.
+TOLD = """
+__device__ float told[64];
+__device__ const float* where;
+__global__ void tells(const float* q) { for (int i = 0; i < 16; ++i) told[i] = q[i]; }
+__global__ void unrolled(const float* q) { told[0] = q[0]; }
+__global__ void shows(const float* q) { float own[16]; for (int i = 0; i < 16; ++i) own[i] = q[i]; where = own; }
+__global__ void fills(float* out, float x) { out[threadIdx.x] = x; }
+static float host_sum(const float* at) { return at[0] + at[1]; }
+"""
+HOST = {
+    "a variable": "tells<<<1, 1>>>(q); fills<<<1, 4>>>(out, told[0]);",
+    "a variable at one place": "unrolled<<<1, 1>>>(q); fills<<<1, 4>>>(out, told[0]);",
+    "a copy in a variable": "cudaMemcpyToSymbol(told, q, 64); fills<<<1, 4>>>(out, told[0]);",
+}
+
+
+@pytest.fixture(scope="module")
+def told():
+    files = {n: file_with(TOLD, launch) for n, launch in HOST.items()}
+    files["a thread's variable"] = file_with(
+        TOLD, "shows<<<1, 1>>>(q); const float* at = where; fills<<<1, 4>>>(out, at ? at[0] : 0);"
+    )
+    files["an argument"] = file_with(TOLD, "fills<<<1, 4>>>(out, host_sum(q));")
+    files["a kernel"] = file_with(
+        TOLD + "__global__ void reads(float* out) { out[threadIdx.x] = told[threadIdx.x]; }",
+        "tells<<<1, 1>>>(q); reads<<<1, 4>>>(out);",
+    )
+    return compiled(files)
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_what_kernels_write_to_variables_is_not_the_hosts(told, name):
+    x = torch.ones(1, 4, 4)
+    assert torch.isnan(told[name].tiled_attention(x, x, x, 1.0, 0).flatten()[:4]).all()
+
+
+@pytest.mark.parametrize("name", ["a thread's variable", "an argument"])
+def test_the_host_reaches_nothing_of_the_kernels(told, name):
+    x = torch.ones(1, 4, 4)
+    with pytest.raises(Exception, match=r"the host uses|multiple of what its type"):
+        told[name].tiled_attention(x, x, x, 1.0, 0)
+
+
+def test_another_kernel_finds_what_the_first_has_written(told):
+    x = torch.arange(16.0).reshape(1, 4, 4)
+    assert told["a kernel"].tiled_attention(x, x, x, 1.0, 0).flatten()[:4].tolist() == [0, 1, 2, 3]
+
+
+LAUNCHED = {
+    "a member": (
+        "struct L { float x; void go(float* out) { fills<<<1, 4>>>(out, x); } };",
+        "L l{3}; l.go(out);",
+    ),
+    "through a pointer": ("struct P { float x; };", "P p{3}; P* at = &p; fills<<<1, 4>>>(out, at->x);"),
+    "one of two": ("", "(Lq > 9 ? fills : three)<<<1, 4>>>(out, 3);"),
+    "of a table": ("", "void (*both[])(float*, float) = {fills, three}; both[1]<<<1, 4>>>(out, 1);"),
+    "shared memory behind its type": (
+        "__global__ void uses(float* out) { float __shared__ s[4]; s[threadIdx.x] = 3; "
+        "__syncthreads(); out[threadIdx.x] = s[3 - threadIdx.x]; }", "uses<<<1, 4>>>(out);",
+    ),
+    "for nvcc alone": ("#ifndef __CUDACC__\n#error nvcc\n#endif", "fills<<<1, 4>>>(out, 3);"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def launched():
+    three = "__global__ void fills(float* out, float x) { out[threadIdx.x] = x; }\n"
+    three += "__global__ void three(float* out, float) { out[threadIdx.x] = 3; }\n"
+    return compiled({n: file_with(three + k, launch) for n, (k, launch) in LAUNCHED.items()})
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_ways_to_launch(launched, name):
+    x = torch.ones(1, 4, 4)
+    assert launched[name].tiled_attention(x, x, x, 1.0, 0).flatten()[:4].tolist() == [3] * 4
+
+
+FORMATS = {"%n": 'printf("%d%n", 1, (int*)out)', "%*d%hhn": 'printf("%*d%hhn", 3, 1, (char*)out)'}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_writes(name):
+    text = file_with(
+        "__global__ void f(float* out) { " + FORMATS[name] + "; }", "f<<<1, 1>>>(out);"
+    )
+    x = torch.ones(1, 4, 4)
+    with pytest.raises(Exception, match="no %n"):
+        compiled({"": text})[""].tiled_attention(x, x, x, 1.0, 0)
+
+
+def test_a_thread_finds_nothing_of_the_one_before():
+    kernel = (
+        "__device__ void keeps(float* at) { float own[64]; for (int i = 0; i < 64; ++i) own[i] = 7; *at = own[9]; }\n"
+        "__device__ void finds(float* at) { float own[64]; *at = own[9] + own[10]; }\n"
+        "__global__ void f(float* out) { if (blockIdx.x == 0) keeps(out); else finds(out + 1); }"
+    )
+    found = compiled({"": file_with(kernel, "f<<<2, 1>>>(out);")})[""]
+    x = torch.ones(1, 4, 4)
+    assert found.tiled_attention(x, x, x, 1.0, 0).flatten()[1] < -1e30

@@ -48,7 +48,17 @@ REFUSED = {
     "tensor cores by name": ("using namespace nvcuda;", "tensor cores"),
     "cooperative groups": ("#include <cooperative_groups.h>", "cooperative groups"),
     "groups by name": ("namespace cg = cooperative_groups;", "cooperative groups"),
-    "a pipeline": ("#include <cuda/pipeline>", "asynchronous copies"),
+    "a comment that hides a directive": ("#/*\n*/pragma GCC optimize", "has to end in it"),
+    "a quote after a letter": ("GO(1'\u00e9', __attribute__((x))) //'", "__attribute__"),
+    "an attribute in two brackets": ("[ [gnu::ifunc(\"f\")] ] int f();", "this attribute"),
+    "an attribute in other signs": ("<:<:gnu::weak:>:> int f();", "signs for brackets"),
+    "a brace too many": ("} } int f(); namespace a { namespace {", "this brace closes nothing"),
+    "a name of the machine": ("#define launch(...) 0", "belongs to the machine"),
+    "a word of C++": ("#define int long", "belongs to the machine"),
+    "a function of g++'s": ("__builtin_ia32_loadlpd(p, at);", "of g++'s own functions"),
+    "which lanes run": ("__activemask();", "which lanes run together"),
+    "which side it is": ("#ifdef __CUDA_ARCH__", "one program is both sides"),
+    "a pipeline": ("#include <cuda/pipeline>", "libraries of blocks, warps and copies"),
     "memory of both sides": ("cudaMallocManaged(&x, 4);", "that the host and the device share"),
     "a variable of both sides": ("__managed__ float x[64];", "that the host and the device share"),
     "half precision": ("#include <cuda_fp16.h>", "half precision"),
@@ -108,7 +118,7 @@ def test_bare_code_keeps_every_place():
 
 
 LAUNCHES = {
-    "f<<<1, 2>>>(x, y);": "shape(1, 2), [=] { f(x, y); });",
+    "f<<<1, 2>>>(x, y);": "shape(1, 2), [=](auto... cuda_on_cpu_given) { f(cuda_on_cpu_given...); })(x, y);",
     "f<4><<<dim3(1, 2), dim3(3), 4 * (5)>>>(x);": "shape(dim3(1, 2), dim3(3), 4 * (5))",
     "ns::f<int, 3> <<< g, b >>> (h(x), (y));": '"ns::f<int, 3>"',
     "if (a < b) f<<<g, b>>>();": "if (a < b) cuda_on_cpu::launch(",

@@ -1,5 +1,6 @@
 // Device memory as the host sees it: cudaMalloc, cudaMemcpy, cudaMemset. (For runtime.cpp alone.)
 #pragma once
+#include "variables.h"
 #include "watch.h"
 
 namespace cuda_on_cpu {
@@ -77,9 +78,12 @@ int copy(int line, void* to, const void* from, size_t bytes) {
 
 // What a kernel reads from a variable that was copied from an array is a copy of numbers.
 int copy_to_symbol(int line, void* to, const void* from, size_t bytes) {
-  if (array_at(reinterpret_cast<uintptr_t>(from)))
-    if (Array* symbol = array_at(reinterpret_cast<uintptr_t>(to))) symbol->of_device = true;
-  return copy(line, to, from, bytes);
+  Array* symbol = array_at(reinterpret_cast<uintptr_t>(to));
+  if (symbol) reveal(*symbol);
+  if (symbol && array_at(reinterpret_cast<uintptr_t>(from))) symbol->of_device = true;
+  int done = copy(line, to, from, bytes);
+  if (symbol) hide(*symbol);
+  return done;
 }
 
 int copy_from_symbol(int line, void* to, const void* from, size_t bytes) {

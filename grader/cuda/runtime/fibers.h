@@ -22,7 +22,7 @@ struct Fiber {
   unsigned number;
   unsigned stamp;  // how often its warp has come together
   int waits_at;  // the line
-  bool works;    // it has used global memory
+  bool works;    // it has written to out
   unsigned mask, source;  // of the exchange for which it waits
   uint64_t value;
   Told told;
@@ -51,11 +51,11 @@ inline unsigned ballots[2];  // of __syncthreads_count: of the last barrier, and
 // What the kernels of a call have done.
 struct Counts {
   uint64_t kernels, threads;
-  uint64_t workers;     // threads of one launch that used global memory: of the launch with the most
+  uint64_t workers;     // threads of one launch that wrote to out: of the launch with the most
   uint64_t loads, stores;              // numbers in global memory
   uint64_t copies_read;                // of those loads, from what is neither q, k, v nor out
   uint64_t shared_stores, shared_loads;  // numbers in shared memory
-  uint64_t exchanged;   // of those loads, of what another thread has written
+  uint64_t exchanged;   // of those loads, the first of what another thread has written
   uint64_t barriers;
 };
 inline Counts* counts;  // in memory of their own, see program.h
@@ -96,14 +96,23 @@ inline void fiber_main() {
   }
 }
 
+constexpr size_t STACKS = MOST_THREADS * (STACK + GUARD);
+inline char* stacks;  // of all threads, each behind a guard
+
+inline bool in_stacks(uintptr_t at) {
+  return stacks && at - reinterpret_cast<uintptr_t>(stacks) < STACKS;
+}
+
 inline void begin(Fiber& f) {
-  if (!f.stack) {
-    void* memory = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!stacks) {
+    void* memory = mmap(nullptr, STACKS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
       report("MemoryError", launch_now.line, "there is no memory for the threads' variables", " ");
-    mprotect(memory, GUARD, PROT_NONE);
-    f.stack = static_cast<char*>(memory) + GUARD;
+    stacks = static_cast<char*>(memory);
+  }
+  if (!f.stack) {
+    f.stack = stacks + (&f - fibers) * (STACK + GUARD) + GUARD;
+    mprotect(f.stack, STACK, PROT_READ | PROT_WRITE);
   }
   getcontext(&f.start);
   f.start.uc_stack.ss_sp = f.stack;

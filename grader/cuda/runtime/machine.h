@@ -56,9 +56,24 @@ inline Shape shape(dim3 grid, dim3 block, size_t shared = 0, void* = nullptr) {
 void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* closure,
          size_t size);
 
-template <class Body>
-void launch(int line, const char* kernel, Shape shape, Body body) {
-  run(line, kernel, shape, [](void* it) { (*static_cast<Body*>(it))(); }, &body, sizeof body);
+// What a launch is called with is computed here, once, and each thread gets a copy.
+template <class Kernel>
+struct Launcher {
+  int line;
+  const char* name;
+  Shape shape;
+  Kernel kernel;
+
+  template <class... Given>
+  void operator()(Given... given) {
+    auto body = [=, kernel = kernel]() mutable { kernel(given...); };
+    run(line, name, shape, [](void* it) { (*static_cast<decltype(body)*>(it))(); }, &body,
+        sizeof body);
+  }
+};
+template <class Kernel>
+Launcher<Kernel> launch(int line, const char* name, Shape shape, Kernel kernel) {
+  return {line, name, shape, kernel};
 }
 
 // Calls the student's function. 1: something was reported, and it was left at that place; 2: it was

@@ -38,6 +38,7 @@ struct Word {
   Mark write, read, read_elsewhere;  // the last reads of two different warps
   uint64_t written_in;               // the block, in shared memory; 1 elsewhere
   bool atomic;                       // the last write was
+  uint16_t heard;                    // the thread that last read what another one has written
 };
 
 enum class Kind { input, output, scratch, shared, constant };
@@ -58,6 +59,8 @@ struct Array {
   float filled = __builtin_nanf("");  // what stands where nothing else is known
   uint64_t loads = 0;  // numbers that kernels have read from it
   bool of_device = false, of_host = false;  // who has written to a variable of the text
+  bool hidden = false;  // its values are in `kept`, see variables.h
+  char* kept = nullptr;
 };
 
 constexpr int MOST_ARRAYS = 64, MOST_STATICS = 4096;
@@ -87,7 +90,16 @@ inline Word* bytes_of(Array& a) {
   return a.bytes;
 }
 
+// Where arrays of cudaMalloc lay that are no more, the last ones.
+constexpr unsigned GONE = 32;
+inline uintptr_t gone[GONE][2];
+inline unsigned gone_count;
+
 inline void forget(Array& a) {
+  if (a.kind == Kind::scratch) {
+    gone[gone_count % GONE][0] = a.begin;
+    gone[gone_count++ % GONE][1] = a.end;
+  }
   free(a.words);
   free(a.bytes);
   a.bytes = nullptr;

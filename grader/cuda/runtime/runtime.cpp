@@ -130,16 +130,31 @@ void run(int line, const char* kernel, Shape shape, void (*body)(void*), void* c
   dim3 n = shape.grid;
   blocks_in_grid = uint64_t{n.x} * n.y * n.z;
   open_arrays(true);
+  reveal_variables();
   if (corners_only) run_some(n);
   else run_all(n);
+  look_at_variables();
   open_arrays(false);
 }
 
 int last_error() { return 0; }
 
+// Of all that a format may ask for, %n alone writes, to wherever it is told.
+static void only_reads(int line, const char* format) {
+  for (const char* at = format; *at; ++at) {
+    if (*at != '%') continue;
+    at += 1 + strspn(at + 1, "0123456789+-# .*'$hlLjztqI");
+    if (!*at) return;
+    if (*at == 'n')
+      report("PrintError", line, "printf is given something else than its format says",
+             "%%s wants characters, and there is no %%n: look at each %% and its argument");
+  }
+}
+
 int print(int line, const char* format, ...) {
   static int left = 20000;  // characters, then silence
   char text[1024];
+  only_reads(line, format);
   va_list values;
   va_start(values, format);
   printing = line;
@@ -155,6 +170,7 @@ int format(int line, char* to, size_t size, const char* format, ...) {
   if (current)
     report("Unsupported", line, "a kernel calls what only the host can call", "snprintf");
   theirs(line, to, size);
+  only_reads(line, format);
   va_list values;
   va_start(values, format);
   int needed = vsnprintf(to, size, format, values);
@@ -182,6 +198,7 @@ int guarded(void (*body)(void*), void* closure) {
   if (!dynamic.words) dynamic.words = words_for(DYNAMIC);
   if (_setjmp(beginning) == 0) {
     if (static_count < 0) look_at_statics();
+    hide_variables();
     open_arrays(false);
     catch_crashes();
     body(closure);

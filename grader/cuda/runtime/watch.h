@@ -111,7 +111,10 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
     overwrites(a, at, size, w.write, now);
   }
   if (act == Act::read) {
-    if (shared && size == sizeof(float)) counts->exchanged += w.write.thread != now.thread;
+    if (shared && size == sizeof(float)) {
+      counts->exchanged += w.heard != now.thread;
+      w.heard = now.thread;
+    }
     return remember_read(w, now);
   }
   bool too_early = w.written_in != here;
@@ -119,6 +122,7 @@ inline void watch_word(const Array& a, Word& w, uintptr_t at, size_t size, Act a
   if (!apart(w.read_elsewhere, now, shared))
     report_race(a, at, w.read_elsewhere, now, Act::read, act, too_early);
   w.write = now;
+  w.heard = now.thread;
   w.atomic = act == Act::atomic;
   w.written_in = here;
 }
@@ -146,8 +150,10 @@ inline void count(Array& a, size_t size, Act act) {
     (act == Act::write ? counts->shared_stores : counts->shared_loads) += numbers;
     return;
   }
-  workers += !current->works;
-  current->works = true;
+  if (a.kind == Kind::output && act != Act::read) {
+    workers += !current->works;
+    current->works = true;
+  }
   (act == Act::write ? counts->stores : counts->loads) += numbers;
   if (act == Act::write) return;
   a.loads += numbers;
@@ -191,6 +197,12 @@ inline Array* array_at(uintptr_t at) {
 
 // An address that belongs to nothing: told as a place of the array that is nearest.
 [[noreturn]] inline void report_nowhere(uintptr_t at, size_t size, Act act, const void* code) {
+  char who[96];
+  for (auto& [begin, end] : gone)
+    if (at >= begin && at < end)
+      report("OutOfBounds", line_of(code), "a thread uses memory that is no longer there",
+             "cudaFree has freed it, or the call in which cudaMalloc gave it has ended; %s",
+             thread_name(who, sizeof who));
   Array* nearest = nullptr;
   uintptr_t least = uintptr_t{1} << 34;
   for (int i = 0; i < array_count; ++i) {
@@ -199,7 +211,6 @@ inline Array* array_at(uintptr_t at) {
     if (far < least) least = far, nearest = &a;
   }
   if (nearest) report_bounds(*nearest, at, size, act, code);
-  char who[96];
   report("OutOfBounds", line_of(code), "a thread uses an address at which a kernel has no memory",
          "0x%zx; %s", at, thread_name(who, sizeof who));
 }
@@ -245,6 +256,9 @@ inline void access(const void* address, size_t size, Act act, const void* code) 
     Array* a = array_at(at);
     if (a && (a->kind != Kind::constant || a->of_device)) report_host(*a, line_of(code));
     if (a && act != Act::read) a->of_host = true;
+    if (!a && in_stacks(at))
+      report("HostAccess", line_of(code), "the host uses memory that only kernels can reach",
+             "a variable of a kernel's thread");
     if (!a && act != Act::read && is_ours(at)) report_ours(at, line_of(code));
     return;
   }

@@ -15,6 +15,8 @@
 
 #include "host.h"
 
+#define __CUDACC__ 1
+#define __NVCC__ 1
 #define __global__
 #define __device__
 #define __host__
