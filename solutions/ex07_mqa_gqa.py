@@ -273,7 +273,7 @@ def grouped_query_attention(
     raises  ValueError with both numbers if H is not divisible by Hk
 
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
-    end; float64 keeps its digits; large scores do not overflow. Hidden keys and values have no
+    end; float64 keeps its digits; no score is too large or too low. Hidden keys and values have no
     influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients flow to q, k and v
     in every dtype and, of finite inputs, are never NaN. Leading dimensions are any number, batch
     and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.

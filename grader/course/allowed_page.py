@@ -18,7 +18,7 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
 `grader/cuda/allowed.py`.) The file is read before it is run:
 
 - **Imports.** The modules below. An import of another is left out, and costs nothing until its name
-  is used.
+  is used. `from x import *` says nothing of what it brings, and costs the file.
 - **Names of modules.** Those listed. A module itself is no value: `xp = torch` and `xp = np if
   small else torch` are followed, `f(torch)` and `[torch]` are refused. Nothing of a module or of
   its classes can be set.
@@ -38,7 +38,8 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
 What is not allowed costs the function in which it stands: it raises the sentence about it, with the
 line, and the other functions are graded. What runs with the file itself (at its top level, as a
 default, in a decorator) costs the file. What stands under `if __name__ == "__main__":` is neither
-run nor looked at: prints, plots and timings of your own can stay there.
+run nor looked at: prints, plots and timings of your own can stay there. After `from __future__
+import annotations`, annotations are texts, which nobody looks at either.
 
 Is something missing that an honest answer needs? Open an issue with the answer.
 """

@@ -135,14 +135,32 @@ def _changed(source: str, changes: Sequence[Change]) -> str:
 
 
 def _without_demonstration(tree: ast.Module) -> ast.Module:
-    """The module without its `if __name__ == "__main__":`, which never runs in a worker."""
-    demonstration = "__name__ == '__main__'"
-    bound = {
-        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    body = [
-        s for s in tree.body
-        if "__name__" in bound
-        or not (isinstance(s, ast.If) and not s.orelse and ast.unparse(s.test) == demonstration)
-    ]  # fmt: skip
-    return ast.Module(body=body, type_ignores=[])
+    """The module without what `if __name__ == "__main__":` has under it, which never runs here."""
+    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
+    if any(n.id == "__name__" and isinstance(n.ctx, ast.Store) for n in names):
+        return tree
+    return ast.Module(body=[*_that_run(tree.body)], type_ignores=[])
+
+
+def _that_run(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        asks = _asks_for_main(statement.test) if isinstance(statement, ast.If) else None
+        if asks is None:
+            yield statement
+        else:
+            assert isinstance(statement, ast.If)
+            yield from _that_run(statement.orelse if asks else statement.body)
+
+
+def _asks_for_main(test: ast.expr) -> bool | None:
+    """True of `__name__ == "__main__"`, False of its opposite, None of anything else."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=[first, *_]):
+            return True if _asks_for_main(first) else None
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            asks = _asks_for_main(inner) if isinstance(inner, ast.Compare) else None
+            return None if asks is None else not asks
+        case ast.Compare(left=one, ops=[ast.Eq() | ast.NotEq() as op], comparators=[other]):
+            said = {ast.unparse(one), ast.unparse(other)}
+            return isinstance(op, ast.Eq) if said == {"__name__", "'__main__'"} else None
+    return None

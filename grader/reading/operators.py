@@ -23,6 +23,7 @@ _BY_NAME = ("getattr", "setattr", "delattr", "hasattr")
 _COPIES = ("functools.wraps", "functools.update_wrapper")  # they copy attributes that they are told
 _OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")  # for everybody, in spite of the _
 _REACHES = "is not allowed: it reaches code by other ways than its name."
+_BREAKPOINT = "a breakpoint was left in: take it out."
 _UNLISTED = f"is not on the list of what an answer may use ({tables.PAGE})."
 _NO_VALUE = (
     "is a module and used as a value: write what you need of it, as in np.exp. "
@@ -54,6 +55,7 @@ class Finder:
         }
         self._names = Names(tree, frozenset(self._modules))
         self._gone = dict(self._left_out(tree))
+        self._unread = {id(n) for n in _never_evaluated(tree)}
 
     def _left_out(self, tree: ast.Module) -> Iterator[tuple[str, str]]:
         """Each name that an import would bind which is not allowed, and why it is not."""
@@ -88,6 +90,8 @@ class Finder:
                 yield Use(getattr(node, "lineno", 1), why)
 
     def _about(self, node: ast.AST, own: frozenset[str]) -> Iterator[str]:
+        if id(node) in self._unread:
+            return
         match node:
             case ast.Import() | ast.ImportFrom():
                 yield from filter(None, (self.about_import(node, a) for a in node.names))
@@ -133,7 +137,7 @@ class Finder:
             if name not in (*ORDINARY, *BUILTINS):
                 yield f"{name} {_REACHES}"
         elif hasattr(builtins, name) and name not in BUILTINS and name not in self._names.bound:
-            yield f"{name} {_REACHES}"
+            yield _BREAKPOINT if name == "breakpoint" else f"{name} {_REACHES}"
 
     def _about_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
         found = () if self._is_local(node, own) else self._names.modules(node.value)
@@ -165,7 +169,7 @@ class Finder:
 
     def _about_part_of_anything(self, name: str, value: ast.expr | None) -> Iterator[str]:
         """About an attribute of something that is no module."""
-        if name in self._last:
+        if name in self._last and not self._may_be_own(name):
             yield self._cure(self._last[name])
         elif name in FRAMES or name == "compile":
             yield f".{name} {_REACHES}"
@@ -176,6 +180,13 @@ class Finder:
             mine = value is not None and self._names.is_self(value)
             if not mine and name not in self._names.members:
                 yield f".{name} is not allowed: a name with _ belongs to who wrote it."
+
+    def _may_be_own(self, name: str) -> bool:
+        """Whether a class of the file has a member of a name that the exercise refuses.
+
+        Of which of them it is, running tells: that of a tensor is refused in the dispatcher.
+        """
+        return name in self._names.members and not self._last[name].startswith("torch.Tensor.")
 
     def _about_call(self, node: ast.Call, own: frozenset[str]) -> Iterator[str]:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -250,6 +261,19 @@ class Finder:
 
 _MATCHED = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str",
             "tuple")  # fmt: skip
+
+
+def _never_evaluated(tree: ast.Module) -> Iterator[ast.AST]:
+    """What stands in annotations, where the file says that they are texts."""
+    if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__"
+               and any(a.name == "annotations" for a in s.names) for s in tree.body):  # fmt: skip
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(annotation=ast.expr() as told) | ast.AnnAssign(annotation=told):
+                yield from ast.walk(told)
+            case ast.FunctionDef(returns=ast.expr() as told):
+                yield from ast.walk(told)
 
 
 def _about_dunder(name: str) -> Iterator[str]:

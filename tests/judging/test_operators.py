@@ -52,9 +52,11 @@ def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
         "def f(eval): ...\ng = eval",
         "from functools import reduce\nreduce(getattr, ['softmax'], x)",
         "match x:\n    case object(softmax=f): pass",
-        "import torch\nclass A:\n    def softmax(self): ...\nx.softmax(1)",
         "import torch\n__name__ = '__main__'\nif __name__ == '__main__':\n    torch.softmax",
         "import torch\nif __name__ != '__main__':\n    torch.softmax",
+        "import torch\nif __name__ == '__main__':\n    pass\nelse:\n    torch.softmax",
+        "import torch\nif __name__ == '__main__' or x:\n    torch.softmax",
+        "import torch\ndef f(x: torch.softmax): ...",
         "import torch\ntorch.distributions.Categorical(logits=x).probs",
         "import torch.nn.functional as F\nF.scaled_dot_product_attention(q, k, v)",
         "import torch.nn.functional as F\nF.cross_entropy(x, y)",
@@ -84,6 +86,11 @@ def test_it_is_refused(source):
         "vars = [1]\nprint(vars)",
         "def f(locals): return locals",
         "setattr(x, f'w_{n}', 1)",
+        "class A:\n    def softmax(self): ...\nboth = [A()]\nboth[0].softmax()",
+        "from __future__ import annotations\ndef f(x: jaxtyping.Float) -> torch.jit.Any: y: sys.x = 1",
+        "import torch\nif __name__ == '__main__':\n    torch.softmax\nelse:\n    print()",
+        "import torch\nif '__main__' == __name__ and x:\n    torch.softmax",
+        "import torch\nif not __name__ == '__main__':\n    pass\nelse:\n    torch.softmax",
         "class A:\n    _cache = 1\ngetattr(x, '_cache', None)",
         "for name in names: getattr(self, name)",
     ],
@@ -163,3 +170,21 @@ def test_a_file_is_told_its_first_line():
         "import torch\ndef f(): eval('1')\ntorch.softmax(torch.softmax(x, 0), 0)\neval('2')"
     )
     assert line.startswith("Line 3: torch.softmax")
+
+
+SHADOW = """
+class Other:
+    def softmax(self, dim):
+        return self
+
+
+def softmax(x, dim=-1):
+    return x.softmax(dim)
+"""
+
+
+def test_a_method_of_a_class_does_not_open_that_of_a_tensor(graded):
+    report = graded("ex01_softmax", "import torch\n" + SHADOW)
+    assert report.score.earned == 0
+    values = next(c for c in report.checks if c.id == "test_values")
+    assert values.why.startswith("NotAllowed: torch's _softmax is not allowed in this exercise")

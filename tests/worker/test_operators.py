@@ -38,6 +38,8 @@ OPEN = {
     "mapping": "torch.vmap(lambda row: row.softmax(-1))(x)",
     "copies": "__import__('copy').deepcopy(nn.Linear(4, 4))(x)",
     "words": "x + len(repr(x)) + x.sum().item()",
+    "einops": "einops.einsum(einops.rearrange(x, 'b q d -> b d q'), x, 'b d q, b p d -> b q p')",
+    "no narrow numbers, anywhere": "off(x)",
     "unique": "x.unique() + x.argsort(-1).unique(dim=0).sum() + torch.multinomial(x.abs()[0, 0], 1)",
     "a convolution": "nn.Conv1d(3, 3, 1)(x)",
     "a window": "nn.functional.pad(x, (1, 1), mode='reflect').unfold(-1, 2, 1)",
@@ -45,9 +47,17 @@ OPEN = {
 }
 
 
+OFF = """
+def off(x):
+    x = x.to("meta")
+    with torch.autocast(device_type=x.device.type, enabled=False):
+        return torch.zeros((x @ x.mT).shape)
+"""
+
+
 @pytest.fixture(scope="module")
 def client(nursery):
-    lines = ["import torch", "from torch import nn", "aten = torch.ops.aten"]
+    lines = ["import einops, torch", "from torch import nn", "aten = torch.ops.aten", OFF]
     for number, text in enumerate([*CLOSED.values(), *OPEN.values()]):
         lines.append(f"def f{number}(x): return {text}")
     with worker(nursery, "\n".join(lines)) as (client, _):

@@ -41,6 +41,7 @@ def serve(descriptor: int) -> None:
     parent = socket.socket(fileno=descriptor)
     listed, _ = _receive_with_descriptors(parent)
     operators.close(listed["operators"], listed["without"])
+    operators.let_autocast_be_anywhere()
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()

@@ -8,7 +8,7 @@ operator that is let through takes no longer than it would.
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -41,6 +41,19 @@ def close(open_: Iterable[str], without: Iterable[str]) -> None:
         base = name.partition(".")[0]
         if space not in _MACHINERY and not (space == "aten" and family(base) in families):
             refuse(full, f"torch's {base} is not on the list of what an answer may use")
+
+
+def let_autocast_be_anywhere() -> None:
+    """Let `torch.autocast(x.device.type, enabled=False)` be written of a tensor on `meta` too.
+
+    Where an answer computes is seen by asking it there; PyTorch knows no autocast of that device.
+    """
+    begin = torch.autocast.__init__
+
+    def on_cpu(self: torch.autocast, device_type: str, *args: Any, **kwargs: Any) -> None:
+        begin(self, "cpu" if device_type == "meta" else device_type, *args, **kwargs)
+
+    torch.autocast.__init__ = on_cpu  # type: ignore[method-assign]
 
 
 def family(name: str) -> str:
