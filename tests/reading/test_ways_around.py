@@ -5,6 +5,7 @@ import pytest
 from grader import catalog
 from grader.reading import outline
 from grader.reading.cut import cut
+from tests.classes.handing import in_chinese
 from tests.reading.ways import TARGETS, WAYS, answers
 
 EXERCISE = catalog.find("ex01_softmax")
@@ -30,3 +31,26 @@ def test_what_is_not_allowed_is_refused_in_every_way(way, graded):
             report = graded("ex01_softmax", source)
             assert report.state == "graded", name
             assert report.score.earned == 0, name
+
+
+SENTENCES = {
+    "unlisted": "import torch\ntorch.hub.load('x')",
+    "a value": "import numpy as np\nf(np)",
+    "two things": "import numpy as x\nimport torch as x\nx.y",
+    "called only": "from functools import wraps\nw = wraps",
+    "changed": "import torch\ntorch.exp = 1",
+    "underscore": "x._y",
+    "type": "type('A', (), {})",
+    "copied": "import functools\nfunctools.wraps(f, assigned=('x',))",
+    "pattern": "match x:\n    case object(a=b): pass",
+    "breakpoint": "breakpoint()",
+    "getattr": "getattr(x, y)",
+    "star": "from numpy import *",
+    "frames": "x.gi_frame",
+    "another exercise": "import reference",
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_each_refusal_is_told_in_chinese(name):
+    assert in_chinese(refused(SENTENCES[name]))
