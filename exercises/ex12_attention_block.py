@@ -1,9 +1,8 @@
-# Skeleton ex12_attention_block 34baeef03965f2ee. The lesson: docs/lessons/ex12_attention_block.en.md
+# Skeleton ex12_attention_block 32736d35c5afc496. The lesson: docs/lessons/ex12_attention_block.en.md
 """An attention block: write the bodies, then run `make grade EX=ex12_attention_block`.
 
-Not allowed: PyTorch's fused attention operator and its attention modules, torch.nn.RMSNorm,
-torch.nn.functional.rms_norm, torch.rms_norm. Write it with matrix products and a softmax;
-torch.softmax, nn.Linear and dropout are allowed.
+Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch's own RMSNorm.
+Write it with matrix products and a softmax; torch.softmax, nn.Linear and dropout are allowed.
 """
 
 import math

@@ -1,9 +1,9 @@
-# Skeleton ex13_mla 32826ee562c1fae0. The lesson: docs/lessons/ex13_mla.en.md
+# Skeleton ex13_mla 49f7e518bb4bbf41. The lesson: docs/lessons/ex13_mla.en.md
 """Multi-head latent attention: write the bodies, then run `make grade EX=ex13_mla`.
 
-Not allowed: PyTorch's fused attention operator and its attention modules, torch.nn.RMSNorm,
-torch.nn.functional.rms_norm, torch.rms_norm. Write it with matrix products, a softmax and a mean
-of squares; torch.softmax and nn.Linear are allowed.
+Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch's own RMSNorm.
+Write it with matrix products, a softmax and a mean of squares; torch.softmax and nn.Linear are
+allowed.
 """
 
 import math

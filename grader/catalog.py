@@ -49,10 +49,16 @@ GROUPS = {
             *("_sparse_softmax", "_sparse_log_softmax"),
         ),
     ),
+    "norm": (
+        "PyTorch's own RMSNorm",
+        ("torch.nn.RMSNorm", "torch.nn.functional.rms_norm", "torch.rms_norm"),
+        ("rms_norm", "_fused_rms_norm"),
+    ),
     "arithmetic": (
         "PyTorch's arithmetic on tensors and on their single numbers",
         (
             *("torch.Tensor.tolist", "torch.Tensor.item", "torch.Tensor.__repr__"),
+            *("torch.Tensor.apply_", "torch.Tensor.map_", "torch.Tensor.map2_"),
             *("torch.matmul.*", "torch.mm.*", "torch.bmm.*", "torch.einsum.*", "torch.exp.*"),
             *("torch.sum.*", "torch.softmax.*", "torch.nn.*", "torch.linalg.*", "torch.special.*"),
             *("torch.autograd.*", "torch.compile.*", "torch.distributed.*", "torch.func.*"),

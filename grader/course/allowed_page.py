@@ -28,9 +28,9 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
   `__name__`, ...); those that reach a function's code, a class's dictionary or the import system
   are not, nor are frames and tracebacks.
 - **Looking up by name.** `getattr`, `setattr`, `delattr` and `hasattr` can be called and no more,
-  with a name in quotes; `getattr(self, name)` may have any name that does not begin with `_`.
-- **Classes** have no `metaclass`, `type` takes one argument, and a class pattern names a class of
-  the file or a built-in type.
+  with a name in quotes; in a method, `getattr(self, name)` may have any name without a `_` first.
+- **Classes** have no `metaclass` and no imports in them, `type` takes one argument, and a class
+  pattern names a built-in type or a class of the file with no decorator but `dataclass`.
 - **Built-in names.** {builtins}.
 - **Operators of PyTorch.** By whatever way it is reached, an operator runs only if it is what a
   name on this page or a method of a tensor stands for, or one of those [at the end](#operators).

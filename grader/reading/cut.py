@@ -40,7 +40,7 @@ def cut(
     refused: dict[str, str] = {}
     costs: list[Use] = []
     for part, unit, name in _parts(_without_demonstration(tree).body):
-        if unit is None and isinstance(part, _IMPORTS):
+        if unit is None and isinstance(part, _IMPORTS) and not finder.is_in_class(part):
             gone = [(a, why) for a in part.names if (why := finder.about_import(part, a))]
             for alias, why in gone:
                 use = Use(part.lineno, why)

@@ -33,11 +33,13 @@ class Names:
             if self._imports.setdefault(name, full) != full:
                 self.twice.add(name)
         self.bound = frozenset(_bindings(_at_top(tree)))
+        self.uses = frozenset(_written(nodes))
         self._parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
         self._of_imports = frozenset(_imported_modules(nodes))
         self._followed: dict[str, frozenset[str]] = {}
         self._followed = self._module_variables(nodes)
         classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
+        self._own = {id(name) for c in classes for name in _selves(c)}
         self._classes = {c.name for c in classes}
         self.plain_classes = frozenset(self._plain(classes, nodes))
         self.members = frozenset(_members(classes))
@@ -96,9 +98,16 @@ class Names:
         parent = self._parents.get(id(node))
         return isinstance(parent, ast.Call) and parent.func is node
 
+    def is_in_class(self, node: ast.stmt) -> bool:
+        """Whether a statement runs with the body of a class."""
+        parent = self._parents.get(id(node))
+        while parent is not None and not isinstance(parent, Function | ast.ClassDef):
+            parent = self._parents.get(id(parent))
+        return isinstance(parent, ast.ClassDef)
+
     def is_self(self, node: ast.expr) -> bool:
-        """Whether an expression is `self` or `cls`."""
-        return isinstance(node, ast.Name) and node.id in _SELF
+        """Whether an expression is the `self` or `cls` of a method."""
+        return id(node) in self._own
 
     def is_own(self, node: ast.expr) -> bool:
         """Whether an expression is one of the file's classes, or an object of one."""
@@ -144,7 +153,8 @@ class Names:
         @cache
         def plain(name: str) -> bool:
             bases = known[name].bases
-            return name not in others and not known[name].keywords and all(
+            plain_made = all("dataclass" in ast.unparse(d) for d in known[name].decorator_list)
+            return name not in others and not known[name].keywords and plain_made and all(
                 ast.unparse(b) in _BASES or (isinstance(b, ast.Name) and b.id in known
                                              and b.id != name and plain(b.id))
                 for b in bases
@@ -165,6 +175,14 @@ def _bindings(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield from bound([node])
         if isinstance(node, ast.arg):
             yield node.arg
+
+
+def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name and attribute that stands in the file."""
+    for node in nodes:
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                yield name
 
 
 def _at_top(tree: ast.AST) -> Iterator[ast.AST]:
@@ -194,6 +212,16 @@ def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
             for alias in node.names:
                 parts = alias.name.split(".")
                 yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _selves(owner: ast.ClassDef) -> Iterator[ast.Name]:
+    """Where a class's methods name what they belong to."""
+    for method in owner.body:
+        if isinstance(method, ast.FunctionDef) and (method.args.posonlyargs or method.args.args):
+            first = [*method.args.posonlyargs, *method.args.args][0].arg
+            if first in _SELF:
+                names = (n for n in ast.walk(method) if isinstance(n, ast.Name))
+                yield from (n for n in names if n.id == first)
 
 
 def _members(classes: list[ast.ClassDef]) -> Iterator[str]:

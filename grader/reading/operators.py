@@ -18,6 +18,7 @@ from grader.reading.scopes import Function
 from grader.records import Exercise
 from grader.worker.child.names import BUILTINS, FRAMES, ORDINARY, is_dunder
 
+_LEADS_OUT = {"_module": "catch_warnings"}  # to a module, where the file uses that
 _HOUSE = ("grader", "reference", "solutions", "exercises")
 _BY_NAME = ("getattr", "setattr", "delattr", "hasattr")
 _COPIES = ("functools.wraps", "functools.update_wrapper")  # they copy attributes that they are told
@@ -64,6 +65,10 @@ class Finder:
                 if why := self.about_import(node, alias):
                     yield alias.asname or alias.name.split(".")[0], why
 
+    def is_in_class(self, node: _IMPORTS) -> bool:
+        """Whether an import stands in the body of a class."""
+        return self._names.is_in_class(node)
+
     def about_import(self, node: _IMPORTS, alias: ast.alias) -> str:
         """Why an imported name is not allowed; "" if it is."""
         if isinstance(node, ast.Import):
@@ -94,6 +99,8 @@ class Finder:
             return
         match node:
             case ast.Import() | ast.ImportFrom():
+                if self._names.is_in_class(node):
+                    yield "an import in a class is not allowed: write it at the top of the file."
                 yield from filter(None, (self.about_import(node, a) for a in node.names))
             case ast.Name(id=name):
                 yield from self._about_variable(node, name, own)
@@ -149,7 +156,9 @@ class Finder:
             yield why
         elif full and not isinstance(node.ctx, ast.Load):
             yield f"{full} is not yours to change."
-        elif not (node.attr in self._names.members and self._names.is_own(node.value)):
+        elif is_dunder(node.attr) or not (
+            node.attr in self._names.members and self._names.is_own(node.value)
+        ):
             yield from self._about_part_of_anything(node.attr, node.value)
 
     def _of_modules(self, node: ast.Attribute, found: frozenset[str]) -> Iterator[str]:
@@ -178,7 +187,9 @@ class Finder:
                 yield f".{name} {_REACHES}"
         elif name.startswith("_") and name not in ("_", *_OF_NAMED_TUPLES):
             mine = value is not None and self._names.is_self(value)
-            if not mine and name not in self._names.members:
+            if _LEADS_OUT.get(name, "") in self._names.uses:
+                yield f".{name} of {_LEADS_OUT[name]} is not allowed: call yours otherwise."
+            elif not mine and name not in self._names.members:
                 yield f".{name} is not allowed: a name with _ belongs to who wrote it."
 
     def _may_be_own(self, name: str) -> bool:

@@ -50,6 +50,16 @@ def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
         "getattr = getattr\ngetattr(x, 'soft' + 'max')",
         "import torch\ndef f(vars): ...\nvars(torch)['softmax']",
         "def f(eval): ...\ng = eval",
+        "import warnings\nclass W(warnings.catch_warnings):\n    def f(self): return self._module",
+        "import warnings\nclass N: _module = None\nwarnings.catch_warnings()._module",
+        "def look(self, name): return getattr(self, name)",
+        "def look(self): return self._secret",
+        "class N:\n    import torch as t\nN.t.sys",
+        "class N:\n    if x:\n        from torch import nn as t\nN.t",
+        "import typing\ntyping.get_args(typing.Optional['x'])",
+        "class A:\n    def __init__(self): self.__array_interface__ = {}",
+        "import numpy as np\nnp.random.default_rng().bit_generator.ctypes",
+        "@swap\nclass P: pass\nmatch x:\n    case P(b): pass",
         "from functools import reduce\nreduce(getattr, ['softmax'], x)",
         "match x:\n    case object(softmax=f): pass",
         "import torch\n__name__ = '__main__'\nif __name__ == '__main__':\n    torch.softmax",
@@ -92,7 +102,7 @@ def test_it_is_refused(source):
         "import torch\nif '__main__' == __name__ and x:\n    torch.softmax",
         "import torch\nif not __name__ == '__main__':\n    pass\nelse:\n    torch.softmax",
         "class A:\n    _cache = 1\ngetattr(x, '_cache', None)",
-        "for name in names: getattr(self, name)",
+        "class A:\n    def f(self):\n        for name in names: getattr(self, name)",
     ],
 )
 def test_it_is_allowed(source):
@@ -188,3 +198,39 @@ def test_a_method_of_a_class_does_not_open_that_of_a_tensor(graded):
     assert report.score.earned == 0
     values = next(c for c in report.checks if c.id == "test_values")
     assert values.why.startswith("NotAllowed: torch's _softmax is not allowed in this exercise")
+
+
+INJECTED = """
+import dataclasses
+found = []
+
+
+@dataclasses.dataclass
+class A:
+    a: object = None
+
+
+def softmax(x, dim=-1):
+    {way}
+
+    @dataclasses.dataclass(init=False, eq=False)
+    class B(A):
+        {own}
+    b = B()
+    b.a = found
+    repr(b)
+    return found[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "own"),
+    [
+        ("dataclasses.fields(A)[0].name = 'a.append(7)'", "pass"),
+        ("pass", "__annotations__ = {'a; found.append(7)': int}"),
+    ],
+)
+def test_no_code_is_written_by_the_name_of_a_field(graded, way, own):
+    report = graded("ex01_softmax", INJECTED.replace("{way}", way).replace("{own}", own))
+    values = next(c for c in report.checks if c.id == "test_values")
+    assert values.why.startswith(("NotAllowed: a field of a dataclass", "RuntimeError: Line"))

@@ -5,6 +5,7 @@ that only running tells: the second argument of `getattr` and its kin.
 """
 
 import builtins
+import dataclasses
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ FRAMES = frozenset(
     {
         *("tb_frame", "tb_next", "tb_lasti", "tb_lineno", "gi_frame", "gi_code", "gi_yieldfrom"),
         *("cr_frame", "cr_code", "cr_await", "cr_origin", "ag_frame", "ag_code", "ag_await"),
+        *("ctypes", "cffi", "from_address", "restype", "argtypes"),  # of NumPy's: to any memory
         *("f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_trace"),
     }
 )
@@ -60,6 +62,22 @@ class NotAllowed(RuntimeError):
 def is_dunder(name: str) -> bool:
     """Whether a name has two underscores on each side."""
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def look_at_fields() -> None:
+    """Have `dataclasses`, which writes code of names of fields, refuse those that are none."""
+    process = dataclasses._process_class  # type: ignore[attr-defined]
+
+    def checked(cls: type, *args: Any, **kwargs: Any) -> Any:
+        for base in cls.__mro__:
+            fields = vars(base).get("__dataclass_fields__", {})
+            named = [f.name for f in fields.values()]
+            told = [*fields, *named, *vars(base).get("__annotations__", {})]
+            if not all(type(name) is str and name.isidentifier() for name in told):
+                raise NotAllowed("a field of a dataclass has a name that is none")
+        return process(cls, *args, **kwargs)
+
+    dataclasses._process_class = checked  # type: ignore[attr-defined]
 
 
 def allowed(own: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np  # noqa: F401 (imported here once, so that no worker waits for it)
 import torch
 
-from . import family, frames, kernel, operators, usage
+from . import family, frames, kernel, names, operators, usage
 from .wipe import wipe
 from .worker import become_worker
 
@@ -41,6 +41,7 @@ def serve(descriptor: int) -> None:
     parent = socket.socket(fileno=descriptor)
     listed, _ = _receive_with_descriptors(parent)
     operators.close(listed["operators"], listed["without"])
+    names.look_at_fields()
     operators.let_autocast_be_anywhere()
     torch.set_num_threads(1)
     gc.collect()
