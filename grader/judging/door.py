@@ -48,6 +48,8 @@ class Door:
             return fault("the call ran out of memory", text)
         if error.kind == "ArenaFull":
             return fault(f"the answer is too large: {error.message}", text)
+        if error.message in self._problems.values():  # what stands in a function that it calls
+            return StudentFault(error.message, kind=error.kind)
         first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE] or [""]
         problem = f"{error.kind}: {first}"
         lines = [line.strip() for line in lines]

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -158,7 +158,7 @@ def _asked(
     )  # fmt: skip
     try:
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
-            _load(worker, exercise, answer)
+            _load(worker, exercise, answer, admitted.problems)
             student = Student(exercise, worker.client(), admitted.problems, answer)
             tape = stored.tape(exercise.slug)
             judge = Judge(student, run.seed(answer), run.device, tape)
@@ -180,19 +180,21 @@ def _line(check: CheckResult, answer: Submission, admitted: Admitted) -> int:
     return check.line or admitted.line_of(check.why)
 
 
-def _load(worker: Supervisor, exercise: Exercise, answer: Submission) -> None:
+def _load(
+    worker: Supervisor, exercise: Exercise, answer: Submission, problems: Mapping[str, str]
+) -> None:
     """Run the file once; its own errors concern every check alike."""
     try:
         worker.load()
     except LoadFailed as failed:
         if exercise.language != "python":  # what is loaded is a module of ours
             raise GraderFault(f"what was compiled cannot be loaded: {failed.problem}") from None
-        raise NotGraded("unreadable", _about_loading(failed, answer)) from None
+        raise NotGraded("unreadable", _about_loading(failed, answer, problems)) from None
     except WorkerFault as problem:
         raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
 
 
-def _about_loading(failed: LoadFailed, answer: Submission) -> str:
+def _about_loading(failed: LoadFailed, answer: Submission, problems: Mapping[str, str]) -> str:
     error, lines = failed.problem, harmless(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
@@ -200,6 +202,9 @@ def _about_loading(failed: LoadFailed, answer: Submission) -> str:
     what = f"{error.kind}: {error.message}" if error.message else error.kind
     if error.kind == "EOFError":
         return f"The file waits for somebody to type something{at}: leave that out."
+    if error.message in problems.values():
+        asks = 'put that under `if __name__ == "__main__":`'
+        return f"{error.message} What calls it runs with the file: {asks}."
     if error.kind in ("ModuleNotFoundError", "ImportError"):
         return f"The file cannot be imported: {error.message}{at}. numpy and torch are at hand."
     return f"The file cannot be imported: {what}{at}."

@@ -5,6 +5,7 @@ import pytest
 from grader import catalog
 from grader.reading import outline
 from grader.reading.cut import cut
+from tests.classes.handing import in_chinese
 
 SLUGS = frozenset({"ex02_masking", "ex03_sdpa"})
 
@@ -233,4 +234,38 @@ def softmax(x, dim=-1):
 def test_no_code_is_written_by_the_name_of_a_field(graded, way, own):
     report = graded("ex01_softmax", INJECTED.replace("{way}", way).replace("{own}", own))
     values = next(c for c in report.checks if c.id == "test_values")
-    assert values.why.startswith(("NotAllowed: a field of a dataclass", "RuntimeError: Line"))
+    assert values.why.startswith(("NotAllowed: a field of a dataclass", "Line"))
+
+
+HELPED = """
+import heapq, queue
+
+
+def helper(x):
+    y = 1
+    return queue.Queue(x)
+
+
+def softmax(x, dim=-1):
+    return helper(x)
+"""
+
+
+def test_what_a_helper_may_not_use_is_told_of_its_own_line(graded):
+    report = graded("ex01_softmax", HELPED)
+    values = next(c for c in report.checks if c.id == "test_values")
+    assert (
+        values.why
+        == "Line 7: queue is not on the list of what an answer may use (docs/allowed.md)."
+    )
+
+
+def test_what_calls_it_with_the_file_is_told_where_to_go(graded):
+    report = graded("ex01_softmax", f"{HELPED}\n\nprint(helper(3))\n")
+    says = (
+        "Line 7: queue is not on the list of what an answer may use (docs/allowed.md). What calls "
+        "it runs with the file: put that under "
+        '`if __name__ == "__main__":`.'
+    )
+    assert report.sentence == says
+    assert in_chinese(says)
