@@ -10,10 +10,12 @@ has; the text lies beside, as `crash-...` or `timeout-...`.
 import argparse
 import contextlib
 import hashlib
+import io
 import json
 import random
 import re
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +27,7 @@ with atheris.instrument_imports(include=["grader.reading", "grader.cuda"]):
 from grader import catalog
 
 LENGTH = 20_000  # letters of a text
+ZIPS = ("zipped", "unzipped")
 _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -37,7 +40,18 @@ def seeds(question: str) -> list[bytes]:
     if question == "notebook":
         cells = ({"cell_type": "code", "source": part} for t in texts for part in t.split("\n\n\n"))
         texts = [json.dumps({"cells": [cell]}) for cell in cells]
+    if question in ZIPS:
+        return [zipped(t) for t in texts]
     return [t[:LENGTH].encode() for t in texts]
+
+
+def zipped(text: str) -> bytes:
+    """A zip of a short answer, and of a notebook that is none."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("hw/ex01_softmax.py", text[: LENGTH // 20])
+        archive.writestr("hw/ex02_masking.ipynb", "{}")
+    return content.getvalue()
 
 
 def asks(question: str) -> Callable[[bytes], object]:
@@ -50,22 +64,30 @@ def asks(question: str) -> Callable[[bytes], object]:
         "cuda": {"exercise": exercises["cuda"]},
         "drawn": {},
         "letters": {"language": "python"},
+        "zipped": {"shown": "bob.zip"},
+        "unzipped": {"shown": "bob.zip", "number": 0, "left": 10**6},
     }[question]
     reader = readers.READERS[question]
 
     def ask(content: bytes) -> None:
-        if question != "notebook":  # its text has been decoded
+        if question not in ("notebook", *ZIPS):  # its text has been decoded
             content = content.decode("utf-8", "replace").encode("utf-8")
         with contextlib.suppress(RecursionError, MemoryError):  # a sentence of the grader's
             json.dumps(reader(content, **given))
 
-    return ask
+    def ask_for_one(content: bytes) -> None:
+        files = readers.READERS["zipped"](content, shown="bob.zip").get("files", [])
+        given["number"] = files[0]["number"] if files and not files[0]["problem"] else None
+        if given["number"] is not None and files[0]["name"].endswith((".py", ".ipynb")):
+            ask(content)
+
+    return ask_for_one if question == "unzipped" else ask
 
 
 def mixed(data: bytes, most: int, seed: int) -> bytes:
     """A text of which some pieces are repeated, moved, left out, or have changed places."""
     rng = random.Random(seed)
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 or data.startswith(b"PK"):
         return bytes(atheris.Mutate(data, most))
     pieces = _PIECE.findall(data.decode("utf-8", "replace")) or ["x"]
     for _ in range(rng.randint(1, 4)):
