@@ -115,7 +115,7 @@ BREACHES = [
     (house.manifests, MANIFEST, "minutes", "minuets", f"{TOML} There is no minutes. Add it."),
     (house.manifests, MANIFEST, "shapes =", "shaeps =", f"{TOML} functions.double.shaeps is an entry that nothing reads. Write shapes."),
     (house.manifests, MANIFEST, '"(x)"', '"(x"', f"{TOML} functions.double.signature is '(x'. Write parameters in brackets, as in \"(q, k, v, keep=None)\"."),
-    (house.manifests, MANIFEST, '"attention"', '"softmx"', f"{TOML} not_allowed.groups is ['softmx']. Write a list of some of 'attention', 'softmax', 'arithmetic'."),
+    (house.manifests, MANIFEST, '"attention"', '"softmx"', f"{TOML} not_allowed.groups is ['softmx']. Write a list of some of 'attention', 'softmax', 'norm', 'arithmetic'."),
     (house.manifests, MANIFEST, "requires = []", "requires = []\nlimits = 4", f"{TOML} limits is 4. Write a table, [limits], and its entries under it."),
     (house.manifests, MANIFEST, "requires = []", "requires = []\nlimits.memory_gib = -1", f"{TOML} limits.memory_gib is -1. Write a number above 0."),
     (house.manifests, MANIFEST, "requires = []", 'requires = []\nprelude = "none.py"', f"{TOML} its prelude cannot be read. Name a text file here."),
