@@ -278,6 +278,10 @@ LAUNCHED = {
         "L l{3}; l.go(out);",
     ),
     "through a pointer": ("struct P { float x; };", "P p{3}; P* at = &p; fills<<<1, 4>>>(out, at->x);"),
+    "no pointer": (
+        "__global__ void both(float* out, const float* more) { out[threadIdx.x] = more ? *more : 3; }",
+        "both<<<1, 4>>>(out, NULL); both<<<1, 4>>>(out, nullptr);",
+    ),
     "one of two": ("", "(Lq > 9 ? fills : three)<<<1, 4>>>(out, 3);"),
     "of a table": ("", "void (*both[])(float*, float) = {fills, three}; both[1]<<<1, 4>>>(out, 1);"),
     "shared memory behind its type": (

@@ -15,6 +15,10 @@
 
 #include "host.h"
 
+// What a launch is called with is passed on by its type: g++'s own NULL would pass as a number.
+#undef NULL
+#define NULL nullptr
+
 #define __CUDACC__ 1
 #define __NVCC__ 1
 #define __global__
