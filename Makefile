@@ -15,6 +15,7 @@ TOKENS ?=
 HEAD ?=
 OUT ?=
 MINUTES ?= 30
+WITHIN ?=
 ROSTER ?=
 SOURCE ?=
 RESULTS ?=
@@ -63,9 +64,9 @@ grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cu
 test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@# On all processors at once, file by file; what has processes of its own comes after it.
-	@$(PY) -m pytest -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/timing --ignore=tests/proof
+	@$(PY) -m pytest -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/proof
 	@$(GRADER) mechanical --changed-only
-	@$(PY) -m pytest tests/timing tests/proof
+	@$(PY) -m pytest tests/proof
 	@$(PY) -m pytest tests/cheats
 else
 	@$(PY) -m pytest $(ARGS)
@@ -139,8 +140,8 @@ new: $(CORE) ## write every file of a new exercise, as a draft, for its author t
 doctor: $(CORE) ## say what this machine can do, and the cure for every problem (ARGS="--lang zh")
 	@$(GRADER) doctor $(ARGS)
 
-gpu-check: ## run every suite on CUDA, with the Python and torch that the machine has
-	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader gpu-check
+gpu-check: ## run everything on CUDA, with the Python and torch that the machine has (EX=ex14 WITHIN=10 ARGS="--no-speed --rehearse --fresh")
+	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader.gpu_check $(EX) $(if $(WITHIN),--minutes $(call quoted,$(WITHIN))) $(ARGS)
 
 bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
 	@$(PY) tests/bench/startup.py
@@ -166,8 +167,8 @@ bench-class: $(DEV) ## answers a minute for a class, how that grows, and what a 
 bench-similar: $(DEV) ## time the search for similar answers (ARGS= for how many students)
 	@$(PY) -m tests.bench.similar $(ARGS)
 
-bench-kernels: ## time the kernels in Triton and CUDA C++ beside PyTorch's on CUDA, with the torch that is there
-	@$(or $(PYTHON),$(BASE_PYTHON)) -m tests.bench.kernels
+bench-kernels: ## time the kernel in Triton beside PyTorch's on CUDA, with the torch that is there (ARGS=--tiles)
+	@$(or $(PYTHON),$(BASE_PYTHON)) -m tests.bench.kernels $(ARGS)
 
 bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
 	@$(PY) -m tests.bench.notebooks $(ARGS)

@@ -167,18 +167,6 @@ def house(
     print("What was checked is in order." if found.unchecked else "The house is in order.")
 
 
-@commands.command("gpu-check")
-def gpu_check(
-    output: Annotated[Path, typer.Option("-o", help="For the results.")] = Path("gpu-check.json"),
-) -> None:
-    """Run every suite and the fast path on CUDA, and print what was seen."""
-    from grader.course.gpu_check import run
-
-    check_whole("gpu-check", words_in(None))
-    if not run(output, Console()):
-        raise typer.Exit(BELOW)
-
-
 @commands.command()
 def doctor(lang: Lang = None) -> None:
     """Say what this machine can do, and the cure for every problem that is found on it."""

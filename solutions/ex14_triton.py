@@ -372,7 +372,7 @@ def _tiles(width: int, dtype: torch.dtype) -> dict[str, int]:
         return {"BLOCK_Q": size, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
     if width <= 64:
         return {"BLOCK_Q": 128, "BLOCK_K": 64, "num_warps": 4, "num_stages": 3}
-    return {"BLOCK_Q": 128, "BLOCK_K": 128, "num_warps": 8, "num_stages": 2}
+    return {"BLOCK_Q": 128, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
 
 
 ### END SOLUTION

@@ -122,7 +122,7 @@ def _for_gpu(
     declared = [d for _, d in _declared(exercise, left_out)]
     tool = compiler.sanitizer()
     program = gpu.program(text, declared) if tool else ""
-    made = compiler.for_gpu(gpu.library(text, declared), program, wall)
+    made = compiler.for_gpu(gpu.library(text, declared), program, gpu.architecture(), wall)
     if isinstance(made, Failed):
         return made
     return {"gpu": _packed(made[0]), "program": _packed(made[1]), "sanitizer": tool}

@@ -169,9 +169,12 @@ def sanitizer() -> str:
 
 
 def for_gpu(
-    library: str, program: str = "", wall: Wall = PROCESS, *, arch: str = "native"
+    library: str, program: str, architecture: str, wall: Wall = PROCESS
 ) -> tuple[bytes, bytes] | Failed:
-    """Two texts compiled for the GPU of this machine: a library, and a program if one is wanted."""
+    """Two texts compiled for a GPU: a library, and a program if one is wanted.
+
+    architecture  "sm_90", say; nvcc behind a wall sees no device whose own it could take
+    """
     found = nvcc()
     if found is None:
         cure = pip_install("nvidia-cuda-nvcc")
@@ -180,7 +183,9 @@ def for_gpu(
     outputs = [["-shared", "-Xcompiler", "-fPIC", "-o", "library.so", "answer_0.cu"]]
     if program:
         outputs.append(["-lineinfo", "-o", "program", "program.cu"])
-    commands = [[found, "-std=c++17", "-O3", f"-arch={arch}", *output] for output in outputs]
+    commands = [
+        [found, "-std=c++17", "-O3", f"-arch={architecture}", *output] for output in outputs
+    ]
     wanted = ["library.so", *(["program"] if program else [])]
     done = run({n: t.encode() for n, t in files.items()}, [commands], wanted, wall, found)
     return done if isinstance(done, Failed) else (done["library.so"], done.get("program", b""))

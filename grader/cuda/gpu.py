@@ -30,6 +30,14 @@ static float* answer_0_array(const char* length, bool values) {
 _HEAD = "#include <cuda_runtime.h>\n#include <cstdlib>\n#include <cstring>\n"
 
 
+def architecture() -> str:
+    """What nvcc calls the architecture of this machine's GPU: "sm_90", say."""
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}"
+
+
 def library(text: str, declarations: Sequence[str]) -> str:
     """The file, with a function for each declared one that says how it went."""
     return _with_doors(text, declarations) + _ERROR

@@ -66,6 +66,7 @@ class Race:
         self.flops = 0.0  # that the device does in a second, at best
         self.notes: dict[str, str] = {}  # for the report
         self.work = 0.0  # floating point operations of one call
+        self._dtype = "float32"  # in which they are done
         self.asked = ""
         self._parties = parties
         self._plan = plan
@@ -94,8 +95,8 @@ class Race:
         rounds = self._plan.rounds or _rounds(self._row["reference"])
         for number in range(rounds):
             self._row = {}
-            self.flops = max(self.flops, _matrix_product(self.device))
             yield self._draw(self._seed, str(number))
+            self.flops = max(self.flops, _matrix_product(self.device, self._dtype))
             self.rows.append(self._row)
             self._progress((number + 1) / rounds)
             if self._is_hopeless():
@@ -122,6 +123,7 @@ class Race:
 
     def chain(self, name: str, chain: Chain, *, work: float, **named: Any) -> Iterator[Any]:
         """The digest of a chain of calls by each party (see `worker.child.chain`)."""
+        self._dtype = chain.dtype
         return self._each_in_turn(lambda s: s.run_chain(name, chain, **named), work)
 
     def _each_in_turn(self, call: Callable[[Student], Any], work: float) -> Iterator[Any]:
@@ -155,14 +157,17 @@ def _rounds(reference: float) -> int:
     return min(MOST, max(FEWEST, BLOCK * int(LONG / reference)))
 
 
-def _matrix_product(device: str) -> float:
-    """Floating point operations a second of a large matrix product."""
+def _matrix_product(device: str, dtype: str) -> float:
+    """Floating point operations a second of a large matrix product.
+
+    On CUDA in the dtype of what is timed: bfloat16 runs on tensor cores, float32 does not.
+    """
     if device == "cpu":  # one thread, as everybody here
         x = torch.ones(512, 512)
         started = time.perf_counter()
         x @ x
         return 2 * x.shape[0] ** 3 / (time.perf_counter() - started)
-    x = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
+    x = torch.randn(8192, 8192, device=device, dtype=getattr(torch, dtype))
     x @ x
     torch.cuda.synchronize()
     started = time.perf_counter()

@@ -96,6 +96,8 @@ class Client:
             request["no_grad"] = True
         if hold:
             request["hold"] = True
+        if self._watch:
+            request["watch"] = True
         if self._forget:
             request["forget"], self._forget = True, False
 

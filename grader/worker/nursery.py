@@ -94,13 +94,14 @@ class Nursery:
 
     def start(self, *, arenas: tuple[int, int], printed: int, program: int | None, limits: Limits,
               on_cuda: bool, core: int | None, preload: Sequence[str] = (),
-              gives_back: bool = False) -> Process:  # fmt: skip
+              gives_back: bool = False, kernels: str = "") -> Process:  # fmt: skip
         """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
 
         `program` is an open file that runs beside it.
 
         The modules of `preload` are imported before, once for all workers to come. One that
-        `gives_back` holds no memory that it has freed.
+        `gives_back` holds no memory that it has freed. Workers that name the same `kernels` share
+        the folder in which Triton keeps what it has compiled.
         """
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
@@ -109,7 +110,7 @@ class Nursery:
         environment = {"TRITON_INTERPRET": "0" if on_cuda else "1"}
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
                    "environment": environment, "preload": list(preload),
-                   "gives_back": gives_back}  # fmt: skip
+                   "gives_back": gives_back, "kernels": kernels}  # fmt: skip
         descriptors = [theirs.fileno(), *arenas, printed]
         descriptors += [] if program is None else [program]
         try:

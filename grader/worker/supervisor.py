@@ -145,6 +145,7 @@ class Supervisor:
             core=self._core,
             preload=self._preload,
             gives_back=self._gives_back,
+            kernels=f"{self._submission.slug}-{self._submission.sha256}" if self._on_cuda else "",
         )
         self._prepare()
         source, slug = self._submission.source, self._submission.slug
@@ -211,6 +212,8 @@ class Supervisor:
         number = ended.get("signal")
         if ended.get("crowded"):
             return Died("the process was killed: it started too many other processes")
+        if ended.get("exit") == frames.DEVICE_LOST:
+            return Died("a kernel broke off on the GPU (an access outside of its arrays, say)")
         if number is None:
             code = ended.get("exit")
             return Died(f"the process ended itself (exit code {code}) and gave no answer")

@@ -1,5 +1,6 @@
 """What a worker behind a wall may read: the Python that runs, its packages, system libraries."""
 
+import ctypes
 import importlib.util
 import os
 import site
@@ -46,10 +47,21 @@ def visible(*, on_cuda: bool) -> Visible:
     devices: list[str] = []
     if on_cuda:
         folders += [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_CUDA_FILES]
-        folders += map(str, Path("/usr/local").glob("cuda*"))
+        folders += [*map(str, Path("/usr/local").glob("cuda*")), *driver_folders()]
         devices += map(str, (*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dxg")))
     read = dict.fromkeys(path for path in folders if path.startswith("/") and Path(path).exists())
     return Visible(read=tuple(read), hidden=tuple(_hidden(read)), devices=tuple(devices))
+
+
+def driver_folders(maps: Path = Path("/proc/self/maps")) -> list[str]:
+    """The folders of NVIDIA's driver, wherever the system's loader finds its library."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        mapped = maps.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    places = [line.split(maxsplit=5)[-1] for line in mapped.splitlines() if "libcuda.so" in line]
+    return list(dict.fromkeys(str(Path(place).parent) for place in places))
 
 
 def site_folders() -> list[str]:

@@ -62,6 +62,7 @@ def test_without_a_worker_there_is_a_sentence(dask, expected, tmp_path):
     assert refused.stderr == "The scheduler has no worker: start some (docs/scale.md).\n"
 
 
+@pytest.mark.weekly
 def test_a_worker_that_is_killed_costs_a_retry_and_no_result(dask, worker, expected, tmp_path):
     submissions, local = expected
     results = with_secret_of(tmp_path / "results", local)

@@ -40,7 +40,7 @@ def run_known(submissions: Path, results: Path, known: Path, moment: int):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(60, marks=pytest.mark.weekly)])
+@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=pytest.mark.weekly)])
 def test_kill_9_at_random_moments_loses_nothing(undisturbed, tmp_path, kills):
     """Killed is the process that keeps results and writes files; what grades is killed below.
 

@@ -131,7 +131,7 @@ def test_a_suite_runs_in_ones_own_process(root, tmp_path):
 @pytest.mark.parametrize(
     "asked",
     ["bench ex02", "show ex02", "drill ex02", "class .", "release ex02", "mutants ex02", "skeletons",
-     "house", "new ex60_x", "gpu-check"],
+     "house", "new ex60_x"],
 )  # fmt: skip
 def test_what_a_sealed_bundle_has_not_is_said(asked, monkeypatch):
     from typer.testing import CliRunner

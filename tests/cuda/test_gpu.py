@@ -167,7 +167,7 @@ def test_both_texts_for_a_gpu_compile():
         pytest.skip("needs nvcc: pip install nvidia-cuda-nvcc")
     text = solution(EXERCISE.slug) + "\nint main() { return 0; }\n"
     texts = gpu.library(text, DECLARED), gpu.program(text, DECLARED)
-    made = compiler.for_gpu(*texts, arch="sm_90")
+    made = compiler.for_gpu(*texts, "sm_90")
     assert not isinstance(made, compiler.Failed), made
     assert all(part.startswith(b"\x7fELF") for part in made)
 
@@ -176,7 +176,7 @@ def test_a_program_without_a_gpu_ends_with_a_word(tmp_path):
     if compiler.nvcc() is None:
         pytest.skip("needs nvcc: pip install nvidia-cuda-nvcc")
     text = solution(EXERCISE.slug)
-    made = compiler.for_gpu(gpu.library(text, DECLARED), gpu.program(text, DECLARED), arch="sm_90")
+    made = compiler.for_gpu(gpu.library(text, DECLARED), gpu.program(text, DECLARED), "sm_90")
     assert not isinstance(made, compiler.Failed)
     program = tmp_path / "program"
     program.write_bytes(made[1])

@@ -5,11 +5,9 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
 from rich.console import Console
 
 from grader import catalog
-from grader.course import gpu_check
 from grader.judging.grade import Run, grade, timed
 from grader.languages import Words
 from grader.records import Report, Score, Verdict
@@ -189,21 +187,6 @@ def test_a_report_without_any_check_says_that_nothing_was_asked(report):
     console = Console(file=io.StringIO(), width=1000)
     terminal.show(whole(replace(report, checks=())), console, Words("en"))
     assert "nothing was asked" in console.file.getvalue()
-
-
-def test_the_gpu_check_is_no_success_where_nothing_was_asked(report, monkeypatch, tmp_path):
-    right = replace(report, score=Score(earned=4, possible=4, not_run=0))
-    cases = [{"agrees": True, "dtype": "float32", "mask": "none", "backend": "math"}]
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(gpu_check, "_fast_path", lambda: {"device": "a GPU", "cases": cases})
-
-    def succeeds(*exercises):
-        monkeypatch.setattr(gpu_check, "grade_all", lambda *_, **__: whole(*exercises))
-        return gpu_check.run(tmp_path / "gpu-check.json", Console(file=io.StringIO()))
-
-    assert succeeds(right)
-    assert not succeeds(right, report)
-    assert not succeeds(right, replace(right, score=None))
 
 
 def test_nbgrader_leaves_it_to_a_person_and_gives_no_next_step(report):

@@ -28,6 +28,8 @@ from tests.notebooks.course import (
     scores,
 )  # fmt: skip
 
+pytestmark = pytest.mark.weekly  # `test_same_report` holds the way of one notebook on every change
+
 FORGETS_MAX = (
     "def softmax_numpy(x, axis=-1):\n    p = np.exp(x)\n    return p / p.sum(axis, keepdims=True)\n"
 )
@@ -186,7 +188,6 @@ def test_the_export_can_be_read_by_a_spreadsheet(course, tmp_path):
     assert {float(row["max_score"]) for row in rows.values()} == {10.0}
 
 
-@pytest.mark.weekly
 def test_grading_again_changes_nothing(course):
     """By nbgrader's Python API, which the button in formgrader calls as well."""
     before = comments(course, "bai")

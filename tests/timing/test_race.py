@@ -274,7 +274,7 @@ def test_what_is_faster_than_physics_is_told_from_the_fastest_matrix_product(
     nursery, tmp_path, monkeypatch
 ):
     speeds = iter([3e9, 5e9, 4e9])
-    monkeypatch.setattr(racing, "_matrix_product", lambda device: next(speeds))
+    monkeypatch.setattr(racing, "_matrix_product", lambda device, dtype: next(speeds))
     assert run(contest(nursery, tmp_path, Seen()), 3).flops == 5e9
 
 
@@ -282,7 +282,7 @@ def test_what_is_faster_than_physics_is_told_from_the_fastest_matrix_product(
 def test_the_matrix_product_is_one(nursery, tmp_path):
     """It measures, so that its outcome depends on what else the machine does."""
     found = run(contest(nursery, tmp_path, Seen()), 10).flops
-    assert 0.2 < found / max(racing._matrix_product("cpu") for _ in range(10)) < 5
+    assert 0.2 < found / max(racing._matrix_product("cpu", "float32") for _ in range(10)) < 5
 
 
 def test_more_work_than_a_matrix_product_does_is_faster_than_physics(

@@ -18,12 +18,13 @@ def worker(
     refuse: Sequence[str] = (),
     preload: Sequence[str] = (),
     prelude: str = "",
+    on_cuda: bool = False,
     **limits: float,
 ) -> Iterator[tuple[Client, Supervisor]]:
     """A worker whose submission is `source`, within these limits."""
     submission = Submission(slug="ex99_test", path=Path("x.py"), sha256="0", source=source)
     limited = Limits(**limits)
-    more = {"refuse": refuse, "preload": preload, "prelude": prelude}
+    more = {"refuse": refuse, "preload": preload, "prelude": prelude, "on_cuda": on_cuda}
     with closing(Supervisor(nursery, submission, limited, **more)) as it:
         yield it.client(), it
 

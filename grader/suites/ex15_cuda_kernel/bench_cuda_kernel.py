@@ -7,12 +7,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from grader.judging import Chain, agree, speed
 from reference.expected import Expected, f64, largest
 
-SHAPE, LINKS = (1, 8, 4096, 64), 2
+SHAPE, LINKS = (1, 8, 4096, 64), 8
 
 
 @speed(points=4, cuda=True, elsewhere=False)
 def bench_tiled_attention(race):
-    """As fast as PyTorch's memory-efficient kernel, in float32; a naive kernel earns 0."""
+    """As fast as PyTorch's matrix products in float32; a naive kernel earns 0."""
     named = {"scale": SHAPE[-1] ** -0.5, "causal": False}
     for draw in race:
         chain = Chain(

@@ -132,6 +132,20 @@ def shared_tensor(form: dict[str, Any], arena: Arena) -> torch.Tensor:
     return x.requires_grad_() if form["grad"] is True else x
 
 
+def lies_apart(x: Any) -> bool:
+    """Whether a value is a tensor whose numbers are a copy: only memory of the CPU is shared."""
+    return isinstance(x, torch.Tensor) and x.is_cuda
+
+
+def put_back(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
+    """Write the numbers that a copied tensor holds now to where the grader had put them."""
+    if not form["bytes"]:
+        return
+    flat = torch.frombuffer(arena.take(form["at"], form["bytes"]), dtype=x.dtype)
+    with torch.no_grad():
+        flat.copy_(x.detach().as_strided((len(flat),), (1,), 0))
+
+
 def shared_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
     """The array that the grader put into the arena, as a view of it."""
     dtype = ARRAY_DTYPES[form["dtype"]]

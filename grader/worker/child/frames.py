@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 MAGIC = b"ABH1"
 MAX_HEADER = 1 << 20  # bytes
+DEVICE_LOST = 71  # how a worker exits whose GPU answers nothing more
 _PREFIX = struct.Struct("<4sI")
 
 

@@ -15,11 +15,13 @@ _ABOUT_ITSELF = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/o
                  "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom",
                  "/dev/random", "/dev/zero")  # fmt: skip
 
+_SOME_BYTES = 1 << 20
 
-def lock(files: Mapping[str, Any], home: str) -> None:
+
+def lock(files: Mapping[str, Any], own: Sequence[str]) -> None:
     """Refuse other files, other processes, the network, and every way back.
 
-    `files` says what may be read, only listed, and used as a device; `home` may be written to.
+    `files` says what may be read, only listed, and used as a device; to `own` it may write.
     """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_capabilities()
@@ -27,7 +29,7 @@ def lock(files: Mapping[str, Any], home: str) -> None:
         landlock.restrict(
             read=[*files["read"], *_ABOUT_ITSELF],
             list_only=files["list_only"],
-            write=[home],
+            write=own,
             devices=["/dev/null", *files["devices"]],
         )
     seccomp.install()
@@ -45,7 +47,7 @@ def probe(
     if files["landlock"] and not landlock.abi():
         return ["the kernel has no Landlock (Linux 5.13 and later have, unless it is switched off)"]
     try:
-        lock(files, os.getcwd())
+        lock(files, [os.getcwd()])
     except OSError as error:
         return [f"the kernel refuses to lock a process ({error.strerror})"]
     attempts: dict[str, Callable[[], object]] = {
@@ -68,8 +70,22 @@ def _succeeds(attempt: Callable[[], object]) -> bool:
 
 
 def _start_cuda() -> None:
-    if (code := ctypes.CDLL("libcuda.so.1").cuInit(0)) != 0:
-        raise OSError(code, "cuInit")
+    """Make a context on the first device, fill some of its memory and wait for that."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+    size = ctypes.c_size_t(_SOME_BYTES)
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("cuInit", (0,)),
+        ("cuDeviceGet", (ctypes.byref(device), 0)),
+        ("cuDevicePrimaryCtxRetain", (ctypes.byref(context), device)),
+        ("cuCtxSetCurrent", (context,)),
+        ("cuMemAlloc_v2", (ctypes.byref(memory), size)),
+        ("cuMemsetD8_v2", (memory, ctypes.c_ubyte(1), size)),
+        ("cuCtxSynchronize", ()),
+    ]
+    for name, arguments in calls:
+        if (code := getattr(driver, name)(*arguments)) != 0:
+            raise OSError(code, name)
 
 
 def _fork() -> None:

@@ -94,10 +94,13 @@ def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _
     os.environ.update(request["environment"])
     _import(request["preload"])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
+    kernels = Path.cwd() / f"kernels-{request['kernels']}" if request["kernels"] else None
+    if kernels is not None:
+        kernels.mkdir(exist_ok=True)
     nursery = os.getpid()
     pid = os.fork()
     if pid == 0:
-        become_worker(request, home, descriptors, nursery)
+        become_worker(request, home, kernels, descriptors, nursery)
     for fd in descriptors:
         os.close(fd)
     watched = _ON_LINUX and request["lock"] is None

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from . import frames, names, wire
+from .arrays import lies_apart, put_back
 from .chain import Chain
 from .prelude import prepare
 from .refused import Rules, refuse
@@ -48,13 +49,15 @@ class Room:
     "" for the object itself. With `graph` the autograd graph of the call is kept for `backward`,
     whose gradients are those of the tensor inputs that require one, in their order. A call may
     carry {"lists": [label, ...]}, the positions and names of arguments to send back as it leaves
-    them: arrays and tensors lie in shared memory, where a change is seen, and lists do not. Every
-    request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its reply
-    has too. An array or a tensor of exactly the same form and place as an earlier argument is the
-    same object, with what now lies there; a call with {"forget": true} begins anew. Of a call with
-    {"hold": true} the tensors and arrays do not cross: each comes back as a handle, which can be
-    given to later calls, and whose "value" is what the tensor then holds. An exception of the
-    submission's is {"error": {"type", "message", "line"}}, with the line in the submission, if any.
+    them: arrays and tensors lie in shared memory, where a change is seen, and lists do not. With
+    {"watch": true} a tensor on a GPU is copied back after the call, so that a change of it is seen
+    as well. Every request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id",
+    which its reply has too. An array or a tensor of exactly the same form and place as an earlier
+    argument is the same object, with what now lies there; a call with {"forget": true} begins anew.
+    Of a call with {"hold": true} the tensors and arrays do not cross: each comes back as a handle,
+    which can be given to later calls, and whose "value" is what the tensor then holds. An exception
+    of the submission's is {"error": {"type", "message", "line"}}, with the line in the submission,
+    if any.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
@@ -69,6 +72,7 @@ class Room:
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
         self._next = secrets.randbits(48)
+        self.device_lost = False  # a GPU answers nothing more in this process
 
     def bind(self, module: ModuleType, prelude: str = "") -> None:
         """Use a module that is already loaded, after its prelude."""
@@ -88,6 +92,7 @@ class Room:
             reply = {"error": describe(unsent)}
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
             reply = {"error": describe(error)}
+            self.device_lost = _device_is_lost()
         return number | reply
 
     def _prepare(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +125,10 @@ class Room:
         # In the grader's own process a forward pass of its autograd has switched gradients off.
         with torch.set_grad_enabled(not request.get("no_grad")):
             result = self.rules.call(self._target(request), *args, **kwargs)
+        if request.get("watch"):
+            for item, value in zip([*request["args"], *request["kwargs"].values()],
+                                   [*args, *kwargs.values()], strict=True):  # fmt: skip
+                self._put_back(item, value)
         reply = {"value": self._export(_held(result) if request.get("hold") else result)}
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
@@ -177,12 +186,21 @@ class Room:
             case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
                 form, value = json.dumps(item), self._value(item)
                 before = self._given.setdefault(form, value)
-                if before is not value and isinstance(before, torch.Tensor) and before.is_cuda:
-                    before.data.copy_(value)  # only memory of the CPU is shared
+                if before is not value and lies_apart(before):
+                    before.data.copy_(value)
                 return before
             case {"tuple": [*parts]}:
                 return tuple(self._argument(part) for part in parts)
         return self._value(item)
+
+    def _put_back(self, item: Any, value: Any) -> None:
+        """Show the grader what a call has left in the tensors that are copies."""
+        match item:
+            case {"tensor": dict(form)} if lies_apart(value):
+                put_back(form, value, self.inputs)
+            case {"tuple": [*parts]}:
+                for part, one in zip(parts, value, strict=True):
+                    self._put_back(part, one)
 
     def _value(self, item: Any) -> Any:
         return _resolve(wire.decode(item, self.inputs, untrusted=False), self.handles)
@@ -207,6 +225,17 @@ class Room:
             self._numbers.pop(id(thing), None)
         for number in drop.get("calls", ()):
             self.calls.pop(number, None)
+
+
+def _device_is_lost() -> bool:
+    """Whether the GPU answers nothing more in this process, as after an illegal access."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _OUR_OWN_FAILURE = 70
 
 
 def become_worker(
-    request: dict[str, Any], home: Path, descriptors: list[int], nursery: int
+    request: dict[str, Any], home: Path, kernels: Path | None, descriptors: list[int], nursery: int
 ) -> NoReturn:
     """Turn this fork of the nursery into a worker. When it returns to nobody, it is over."""
     status = _OUR_OWN_FAILURE
@@ -37,6 +37,8 @@ def become_worker(
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
         tempfile.tempdir = str(home)  # the nursery may have asked, and its answer is remembered
+        if kernels is not None:
+            os.environ["TRITON_CACHE_DIR"] = str(kernels)
         _limit(request["limits"])
         if request["core"] is not None and sys.platform == "linux":
             os.sched_setaffinity(0, {request["core"]})
@@ -49,7 +51,7 @@ def become_worker(
             talk = companion.start(*program)
             os.environ[companion.NAME] = str(talk.detach())
         if request["lock"] is not None:
-            lock(request["lock"], str(home))
+            lock(request["lock"], [str(place) for place in (home, kernels) if place is not None])
         elif sys.platform == "linux":
             kernel.drop_capabilities()
             _refuse_what_lasts()
@@ -142,7 +144,10 @@ def _loop(control: socket.socket, room: Room) -> None:
             request = frames.receive(read)
         except EOFError:
             return
-        frames.send(control, room.answer(request))
+        reply = room.answer(request)
+        if room.device_lost:  # the next request meets a process of its own
+            os._exit(frames.DEVICE_LOST)
+        frames.send(control, reply)
 
 
 class _Capped(io.TextIOBase):

@@ -1,0 +1,69 @@
+"""The steps of a run, in their order: the quickest and most telling first, speed last."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from grader import catalog
+from grader.judging import suite
+from grader.records import Exercise
+
+OFFLINE = "compiled.py"  # of a suite: compiles the solution's kernels, and says what they need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One process: its name in the results, and its command line.
+
+    by_line  whether it can go on after a line (`--after N`)
+    """
+
+    name: str
+    command: tuple[str, ...]
+    by_line: bool = False
+
+
+def steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step]:
+    """All steps about these exercises, or about all if none is named.
+
+    Raises `ValueError` with a sentence about a name that is no exercise.
+    """
+    try:
+        exercises = [catalog.find(name) for name in names] or list(catalog.exercises())
+    except catalog.UnknownExercise as unknown:
+        raise ValueError(str(unknown)) from None
+    ordered = sorted(exercises, key=lambda e: (not _has_cuda(e), e.order))
+    found = [
+        _step("machine", "grader.gpu_check.machine", device),
+        _step("fast path", "reference.on_device", device, by_line=True),
+    ]
+    for exercise in ordered:
+        found += _of_suite(exercise, device)
+    if speed:
+        found += [
+            _step(f"speed of {e.slug}", "grader.gpu_check.exercise", e.slug, device, "--speed")
+            for e in ordered
+            if _is_timed_on_cuda(e)
+        ]
+    return found
+
+
+def _of_suite(exercise: Exercise, device: str) -> Iterator[Step]:
+    offline = exercise.folder / OFFLINE
+    if offline.is_file():
+        command = (sys.executable, str(offline), str(exercise.solution), device)
+        yield Step(name=f"compiling {exercise.slug}", command=command)
+    yield _step(exercise.slug, "grader.gpu_check.exercise", exercise.slug, device)
+
+
+def _step(name: str, module: str, *arguments: str, by_line: bool = False) -> Step:
+    return Step(name=name, command=(sys.executable, "-m", module, *arguments), by_line=by_line)
+
+
+def _has_cuda(exercise: Exercise) -> bool:
+    return _is_timed_on_cuda(exercise) or any(check.cuda for check in suite.checks(exercise))
+
+
+def _is_timed_on_cuda(exercise: Exercise) -> bool:
+    case = suite.speed_case(exercise)
+    return case is not None and case.cuda

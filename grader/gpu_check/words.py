@@ -1,0 +1,107 @@
+"""What the terminal says of a line of results, and of all of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A sentence about a line, "" if there is none, and what kind of line it is."""
+
+    says: str
+    wrong: bool = False
+    counts: bool = False  # it is a result, not a remark
+    not_run: bool = False  # nothing of it could be run here
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many results there were, how many of them wrong, and what could not be run."""
+
+    results: int = 0
+    wrong: int = 0
+    not_run: int = 0
+
+    def add(self, told: Told) -> None:
+        """Count a line, and print what there is to say."""
+        self.results += told.counts
+        self.wrong += told.wrong
+        self.not_run += told.not_run
+        if told.says:
+            print(f"  {told.says}", flush=True)
+
+    @property
+    def right(self) -> bool:
+        """Whether there were results, none is wrong, and everything could be run."""
+        return self.results > 0 and not self.wrong and not self.not_run
+
+    def summary(self) -> str:
+        """One sentence for the end."""
+        if not self.results:
+            return "Nothing was run."
+        left = f" {self.not_run} could not be run here." if self.not_run else ""
+        return f"{self.results} results, {self.wrong} of them wrong.{left}"
+
+
+def told(line: Mapping[str, Any]) -> Told:
+    """What there is to say of a line."""
+    match line:
+        case {"about": "case", **rest}:
+            return _case(rest)
+        case {"about": "exercise", **rest}:
+            return _exercise(rest)
+        case {"about": "kernel", "name": name, "runs": runs}:
+            return Told(f"{name}: {'runs' if runs else 'does not run: ' + str(line.get('why'))}")
+        case {"about": "compiled", **rest}:
+            return _compiled(rest)
+        case {"error": error}:
+            return Told(str(error), wrong=True, counts=True)
+    return Told(", ".join(f"{k} {v}" for k, v in line.items() if k != "about"))
+
+
+def _case(case: Mapping[str, Any]) -> Told:
+    """A case of the fast path: told only where it is wrong."""
+    name = f"{case['shape']} {case['dtype']} mask={case['mask']}"
+    if error := case.get("error"):
+        return Told(f"{name}: {error}", wrong=True, counts=True)
+    if not case["agrees"]:
+        says = f"{name} on {case['backend']}: off by {case['largest_error']}"
+        return Told(f"{says}, the plain formula by {case['yardstick']}", wrong=True, counts=True)
+    return Told("", counts=True)
+
+
+def _compiled(kernel: Mapping[str, Any]) -> Told:
+    says = (
+        f"{kernel['name']}: {kernel['registers']} registers, {kernel['spilled_bytes']} bytes "
+        f"spilled, {kernel['shared_bytes'] >> 10} KiB shared"
+    )
+    return Told(says, wrong=kernel["spilled_bytes"] > 0, counts=True)
+
+
+def _exercise(told_of: Mapping[str, Any]) -> Told:
+    """The points of an exercise, what is wrong with it, and its speed."""
+    report = told_of["report"]
+    score, groups = report["score"], dict[str, list[str]]()
+    for check in report["checks"]:
+        if check["verdict"] != "passed":
+            groups.setdefault(f"{check['verdict']}. {check['why']}", []).append(check["id"])
+    lines = [f"  {', '.join(names)}: {why}" for why, names in groups.items()]
+    lines += [f"  {text}" for text in (_speed(report["speed"]), report["sentence"]) if text]
+    if score is not None and score["possible"] == 0:
+        return Told("\n  ".join(["not run", *lines]), not_run=True)
+    right = score is not None and score["earned"] == score["possible"]
+    points = "no score" if score is None else f"{score['earned']}/{score['possible']} points"
+    says = "\n  ".join([f"{points}, {report['seconds']:.1f} s", *lines])
+    return Told(says, wrong=not right, counts=True)
+
+
+def _speed(speed: Mapping[str, Any] | None) -> str:
+    """What was measured of an exercise's speed, or why nothing was."""
+    if speed is None:
+        return ""
+    if (measured := speed["measured"]) is None:
+        return f"speed: {speed['verdict']}. {speed['why']}"
+    parties = (f"{name} {value:.4g}" for name, value in measured["typical"].items())
+    points = f"{speed['earned']}/{speed['points']} points"
+    return f"speed: {points}; {measured['unit']}: {', '.join(parties)}"
