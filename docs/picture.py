@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader import catalog
-from grader.course.skeletons import skeleton_text
-from grader.grading import grade_all
+from grader.authoring.skeletons import skeleton_text
+from grader.core import catalog
+from grader.grading.session import grade_all
 from grader.reporting import terminal
 
 ROOT = Path(__file__).resolve().parent.parent

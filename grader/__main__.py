@@ -16,7 +16,7 @@ if sys.platform == "win32":
         "答案不能直接在 Windows 上运行。请安装 WSL（`wsl --install`），在 WSL 里使用。"
     )
 try:
-    from grader.cli import main
+    from grader.cli.app import main
 
     main()
 except ModuleNotFoundError as error:

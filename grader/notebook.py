@@ -19,11 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import catalog
-from grader.course.naming import CUDA, SPEED
-from grader.languages import Words, preferred
-from grader.reading import cells
-from grader.records import Exercise
+from grader.core import catalog
+from grader.core.grade_ids import CUDA, SPEED
+from grader.core.records import Exercise
+from grader.core.translation import Words, preferred
+from grader.practice import show
+from grader.submission import notebook_cells
+
+__all__ = ["Shown", "check", "show"]
 
 _STALE = "This notebook has changed since it was saved: save it, then run this cell again."
 _FAULT = "The grader itself failed. Please report it."
@@ -103,9 +106,9 @@ def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
     """Whether the last version of something that was run is not in the file."""
     names = catalog.names_read(exercise)
     try:
-        saved = cells.definitions(file.read_bytes(), names)
-        last = cells.definitions(_notebook(run), names)
-    except (OSError, cells.BadNotebook):
+        saved = notebook_cells.definitions(file.read_bytes(), names)
+        last = notebook_cells.definitions(_notebook(run), names)
+    except (OSError, notebook_cells.BadNotebook):
         return False  # grading says what is wrong with the file
     return any(texts[-1] not in saved.get(name, ()) for name, texts in last.items())
 
@@ -127,10 +130,10 @@ def _graded(file: Path, exercise: Exercise, task: str, words: Words, shows: str)
 
 def _main(slug: str, task: str, language: str, file: str, shows: str) -> None:
     """Grade, in a process that knows nothing of the kernel, and print what is to be shown."""
-    from grader.grading import grade_all
+    from grader.grading.session import grade_all
     from grader.judging.tasks import checks_by_task
-    from grader.reporting import task as reporting
-    from grader.reporting.limited import of_exercise
+    from grader.reporting import task_report as reporting
+    from grader.reporting.redact import of_exercise
     from grader.worker import walls
 
     exercise, words = catalog.find(slug), Words(language)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
-from grader.records import Exercise, ExerciseReport
-from grader.worker import packages
+from grader.core import catalog
+from grader.core.records import Exercise, ExerciseReport
+from grader.worker import requirements
 from grader.worker.nursery import Nursery
 from tests.open_list import opened
 
@@ -38,7 +38,7 @@ def list_open() -> Iterator[None]:
 @pytest.fixture
 def graded(nursery, tmp_path):
     """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
-    from grader.judging.grade import Run, grade
+    from grader.grading.exercise import Run, grade
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:
         exercise: Exercise = catalog.find(slug)
@@ -61,7 +61,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     params = getattr(item, "callspec", None)
     exercise = params.params.get("exercise") if params else None
     if isinstance(exercise, Exercise) and (
-        lacking := packages.lacking(packages.required(exercise, on_cuda=False))
+        lacking := requirements.lacking(requirements.required(exercise, on_cuda=False))
     ):
         pytest.skip(f"{exercise.slug} {lacking}")
 

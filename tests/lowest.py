@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 
 
 def lowest(project: dict[str, Any]) -> Iterator[str]:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from grader.judging import admission
-from grader.judging.admission import Admitted, NotGraded
+from grader.submission import admission
+from grader.submission.admission import Admitted, NotGraded
 
 _ADMIT = admission.admit
 

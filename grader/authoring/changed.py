@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.records import Exercise
+from grader.core.records import Exercise
 
 MAIN = ("main", "origin/main")
 _OF_ONE = re.compile(r"ex\d+_")

@@ -10,7 +10,7 @@ from datetime import date
 from importlib import metadata
 from pathlib import Path
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 
 PAGE = ROOT / "docs/evidence.md"
 PACKAGES = ("torch", "numpy", "triton")

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grader.authoring.solution import solution_judge
-from grader.judging import suite
+from grader.authoring.solution_part import solution_judge
+from grader.core.records import Exercise
+from grader.judging import suite_runner
 from grader.judging.hard import Hard
-from grader.records import Exercise
 
 FILE = "hard.toml"
 OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
@@ -81,7 +81,7 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
         yield str(problem)
         return
     stated = {(s.name, s.kind) for s in said}
-    checks = {check.id for check in suite.checks(exercise)}
+    checks = {check.id for check in suite_runner.checks(exercise)}
     for name in exercise.names:
         for kind in Hard:
             if _may_apply(kind, name, exercise) and (name, kind) not in stated:

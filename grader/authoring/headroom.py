@@ -13,15 +13,15 @@ from types import ModuleType
 
 import torch
 
-from grader import catalog
-from grader.course.mutants import variant_source
-from grader.cuda import answer as cuda
-from grader.judging import suite
+from grader.authoring.mutants import variant_source
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.cuda import compiled_answer as cuda
+from grader.judging import suite_runner
 from grader.judging.case import CASE, Rule
-from grader.judging.check import CheckCase
 from grader.judging.judge import Judge
+from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.records import Exercise
 from grader.worker.in_process import in_process, load
 
 SOLUTION = "solution"
@@ -107,7 +107,7 @@ def measure(
 
 def answers(exercise: Exercise, *, solutions: bool = True, variants: bool = True) -> list[str]:
     """The names of the right answers of an exercise."""
-    names = [v.id for v in suite.variants(exercise)] if variants else []
+    names = [v.id for v in suite_runner.variants(exercise)] if variants else []
     return [SOLUTION, *names] if solutions else names
 
 
@@ -116,7 +116,7 @@ def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
     exercise = catalog.find(slug)
     student = Student(exercise, in_process(_module(exercise, answer), exercise.prelude))
-    cases = [case for case in suite.cases(exercise) if not case.check.cuda]
+    cases = [case for case in suite_runner.cases(exercise) if not case.check.cuda]
     parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
     return joined(parts)
 
@@ -174,9 +174,9 @@ def _compiled(slug: str) -> dict[str, ModuleType]:
     """Every right answer in CUDA C++, compiled together once in a process."""
     exercise = catalog.find(slug)
     texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _texts(exercise)
-    only = {variant.id: variant.of for variant in suite.variants(exercise)}
+    only = {variant.id: variant.of for variant in suite_runner.variants(exercise)}
     return cuda.modules(texts, exercise, only=only)
 
 
 def _texts(exercise: Exercise) -> dict[str, str]:
-    return {v.id: variant_source(exercise, v) for v in suite.variants(exercise)}
+    return {v.id: variant_source(exercise, v) for v in suite_runner.variants(exercise)}

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from grader.authoring import evidence
 from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejection, measure
-from grader.records import Exercise
+from grader.core.records import Exercise
 
 
 def show(

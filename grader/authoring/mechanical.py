@@ -9,16 +9,16 @@ from types import ModuleType
 import torch
 
 from grader.authoring.changes import Change, changes
-from grader.authoring.limits import Endless, at_most
+from grader.authoring.mutants import variant_source
+from grader.authoring.process_limits import Endless, at_most
 from grader.authoring.reach import users
 from grader.authoring.side_by_side import SideBySide, Told
-from grader.course.mutants import variant_source
-from grader.judging import suite
+from grader.core.records import Exercise
+from grader.judging import suite_runner
 from grader.judging.case import GraderFault, StudentFault
-from grader.judging.check import CheckCase
 from grader.judging.judge import Judge
+from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.records import Exercise
 from grader.worker.in_process import in_process, loaded
 
 SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
@@ -56,7 +56,7 @@ def source_of(exercise: Exercise, variant: str) -> str:
     """The text of the solution, or of a right variant."""
     if not variant:
         return exercise.solution.read_text(encoding="utf-8")
-    [found] = [v for v in suite.variants(exercise) if v.id == variant]
+    [found] = [v for v in suite_runner.variants(exercise) if v.id == variant]
     return variant_source(exercise, found)
 
 
@@ -85,7 +85,7 @@ class Proof:
         self._users = users(source)
         right = loaded(source, exercise.slug, exercise.prelude)
         self._cases = self._cheapest_first(right)
-        found = suite.trials(exercise) if list(exercise.folder.glob("trials.py")) else []
+        found = suite_runner.trials(exercise) if list(exercise.folder.glob("trials.py")) else []
         self._beside = SideBySide(exercise, right, found, seconds)
 
     def outcome(self, change: Change) -> Outcome:
@@ -136,7 +136,7 @@ class Proof:
     def _cheapest_first(self, right: ModuleType) -> Sequence[tuple[float, CheckCase]]:
         """The cases that the right answer passes, with their seconds."""
         judge, found = self._judge(right), []
-        for case in suite.cases(self._exercise):
+        for case in suite_runner.cases(self._exercise):
             if case.check.cuda:
                 continue
             started = time.process_time()

@@ -8,8 +8,8 @@ from rich.console import Console
 from grader.authoring import evidence
 from grader.authoring.changed import changed
 from grader.authoring.mechanical_table import COLUMNS, Terms, cells, rows, run, table, whole
-from grader.catalog import ROOT
-from grader.records import Exercise
+from grader.core.catalog import ROOT
+from grader.core.records import Exercise
 
 
 def terms(inputs: int, variants: int, shard: str, trials: bool, processes: int) -> Terms:

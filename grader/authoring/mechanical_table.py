@@ -8,8 +8,8 @@ from rich.console import Console
 
 from grader.authoring.mechanical import SECONDS, Outcome, Verdict, changes_of
 from grader.authoring.processes import Job, outcomes, split
-from grader.judging import suite
-from grader.records import Exercise
+from grader.core.records import Exercise
+from grader.judging import suite_runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def jobs(exercises: Sequence[Exercise], terms: Terms) -> list[Job]:
     for exercise in exercises:
         if exercise.language != "python" or exercise.hunts:
             continue
-        variants = [v.id for v in suite.variants(exercise)] if terms.variants else []
+        variants = [v.id for v in suite_runner.variants(exercise)] if terms.variants else []
         for answer in ["", *variants[: terms.variants]]:
             this, of = terms.shard
             numbers = range(this - 1, len(changes_of(exercise, answer)), of)

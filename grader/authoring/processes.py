@@ -10,10 +10,10 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from grader import catalog
 from grader.authoring.changes import Change
-from grader.authoring.limits import limit_memory
 from grader.authoring.mechanical import SECONDS, Outcome, Proof, Verdict, changes_of
+from grader.authoring.process_limits import limit_memory
+from grader.core import catalog
 from grader.judging.case import GraderFault
 
 AT_ONCE = 40  # changes for one process: to start the next costs 4 s, and the last ones end alone

@@ -22,17 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from grader import catalog
-from grader.authoring import answers
-from grader.authoring.store import Store
-from grader.course import mutants
-from grader.judging import drills, suite
+from grader.authoring import mutants, right_answers
+from grader.authoring.proof_store import Store
+from grader.core import allowed_tables, catalog
+from grader.core.records import Exercise
+from grader.judging import drills, suite_runner
 from grader.judging.case import GraderFault
 from grader.judging.diagnosis import Catalogue
-from grader.reading import tables
-from grader.records import Exercise
-from grader.worker import packages
-from grader.worker.child import operators
+from grader.worker import requirements
+from grader.worker.child import operator_list
 from grader.worker.nursery import Nursery
 
 BESIDE = "variants", "solution", "skeleton", "drills"  # what is proven beside the mistakes
@@ -71,7 +69,9 @@ def prove(
     progress  is told the share of tasks that are done
     """
     found: dict[tuple[str, str], dict[str, Result]] = {}
-    lacking = {e.slug: packages.lacking(packages.required(e, on_cuda=False)) for e in exercises}
+    lacking = {
+        e.slug: requirements.lacking(requirements.required(e, on_cuda=False)) for e in exercises
+    }
     tasks: list[Task] = []
     for exercise in (e for e in exercises if not lacking[e.slug]):
         for kind in kinds:
@@ -123,7 +123,7 @@ def _run(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
 
 def _as_in_a_worker() -> None:
     """Have right answers run with the operators that they have in a worker."""
-    operators.close(*tables.operators())
+    operator_list.close(*allowed_tables.operators())
 
 
 def proven(task: Task) -> dict[str, Result]:
@@ -153,26 +153,26 @@ def _mistake(exercise: Exercise, name: str, naming: bool = True) -> Result:
 
 
 def _variant(exercise: Exercise, name: str) -> Result:
-    variant = next(v for v in suite.variants(exercise) if v.id == name)
+    variant = next(v for v in suite_runner.variants(exercise) if v.id == name)
     source = mutants.variant_source(exercise, variant)
     if exercise.language == "python":
-        return {"lost": answers.lost_here(exercise, source)}
-    return {"lost": answers.lost(exercise, source, _nursery(), variant.id)}
+        return {"lost": right_answers.lost_here(exercise, source)}
+    return {"lost": right_answers.lost(exercise, source, _nursery(), variant.id)}
 
 
 def _solution(exercise: Exercise, _: str) -> Result:
     source = exercise.solution.read_text(encoding="utf-8")
-    return {"lost": answers.lost(exercise, source, _nursery())}
+    return {"lost": right_answers.lost(exercise, source, _nursery())}
 
 
 def _skeleton(exercise: Exercise, _: str) -> Result:
-    return {"lost": answers.wrong_with_skeleton(exercise, _nursery())}
+    return {"lost": right_answers.wrong_with_skeleton(exercise, _nursery())}
 
 
 def _drill(exercise: Exercise, name: str) -> Result:
     drill = next(d for d in drills.drills(exercise) if d.mistake == name)
     try:
-        return {"fault": answers.fault_of_drill(exercise, drill)}
+        return {"fault": right_answers.fault_of_drill(exercise, drill)}
     except GraderFault as problem:  # it does not fit the solution, of which make house tells
         return {"fault": str(problem)}
 
@@ -186,9 +186,9 @@ PROOFS: dict[str, Callable[[Exercise, str], Result]] = {
     "drills": _drill,
 }
 NAMES: dict[str, Callable[[Exercise], list[str]]] = {
-    "caught": lambda e: [m.id for m in suite.mistakes(e)],
-    "mistakes": lambda e: [m.id for m in suite.mistakes(e)],
-    "variants": lambda e: [v.id for v in suite.variants(e)],
+    "caught": lambda e: [m.id for m in suite_runner.mistakes(e)],
+    "mistakes": lambda e: [m.id for m in suite_runner.mistakes(e)],
+    "variants": lambda e: [v.id for v in suite_runner.variants(e)],
     "solution": lambda e: [e.slug],
     "skeleton": lambda e: [e.slug],
     "drills": lambda e: [d.mistake for d in drills.drills(e)],

@@ -9,11 +9,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.authoring import evidence
+from grader.authoring.mutants import Caught
 from grader.authoring.proof import BESIDE, Proof, prove
-from grader.authoring.store import Store
-from grader.course.mutants import Caught
-from grader.judging import suite
-from grader.records import Exercise
+from grader.authoring.proof_store import Store
+from grader.core.records import Exercise
+from grader.judging import suite_runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def _row(name: str, found: Counts) -> list[str]:
 
 def _each(proof: Proof) -> Iterator[str]:
     """A line for each mistake."""
-    known = {m.id: m for m in suite.mistakes(proof.exercise)}
+    known = {m.id: m for m in suite_runner.mistakes(proof.exercise)}
     for name, result in proof.results.items():
         one, mistake = Caught.from_dict(known[name], result), known[name]
         told = "" if one.named == (name,) else f"  named: {', '.join(one.named) or 'not at all'}"
@@ -97,7 +97,7 @@ def counts(proofs: Sequence[Proof]) -> Counts:
 
 
 def _mistakes(proof: Proof) -> Counts:
-    known = {m.id: m for m in suite.mistakes(proof.exercise)}
+    known = {m.id: m for m in suite_runner.mistakes(proof.exercise)}
     found = [Caught.from_dict(known[id], result) for id, result in proof.results.items()]
     wrong = [f"{proof.exercise.slug} {line}" for c in found for line in problems(c)]
     return Counts(

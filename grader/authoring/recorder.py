@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from grader.core.records import Exercise
 from grader.judging import describe
-from grader.records import Exercise
 
 _KNOWN = (
     torch.Tensor, np.ndarray, np.generic, torch.dtype, torch.device,

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from grader.authoring import values
-from grader.authoring.limits import Endless, at_most
+from grader.authoring.process_limits import Endless, at_most
 from grader.authoring.recorder import Recorder
+from grader.core.records import Exercise
 from grader.judging.case import GraderFault
-from grader.judging.check import Trial
 from grader.judging.draw import Draw
-from grader.records import Exercise
+from grader.judging.marks import Trial
 
 KEPT = 512 << 20  # bytes of the right module's values that are kept
 ENDLESS = "does not end"

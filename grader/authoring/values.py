@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.judging.compare import floor
+from grader.judging.tolerance import floor
 from grader.judging.trials import Summed
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")

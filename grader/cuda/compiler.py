@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grader.core.this_python import pip_install
 from grader.cuda import symbols
-from grader.this_python import pip_install
 from grader.worker import traces
-from grader.worker.visible import site_folders
+from grader.worker.readable_paths import site_folders
 from grader.worker.walls import PROCESS, Wall
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"

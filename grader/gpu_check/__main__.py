@@ -23,8 +23,8 @@ def main() -> int:
         print("This torch sees no CUDA device, so there is nothing to check. "
               "ARGS=--rehearse tries the command itself on the CPU.")  # fmt: skip
         return 1
-    from grader.gpu_check import plan, session
-    from grader.gpu_check.results import Results
+    from grader.gpu_check import gpu_session, plan
+    from grader.gpu_check.gpu_results import Results
 
     device = "cpu" if given.rehearse else "cuda"
     try:
@@ -34,7 +34,7 @@ def main() -> int:
         return 2
     results = Results.opened(given.output, device, fresh=given.fresh)
     try:
-        return 0 if session.run(steps, results, minutes=given.minutes) else 1
+        return 0 if gpu_session.run(steps, results, minutes=given.minutes) else 1
     except KeyboardInterrupt:
         print(f"\nStopped. {given.output} has what was found; run the same command to go on.")
         return 130

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from grader import catalog
-from grader.judging import suite
-from grader.records import Exercise
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.judging import suite_runner
 
 OFFLINE = "compiled.py"  # of a suite: compiles the solution's kernels, and says what they need
 
@@ -34,14 +34,16 @@ def steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step
         raise ValueError(str(unknown)) from None
     ordered = sorted(exercises, key=lambda e: (not _has_cuda(e), e.order))
     found = [
-        _step("machine", "grader.gpu_check.machine", device),
+        _step("machine", "grader.gpu_check.machine_lines", device),
         _step("fast path", "reference.on_device", device, by_line=True),
     ]
     for exercise in ordered:
         found += _of_suite(exercise, device)
     if speed:
         found += [
-            _step(f"speed of {e.slug}", "grader.gpu_check.exercise", e.slug, device, "--speed")
+            _step(
+                f"speed of {e.slug}", "grader.gpu_check.grade_solution", e.slug, device, "--speed"
+            )
             for e in ordered
             if _is_timed_on_cuda(e)
         ]
@@ -53,7 +55,7 @@ def _of_suite(exercise: Exercise, device: str) -> Iterator[Step]:
     if offline.is_file():
         command = (sys.executable, str(offline), str(exercise.solution), device)
         yield Step(name=f"compiling {exercise.slug}", command=command)
-    yield _step(exercise.slug, "grader.gpu_check.exercise", exercise.slug, device)
+    yield _step(exercise.slug, "grader.gpu_check.grade_solution", exercise.slug, device)
 
 
 def _step(name: str, module: str, *arguments: str, by_line: bool = False) -> Step:
@@ -61,9 +63,9 @@ def _step(name: str, module: str, *arguments: str, by_line: bool = False) -> Ste
 
 
 def _has_cuda(exercise: Exercise) -> bool:
-    return _is_timed_on_cuda(exercise) or any(check.cuda for check in suite.checks(exercise))
+    return _is_timed_on_cuda(exercise) or any(check.cuda for check in suite_runner.checks(exercise))
 
 
 def _is_timed_on_cuda(exercise: Exercise) -> bool:
-    case = suite.speed_case(exercise)
+    case = suite_runner.speed_case(exercise)
     return case is not None and case.cuda

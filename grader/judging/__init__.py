@@ -1,14 +1,14 @@
 """The words that a suite is written in."""
 
-from grader.judging import stored  # noqa: F401 (first: it stands in for the reference where there is none)
+from grader.judging import recorded_cases  # noqa: F401 (first: it stands in for the reference where there is none)
 from grader.judging.agree import agree, backward, expect, gradcheck, rejects, same, untouched
-from grader.judging.another import passes
-from grader.judging.check import check, mistake, speed, trial, variant
 from grader.judging.draw import Draw
 from grader.judging.drills import NoDrill, choices, drill
 from grader.judging.elsewhere import on_meta
 from grader.judging.hard import Hard
 from grader.judging.held import lasting
+from grader.judging.hunted_exercise import passes
+from grader.judging.marks import check, mistake, speed, trial, variant
 from grader.judging.student import Student
 from grader.judging.trials import Summed, attempt, called, differentiated, gradients
 from grader.worker.child.chain import Chain

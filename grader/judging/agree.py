@@ -15,8 +15,8 @@ from torch import Tensor
 
 from grader.judging import describe
 from grader.judging.case import Differs, GraderFault, Rule, StudentFault, current, fault
-from grader.judging.compare import Difference, as_numbers, beyond, difference
-from grader.worker.child.room import OF_VALUE
+from grader.judging.tolerance import Difference, as_numbers, beyond, difference
+from grader.worker.child.executor import OF_VALUE
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from grader.core.records import Function, Returns
 from grader.judging import describe
 from grader.judging.case import current, fault
-from grader.records import Function, Returns
 
 Sizes = dict[str, int]
 

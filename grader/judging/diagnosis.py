@@ -16,28 +16,23 @@ from itertools import groupby
 from types import FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from grader import catalog
-from grader.judging import location, ours, stages, suite
-from grader.judging.case import Asked, Differs, StudentFault
-from grader.judging.check import CheckCase, Mistake
-from grader.judging.compare import as_numbers
+from grader.core import catalog
+from grader.core.records import CheckResult, Diagnosis, Exercise, Named, Stage
+from grader.judging import likeness, location, solution_modules, stages, suite_runner
+from grader.judging.case import Asked, StudentFault
 from grader.judging.judge import Failure, Judge
+from grader.judging.marks import CheckCase, Mistake
 from grader.judging.student import Student, StudentObject
-from grader.records import CheckResult, Diagnosis, Exercise, Named, Stage
 from grader.worker.in_process import in_process
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Came = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
 
-NEAR = 0.02  # of the distance from the right answer
-ENOUGH = 4  # wrong entries that differ from each other, from which a match says much
-FRESH = 3  # times that the same case is asked again with other inputs
-OTHERS = 4  # further cases of the check that are asked
-FEW = 12  # mistakes for which it is worth asking all their checks
-MOST = 2  # mistakes that are named together
+FRESH_DRAWS = 3  # times that the same case is asked again with other inputs
+MAX_OTHER_CASES = 4  # further cases of the check that are asked
+MAX_ASKED_WHOLE = 12  # mistakes for which it is worth asking all their checks
+MAX_NAMED = 2  # mistakes that are named together
 _MISFIT = re.compile(  # what PyTorch and NumPy say of shapes
     "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
     "|cannot reshape|not aligned|do not match"
@@ -54,16 +49,18 @@ class Catalogue:
     def __init__(self, exercise: Exercise, *, remember: bool = False) -> None:
         self._exercise = exercise
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
-        self.mistakes = suite.mistakes(exercise)
+        self.mistakes = suite_runner.mistakes(exercise)
         self._modules: dict[str, ModuleType] = {}
         self._asked: dict[tuple[str, frozenset[str]], tuple[list[Came], Iterator[Came]]] = {}
 
     def module(self, mistake: Mistake) -> ModuleType:
         """The solution with this mistake in it, which remembers nothing of earlier uses."""
         if mistake.id not in self._modules:
-            made = ours.with_edits if mistake.edits else lambda e, _: ours.solution(e)
-            found = made(self._exercise, mistake) or ModuleType(self._exercise.slug)
-            self._modules[mistake.id] = found
+            if mistake.edits:
+                found = solution_modules.with_edits(self._exercise, mistake)
+            else:
+                found = solution_modules.solution(self._exercise)
+            self._modules[mistake.id] = found or ModuleType(self._exercise.slug)
         if not mistake.edits:
             setattr(self._modules[mistake.id], mistake.of, _anew(mistake.answer))
         return self._modules[mistake.id]
@@ -75,7 +72,7 @@ class Catalogue:
     @property
     def right(self) -> Student | None:
         """A student who makes no mistake, if there is a solution."""
-        module = ours.solution(self._exercise)
+        module = solution_modules.solution(self._exercise)
         if module is None:
             return None
         return Student(self._exercise, in_process(module, self._exercise.prelude))
@@ -110,7 +107,7 @@ class Catalogue:
 
     def _ask(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Came]:
         judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
-        cases = suite.chosen(self._exercise, only)
+        cases = suite_runner.chosen(self._exercise, only)
         for check, some in groupby(cases, key=lambda case: case.check.id):
             judge.run(tuple(some))
             yield check, check in _failed_with(mistake.of, judge)
@@ -198,13 +195,13 @@ def named(
             break
         fault = judge.ask(judge.student, case, *again)
         found = _like(fault, found, judge, mistakes, case, *again)
-    if not found or len(found) > FEW:
+    if not found or len(found) > MAX_ASKED_WHOLE:
         return ()
-    sure = _says_much(failure.fault.differs)
+    sure = likeness.says_much(failure.fault.differs)
     if len(found) > 1 or not sure:
         same = [m for m in found if mistakes.fails(m, _failed_with(m.of, judge), only)]
         found = same or (found if sure else [])
-    return tuple(found) if len(found) <= MOST else ()
+    return tuple(found) if len(found) <= MAX_NAMED else ()
 
 
 def _failed_with(name: str, judge: Judge) -> frozenset[str]:
@@ -223,8 +220,7 @@ def _answers_alike(asked: Asked | None, mistake: Mistake, known: Catalogue) -> b
         answer = function(*_copies(asked.args), **asked.kwargs)
     except Exception:  # whatever a wrong answer raises; the student's came back
         return False
-    ours, theirs = list(_numbers(answer)), list(_numbers(asked.value))
-    return len(ours) == len(theirs) and all(map(_close, ours, theirs))
+    return likeness.answers_alike(answer, asked.value)
 
 
 def _copies(values: Sequence[Any]) -> list[Any]:
@@ -233,68 +229,16 @@ def _copies(values: Sequence[Any]) -> list[Any]:
     return [made[id(x)] for x in values]
 
 
-def _numbers(value: Any) -> Iterator[Tensor | Array]:
-    """Every tensor, array and list of numbers in nested lists and tuples, in their order."""
-    match value:
-        case Tensor() | np.ndarray():
-            yield value
-        case [float() | int(), *_] if all(type(x) in (float, int) for x in value):
-            yield np.array(value, np.float64)
-        case list() | tuple():
-            for item in value:
-                yield from _numbers(item)
-
-
-def _close(a: Tensor | Array, b: Tensor | Array) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    one, other = as_numbers(a), as_numbers(b)
-    size = np.abs(np.asarray(other, np.float64))
-    largest = size[np.isfinite(size)].max(initial=0.0)
-    return _distance(one, other) <= NEAR * float(largest)
-
-
 def _like(
     fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: Catalogue,
     case: CheckCase, *again: str,
 ) -> list[Mistake]:  # fmt: skip
-    return [m for m in mistakes if _alike(fault, known.fault(m, judge, case, *again))]
+    return [
+        m for m in mistakes if likeness.faults_alike(fault, known.fault(m, judge, case, *again))
+    ]
 
 
 def _elsewhere(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
     """Cases in which mistakes may come apart."""
-    yield from ((case, ()) for case in failure.more[:OTHERS])
-    yield from ((failure.case, ("again", str(n))) for n in range(FRESH))
-
-
-def _alike(one: StudentFault | None, other: StudentFault | None) -> bool:
-    """Whether two students came out at the same place."""
-    if one is None or other is None:
-        return one is other
-    a, b = one.differs, other.differs
-    if a is None or b is None:
-        return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
-    if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
-        return False
-    between = _distance(a.got, b.got)
-    return between < np.inf and between <= NEAR * _distance(a.got, a.exact)
-
-
-def _distance(a: Any, b: Any) -> float:
-    """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if a.size == b.size == 0:
-        return 0.0
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):  # equal infinities
-        between = np.where(same, 0.0, a - b)
-    if not between.size:
-        return 0.0
-    return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
-
-
-def _says_much(differs: Differs | None) -> bool:
-    if differs is None:
-        return False
-    values = np.asarray(differs.got, np.float64)[differs.wrong]
-    return len(np.unique(values[np.isfinite(values)])) >= ENOUGH
+    yield from ((case, ()) for case in failure.more[:MAX_OTHER_CASES])
+    yield from ((failure.case, ("again", str(n))) for n in range(FRESH_DRAWS))

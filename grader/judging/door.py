@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from grader.core.records import Submission
 from grader.judging.case import StudentFault, current, fault
-from grader.reading.lines import written_as
-from grader.records import Submission
+from grader.submission.line_names import written_as
 from grader.worker.client import Client
 from grader.worker.faults import Raised, WorkerFault
-from grader.worker.text import harmless
+from grader.worker.harmless_text import harmless
 
 MAX_MESSAGE = 4  # lines of an exception's message
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grader import catalog, manifest, tables
-from grader.judging import suite
+from grader.core import catalog, manifest, toml_values
+from grader.core.records import Exercise
+from grader.judging import suite_runner
 from grader.judging.case import GraderFault
-from grader.judging.check import CannotEdit, Edits, Mistake, edited
-from grader.reading.ask import Unread, ask
-from grader.records import Exercise
+from grader.judging.marks import CannotEdit, Edits, Mistake, edited
+from grader.submission.reader_client import Unread, ask
 
 CHOICES, OF_THE_SAME = 8, 5  # mistakes that are offered, and how many of them of one function
 LONGEST = 18  # digits of a seed
@@ -54,8 +54,8 @@ def drills(exercise: Exercise) -> tuple[Drill, ...]:
     if not path.is_file():
         return ()
     try:
-        entries = tables.read(path, manifest.DRILLS)["drills"]
-    except tables.BadFile as problem:
+        entries = toml_values.read(path, manifest.DRILLS)["drills"]
+    except toml_values.BadFile as problem:
         raise BadDrills(str(problem).removesuffix(".")) from None
     return tuple(
         Drill(
@@ -110,7 +110,7 @@ def held(exercise: Exercise, source: str) -> Exercise:
 def choices(name: str) -> tuple[Mistake, ...]:
     """The mistakes offered to somebody who looks for the one in a drill, in a drawn order."""
     wanted = drill(name)
-    mistakes = suite.mistakes(wanted.exercise)
+    mistakes = suite_runner.mistakes(wanted.exercise)
     known = [m for m in mistakes if not m.null and m.id not in wanted.alike]
     right = next((m for m in known if m.id == wanted.mistake), None)
     if right is None:

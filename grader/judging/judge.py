@@ -16,13 +16,14 @@ from typing import Any, Protocol
 import pytest
 import torch
 
+from grader.core.records import CheckResult, Verdict
 from grader.judging.case import CASE, Asked, Case, StudentFault
-from grader.judging.check import Check, CheckCase
 from grader.judging.draw import Draw
+from grader.judging.marks import Check, CheckCase
 from grader.judging.student import Student
-from grader.records import CheckResult, Verdict
 
 NEEDS_CUDA = "needs CUDA"
+NAME = "judge"
 
 
 class Tape(Protocol):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.records import Exercise, Place
+from grader.core.records import Exercise, Place
 
 Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 

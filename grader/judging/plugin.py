@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from grader import catalog, submission
-from grader.judging import admission, drills, importing, stored
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.judging import drills, recorded_cases, suite_imports
 from grader.judging.draw import Draw
-from grader.judging.judge import Judge
+from grader.judging.judge import NAME, Judge
 from grader.judging.student import Student
-from grader.records import Exercise
-from grader.worker import packages
+from grader.submission import admission, answer_file
+from grader.worker import requirements
 from grader.worker.in_process import in_process, load
-
-NAME = "judge"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,15 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
     exercise = _exercise(config)
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
-    importing.reach(exercise)
+    suite_imports.reach(exercise)
     on_cuda = config.getoption("--device").startswith("cuda")
-    if lacking := packages.lacking(packages.required(exercise, on_cuda=on_cuda)):
+    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=on_cuda)):
         raise pytest.UsageError(f"{exercise.slug} {lacking}")
     seed = config.getoption("--seed") or secrets.token_hex(8)
-    path = submission.locate(Path(config.getoption("--submission")), exercise.slug)
+    path = answer_file.locate(Path(config.getoption("--submission")), exercise.slug)
     try:
-        answer = submission.read(path, exercise.slug, catalog.names_read(exercise))
-    except submission.Unreadable as error:
+        answer = answer_file.read(path, exercise.slug, catalog.names_read(exercise))
+    except answer_file.Unreadable as error:
         raise pytest.UsageError(str(error)) from None
     exercise = drills.held(exercise, answer.source)
     if config.getoption("--in-process"):
@@ -58,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         client, problems = _in_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
-    judge = Judge(student, (seed, exercise.slug), device, stored.tape(exercise.slug))
+    judge = Judge(student, (seed, exercise.slug), device, recorded_cases.tape(exercise.slug))
     config.pluginmanager.register(judge, NAME)
 
 

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grader.core.records import Exercise, Function, Stage
 from grader.judging.case import CASE, Case, StudentFault
-from grader.judging.compare import as_numbers
 from grader.judging.contract import parameters
 from grader.judging.draw import Draw
 from grader.judging.student import Student
-from grader.records import Exercise, Function, Stage
+from grader.judging.tolerance import as_numbers
 
 LENGTH, WIDTH = 6, 4
 CLOSE = 1e-3

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.core.records import Class, Exercise, Function, Submission
 from grader.judging import contract, describe
 from grader.judging.case import Asked, current, fault
 from grader.judging.door import Door
 from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
 from grader.judging.held import HeldTensor, held
-from grader.records import Class, Exercise, Function, Submission
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
 from grader.worker.faults import WorkerFault

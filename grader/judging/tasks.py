@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Mapping
 
-from grader.course.naming import CUDA
-from grader.judging import suite
-from grader.judging.check import Check
-from grader.records import Exercise
+from grader.core.grade_ids import CUDA
+from grader.core.records import Exercise
+from grader.judging import suite_runner
+from grader.judging.marks import Check
 
 NO_CHECKS = frozenset({"mistakes", "variants", "trials", "show"})
 
@@ -18,7 +18,7 @@ def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
     """
     asked = _asked(exercise)
     found: dict[str, list[Check]] = {name: [] for name in (*exercise.names, CUDA)}
-    for check in suite.checks(exercise):
+    for check in suite_runner.checks(exercise):
         names = [name for name in exercise.names if name in asked[check.id]]
         task = names[-1] if names else exercise.names[-1]
         found[CUDA if check.cuda else task].append(check)

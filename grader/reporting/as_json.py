@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from grader.records import (
+from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from grader.languages import Words
-from grader.records import Interval
+from grader.core.records import Interval
+from grader.core.translation import Words
 from grader.reporting import html
 from grader.reporting.class_summary import ClassSummary, Figures, Frequent, Row
-from grader.reporting.marks import Mark
-from grader.reporting.worth_a_look import line
+from grader.reporting.exercise_mark import Mark
+from grader.reporting.review_flags import line
 
 BINS = 10  # of the histogram, or one more
 DECADE = 10.0

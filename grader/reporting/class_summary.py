@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from types import MappingProxyType
 
-from grader.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
-from grader.reporting.marks import Adjustment, Late, Mark, Timing
-from grader.reporting.worth_a_look import Reason, line, reasons
+from grader.core.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
+from grader.reporting.exercise_mark import Adjustment, Late, Mark, Timing
+from grader.reporting.review_flags import Reason, line, reasons
 
 _Key = tuple[str, str, str, str]  # slug, id, what it says, how to mend it
 

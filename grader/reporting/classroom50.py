@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from grader.languages import Words
-from grader.records import Report, Verdict
+from grader.core.records import Report, Verdict
+from grader.core.translation import Words
 from grader.reporting.items import Item, items
 
 SCHEMA = "classroom50/result/v1"

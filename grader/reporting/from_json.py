@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from grader.records import (
+from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,

@@ -6,11 +6,11 @@ that begin with `::`, and what stands in them is escaped.
 
 from collections.abc import Iterator
 
-from grader.languages import Words
-from grader.records import ExerciseReport, Report, Verdict
+from grader.core.records import ExerciseReport, Report, Verdict
+from grader.core.translation import Words
 from grader.reporting.items import Item, items
-from grader.reporting.limited import RECEIVED
-from grader.worker.text import harmless
+from grader.reporting.redact import RECEIVED
+from grader.worker.harmless_text import harmless
 
 MOST_ANNOTATIONS = 10  # of a step; the runner drops those beyond
 MOST_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from grader.reporting.class_summary import ClassSummary, Row, rounded
-from grader.reporting.marks import Mark
-from grader.reporting.table import to_csv
+from grader.reporting.csv_table import to_csv
+from grader.reporting.exercise_mark import Mark
 
 # At worst a name to a spreadsheet: such a formula shows an error, or another field.
 _ONLY_A_NAME = re.compile(r"[-+@][\w.@-]+")

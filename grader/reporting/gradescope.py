@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from grader.languages import Words
-from grader.records import ExerciseReport, Report, Verdict
+from grader.core.records import ExerciseReport, Report, Verdict
+from grader.core.translation import Words
 from grader.reporting.items import Item, items
 
 _VISIBLE = "visible"

@@ -12,9 +12,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from grader import catalog, submission
-from grader.languages import Words
-from grader.records import (
+from grader.core import catalog
+from grader.core.records import (  # fmt: skip
     CheckResult,
     Diagnosis,
     ExerciseReport,
@@ -24,9 +23,11 @@ from grader.records import (
     Score,
     Speed,
     Verdict,
-)  # fmt: skip
-from grader.reporting import places, speed, stages
+)
+from grader.core.translation import Words
+from grader.reporting import locations, speed_text, stage_text
 from grader.reporting.next_step import next_step
+from grader.submission import answer_file
 
 TAGS = {"en": "en", "zh": "zh-Hans"}  # for `lang`
 _CODE = re.compile("`([^`]+)`")
@@ -112,7 +113,7 @@ class _Tell:
         return self._words.title(catalog.find(e.slug))
 
     def lesson(self, e: ExerciseReport) -> str:
-        return submission.lesson_path(e.slug, self._words.language)
+        return answer_file.lesson_path(e.slug, self._words.language)
 
     def check(self, e: ExerciseReport, c: CheckResult) -> str:
         return self._words.check(e.slug, c.id, c.says)
@@ -122,25 +123,25 @@ class _Tell:
         return next((other for other in e.checks if other.says == c.why), None)
 
     def places(self, d: Diagnosis) -> str:
-        return places.sentence(d.places, self._words)
+        return locations.sentence(d.places, self._words)
 
     def stage(self, d: Diagnosis) -> str:
-        return stages.sentence(d.stage, self._words) if d.stage else ""
+        return stage_text.sentence(d.stage, self._words) if d.stage else ""
 
     def maps(self, d: Diagnosis) -> list[tuple[str, list[list[float]]]]:
         """Heat maps of the weights of a small example, each with its name."""
-        return stages.maps(d.stage, self._words) if d.stage else []
+        return stage_text.maps(d.stage, self._words) if d.stage else []
 
     def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
         """What it is, and how to mend it."""
         return self._words.mistake(e.slug, m.id, m.says, m.mend)
 
     def measured(self, m: Measured) -> list[str]:
-        return speed.told(m, self._words)
+        return speed_text.told(m, self._words)
 
     def ends(self, m: Measured) -> tuple[str, str]:
         """What the two ends of the scale are."""
-        return speed.ends(m, self._words)
+        return speed_text.ends(m, self._words)
 
     def not_run(self, score: Score) -> str:
         """How many points were not run; nothing if there are none."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.course.naming import SPEED
-from grader.languages import Words
-from grader.records import CheckResult, ExerciseReport, Speed, Verdict
-from grader.reporting import places, speed, stages
+from grader.core.grade_ids import SPEED
+from grader.core.records import CheckResult, ExerciseReport, Speed, Verdict
+from grader.core.translation import Words
+from grader.reporting import locations, speed_text, stage_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +52,18 @@ def _told(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
     yield from words.said(c.why).splitlines()
     if c.diagnosis is None:
         return
-    if where := places.sentence(c.diagnosis.places, words):
+    if where := locations.sentence(c.diagnosis.places, words):
         yield where
     for number, m in enumerate(c.diagnosis.mistakes):
         told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
         yield f"{words('Or: ') if number else ''}{told}"
     if c.diagnosis.stage is not None:
-        yield stages.sentence(c.diagnosis.stage, words)
+        yield stage_text.sentence(c.diagnosis.stage, words)
 
 
 def _of_speed(s: Speed, slug: str, words: Words) -> Item:
     verdict = Verdict.PASSED if s.earned else Verdict.FAILED  # what it earned stands beside it
-    measured = [] if s.measured is None else speed.told(s.measured, words)
+    measured = [] if s.measured is None else speed_text.told(s.measured, words)
     return Item(
         id=SPEED,
         says=words.speed(slug, s.says),

@@ -6,10 +6,10 @@ The attributes are those that pytest's `xunit1` family writes, which CI systems 
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from grader.languages import Words
-from grader.records import ExerciseReport, Report, Verdict
+from grader.core.records import ExerciseReport, Report, Verdict
+from grader.core.translation import Words
 from grader.reporting.items import Item, items
-from grader.worker.text import harmless
+from grader.worker.harmless_text import harmless
 
 _WRONG = {
     Verdict.FAILED: "failure",

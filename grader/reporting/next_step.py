@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from grader.records import CheckResult, ExerciseReport, Report, Verdict
-from grader.reporting.limited import RECEIVED
+from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
+from grader.reporting.redact import RECEIVED
 
 
 class Kind(StrEnum):

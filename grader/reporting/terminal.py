@@ -8,12 +8,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from grader import catalog, sealed, submission
-from grader.languages import Words
-from grader.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
-from grader.reporting import places, speed, stages
-from grader.reporting.limited import RECEIVED
+from grader.core import catalog, sealed_bundle
+from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
+from grader.core.translation import Words
+from grader.reporting import locations, speed_text, stage_text
 from grader.reporting.next_step import Kind, next_step
+from grader.reporting.redact import RECEIVED
+from grader.submission import answer_file
 
 SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -76,7 +77,7 @@ def _state(e: ExerciseReport, words: Words) -> Text:
         case "graded":
             return Text(_graded(e, words))
         case "not_started":
-            lesson = submission.lesson_path(e.slug, words.language)
+            lesson = answer_file.lesson_path(e.slug, words.language)
             return Text(words("not started yet: {lesson}", lesson=lesson), style="dim")
         case "fault":
             return Text(words("grader fault: no score"), style="magenta")
@@ -126,7 +127,7 @@ def _details(e: ExerciseReport, words: Words) -> Group:
     if e.state in ("graded", "fault"):
         parts += [check_lines(check, e, words) for check in e.checks]
         if e.speed is not None:
-            parts.append(speed.lines(e.speed, e.slug, words))
+            parts.append(speed_text.lines(e.speed, e.slug, words))
     if e.output:
         parts.append(Text(words("It printed:"), style="dim"))
         printed = e.output.splitlines()[:_SHOWN_OUTPUT]
@@ -158,7 +159,7 @@ def _said_of(says: str, e: ExerciseReport, words: Words) -> str:
 def _diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
     if d is None:
         return
-    if where := places.sentence(d.places, words):
+    if where := locations.sentence(d.places, words):
         yield Text(where)
     for number, mistake in enumerate(d.mistakes):
         says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
@@ -166,8 +167,8 @@ def _diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
         if mend:
             yield Text(mend, style="dim")
     if d.stage is not None:
-        yield Text(stages.sentence(d.stage, words))
-        yield from (Text(line) for line in stages.weights(d.stage, words))
+        yield Text(stage_text.sentence(d.stage, words))
+        yield from (Text(line) for line in stage_text.weights(d.stage, words))
 
 
 def _indented(text: Text) -> Padding:
@@ -196,7 +197,7 @@ def _next(report: Report, words: Words) -> Text:
     several = len(report.exercises) > 1
     match step.kind:
         case Kind.START:
-            lesson = submission.lesson_path(e.slug, words.language)
+            lesson = answer_file.lesson_path(e.slug, words.language)
             read, write = words("Next: read "), words(", then write ")
             return Text.assemble("\n", read, (lesson, "bold"), write, path)
         case Kind.MEND_FILE:
@@ -214,7 +215,7 @@ def _footer(report: Report, words: Words) -> str:
     seconds = f"{report.seconds:.1f}"
     about = "device {device}, wall {wall}, {seconds} s"
     lines = [words(about, device=report.device, wall=report.isolation, seconds=seconds)]
-    if report.seed is not None and report.seed.startswith(sealed.CASES):
+    if report.seed is not None and report.seed.startswith(sealed_bundle.CASES):
         about = "{seed}: the stored cases of a sealed bundle, for practice; marks are advisory"
         lines.append(words(about, seed=report.seed))
     elif report.seed is not None:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from grader.judging import admission
+from grader.core.records import Exercise, Submission
 from grader.judging.case import GraderFault, StudentFault
-from grader.judging.check import SpeedCase
+from grader.judging.marks import SpeedCase
 from grader.judging.student import Student
-from grader.records import Exercise, Submission
+from grader.submission import admission
 from grader.timing import meters
-from grader.timing.calm import Calm
 from grader.timing.meters import Meter, Party
 from grader.timing.race import STUDENT, Plan, Race
 from grader.timing.statistics import PARTIES, Times
+from grader.timing.wait_idle import Calm
 from grader.worker.faults import WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor

@@ -25,9 +25,9 @@ from torch import Tensor
 from grader.judging.case import CASE, Case
 from grader.judging.draw import Draw
 from grader.judging.student import Student
-from grader.timing.calm import Calm
 from grader.timing.meters import Meter, Party
 from grader.timing.statistics import BLOCK
+from grader.timing.wait_idle import Calm
 from grader.worker.child.chain import Chain
 
 T = TypeVar("T")

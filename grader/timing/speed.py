@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from grader.core.records import Interval, Measured, Speed
 from grader.judging.case import StudentFault
-from grader.judging.check import SpeedCase
 from grader.judging.judge import NEEDS_CUDA
-from grader.records import Interval, Measured, Speed
+from grader.judging.marks import SpeedCase
 from grader.timing import device
 from grader.timing.contest import Contest, Disturbed
 from grader.timing.race import Plan

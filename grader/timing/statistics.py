@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from grader.records import Interval
-from grader.scoring import MARGIN
+from grader.core.records import Interval
+from grader.core.scoring import MARGIN
 
 PARTIES = ("zero", "reference", "student")
 QUANTILE = 0.2

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from grader.worker.visible import Visible
+from grader.worker.readable_paths import Visible
 
 INSIDE = "/run/attention_worker"  # where the child's side lies in there
 _TEMP_BYTES = 256 << 20

@@ -12,7 +12,7 @@ from grader.worker.child import frames, wire
 from grader.worker.child.chain import Chain
 from grader.worker.faults import NoAnswer, Raised
 from grader.worker.given import Given, Places
-from grader.worker.text import harmless
+from grader.worker.harmless_text import harmless
 
 CALLABLE = object()  # what `get` answers for a method
 MAX_MESSAGE = 2000  # characters of an exception's message

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 from grader.worker.child import wire
+from grader.worker.child.executor import Room
 from grader.worker.child.prelude import prepare
-from grader.worker.child.room import Room
 from grader.worker.client import Client
 
 ARENA_BYTES = 64 << 20

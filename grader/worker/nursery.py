@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from grader.reading import tables
-from grader.records import Limits
+from grader.core import allowed_tables
+from grader.core.records import Limits
 from grader.worker import traces
 from grader.worker.child import frames
-from grader.worker.child.wipe import wipe
+from grader.worker.child.remove_tree import wipe
+from grader.worker.control_group import Share
 from grader.worker.faults import NurseryFailed
-from grader.worker.share import Share
 from grader.worker.walls import PROCESS, Wall
 
 START_SECONDS = 120.0  # a cold `import torch` from a slow disk
@@ -57,7 +57,7 @@ class Nursery:
         ours, theirs = socket.socketpair()
         if self._home:
             self._home.mkdir(exist_ok=True)
-        listed, without = tables.operators()
+        listed, without = allowed_tables.operators()
         frames.send(ours, {"operators": listed, "without": without})
         self._socket = ours
         self._ready = False

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from grader.records import Limits, Submission
+from grader.core.records import Limits, Submission
 from grader.worker.child import companion, frames, wire
 from grader.worker.client import Client, raised
 from grader.worker.faults import (
@@ -21,9 +21,9 @@ from grader.worker.faults import (
     TimedOut,
     WorkerFault,
 )
+from grader.worker.harmless_text import harmless
 from grader.worker.nursery import Nursery, Process
 from grader.worker.patience import Patience, converse, counted
-from grader.worker.text import harmless
 
 ARENA_BYTES = 512 << 20  # of address space; memory is used only where something was written
 MAX_RESTARTS = 5

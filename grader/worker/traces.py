@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from grader.worker.child.wipe import wipe
+from grader.worker.child.remove_tree import wipe
 
 _NAME = re.compile(r"grader-(\d+)-(\d+)-(\d+)-\w+")
 

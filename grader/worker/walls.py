@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.worker import bubblewrap
-from grader.worker.child import kernel
-from grader.worker.visible import Visible, site_folders, visible
+from grader.worker.child import linux
+from grader.worker.readable_paths import Visible, site_folders, visible
 
 CHILD = Path(__file__).resolve().parent / "child"
 NAMES = ("process", "locked", "contained")  # from the weakest to the strongest
@@ -62,7 +62,7 @@ class NoSuchWall(Exception):
 def hide_this_process() -> None:
     """Close this process's memory, environment and descriptors to others of the same user."""
     if sys.platform == "linux":
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)
 
 
 def choose(wanted: str, *, on_cuda: bool = False, weakest: str = "process") -> Wall:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader import catalog
 from grader.authoring.changed import changed
+from grader.core import catalog
 
 
 @pytest.fixture

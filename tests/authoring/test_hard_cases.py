@@ -2,9 +2,9 @@
 
 import pytest
 
-from grader import catalog
 from grader.authoring import hard_cases
 from grader.authoring.hard_cases import BadStatement
+from grader.core import catalog
 from grader.judging import Draw, Hard
 from grader.judging.case import CASE, Case
 from grader.judging.hard import LIMITS

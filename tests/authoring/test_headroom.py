@@ -7,10 +7,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from grader import catalog
 from grader.authoring import headroom, headroom_table
 from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejection
-from grader.judging import agree, compare, suite
+from grader.core import catalog
+from grader.judging import agree, suite_runner, tolerance
 from grader.judging.case import CASE, Case, Rule
 from grader.judging.student import Student
 from grader.worker.in_process import in_process
@@ -70,7 +70,7 @@ def measured(check, module=None):
     """One seed of a check on the solution, or on another module."""
     module = module or headroom._module(EXERCISE, SOLUTION)
     student = Student(EXERCISE, in_process(module, EXERCISE.prelude))
-    cases = [case for case in suite.cases(EXERCISE) if case.check.id == check]
+    cases = [case for case in suite_runner.cases(EXERCISE) if case.check.id == check]
     assert cases
     return headroom.joined(
         [headroom.measure_case(student, EXERCISE.slug, SOLUTION, case, 0) for case in cases]
@@ -85,9 +85,9 @@ def test_right_answers_have_room():
 
 
 def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
-    rules = compare._rules
+    rules = tolerance._rules
     monkeypatch.setattr(
-        compare, "_rules", lambda *a: [replace(r, allowed=r.allowed / 4) for r in rules(*a)]
+        tolerance, "_rules", lambda *a: [replace(r, allowed=r.allowed / 4) for r in rules(*a)]
     )
     found = measured("test_values")
     assert not found.right

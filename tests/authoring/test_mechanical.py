@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from grader import catalog, packs
 from grader.authoring import mechanical_table
 from grader.authoring.mechanical import Verdict
 from grader.authoring.mechanical_table import Terms, jobs, run, whole
 from grader.authoring.processes import Job, outcomes
-from grader.cli import app
+from grader.cli.app import app
+from grader.core import catalog, packs
 from grader.judging.case import GraderFault
 from grader.judging.draw import Draw
 from tests.authoring import pack

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from grader import catalog
-from grader.authoring import proof, store
+from grader.authoring import proof, proof_store
+from grader.authoring.mutants import Caught
 from grader.authoring.proof import Proof, Task, prove
+from grader.authoring.proof_store import Store
 from grader.authoring.proof_table import counts, problems
-from grader.authoring.store import Store
-from grader.course.mutants import Caught
-from grader.judging import suite
-from grader.records import Verdict
+from grader.core import catalog
+from grader.core.records import Verdict
+from grader.judging import suite_runner
 
 EXERCISE = catalog.find("ex00")
-MISTAKE = suite.mistakes(EXERCISE)[0]
+MISTAKE = suite_runner.mistakes(EXERCISE)[0]
 CAUGHT = {"verdict": "failed", "earned": [], "faults": [], "named": [MISTAKE.id]}
 
 
@@ -35,7 +35,7 @@ def run(monkeypatch):
 def test_what_was_proven_is_not_asked_again(run, tmp_path):
     first = prove([EXERCISE], ("mistakes",), Store(tmp_path))
     asked = [name for task in run for name in task.names]
-    assert asked == [m.id for m in suite.mistakes(EXERCISE)]
+    assert asked == [m.id for m in suite_runner.mistakes(EXERCISE)]
     run.clear()
     assert prove([EXERCISE], ("mistakes",), Store(tmp_path)) == first
     assert run == []
@@ -60,22 +60,22 @@ def test_a_changed_suite_is_asked_again(tmp_path, name):
     folder = tmp_path / EXERCISE.slug
     shutil.copytree(EXERCISE.folder, folder)
     copy = replace(EXERCISE, folder=folder)
-    before = store.digest(copy)
+    before = proof_store.digest(copy)
     (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
-    assert store.digest(copy) != before
+    assert proof_store.digest(copy) != before
 
 
 def test_the_solution_and_the_versions_count(tmp_path, monkeypatch):
-    before = store.digest(EXERCISE)
+    before = proof_store.digest(EXERCISE)
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions" / EXERCISE.file).write_text("# another\n")
-    assert store.digest(replace(EXERCISE, home=tmp_path)) != before
-    store._judging.cache_clear()
-    monkeypatch.setattr(store, "_versions", lambda: {"torch": "another"})
+    assert proof_store.digest(replace(EXERCISE, home=tmp_path)) != before
+    proof_store._judging.cache_clear()
+    monkeypatch.setattr(proof_store, "_versions", lambda: {"torch": "another"})
     try:
-        assert store.digest(EXERCISE) != before
+        assert proof_store.digest(EXERCISE) != before
     finally:
-        store._judging.cache_clear()
+        proof_store._judging.cache_clear()
 
 
 def test_a_store_that_cannot_be_read_is_as_good_as_none(tmp_path):

@@ -3,15 +3,15 @@
 import pytest
 from typer.testing import CliRunner
 
-from grader.cli import app
-from grader.worker import packages
+from grader.cli.app import app
+from grader.worker import requirements
 
 LACKING = "needs triton, which is not installed here"
 
 
 @pytest.fixture
 def no_triton(monkeypatch):
-    monkeypatch.setattr(packages, "version", lambda name: "" if name == "triton" else "9")
+    monkeypatch.setattr(requirements, "version", lambda name: "" if name == "triton" else "9")
 
 
 def said(*arguments):

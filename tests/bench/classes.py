@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader import catalog
-from grader.catalog import ROOT
-from grader.class_commands import processors
+from grader.cli.class_commands import processors
+from grader.core import catalog
+from grader.core.catalog import ROOT
 from tests.bench.notebooks import PLAIN, plain, seconds
 from tests.classes.classroom import environment
 from tests.classes.dask import Dask

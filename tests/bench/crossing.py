@@ -13,10 +13,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from grader import catalog, submission
+from grader.core import catalog
+from grader.core.records import Submission
 from grader.judging.case import CASE, Case
 from grader.judging.student import Student
-from grader.records import Submission
+from grader.submission import answer_file
 from grader.suites.ex08_cuda_sdpa.bench_cuda_sdpa import ON_CUDA
 from grader.timing import meters
 from grader.timing.meters import Party
@@ -83,7 +84,7 @@ def party(
     nursery: Nursery, slug: str, text: str | None, stack: ExitStack, *, on_cuda: bool = False
 ) -> Party:
     exercise = catalog.find(slug)
-    answer = submission.read(exercise.folder / "parties/reference.py", slug)
+    answer = answer_file.read(exercise.folder / "parties/reference.py", slug)
     if text is not None:
         answer = Submission(slug=slug, path=answer.path, sha256="", source=text)
     worker = Supervisor(nursery, answer, exercise.limits, on_cuda=on_cuda, core=meters.core())

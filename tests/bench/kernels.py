@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from grader import catalog
-from grader.course.mutants import variant_source
-from grader.judging import suite
+from grader.authoring.mutants import variant_source
+from grader.core import catalog
+from grader.judging import suite_runner
 from grader.worker.in_process import load, loaded
 
 TOKENS, HEADS, WIDTH, DTYPE = 16384, 16, 128, torch.bfloat16
@@ -47,7 +47,7 @@ def answers() -> dict[str, ModuleType]:
     """The solution, and it with each of the other kernels."""
     exercise = catalog.find("ex14")
     found = {"triton": load(exercise.solution, exercise.slug)}
-    variants = {variant.id: variant for variant in suite.variants(exercise)}
+    variants = {variant.id: variant for variant in suite_runner.variants(exercise)}
     for name, variant in OURS.items():
         found[name] = loaded(variant_source(exercise, variants[variant]), variant)
     return found

@@ -16,8 +16,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader import catalog
-from grader.catalog import ROOT
+from grader.core import catalog
+from grader.core.catalog import ROOT
 from tests.notebooks.course import answered, grader, hand_in, run
 
 SLUGS = [e.slug for e in catalog.exercises() if e.track == "core"]

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from grader import catalog, sealed
-from grader.course.sealed.page import points
-from grader.course.sealed.record import Recorded, modules, record_one, written
-from grader.cuda import answer as cuda
-from grader.judging import ours, stored, suite
-from grader.judging.check import Mistake, edited
+from grader.core import catalog, sealed_bundle
+from grader.core.records import CheckResult, Exercise, Verdict
+from grader.cuda import compiled_answer as cuda
+from grader.judging import recorded_cases, solution_modules, suite_runner
 from grader.judging.diagnosis import Catalogue
 from grader.judging.judge import Judge
+from grader.judging.marks import Mistake, edited
 from grader.judging.student import Student
-from grader.records import CheckResult, Exercise, Verdict
+from grader.release.sealed.record_cases import Recorded, modules, record_one, written
+from grader.release.sealed.sealed_page import points
 from grader.worker.in_process import in_process
 
 SOME = 8
@@ -55,15 +55,15 @@ def played(one: Recorded, every: bool) -> Row:
     row = Row(
         slug=one.slug, here=here, whole=whole, size=len(one.content), left_out=dict(one.left_out)
     )
-    known, mistakes = Catalogue(exercise), suite.mistakes(exercise)
-    variants = {v.id: _with(exercise, v) for v in suite.variants(exercise)}
+    known, mistakes = Catalogue(exercise), suite_runner.mistakes(exercise)
+    variants = {v.id: _with(exercise, v) for v in suite_runner.variants(exercise)}
     _take_place()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / sealed.FOLDER / f"{one.slug}.safetensors"
+        path = Path(folder) / sealed_bundle.FOLDER / f"{one.slug}.safetensors"
         path.parent.mkdir()
         path.write_bytes(one.content)
-        tape = stored.Tape(one.slug, Path(folder))
-    row.solution = _earned(_asked(exercise, ours.solution(exercise), tape))
+        tape = recorded_cases.Tape(one.slug, Path(folder))
+    row.solution = _earned(_asked(exercise, solution_modules.solution(exercise), tape))
     for name, module in variants.items():
         row.tried += 1
         if _earned(_asked(exercise, module, tape)) != here:
@@ -83,9 +83,9 @@ def _take_place() -> None:
     for name in names:
         importlib.import_module(name)
     for name in names:
-        sys.modules[name] = stored._Module(name)
+        sys.modules[name] = recorded_cases._Module(name)
     for name in names[1:]:
-        setattr(sys.modules[stored.NAME], name.rpartition(".")[2], sys.modules[name])
+        setattr(sys.modules[recorded_cases.NAME], name.rpartition(".")[2], sys.modules[name])
     for name in [n for n in sys.modules if n.startswith("grader.suites.")]:
         del sys.modules[name]  # they have the reference itself
 
@@ -103,7 +103,7 @@ def _asked(
     student = Student(exercise, in_process(module, exercise.prelude))
     only = frozenset({mistake.caught_by}) if mistake else frozenset()
     with np.errstate(all="ignore"):
-        return suite.ask(exercise, Judge(student, ("",), tape=tape), only)
+        return suite_runner.ask(exercise, Judge(student, ("",), tape=tape), only)
 
 
 def _earned(checks: tuple[CheckResult, ...]) -> int:

@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader import catalog
-from grader.catalog import ROOT
-from grader.course.similar.tokens import GAP, SHORTEST, Tokens, own, tokens
+from grader.classroom.similar.fingerprints import GAP, SHORTEST, Tokens, own, tokens
+from grader.core import catalog
+from grader.core.catalog import ROOT
 from tests.course.copying import disguised, handed_in, honest, right, skeleton, variant
 
 SLUGS = [e.slug for e in catalog.exercises()]
@@ -27,8 +27,8 @@ COPIED = 50  # one student in so many hands in a copy, in each exercise
 _SEARCH = """
 import json, sys, time
 from pathlib import Path
-from grader import catalog
-from grader.course.similar.search import Terms, search
+from grader.core import catalog
+from grader.classroom.similar.similar_search import Terms, search
 found = search(Path(sys.argv[1]), [], catalog.exercises(), Terms(most=int(sys.argv[2])))
 groups = [[group.slug, *group.everybody] for group in found.groups]
 status = Path("/proc/self/status").read_text()  # getrusage would tell the peak of our parent

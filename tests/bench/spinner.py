@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from grader import catalog
-from grader.judging import suite
-from grader.records import Submission
+from grader.core import catalog
+from grader.core.records import Submission
+from grader.judging import suite_runner
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.statistics import PARTIES, QUANTILE
@@ -46,7 +46,7 @@ def main(sets: int, wall: str) -> None:
 
 def reference_seconds(nursery: Nursery, answer: Path) -> float:
     """What the reference takes in one set of processes, as it is graded."""
-    case = suite.speed_case(EXERCISE)
+    case = suite_runner.speed_case(EXERCISE)
     assert case is not None
     submitted = Submission(slug=EXERCISE.slug, path=answer, sha256="", source=answer.read_text())
     seed = (secrets.token_hex(8),)

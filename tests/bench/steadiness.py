@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from grader import catalog
-from grader.judging import suite
-from grader.records import Submission
+from grader.core import catalog
+from grader.core.records import Submission
+from grader.judging import suite_runner
 from grader.timing.contest import Contest
 from grader.timing.speed import measure
 from grader.timing.statistics import position
@@ -82,7 +82,7 @@ def span(values: list[float]) -> tuple[str, str]:
 
 def ours_once(nursery: Nursery, source: str) -> float | None:
     """`speed.fraction`; None if it was inconclusive."""
-    case = suite.speed_case(EXERCISE)
+    case = suite_runner.speed_case(EXERCISE)
     assert case is not None
     answer = Submission(slug=EXERCISE.slug, path=Path(), sha256="", source=source)
     seed = (secrets.token_hex(8),)

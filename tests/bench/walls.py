@@ -18,10 +18,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader import catalog
-from grader.reading import readers
-from grader.reading.ask import ask
-from grader.records import Limits, Submission
+from grader.core import catalog
+from grader.core.records import Limits, Submission
+from grader.submission import readers
+from grader.submission.reader_client import ask
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor
@@ -61,12 +61,12 @@ def reading() -> tuple[float, float]:
 CALLS = """
 import sys, time
 import torch
-from grader.reading import tables
-from grader.worker.child import operators
+from grader.core import allowed_tables
+from grader.worker.child import operator_list
 
 torch.set_num_threads(1)
 if sys.argv[1] == "True":
-    operators.close(*tables.operators())
+    operator_list.close(*allowed_tables.operators())
 x = torch.randn(4, 4, requires_grad=True)
 times = []
 for _ in range(200):

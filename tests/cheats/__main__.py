@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Column, Table
 
-from grader.catalog import did_you_mean
+from grader.core.catalog import did_you_mean
 from tests.cheats.cheat import Cheat, all_cheats
 from tests.cheats.lanes import Lanes
 from tests.cheats.outcomes import Outcome, admitted, run, working_walls

@@ -20,8 +20,9 @@ from unittest.mock import patch
 
 from open_list import opened
 
-from grader import catalog, grading
-from grader.records import Exercise
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.grading import session
 from grader.reporting.as_json import to_dict
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, choose, hide_this_process
@@ -38,7 +39,7 @@ def main(wall: str, slug: str, descriptor: str) -> None:
 def _replies(wall: Wall, slug: str, sock: socket.socket) -> Iterator[dict[str, Any]]:
     with (
         Nursery(wall) as nursery,
-        patch.object(grading, "Nursery", lambda wall: nullcontext(nursery)),
+        patch.object(session, "Nursery", lambda wall: nullcontext(nursery)),
         sock.makefile("r", encoding="utf-8") as requests,
     ):
         yield {"report": _graded({"slugs": [slug], "place": "solutions", "limits": {}}, wall)}
@@ -55,7 +56,7 @@ def _replies(wall: Wall, slug: str, sock: socket.socket) -> Iterator[dict[str, A
 def _graded(request: dict[str, Any], wall: Wall) -> dict[str, Any]:
     exercises = [_limited(catalog.find(s), request["limits"].get(s, {})) for s in request["slugs"]]
     with opened(open_=request.get("open", False)):
-        return to_dict(grading.grade_all(exercises, Path(request["place"]), wall=wall, speed=False))
+        return to_dict(session.grade_all(exercises, Path(request["place"]), wall=wall, speed=False))
 
 
 def _limited(exercise: Exercise, limits: dict[str, float]) -> Exercise:

@@ -11,8 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from grader import catalog
-from grader.records import Limits
+from grader.core import catalog
+from grader.core.records import Limits
 from grader.worker import walls
 from tests.cheats.cheat import HERE, Cheat
 from tests.cheats.room import WITNESS, Room

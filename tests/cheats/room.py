@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from grader.catalog import ROOT
-from grader.records import Limits
+from grader.core.catalog import ROOT
+from grader.core.records import Limits
 from tests.cheats.cheat import HERE, Cheat
 
 WITNESS = "ex99_witness"  # of an honest answer, which is graded after every cheat
@@ -74,7 +74,7 @@ class Room:
     def open_the_list(self) -> None:
         """Let the course's grader run answers as if its list had let them through."""
         shutil.copy(HERE.parent / "open_list.py", self.path / "course")
-        grade = self.path / "course/grader/judging/grade.py"
+        grade = self.path / "course/grader/grading/exercise.py"
         with grade.open("a", encoding="utf-8") as file:
             file.write("\n\nimport open_list\n\nadmission.admit = open_list.admit\n")
 

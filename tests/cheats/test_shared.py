@@ -99,9 +99,9 @@ def process(room):
 
 
 WEAKER = [
-    ("text.py", r'_COMMAND.sub(r"\g<0> ", _CONTROL.sub("", text))', "text"),
-    ("child/nursery.py", "family.end(pid, set(workers) - {pid})", "set()"),
-    ("child/wipe.py", "folder.is_symlink()", "False"),
+    ("harmless_text.py", r'_COMMAND.sub(r"\g<0> ", _CONTROL.sub("", text))', "text"),
+    ("child/fork_server.py", "process_tree.end(pid, set(workers) - {pid})", "set()"),
+    ("child/remove_tree.py", "folder.is_symlink()", "False"),
 ]
 
 

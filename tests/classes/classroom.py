@@ -15,8 +15,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from grader.catalog import ROOT
-from grader.cli import app
+from grader.cli.app import app
+from grader.core.catalog import ROOT
 
 RIGHT = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
 WRONG = RIGHT.replace("dim=dim", "dim=-1")
@@ -60,7 +60,7 @@ def killing(old, new):
     replace(old, new)
 if __name__ == "__main__":
     os.replace = killing
-    from grader.cli import main
+    from grader.cli.app import main
     main()
 """
 

@@ -4,8 +4,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from grader.course import official, replay
-from grader.course.class_run import grading, work
+from grader.classroom.run import class_grading, grade_work
+from grader.grading import official_grader, replay
 from tests.classes.lanes import InThisProcess
 
 
@@ -16,11 +16,11 @@ def in_this_process(nursery):
     A class is judged behind the same wall as ever; a replay takes the nursery of the tests.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grading, "Local", InThisProcess)
+        patch.setattr(class_grading, "Local", InThisProcess)
         patch.setattr(replay, "Nursery", lambda wall: nullcontext(nursery))
-        for module in (official, replay):
+        for module in (official_grader, replay):
             patch.setattr(module, "hide_this_process", lambda: None)  # it is that of the tests
         yield
-    work.leave()
-    work._official.cache_clear()
-    work._room.cache_clear()
+    grade_work.leave()
+    grade_work._official.cache_clear()
+    grade_work._room.cache_clear()

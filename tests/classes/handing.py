@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
-from grader.course.class_run.collect import HandedIn, handed_in
-from grader.languages import Words
+from grader.classroom.run.gather_answers import HandedIn, handed_in
+from grader.core import catalog
+from grader.core.translation import Words
 
 EXERCISES = catalog.exercises()[:2]
 SLUGS = [exercise.slug for exercise in EXERCISES]

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grader.cli import app
-from grader.course.class_run import grading
-from grader.course.class_run.folder import PARTS
-from grader.course.class_run.store import Store
+from grader.classroom.run import class_grading
+from grader.classroom.run.result_store import Store
+from grader.classroom.run.results_folder import PARTS
+from grader.cli.app import app
 from tests.classes.lanes import Known
 
 CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}
@@ -36,7 +36,7 @@ class Killer:
 
 if __name__ == "__main__":
     store, killer = Store(Path(sys.argv.pop(1)) / PARTS), Killer(int(sys.argv.pop(1)))
-    grading.Local = lambda jobs, secret: Known(store)
+    class_grading.Local = lambda jobs, secret: Known(store)
     sys.addaudithook(killer)
     app(standalone_mode=False)
     print(killer.changes)

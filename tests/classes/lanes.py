@@ -2,10 +2,10 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from grader.course.class_run.store import Store
-from grader.course.class_run.task import SPEED, Task
-from grader.course.class_run.work import perform
-from grader.scoring import TO_COME
+from grader.classroom.run.grade_task import SPEED, Task
+from grader.classroom.run.grade_work import perform
+from grader.classroom.run.result_store import Store
+from grader.core.scoring import TO_COME
 
 
 class InThisProcess:

@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from grader.reading.handed import MAX_BYTES, MAX_ZIP
-from grader.reading.zips import MAX_ENTRIES
+from grader.submission.handed_files import MAX_BYTES, MAX_ZIP
+from grader.submission.zip_entries import MAX_ENTRIES
 from tests.classes.handing import (
     A_LINK,
     ANSWER,

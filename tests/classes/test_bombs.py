@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader import catalog
-from grader.course.class_run import archive
-from grader.course.class_run.collect import handed_in
-from grader.reading.handed import MAX_BYTES, MAX_NOTEBOOK, MAX_ZIP
-from grader.reading.readers import READERS
-from grader.reading.zips import MAX_ENTRIES, MAX_UNPACKED
+from grader.classroom.run import class_archive
+from grader.classroom.run.gather_answers import handed_in
+from grader.core import catalog
+from grader.submission.handed_files import MAX_BYTES, MAX_NOTEBOOK, MAX_ZIP
+from grader.submission.readers import READERS
+from grader.submission.zip_entries import MAX_ENTRIES, MAX_UNPACKED
 from tests.classes.handing import (
     ANSWER,
     NOTEBOOK,
@@ -70,7 +70,7 @@ def counting(monkeypatch):
 
     counting = Counting()
     monkeypatch.setattr(zlib, "decompressobj", counting)
-    monkeypatch.setattr(archive, "ask", read_here)
+    monkeypatch.setattr(class_archive, "ask", read_here)
     return counting
 
 

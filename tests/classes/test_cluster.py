@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from distributed import Security
 
-from grader.catalog import ROOT
-from grader.course.class_run import cluster
-from grader.course.class_run.cluster import _check_address, _check_lane
-from grader.course.class_run.lanes import Stopped
-from grader.course.class_run.task import SPEED, VALUES
+from grader.classroom.run import cluster
+from grader.classroom.run.cluster import _check_address, _check_lane
+from grader.classroom.run.grade_task import SPEED, VALUES
+from grader.classroom.run.process_pool import Stopped
+from grader.core.catalog import ROOT
 from tests.classes.classroom import (
     RIGHT,
     command,

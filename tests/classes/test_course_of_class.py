@@ -7,8 +7,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from grader.catalog import ROOT
-from grader.cli import app
+from grader.cli.app import app
+from grader.core.catalog import ROOT
 
 SLUG = "ex02_masking"
 RIGHT = (ROOT / f"solutions/{SLUG}.py").read_text(encoding="utf-8")

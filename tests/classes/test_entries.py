@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.class_run.collect import NoClass, entries, handed_in
+from grader.classroom.run.gather_answers import NoClass, entries, handed_in
 from tests.classes.handing import (
     ANSWER,
     EXERCISES,

@@ -4,8 +4,8 @@ from concurrent.futures import BrokenExecutor, Future
 
 import pytest
 
-from grader.course.class_run.lanes import results
-from grader.course.class_run.task import VALUES, Task, Terms
+from grader.classroom.run.grade_task import VALUES, Task, Terms
+from grader.classroom.run.process_pool import results
 
 TERMS = Terms(seed_id="0" * 16, device="cpu", wall="locked", versions={})
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader import catalog
-from grader.course.class_run import sources
-from grader.course.class_run.collect import entries
-from grader.course.class_run.progress import Progress
-from grader.course.class_run.run import ClassRun
-from grader.course.class_run.store import Store
-from grader.course.class_run.task import SPEED, VALUES, Terms
-from grader.languages import Words
+from grader.classroom.run import source_digest
+from grader.classroom.run.class_progress import Progress
+from grader.classroom.run.class_run import ClassRun
+from grader.classroom.run.gather_answers import entries
+from grader.classroom.run.grade_task import SPEED, VALUES, Terms
+from grader.classroom.run.result_store import Store
+from grader.core import catalog
+from grader.core.translation import Words
 from tests.classes.lanes import Pretended
 
 SLUG = "ex01_softmax"
@@ -90,7 +90,7 @@ def test_another_suite_version_or_secret_is_another_result(folder, monkeypatch, 
     run(folder)
     terms = TERMS
     if change == "suite":
-        monkeypatch.setattr(sources, "digest", lambda slug: "another")
+        monkeypatch.setattr(source_digest, "digest", lambda slug: "another")
     else:
         new = {"versions": {"torch": "3"}} if change == "versions" else {"seed_id": "1" * 16}
         terms = Terms(**{"seed_id": TERMS.seed_id, "device": "cpu", "wall": "locked",

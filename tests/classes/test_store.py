@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from grader.course.class_run import store
-from grader.course.class_run.store import Store, write
+from grader.classroom.run import result_store
+from grader.classroom.run.result_store import Store, write
 
 KEY = "ab" + 62 * "0"
 
@@ -47,7 +47,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     def full(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(result_store.os, "fsync", full)
     with pytest.raises(OSError, match="No space") as error:
         write(path, "new")
     assert error.value.filename == str(path)

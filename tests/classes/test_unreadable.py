@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from grader import submission
-from grader.course.class_run import files
-from grader.course.class_run.collect import handed_in
-from grader.reading.handed import MAX_NOTEBOOK, limit
+from grader.classroom.run import answer_files
+from grader.classroom.run.gather_answers import handed_in
+from grader.submission import answer_file
+from grader.submission.handed_files import MAX_NOTEBOOK, limit
 from tests.classes.handing import (
     A_LINK,
     ANSWER,
@@ -27,7 +27,7 @@ from tests.classes.handing import (
     of_alice,
 )
 
-LARGE = b"#" * (submission.MAX_BYTES + 1)
+LARGE = b"#" * (answer_file.MAX_BYTES + 1)
 
 
 def link_to_nothing(path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_costs_its_own_exercise_only(tmp_path, monkeypatch, 
 NOTEBOOK_LIMIT = MAX_NOTEBOOK
 
 
-@pytest.mark.parametrize("name, most", [(PY, submission.MAX_BYTES), (NOTEBOOK, NOTEBOOK_LIMIT)])
+@pytest.mark.parametrize("name, most", [(PY, answer_file.MAX_BYTES), (NOTEBOOK, NOTEBOOK_LIMIT)])
 @pytest.mark.parametrize("more, state", [(0, "graded"), (1, "unreadable")])
 def test_a_file_may_have_as_many_bytes_as_its_limit(tmp_path, name, most, more, state):
     assert of_alice(tmp_path, {name: b" " * (most + more)}).answers[0].state == state
@@ -115,10 +115,10 @@ def test_of_a_file_that_grows_no_more_is_read_than_its_limit(tmp_path, monkeypat
         status = measured(handle)
         return os.stat_result([*status[:6], 0, *status[7:10]])
 
-    monkeypatch.setattr(files.os, "fstat", small)
+    monkeypatch.setattr(answer_files.os, "fstat", small)
     tracemalloc.start()
-    with pytest.raises(submission.Unreadable, match="too large"):
-        files.read(path, name)
+    with pytest.raises(answer_file.Unreadable, match="too large"):
+        answer_files.read(path, name)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2.5 * limit(name) + 100_000
@@ -127,8 +127,8 @@ def test_of_a_file_that_grows_no_more_is_read_than_its_limit(tmp_path, monkeypat
 def test_nothing_is_read_of_a_file_whose_size_says_that_it_is_too_large(tmp_path, monkeypatch):
     sparse(tmp_path / NOTEBOOK)
     monkeypatch.setattr("builtins.open", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(submission.Unreadable, match="too large"):
-        files.read(tmp_path / NOTEBOOK, NOTEBOOK)
+    with pytest.raises(answer_file.Unreadable, match="too large"):
+        answer_files.read(tmp_path / NOTEBOOK, NOTEBOOK)
 
 
 DENIED = [
@@ -151,8 +151,8 @@ def test_what_may_not_be_read_has_a_sentence(deny, says):
 
 def test_a_folder_that_is_exchanged_for_a_link_meanwhile_is_still_the_one_that_was_opened(tmp_path):
     alice = laid(tmp_path / "alice", {PY: ANSWER})
-    with files.opened(alice, "alice") as folder:
-        [file] = files.listed(folder, "alice")
+    with answer_files.opened(alice, "alice") as folder:
+        [file] = answer_files.listed(folder, "alice")
         alice.rename(tmp_path / "elsewhere")
         alice.symlink_to(laid(tmp_path / "mallory", {PY: b"other"}))
         assert file.content() == ANSWER
@@ -160,18 +160,18 @@ def test_a_folder_that_is_exchanged_for_a_link_meanwhile_is_still_the_one_that_w
 
 def test_a_folder_that_became_a_link_is_not_opened(tmp_path):
     (tmp_path / "alice").symlink_to(laid(tmp_path / "mallory", {PY: ANSWER}))
-    with pytest.raises(submission.Unreadable), files.opened(tmp_path / "alice", "alice"):
+    with pytest.raises(answer_file.Unreadable), answer_files.opened(tmp_path / "alice", "alice"):
         pass
 
 
 @pytest.mark.parametrize("make, says", [(a_link, A_LINK), (os.mkfifo, "is not a file.")])
 def test_a_file_that_is_exchanged_meanwhile_is_not_read(tmp_path, make, says):
     alice = laid(tmp_path / "alice", {PY: ANSWER})
-    with files.opened(alice, "alice") as folder:
-        [file] = files.listed(folder, "alice")
+    with answer_files.opened(alice, "alice") as folder:
+        [file] = answer_files.listed(folder, "alice")
         (alice / PY).unlink()
         make(alice / PY)
-        with at_once(), pytest.raises(submission.Unreadable) as told:
+        with at_once(), pytest.raises(answer_file.Unreadable) as told:
             file.content()
     assert str(told.value) == f"{PY} {says}"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pexpect
 import pyte
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 
 PATIENCE = 120.0  # seconds; for a busy machine
 
@@ -16,9 +16,9 @@ WATCH = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from grader import catalog
-from grader.languages import Words
-from grader.watching.session import watch
+from grader.core import catalog
+from grader.core.translation import Words
+from grader.practice.watch.watch_session import watch
 place, *names = sys.argv[1:]
 watch([catalog.find(n) for n in names], Path(place), words=Words(), console=Console())
 """  # of some exercises only, behind the plain wall

@@ -7,8 +7,8 @@ import sys
 import pytest
 from typer.testing import CliRunner, Result
 
-from grader.catalog import ROOT
-from grader.cli import app
+from grader.cli.app import app
+from grader.core.catalog import ROOT
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import json
 import re
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 
 FOLDER = ROOT / ".devcontainer"
 GOALS = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))

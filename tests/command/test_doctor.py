@@ -12,12 +12,13 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from grader import catalog, cli, doctor
-from grader.catalog import ROOT
-from grader.checkup import packages, system
-from grader.checkup.machine import Machine, Torch, this_machine
-from grader.checkup.problem import Problem
-from grader.languages import Words
+from grader.cli import app
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.core.translation import Words
+from grader.doctor import doctor, package_problems, system_problems
+from grader.doctor.machine_facts import Machine, Torch, this_machine
+from grader.doctor.problem import Problem
 from grader.worker import walls
 from grader.worker.faults import NurseryFailed
 from grader.worker.walls import PROCESS, Probe
@@ -59,40 +60,40 @@ def on(**changes) -> Machine:
 
 # What is found on which machine: its kind, words of the sentence, words of the cure.
 BAD = [
-    (packages.core(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
-    (packages.core(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
-    (packages.extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
-    (packages.extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
-    (packages.notebooks(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
-    (packages.other_versions({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
-    (packages.beside_torch(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
-    (packages.torch(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
-    (packages.torch(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
-    (packages.torch(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
-    (packages.cuda(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
-    (packages.cuda(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
-    (packages.cuda(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
-    (packages.cuda(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
-    (packages.cuda(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
-    (system.memory(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
-    (system.memory(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
-    (system.memory(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
-    (system.temporary(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
-    (system.temporary(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
-    (system.temporary(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
-    (system.cores(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
-    (system.cores(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
-    (system.cores(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
-    (system.terminal(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
-    (system.environment(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
-    (system.compilers(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
-    (system.compilers(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
-    (system.walls(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
-    (system.walls(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
-    (system.walls(probes(), "Linux"), "limits", "no class is graded", "another machine"),
-    (system.walls(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
-    (system.share(False), "note", "No bound can be set", "root"),
-    (system.importable(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
+    (package_problems.core(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
+    (package_problems.core(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
+    (package_problems.extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
+    (package_problems.extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
+    (package_problems.notebooks(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
+    (package_problems.other_versions({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
+    (package_problems.beside_torch(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
+    (package_problems.torch(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
+    (package_problems.torch(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
+    (package_problems.torch(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
+    (package_problems.cuda(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
+    (package_problems.cuda(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
+    (package_problems.cuda(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
+    (package_problems.cuda(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
+    (package_problems.cuda(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
+    (system_problems.memory(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
+    (system_problems.memory(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
+    (system_problems.memory(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
+    (system_problems.temporary(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
+    (system_problems.temporary(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
+    (system_problems.temporary(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
+    (system_problems.cores(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
+    (system_problems.cores(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
+    (system_problems.cores(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
+    (system_problems.terminal(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
+    (system_problems.environment(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
+    (system_problems.compilers(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
+    (system_problems.compilers(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
+    (system_problems.walls(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
+    (system_problems.walls(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
+    (system_problems.walls(probes(), "Linux"), "limits", "no class is graded", "another machine"),
+    (system_problems.walls(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
+    (system_problems.share(False), "note", "No bound can be set", "root"),
+    (system_problems.importable(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
 ]  # fmt: skip
 
 
@@ -107,18 +108,18 @@ def test_a_problem_is_told_with_its_cure_in_both_languages(found, kind, says, cu
 
 
 def test_of_a_healthy_machine_nothing_is_told():
-    need, extras = packages.needed(ROOT), packages.needed(ROOT, "notebooks")
-    have = {packages.Requirement(text).name: "99" for text in need} | HAVE
+    need, extras = package_problems.needed(ROOT), package_problems.needed(ROOT, "notebooks")
+    have = {package_problems.Requirement(text).name: "99" for text in need} | HAVE
     found = chain(
-        packages.core(need, have), packages.torch(HEALTHY), packages.cuda(HEALTHY, EXERCISES),
-        packages.extras(EXERCISES, have, "Linux"), packages.notebooks(extras, have),
-        packages.other_versions(packages.pinned(ROOT), have),
-        packages.beside_torch(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
-        system.memory(HEALTHY), system.temporary(HEALTHY, EXERCISES, contained=False),
-        system.cores(HEALTHY), system.terminal(HEALTHY), system.compilers(HEALTHY, EXERCISES),
-        system.environment(machine(environment={"VIRTUAL_ENV": "/venv"})), system.share(True),
-        system.walls(probes("locked", "contained"), "Linux"), system.importable([]),
-        packages.cuda(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
+        package_problems.core(need, have), package_problems.torch(HEALTHY), package_problems.cuda(HEALTHY, EXERCISES),
+        package_problems.extras(EXERCISES, have, "Linux"), package_problems.notebooks(extras, have),
+        package_problems.other_versions(package_problems.pinned(ROOT), have),
+        package_problems.beside_torch(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
+        system_problems.memory(HEALTHY), system_problems.temporary(HEALTHY, EXERCISES, contained=False),
+        system_problems.cores(HEALTHY), system_problems.terminal(HEALTHY), system_problems.compilers(HEALTHY, EXERCISES),
+        system_problems.environment(machine(environment={"VIRTUAL_ENV": "/venv"})), system_problems.share(True),
+        system_problems.walls(probes("locked", "contained"), "Linux"), system_problems.importable([]),
+        package_problems.cuda(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
     )  # fmt: skip
     assert list(found) == []
 
@@ -220,6 +221,6 @@ def test_where_nothing_can_be_started_a_sentence_says_so(monkeypatch, changes, s
 def test_a_terminal_that_cannot_show_a_sign_gets_question_marks(monkeypatch):
     printed = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
-    monkeypatch.setattr(cli, "app", lambda: print("✓ 通过", flush=True))
-    cli.main()
+    monkeypatch.setattr(app, "app", lambda: print("✓ 通过", flush=True))
+    app.main()
     assert printed.getvalue() == b"? ??\n"

@@ -3,13 +3,13 @@
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli, drill_command
+from grader.cli import app, drill_command
 from tests.conftest import solution
 
 
 def drill(*arguments: str):
     options = ["--lang", "en", "--isolation", "process"]
-    done = CliRunner().invoke(cli.app, ["drill", *arguments, *options])
+    done = CliRunner().invoke(app.app, ["drill", *arguments, *options])
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from grader import catalog, hints
-from grader.judging.grade import Run, grade
-from grader.languages import Words
-from grader.records import CheckResult, Exercise, Verdict
+from grader.core import catalog
+from grader.core.records import CheckResult, Exercise, Verdict
+from grader.core.translation import Words
+from grader.grading.exercise import Run, grade
+from grader.practice import hints
 from tests.conftest import ROOT, solution
 
 EX01 = catalog.find("ex01")

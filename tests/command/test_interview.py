@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from grader import catalog, cli, interview_command
-from grader.course.questions import Question
-from grader.interview import clock, sitting
-from grader.languages import Words
+from grader.cli import app, interview_command
+from grader.core import catalog
+from grader.core.questions import Question
+from grader.core.translation import Words
+from grader.practice.interview import clock, sitting
 from tests.classes.handing import in_chinese
 from tests.reporting import samples
 
@@ -67,7 +68,7 @@ def graded(monkeypatch) -> list[tuple[Path, str]]:
         made = samples.exercise(exercise.slug, path=str(place))
         return replace(samples.report(), exercises=(made,))
 
-    monkeypatch.setattr("grader.grading.grade_all", grade_all)
+    monkeypatch.setattr("grader.grading.session.grade_all", grade_all)
     return seen
 
 
@@ -78,7 +79,7 @@ def held(tmp_path):
     def hold(*arguments: str, lang: str = "en"):
         options = ["-o", str(tmp_path / "held"), "--lang", lang, "--isolation", "process"]
         done = CliRunner(env={"COLUMNS": "200"}).invoke(
-            cli.app, ["interview", *arguments, *options], catch_exceptions=False
+            app.app, ["interview", *arguments, *options], catch_exceptions=False
         )
         return done.exit_code, done.stdout, done.stderr
 
@@ -189,7 +190,7 @@ def test_ctrl_c_says_where_the_file_is_and_how_to_grade_it(desk, held, folder):
 def test_a_file_that_the_grader_fails_on_ends_with_3(desk, held, writes, monkeypatch):
     made = samples.exercise("ex02_masking", "fault", score=None)
     report = replace(samples.report(), exercises=(made,))
-    monkeypatch.setattr("grader.grading.grade_all", lambda *_, **__: report)
+    monkeypatch.setattr("grader.grading.session.grade_all", lambda *_, **__: report)
     desk.at = {5: writes("mine = 1\n"), 9: ""}
     code, printed, _ = held("ex02")
     assert code == 3

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader import catalog
-from grader.interview import clock, editor
-from grader.interview.task import task
-from grader.interview_command import _again
-from grader.languages import Words
+from grader.cli.interview_command import _again
+from grader.core import catalog
+from grader.core.translation import Words
+from grader.practice.interview import clock, editor
+from grader.practice.interview.interview_task import task
 from tests.classes.handing import in_chinese
 
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from grader.interview import keyboard
-from grader.interview.keyboard import Keyboard
+from grader.practice.interview import keyboard
+from grader.practice.interview.keyboard import Keyboard
 
 
 @pytest.fixture

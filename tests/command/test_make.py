@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 
 PUBLIC = "https://download.pytorch.org/whl/"
 

@@ -5,15 +5,15 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from grader import cli
-from grader.catalog import ROOT
+from grader.cli import app
+from grader.core.catalog import ROOT
 
 SOURCE = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
 WRONG = SOURCE.replace("dim=dim", "dim=-1")
 
 
 def grader(*args):
-    return CliRunner().invoke(cli.app, [*map(str, args), "--isolation", "process"])
+    return CliRunner().invoke(app.app, [*map(str, args), "--isolation", "process"])
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import os
 
-from grader.watching.files import Files
+from grader.practice.watch.watched_files import Files
 
 
 def test_a_save_is_seen_when_two_looks_agree(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 from tests.command.terminal import PATIENCE, WATCH, Terminal
 from tests.conftest import solution
 

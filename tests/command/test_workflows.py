@@ -5,13 +5,13 @@ import re
 import pytest
 import yaml
 
-from grader import catalog
-from grader.catalog import ROOT
+from grader.core import catalog
+from grader.core.catalog import ROOT
 from tests.lowest import lowest
 
 WORKFLOWS = [
     *sorted((ROOT / ".github/workflows").glob("*.yml")),
-    ROOT / "grader/course/grade.yml",
+    ROOT / "grader/release/grade.yml",
 ]
 each = pytest.mark.parametrize(
     "path", WORKFLOWS, ids=lambda path: f"{path.parent.name}-{path.name}"

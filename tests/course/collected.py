@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from grader.cli import app
+from grader.cli.app import app
 
 SLUG, OTHER = "ex02_masking", "ex01_softmax"
 ANSWER = b"def causal_mask(n):\n    return n\n"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from grader import catalog
-from grader.course.skeletons import skeleton_text
-from grader.course.solutions import cells
-from grader.judging import suite
+from grader.authoring.skeletons import skeleton_text
+from grader.core import catalog
+from grader.judging import suite_runner
+from grader.submission.solution_text import cells
 from tests.conftest import solution
 
 SLUG = "ex03_sdpa"
@@ -66,7 +66,7 @@ def right(slug: str) -> Mapping[str, list[str]]:
     found = {
         node.name: [ast.unparse(node)] for node in ast.parse(code).body if hasattr(node, "name")
     }
-    for variant in suite.variants(catalog.find(slug)):
+    for variant in suite_runner.variants(catalog.find(slug)):
         [node] = ast.parse(textwrap.dedent(inspect.getsource(variant.answer))).body
         node.name, node.decorator_list = variant.of, []
         found[variant.of].append(ast.unparse(node))

@@ -20,7 +20,12 @@ _BLOCK = re.compile(
     r"^`(?P<name>[\w./]+)`\n\n```\w+\n(?P<text>.*?)^```$|^```console\n(?P<console>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_READY = ("torch", "grader.cli", "grader.course.house", "grader.authoring.proof_table")
+_READY = (
+    "torch",
+    "grader.cli.app",
+    "grader.authoring.project_rules",
+    "grader.authoring.proof_table",
+)
 
 
 def follow(page: str) -> Iterator[tuple[str, str, str, int]]:
@@ -44,7 +49,7 @@ def run(command: str) -> tuple[str, int]:
             os.dup2(printed.fileno(), 2)
             sys.argv = ["grader", *command.split()[3:]]
             try:
-                sys.modules["grader.cli"].main()
+                sys.modules["grader.cli.app"].main()
             except SystemExit as end:
                 sys.stdout.flush()
                 os._exit(end.code or 0)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from grader import catalog
+from grader.core import catalog
 from tests.conftest import ROOT
 
 SLUG = "ex18_alibi"

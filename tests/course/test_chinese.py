@@ -6,35 +6,36 @@ import tomllib
 
 import pytest
 
-from grader import catalog, languages
-from grader.catalog import ROOT
-from grader.course import chinese, solutions
-from grader.languages import Words, preferred
-from grader.records import Verdict
+from grader.authoring import chinese_rules
+from grader.core import catalog, translation
+from grader.core.catalog import ROOT
+from grader.core.records import Verdict
+from grader.core.translation import Words, preferred
+from grader.submission import solution_text
 from tests.conftest import solution
 
 EXERCISES = [e for e in catalog.exercises() if not e.draft]
-OWN = tomllib.loads((ROOT / "grader/zh.toml").read_text(encoding="utf-8"))
+OWN = tomllib.loads((ROOT / "grader/core/zh.toml").read_text(encoding="utf-8"))
 HAN = re.compile("[\u4e00-\u9fff]")
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 
 @each
 def test_every_sentence_of_a_suite_is_there_in_chinese(exercise):
-    assert [*chinese.missing(exercise), *chinese.needless(exercise)] == []
+    assert [*chinese_rules.missing(exercise), *chinese_rules.needless(exercise)] == []
 
 
 @each
 def test_a_missing_sentence_is_missed(exercise, tmp_path, monkeypatch):
-    wanted = chinese._wanted(exercise)
-    monkeypatch.setattr(chinese, "_wanted", lambda _: wanted | {"checks.test_new"})
-    assert list(chinese.missing(exercise)) == ["zh.toml has no checks.test_new. Write it."]
+    wanted = chinese_rules._wanted(exercise)
+    monkeypatch.setattr(chinese_rules, "_wanted", lambda _: wanted | {"checks.test_new"})
+    assert list(chinese_rules.missing(exercise)) == ["zh.toml has no checks.test_new. Write it."]
 
 
 @each
 def test_the_worked_examples_of_both_lessons_are_the_same(exercise):
     found = {"en": [], "zh": []}
-    for cell in solutions.cells(solution(exercise.slug)):
+    for cell in solution_text.cells(solution(exercise.slug)):
         if cell.kind == "markdown":
             found[cell.language] += re.findall(r"```pycon\n.*?```", cell.text, re.DOTALL)
             found[cell.language] += re.findall(r"\$\$.*?\$\$", cell.text, re.DOTALL)
@@ -108,4 +109,4 @@ def test_the_language_is_that_of_the_environment(environment, language):
 def test_braces_in_what_a_student_wrote_do_no_harm():
     line = "{x}[0] is {0}, but should be {y!r}  [f({})]"
     assert Words("zh").said(line) == "{x}[0] 是 {0}，应为 {y!r}  [f({})]"
-    assert languages.LANGUAGES == ("en", "zh")
+    assert translation.LANGUAGES == ("en", "zh")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader import catalog
-from grader.course.class_run.collect import entries, handed_in
+from grader.classroom.run.gather_answers import entries, handed_in
+from grader.core import catalog
 from tests.classes.handing import laid
 from tests.course.collected import ANSWER, AT, LATER, OTHER, ROSTER, SLUG, collect, files, times
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from grader.course.class_run.times import read
+from grader.classroom.run.submission_times import read
 from tests.course.collected import (
     ANSWER,
     AT,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.collecting import objects
-from grader.course.collecting.clones import Clone
-from grader.submission import Unreadable
+from grader.classroom.collecting import git_objects
+from grader.classroom.collecting.clones import Clone
+from grader.submission.answer_file import Unreadable
 from tests.classes.handing import at_once
 from tests.course.collected import ANSWER, AT, SLUG, clone, collect, commit, files, git, pushes
 
@@ -159,7 +159,7 @@ def test_names_that_lead_out_write_nothing(tmp_path, ben):
 def test_a_few_objects_that_describe_a_million_folders_end_in_a_sentence(
     tmp_path, ben, monkeypatch
 ):
-    monkeypatch.setattr(objects, "MAX_FOLDERS", 300)
+    monkeypatch.setattr(git_objects, "MAX_FOLDERS", 300)
     below = tree(ben)
     for _ in range(6):
         below = tree(ben, *[("40000", b"%d" % n, below) for n in range(10)])
@@ -179,7 +179,7 @@ def test_a_clone_whose_objects_are_damaged_has_a_sentence(tmp_path, ben):
 
 def test_no_process_of_git_is_left(tmp_path, ben):
     made = Clone(name="ben", path=ben, git=ben / ".git")
-    with objects.opened(made) as found:
+    with git_objects.opened(made) as found:
         processes = [found.sizes, found.contents]
         with pytest.raises(Unreadable):
             found.files("f" * 40)

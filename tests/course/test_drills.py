@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import catalog
-from grader.course import drills as files
+from grader.core import catalog
+from grader.core.records import Verdict
+from grader.core.translation import Words
 from grader.judging import Draw, passes
 from grader.judging.case import GraderFault, StudentFault
 from grader.judging.drills import CHOICES, Drill, NoDrill, choices, drill, drills, held, stated
 from grader.judging.student import Student
-from grader.judging.suite import mistakes
-from grader.languages import Words
-from grader.records import Verdict
-from grader.worker import packages
+from grader.judging.suite_runner import mistakes
+from grader.practice import bug_hunts as files
+from grader.worker import requirements
 from grader.worker.in_process import in_process, load
 from tests.conftest import ROOT, solution
 
@@ -31,7 +31,7 @@ def asked(tmp_path):
     """asked(exercise, source): the first fault that the exercise finds in it; None if it passes."""
 
     def ask(exercise, source):
-        if lacking := packages.lacking(packages.required(exercise, on_cuda=False)):
+        if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
             pytest.skip(f"{exercise.slug} {lacking}")
         path = tmp_path / f"{exercise.slug}.py"
         path.write_text(source)
@@ -182,7 +182,7 @@ def mended(monkeypatch):
 
 def needs(slug):
     """Skip where what this exercise requires is not installed."""
-    if lacking := packages.lacking(packages.required(catalog.find(slug), on_cuda=False)):
+    if lacking := requirements.lacking(requirements.required(catalog.find(slug), on_cuda=False)):
         pytest.skip(lacking)
 
 

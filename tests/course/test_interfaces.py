@@ -2,22 +2,22 @@
 
 import pytest
 
-from grader import catalog
-from grader.course import allowed_page, interfaces
+from grader.authoring import allowed_page, exercise_index
+from grader.core import catalog
 from tests.conftest import ROOT, solution
 
 EXERCISES = catalog.exercises()
 CLASSES = [(e, c) for e in EXERCISES for c in e.classes.values() if c.parameters]
 
 
-@pytest.mark.parametrize("page", [interfaces, allowed_page], ids=lambda page: page.PATH)
+@pytest.mark.parametrize("page", [exercise_index, allowed_page], ids=lambda page: page.PATH)
 def test_the_pages_are_in_step_with_the_manifests(page):
     assert (ROOT / page.PATH).read_text(encoding="utf-8") == page.page()
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_every_function_class_and_method_has_its_place(exercise):
-    said = interfaces.section(exercise)
+    said = exercise_index.section(exercise)
     wanted = [f"### `{f.name}{f.signature}`" for f in exercise.functions.values()]
     wanted += [f"### `{c.name}{c.signature}`" for c in exercise.classes.values()]
     wanted += [
@@ -36,7 +36,7 @@ def test_the_solution_has_the_parameters_that_the_page_names(exercise, declared)
 
 
 def test_the_page_says_what_an_attribute_is():
-    said = interfaces.section(catalog.find("ex16"))
+    said = exercise_index.section(catalog.find("ex16"))
     pool = "(tensor (num_blocks, block_size, num_heads, head_dim))"
     assert f"Attributes: `free_blocks` (int), `keys` {pool}, `values` {pool}." in said
-    assert "`fused` (True or False)" in interfaces.section(catalog.find("ex12"))
+    assert "`fused` (True or False)" in exercise_index.section(catalog.find("ex12"))

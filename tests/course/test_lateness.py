@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import lateness as module
-from grader.course.lateness import ON_TIME, Extension, Terms, lateness
+from grader.classroom import lateness as module
+from grader.classroom.lateness import ON_TIME, Extension, Terms, lateness
 
 DUE = datetime.fromisoformat("2027-03-01T23:59:00+01:00")
 TERMS = Terms(penalty_per_day=10, at_most=50)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from grader import catalog
-from grader.course import mutants, solutions
+from grader.authoring import mutants
+from grader.core import catalog
+from grader.submission import solution_text
 from tests.conftest import solution
 
 EXERCISES = [e for e in catalog.exercises() if not e.draft]
@@ -18,7 +19,7 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 @each
 def test_the_worked_examples_come_out_as_written(exercise):
     names = {"np": np, "torch": torch} | vars(mutants.solution(exercise))
-    prose = [c.text for c in solutions.cells(solution(exercise.slug)) if c.kind == "markdown"]
+    prose = [c.text for c in solution_text.cells(solution(exercise.slug)) if c.kind == "markdown"]
     blocks = re.findall(r"```pycon\n(.*?)```", "\n".join(prose), re.DOTALL)
     assert blocks
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), names, exercise.slug, None, 0)
@@ -30,7 +31,7 @@ def test_the_worked_examples_come_out_as_written(exercise):
 
 @each
 def test_the_opening_says_what_a_lesson_must_say(exercise):
-    opening = " ".join(solutions.cells(solution(exercise.slug))[0].text.split())
+    opening = " ".join(solution_text.cells(solution(exercise.slug))[0].text.split())
     for heading in ("The question", "The formula", "The shapes", "By hand", "The traps",
                     "What is graded", "Out of scope", "Not allowed"):  # fmt: skip
         assert f"**{heading}" in opening, heading

@@ -5,15 +5,17 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from grader import catalog, cli, submission
-from grader.course import new_exercise
+from grader.authoring import new_exercise
+from grader.cli import app
+from grader.core import catalog
+from grader.submission import answer_file
 from tests.conftest import ROOT
 
 SLUG = "ex97_two_words"
 
 
 def run(*command: object):
-    return CliRunner().invoke(cli.app, ["new", *map(str, command)])
+    return CliRunner().invoke(app.app, ["new", *map(str, command)])
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_it_writes_what_an_exercise_of_ours_has(tmp_path):
     assert (found.draft, found.track, found.title) == (True, "draft", "Two words")
     for room in ("solutions", "reference", "exercises"):
         assert [p.name for p in (tmp_path / room).iterdir()] == [f"{SLUG}.py"]
-    assert submission.is_untouched(tmp_path / "exercises" / f"{SLUG}.py")
+    assert answer_file.is_untouched(tmp_path / "exercises" / f"{SLUG}.py")
     written = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert [p for p in written if "{{" in p.read_text(encoding="utf-8")] == []
 

@@ -11,13 +11,14 @@ import zipfile
 import pytest
 from typer.testing import CliRunner
 
-from grader import catalog, packs
-from grader.cli import app
-from grader.course import bundle, laws, notebooks, skeletons
-from grader.course.class_run import sources
-from grader.judging import suite
-from grader.languages import Words
-from grader.worker import visible
+from grader.authoring import exercise_rules, skeletons
+from grader.classroom.run import source_digest
+from grader.cli.app import app
+from grader.core import catalog, packs
+from grader.core.translation import Words
+from grader.judging import suite_runner
+from grader.release import bundle, notebook_pages
+from grader.worker import readable_paths
 from tests.classes.classroom import grader
 from tests.conftest import ROOT
 
@@ -101,8 +102,8 @@ def test_a_suite_without_checks_is_a_sentence(use, copied):
     exercise = use(copied)
     [checks] = exercise.folder.glob("test_*.py")
     checks.unlink()
-    for read in (suite.checks, suite.cases):
-        with pytest.raises(suite.BrokenSuite, match=r"needs one test_\*.py. Write it"):
+    for read in (suite_runner.checks, suite_runner.cases):
+        with pytest.raises(suite_runner.BrokenSuite, match=r"needs one test_\*.py. Write it"):
             read(exercise)
 
 
@@ -147,18 +148,18 @@ def test_the_digest_of_the_judge_holds_a_pack_wherever_it_lies(use, copied, monk
     digests = {}
     for name, pack in {"here": SAMPLE, "there": copied}.items():
         use(pack)
-        sources.digest.cache_clear()
-        digests[name] = sources.digest(SLUG)
+        source_digest.digest.cache_clear()
+        digests[name] = source_digest.digest(SLUG)
     with (copied / "reference" / f"{SLUG}.py").open("a") as file:
         file.write("\n")
-    sources.digest.cache_clear()
-    assert digests["here"] == digests["there"] != sources.digest(SLUG)
-    sources.digest.cache_clear()
+    source_digest.digest.cache_clear()
+    assert digests["here"] == digests["there"] != source_digest.digest(SLUG)
+    source_digest.digest.cache_clear()
 
 
 def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):
     exercise = use(SAMPLE)
-    built = notebooks.to_text(notebooks.source_notebook(exercise, Words("en")))
+    built = notebook_pages.to_text(notebook_pages.source_notebook(exercise, Words("en")))
     assert f'check(\\"{SLUG}\\", \\"sink_softmax\\")  # 3 points' in built
     made = tmp_path / "built.ipynb"
     made.write_text(built)
@@ -192,17 +193,17 @@ def test_what_is_generated_goes_into_the_pack(use, copied):
 
 
 def test_the_house_looks_into_it(use, copied):
-    assert laws.broken(use(SAMPLE)) == []
+    assert exercise_rules.broken(use(SAMPLE)) == []
     (copied / "reference" / f"{SLUG}.py").unlink()
-    [complaint] = laws.broken(use(copied))
+    [complaint] = exercise_rules.broken(use(copied))
     assert complaint.startswith(f"reference/{SLUG}.py is missing.")
 
 
 def test_no_answer_may_read_it(use, copied, monkeypatch):
     """Not even where it lies below something that an answer may read, such as the packages."""
-    monkeypatch.setattr(visible, "site_folders", lambda: [str(copied.parent)])
+    monkeypatch.setattr(readable_paths, "site_folders", lambda: [str(copied.parent)])
     use(copied)
-    seen = visible.visible(on_cuda=False)
+    seen = readable_paths.visible(on_cuda=False)
     assert str(copied.parent) in seen.read
     assert str(copied) in seen.hidden
 

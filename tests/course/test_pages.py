@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from grader.catalog import ROOT
-from grader.cli import app
+from grader.cli.app import app
+from grader.core.catalog import ROOT
 
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
 PAGES = [ENGLISH, CHINESE, ROOT / "docs/instructors.md", ROOT / ".devcontainer/README.md"]

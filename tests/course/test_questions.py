@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader import catalog
-from grader.course import chinese as wanted
+from grader.authoring import chinese_rules as wanted
+from grader.core import catalog
 from tests.course.test_chinese import HAN
 
 EXERCISES = catalog.exercises()

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from grader import catalog, languages
-from grader.course.questions import BadQuestions, questions
-from grader.languages import Words
+from grader.core import catalog, translation
+from grader.core.questions import BadQuestions, questions
+from grader.core.translation import Words
 
 ONE = '[[questions]]\nid = "scale"\nasks = """Why\n divide?"""\nanswer = "The variance."\n'
 EXERCISE = catalog.find("ex02")
@@ -68,7 +68,7 @@ def test_a_folder_in_its_place_gets_a_sentence(file, read):
 
 def test_the_chinese_is_found_by_the_id(monkeypatch):
     table = {"questions": {"scale": {"asks": "为什么？", "answer": "方差。"}}}
-    monkeypatch.setattr(languages, "_of_suite", lambda slug: table)
+    monkeypatch.setattr(translation, "_of_suite", lambda slug: table)
     words = Words("zh")
     assert words.question("ex02", "scale", "Why?", "Variance.") == ("为什么？", "方差。")
     assert words.question("ex02", "other", "Why?", "Variance.") == ("Why?", "Variance.")

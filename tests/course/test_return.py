@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from grader.cli import app
-from grader.course.class_run import folder as results_folder
-from grader.course.class_run.folder import LastRun
+from grader.classroom.run import results_folder as results_folder
+from grader.classroom.run.results_folder import LastRun
+from grader.cli.app import app
 from grader.reporting.as_json import to_json
 from tests.course.collected import ANSWER, ROSTER, SLUG, clone, git
 from tests.course.test_collect_hostile import ODD, set_traps, trap

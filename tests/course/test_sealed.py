@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import catalog, sealed
-from grader.catalog import ROOT
-from grader.course import bundle
-from grader.course.sealed import contents, leaks
-from grader.course.sealed.page import page
-from grader.course.sealed.record import Recorded, dependent, modules, record_one
-from grader.judging import stored
+from grader.core import catalog, sealed_bundle
+from grader.core.catalog import ROOT
+from grader.judging import recorded_cases
 from grader.judging.case import GraderFault
+from grader.release import bundle
+from grader.release.sealed import bundle_contents, leaks
+from grader.release.sealed.record_cases import Recorded, dependent, modules, record_one
+from grader.release.sealed.sealed_page import page
 
 SLUG = "ex02_masking"
 EXERCISE = catalog.find(SLUG)
@@ -55,7 +55,7 @@ def made(recorded, tmp_path_factory):
     notebook.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4}))
     without = "ex17_bug_hunt", "its checks need the catalogue of mistakes"
     exercises = [EXERCISE, catalog.find("ex17")]
-    return contents.for_students(exercises, {SLUG: notebook}, [recorded, without], "a seed")
+    return bundle_contents.for_students(exercises, {SLUG: notebook}, [recorded, without], "a seed")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_mistakes_of_the_catalogue_fail(root, tmp_path):
 def test_the_catalogue_of_mistakes_is_not_there_in_chinese_either(path):
     told = tomllib.loads(path.read_text(encoding="utf-8"))
     told.pop("mistakes", None)
-    assert tomllib.loads(contents.without_mistakes(path.read_bytes()).decode()) == told
+    assert tomllib.loads(bundle_contents.without_mistakes(path.read_bytes()).decode()) == told
 
 
 def test_a_suite_runs_in_ones_own_process(root, tmp_path):
@@ -136,9 +136,9 @@ def test_a_suite_runs_in_ones_own_process(root, tmp_path):
 def test_what_a_sealed_bundle_has_not_is_said(asked, monkeypatch):
     from typer.testing import CliRunner
 
-    from grader.cli import app
+    from grader.cli.app import app
 
-    monkeypatch.setattr(sealed, "is_sealed", lambda: True)
+    monkeypatch.setattr(sealed_bundle, "is_sealed", lambda: True)
     done = CliRunner().invoke(app, asked.split())
     command = asked.partition(" ")[0]
     assert done.exit_code == 2
@@ -180,12 +180,12 @@ def test_a_question_that_is_not_stored_is_a_sentence(recorded, tmp_path):
 
 def test_a_question_that_an_answer_left_out_is_passed_over():
     """And one about other numbers than at release is not answered with those of another."""
-    from grader.judging.packed import mark, samples
+    from grader.judging.case_codec import mark, samples
 
     def entry(x, packed, in_order=0):
         return [mark("f", (x,), {}), samples((x,), {}), in_order, packed]
 
-    tape = stored.Tape.__new__(stored.Tape)
+    tape = recorded_cases.Tape.__new__(recorded_cases.Tape)
     tape._tensors = {}
     ones, twos = torch.ones(3), 2 * torch.ones(3)
     assert tape.next(iter([entry(ones, 1), entry(twos, 2)]), "f", (twos,), {}) == 2
@@ -209,12 +209,12 @@ def test_a_damaged_file_is_a_sentence(content, tmp_path):
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(GraderFault, match="cannot be read: unpack the bundle again"):
-        stored.Tape(SLUG, tmp_path)
+        recorded_cases.Tape(SLUG, tmp_path)
 
 
 def test_the_open_bundle_can_draw_pictures():
     names = {name for name, _ in bundle.contents([], {}, "")}
-    assert "grader/show/picture.py" in names
+    assert "grader/practice/show/picture.py" in names
     assert "docs/picture.py" not in names
     assert "reference.ex02_masking" in modules([])
 
@@ -223,21 +223,21 @@ def played(recorded, folder: Path):
     path = folder / "stored" / f"{SLUG}.safetensors"
     path.parent.mkdir()
     path.write_bytes(recorded.content)
-    return stored.Tape(SLUG, folder)
+    return recorded_cases.Tape(SLUG, folder)
 
 
-@pytest.mark.parametrize("lost", [sealed.ABOUT, sealed.EXPECTED])
+@pytest.mark.parametrize("lost", [sealed_bundle.ABOUT, sealed_bundle.EXPECTED])
 def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
-    assert sealed.about(tmp_path) is None  # the whole project
-    folder = tmp_path / sealed.FOLDER
+    assert sealed_bundle.about(tmp_path) is None  # the whole project
+    folder = tmp_path / sealed_bundle.FOLDER
     folder.mkdir()
-    (tmp_path / sealed.PAGE).touch()
-    (folder / sealed.ABOUT).write_text('{"seed": "5", "modules": []}')
-    (folder / sealed.EXPECTED).touch()
+    (tmp_path / sealed_bundle.PAGE).touch()
+    (folder / sealed_bundle.ABOUT).write_text('{"seed": "5", "modules": []}')
+    (folder / sealed_bundle.EXPECTED).touch()
     (folder / lost).unlink()
-    sealed.about.cache_clear()
+    sealed_bundle.about.cache_clear()
     with pytest.raises(SystemExit) as ended:
-        sealed.about(tmp_path)
+        sealed_bundle.about(tmp_path)
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
 

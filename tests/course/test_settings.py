@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from grader import arguments, catalog
-from grader.catalog import ROOT
-from grader.cli import app
-from grader.course.course_file import to_toml
-from grader.course.settings import BadCourse, Settings, read
-from grader.packs import VARIABLE
+from grader.classroom.course_file import to_toml
+from grader.classroom.settings import BadCourse, Settings, read
+from grader.cli import options as arguments
+from grader.cli.app import app
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.core.packs import VARIABLE
 
 PACK = ROOT / "tests/packs/sample"
 FULL = """\

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from grader import catalog
-from grader.catalog import ROOT
-from grader.course import skeletons
-from grader.course.similar.search import Terms, search
+from grader.authoring import skeletons
+from grader.classroom.similar.similar_search import Terms, search
+from grader.core import catalog
+from grader.core.catalog import ROOT
 from tests.conftest import solution
 from tests.course.copying import (
     SLUG,
@@ -99,7 +99,9 @@ def test_what_is_left_of_a_skeleton_gives_nothing(hand_in, slug):
 
 
 def test_an_untouched_skeleton_of_another_year_gives_nothing(hand_in, monkeypatch):
-    monkeypatch.setattr("grader.course.similar.search.skeleton", lambda exercise: "x = 1")
+    monkeypatch.setattr(
+        "grader.classroom.similar.similar_search.skeleton", lambda exercise: "x = 1"
+    )
     folder = hand_in({"ada": skeleton(SLUG), "ben": skeleton(SLUG)})
     assert found(folder, least=1).answers == 0
 

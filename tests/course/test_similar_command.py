@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from grader.catalog import ROOT
-from grader.cli import app
-from grader.languages import Words
-from grader.this_python import pip_install
+from grader.cli.app import app
+from grader.core.catalog import ROOT
+from grader.core.this_python import pip_install
+from grader.core.translation import Words
 from tests.course.copying import SLUG, copy, handed_in, honest, variant
 
 
@@ -71,7 +71,7 @@ def test_the_list_is_the_same_in_every_process(hand_in):
     """Hashes of texts differ from process to process."""
     chance = random.Random(2)
     folder = hand_in({f"s{number}": honest(SLUG, chance) for number in range(10)})
-    command = [sys.executable, "-c", "from grader.cli import app; app()", "similar"]
+    command = [sys.executable, "-c", "from grader.cli.app import app; app()", "similar"]
     outputs = {
         subprocess.run(
             [*command, str(folder), SLUG, "--lang", "en"], capture_output=True, cwd=ROOT,

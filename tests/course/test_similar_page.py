@@ -7,12 +7,12 @@ from itertools import product
 import jinja2
 import pytest
 
-from grader import catalog
-from grader.catalog import ROOT
-from grader.course.similar import page
-from grader.course.similar.page import to_html
-from grader.course.similar.search import Terms, search
-from grader.languages import Words
+from grader.classroom.similar import similar_page
+from grader.classroom.similar.similar_page import to_html
+from grader.classroom.similar.similar_search import Terms, search
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.core.translation import Words
 from tests.course.copying import SLUG, handed_in, right, variant
 from tests.reporting.browser import PROGRAM, browser
 from tests.reporting.markup import Page
@@ -90,7 +90,7 @@ def test_a_long_answer_does_not_make_a_long_page(drawn):
         f"x{n} = np.exp(x{n - 1}[{n}], keepdims=True).sum()\n" for n in range(2000)
     )
     text = drawn({"ada": code, "ben": code}, most=1)
-    assert text.count('class="line"') <= 2 * (page.MOST_LINES + 2)
+    assert text.count('class="line"') <= 2 * (similar_page.MOST_LINES + 2)
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium: apt-get install chromium")
@@ -118,7 +118,7 @@ def said() -> set[str]:
         for call in jinja2.Environment().parse(template).find_all(jinja2.nodes.Call)
         if isinstance(call.node, jinja2.nodes.Name) and call.node.name == "words"
     ]
-    for name in ("course/similar/table.py", "similar_command.py"):
+    for name in ("classroom/similar/similar_table.py", "cli/similar_command.py"):
         for node in ast.walk(ast.parse((ROOT / "grader" / name).read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "words":
                 calls += [arg.value for arg in node.args if isinstance(arg, ast.Constant)]

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from grader.course.similar import index
-from grader.course.similar.groups import grouped
-from grader.course.similar.index import Pair, indexed, pairs
-from grader.course.similar.rank import ranked
-from grader.course.similar.tokens import GAP, SHORTEST, own, tokens
+from grader.classroom.similar import fingerprint_index as index
+from grader.classroom.similar.fingerprint_index import Pair, indexed, pairs
+from grader.classroom.similar.fingerprints import GAP, SHORTEST, own, tokens
+from grader.classroom.similar.rank import ranked
+from grader.classroom.similar.similar_groups import grouped
 
 LONG = "y = x.exp() / x.exp().sum(-1, keepdims=True)"
 

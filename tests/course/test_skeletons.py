@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from grader import catalog, submission
-from grader.catalog import ROOT
-from grader.course import skeletons, solutions
+from grader.authoring import skeletons
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.submission import answer_file, solution_text
 from tests.conftest import solution
 
 EXERCISES = catalog.exercises()
@@ -18,22 +19,22 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 @each
 def test_the_skeleton_in_the_repository_is_in_step(exercise):
     text = (ROOT / "exercises" / exercise.file).read_text(encoding="utf-8")
-    if submission.is_untouched_skeleton(text):  # else it is a student's, and theirs to change
+    if answer_file.is_untouched_skeleton(text):  # else it is a student's, and theirs to change
         assert text == skeletons.skeleton_text(exercise, solution(exercise.slug))
 
 
 @each
 def test_the_lesson_in_the_repository_is_in_step(exercise):
-    text = (ROOT / submission.lesson_path(exercise.slug)).read_text(encoding="utf-8")
+    text = (ROOT / answer_file.lesson_path(exercise.slug)).read_text(encoding="utf-8")
     assert text == skeletons.lesson_text(exercise, solution(exercise.slug))
 
 
 @each
 def test_line_one_names_exercise_digest_and_lesson(exercise):
     text = skeletons.skeleton_text(exercise, solution(exercise.slug))
-    assert submission.is_untouched_skeleton(text)
-    assert not submission.is_untouched_skeleton(text + " ")
-    assert submission.lesson_path(exercise.slug) in text.splitlines()[0]
+    assert answer_file.is_untouched_skeleton(text)
+    assert not answer_file.is_untouched_skeleton(text + " ")
+    assert answer_file.lesson_path(exercise.slug) in text.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def _hidden(source: str) -> set[str]:
     lines = source.splitlines()
     inside, begun = set(), False
     for number, line in enumerate(lines, 1):
-        begun = (begun or line.strip() == solutions.BEGIN) and line.strip() != solutions.END
+        begun = (begun or line.strip() == solution_text.BEGIN) and line.strip() != solution_text.END
         if begun:
             inside.add(number)
     return _runs_of_two(tree, lambda statement: statement.lineno in inside)
@@ -106,7 +107,7 @@ def test_a_changed_answer_is_left_alone(tmp_path):
 @pytest.mark.usefixtures("tree")
 def test_an_old_skeleton_that_nobody_touched_is_renewed(tmp_path):
     old = tmp_path / "exercises" / "ex01_softmax.py"
-    old.write_text(f"# Skeleton ex01_softmax {submission.skeleton_digest('old')}.\nold")
+    old.write_text(f"# Skeleton ex01_softmax {answer_file.skeleton_digest('old')}.\nold")
     assert dict(skeletons.write_all())["exercises/ex01_softmax.py"] == "written"
 
 
@@ -120,12 +121,16 @@ def f(x):
 
 
 def test_a_region_in_a_function_becomes_its_task():
-    assert solutions.stubbed(REGION).splitlines()[-1] == '    raise NotImplementedError("Do it.")'
+    assert (
+        solution_text.stubbed(REGION).splitlines()[-1] == '    raise NotImplementedError("Do it.")'
+    )
 
 
 def test_a_region_at_the_top_level_becomes_nothing():
-    code = f"x = 1\n{solutions.BEGIN}\ndef help(): ...\n{solutions.END}\ndef f():\n    'Doc.'"
-    assert "help" not in solutions.stubbed(code)
+    code = (
+        f"x = 1\n{solution_text.BEGIN}\ndef help(): ...\n{solution_text.END}\ndef f():\n    'Doc.'"
+    )
+    assert "help" not in solution_text.stubbed(code)
 
 
 @pytest.mark.parametrize(
@@ -141,5 +146,5 @@ def test_a_region_at_the_top_level_becomes_nothing():
     ],
 )
 def test_a_broken_source_says_where(code, says):
-    with pytest.raises(solutions.BadSource, match=says):
-        solutions.stubbed(code)
+    with pytest.raises(solution_text.BadSource, match=says):
+        solution_text.stubbed(code)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import grader.suites
 import reference
-from grader import catalog
-from grader.course import house, skeletons, suite_laws
+from grader.authoring import project_rules, skeletons, suite_rules
+from grader.core import catalog
 
 SLUG = "ex90_double"
 SOLUTION, SUITE = f"solutions/{SLUG}.py", f"suites/{SLUG}"
@@ -180,10 +180,10 @@ def build(home: Path, monkeypatch) -> Path:
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text, encoding="utf-8")
-    for module in (catalog, house, skeletons):
+    for module in (catalog, project_rules, skeletons):
         monkeypatch.setattr(module, "ROOT", home)
     monkeypatch.setattr(catalog, "exercises", exercises)
-    monkeypatch.setattr(suite_laws, "POINTS", {SLUG: (2, 1)})
+    monkeypatch.setattr(suite_rules, "POINTS", {SLUG: (2, 1)})
     for package in (grader.suites, reference):  # to which the home is added, as that of a pack
         monkeypatch.setattr(package, "__path__", list(package.__path__))
     forget()

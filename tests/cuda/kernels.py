@@ -1,7 +1,7 @@
 """Small kernels, compiled many at a time: each is an answer to ex15 that does something else."""
 
-from grader import catalog
-from grader.cuda import answer
+from grader.core import catalog
+from grader.cuda import compiled_answer
 
 EXERCISE = catalog.find("ex15_cuda_kernel")
 PARAMETERS = """const float* q, const float* k, const float* v, float* out,
@@ -18,4 +18,4 @@ extern "C" void tiled_attention({PARAMETERS}) {{ {launch} }}
 
 def compiled(files):
     """By name, the modules of some files, all in one library."""
-    return answer.modules(files, EXERCISE, only={})
+    return compiled_answer.modules(files, EXERCISE, only={})

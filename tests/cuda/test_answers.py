@@ -5,15 +5,15 @@ import shutil
 
 import pytest
 
-from grader.course import notebooks
-from grader.cuda import answer, compiler
+from grader.core.records import Verdict
+from grader.core.translation import Words
+from grader.cuda import compiled_answer, compiler
 from grader.cuda.translate import doors, translated
-from grader.judging.grade import Run, grade
-from grader.languages import Words
-from grader.reading import cuda_cells as cells
-from grader.reading.cells import BadNotebook
-from grader.records import Verdict
+from grader.grading.exercise import Run, grade
+from grader.release import notebook_pages
 from grader.reporting import as_json
+from grader.submission import cuda_cells as cells
+from grader.submission.notebook_cells import BadNotebook
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from tests.conftest import solution
@@ -25,7 +25,7 @@ BARRIER = "    __syncthreads();  // everybody"
 
 def compiled(text):
     """The module of a whole answer."""
-    return answer.module(text, translated(text, "answer_0"), EXERCISE, {})
+    return compiled_answer.module(text, translated(text, "answer_0"), EXERCISE, {})
 
 
 def notebook_of(source: str) -> bytes:
@@ -83,14 +83,14 @@ def test_a_kernel_in_a_cell_without_cuda_is_told(nursery, tmp_path):
 
 
 def test_the_released_notebook_is_not_started_yet(nursery, tmp_path):
-    from grader.course.solutions import has_region, stubbed
+    from grader.submission.solution_text import has_region, stubbed
 
-    built = notebooks.source_notebook(EXERCISE, Words("en"))
+    built = notebook_pages.source_notebook(EXERCISE, Words("en"))
     for cell in built.cells:
         if has_region(cell.source):
             cell.source = stubbed(cell.source).strip()
     path = tmp_path / f"{SLUG}.ipynb"
-    path.write_text(notebooks.to_text(built), encoding="utf-8")
+    path.write_text(notebook_pages.to_text(built), encoding="utf-8")
     run = Run(nursery=nursery, student="s", secret="s", speed=False)
     assert grade(EXERCISE, path, run).state == "not_started"
 
@@ -207,7 +207,9 @@ def test_what_is_defined_nowhere_is_not_found_in_the_process_either(declared, ca
     )
     includes = "#include <math.h>\n"
     assert text.count(includes) == 1
-    with pytest.raises(answer.NotCpp, match=f"^{name} is declared, or called, and defined nowhere"):
+    with pytest.raises(
+        compiled_answer.NotCpp, match=f"^{name} is declared, or called, and defined nowhere"
+    ):
         compiled(text.replace(includes, includes + declared))
 
 
@@ -225,7 +227,9 @@ def test_what_the_machine_does_not_have_is_refused_by_its_name(declared, call, n
     )
     includes = "#include <math.h>\n"
     linked = f'{includes}#define EX extern\nEX "C" {declared}\n'
-    with pytest.raises(answer.NotCpp, match=f"^{name} is not allowed: a .cu answer may call"):
+    with pytest.raises(
+        compiled_answer.NotCpp, match=f"^{name} is not allowed: a .cu answer may call"
+    ):
         compiled(text.replace(includes, linked))
 
 

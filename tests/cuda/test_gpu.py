@@ -9,13 +9,13 @@ import zlib
 
 import pytest
 
+from grader.core.translation import Words
 from grader.cuda import compiler, gpu
-from grader.cuda.machine import Machine
+from grader.cuda.kernel_machine import Machine
 from grader.cuda.sanitizer import NotAsked, Sanitizer, finding
-from grader.judging import ours
+from grader.judging import solution_modules
 from grader.judging.case import StudentFault
 from grader.judging.student import Student
-from grader.languages import Words
 from grader.worker.in_process import in_process
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE
@@ -142,10 +142,10 @@ def test_where_there_is_no_tool_or_it_may_not_start_nothing_is_asked(tmp_path):
 
 def student_with(sanitizer):
     """The solution, asked through a sanitizer."""
-    machine = ours.solution(EXERCISE).tiled_attention.args[0]
+    machine = solution_modules.solution(EXERCISE).tiled_attention.args[0]
     calls = {}
     exec((EXERCISE.folder / "calls.py").read_text(encoding="utf-8"), calls)
-    module = ours.solution(EXERCISE)
+    module = solution_modules.solution(EXERCISE)
     module.__dict__.update(calls["functions"](machine, sanitizer))
     assert isinstance(machine, Machine)
     return Student(EXERCISE, in_process(module, ""))

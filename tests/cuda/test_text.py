@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.cuda import allowed, outline
+from grader.cuda import allowed_cuda, declarations
 from grader.cuda.source import bare, joined
 from grader.cuda.translate import translated
 from tests.conftest import solution
@@ -10,7 +10,7 @@ from tests.cuda.kernels import EXERCISE, PARAMETERS
 
 
 def refusals(text):
-    return [f"Line {line}: {why}" for line, why in allowed.refusals(text)]
+    return [f"Line {line}: {why}" for line, why in allowed_cuda.refusals(text)]
 
 
 # text, and a part of the sentence
@@ -155,7 +155,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("text", UNFIT)
 def test_what_is_missing_gets_its_sentence(text):
-    assert UNFIT[text] in outline.problems(text, EXERCISE)["naive_attention"]
+    assert UNFIT[text] in declarations.problems(text, EXERCISE)["naive_attention"]
 
 
 FITS = [
@@ -171,4 +171,4 @@ FITS = [
 
 @pytest.mark.parametrize("text", FITS)
 def test_other_spellings_of_the_declaration_fit(text):
-    assert "naive_attention" not in outline.problems(text, EXERCISE)
+    assert "naive_attention" not in declarations.problems(text, EXERCISE)

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["grader.reading", "grader.cuda"]):
-    from grader.reading import limits, readers
+with atheris.instrument_imports(include=["grader.submission", "grader.cuda"]):
+    from grader.submission import readers, reading_limits
 
-from grader import catalog
+from grader.core import catalog
 
 LENGTH = 20_000  # letters of a text
 ZIPS = ("zipped", "unzipped")
@@ -116,8 +116,8 @@ def main() -> None:
     given.corpus.mkdir(parents=True, exist_ok=True)
     for seed in seeds(given.reader):
         (given.corpus / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
-    options = [f"-max_total_time={given.seconds}", f"-timeout={limits.SECONDS}",
-               f"-max_len={LENGTH}", f"-rss_limit_mb={4 * limits.MEMORY_MIB}"]  # fmt: skip
+    options = [f"-max_total_time={given.seconds}", f"-timeout={reading_limits.SECONDS}",
+               f"-max_len={LENGTH}", f"-rss_limit_mb={4 * reading_limits.MEMORY_MIB}"]  # fmt: skip
     atheris.Setup(
         [sys.argv[0], *options, str(given.corpus)], asks(given.reader), custom_mutator=mixed
     )

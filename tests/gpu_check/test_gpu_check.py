@@ -9,12 +9,12 @@ import time
 import pytest
 import torch
 
-from grader import catalog
-from grader.catalog import ROOT
-from grader.gpu_check import plan, session
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.gpu_check import gpu_session, plan
+from grader.gpu_check.gpu_results import Results
+from grader.gpu_check.gpu_words import Tally, told
 from grader.gpu_check.plan import Step
-from grader.gpu_check.results import Results
-from grader.gpu_check.words import Tally, told
 from reference import on_device
 
 LINES = """
@@ -47,7 +47,7 @@ def numbers(path, name):
 
 
 def test_a_process_that_dies_leaves_all_other_lines(results, capsys):
-    assert not session.run([step("first", "dies"), step("second")], results)
+    assert not gpu_session.run([step("first", "dies"), step("second")], results)
     first = numbers(results.path, "first")
     assert first[0] == 0 and first[2:] == [2, 3]
     assert "status 1: lost the device" in first[1]
@@ -56,33 +56,33 @@ def test_a_process_that_dies_leaves_all_other_lines(results, capsys):
 
 
 def test_a_step_that_cannot_go_on_ends_with_its_error(results):
-    assert not session.run([step("first", "dies", by_line=False), step("second")], results)
+    assert not gpu_session.run([step("first", "dies", by_line=False), step("second")], results)
     assert len(numbers(results.path, "first")) == 2
     assert numbers(results.path, "second") == [0, 1, 2, 3]
 
 
 def test_when_the_time_is_over_the_rest_is_named_and_goes_on_later(results, capsys):
     steps = [step("first", "hangs"), step("second")]
-    assert not session.run(steps, results, minutes=1 / 60)
+    assert not gpu_session.run(steps, results, minutes=1 / 60)
     assert numbers(results.path, "first") == [0]
     assert "Left: first, second." in capsys.readouterr().out
     again = Results.opened(results.path, "cpu")
-    session.run([step("first"), step("second")], again)
+    gpu_session.run([step("first"), step("second")], again)
     assert numbers(results.path, "first") == [0, 1, 2, 3]  # the first of them from the first run
     assert "Left" not in capsys.readouterr().out
 
 
 def test_what_is_finished_is_not_run_again_unless_afresh(results, capsys):
-    session.run([step("first")], results)
-    session.run([step("first", "dies")], Results.opened(results.path, "cpu"))
+    gpu_session.run([step("first")], results)
+    gpu_session.run([step("first", "dies")], Results.opened(results.path, "cpu"))
     assert "from an earlier run" in capsys.readouterr().out
     assert numbers(results.path, "first") == [0, 1, 2, 3]
-    session.run([step("first", "dies")], Results.opened(results.path, "cpu", fresh=True))
+    gpu_session.run([step("first", "dies")], Results.opened(results.path, "cpu", fresh=True))
     assert "lost the device" in numbers(results.path, "first")[1]
 
 
 def test_results_of_other_code_are_put_aside(results):
-    session.run([step("first")], results)
+    gpu_session.run([step("first")], results)
     text = results.path.read_text()
     results.path.write_text(text.replace(results.about["code"], "another"))
     assert not Results.opened(results.path, "cpu").steps
@@ -91,7 +91,7 @@ def test_results_of_other_code_are_put_aside(results):
 
 
 def test_no_result_is_no_success(results):
-    assert not session.run([Step(name="silent", command=(sys.executable, "-c", ""))], results)
+    assert not gpu_session.run([Step(name="silent", command=(sys.executable, "-c", ""))], results)
 
 
 @pytest.mark.parametrize(

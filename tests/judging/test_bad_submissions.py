@@ -5,8 +5,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from grader import catalog, submission
-from grader.records import ExerciseReport, Verdict
+from grader.core import catalog
+from grader.core.records import ExerciseReport, Verdict
+from grader.submission import answer_file
 from tests.conftest import solution
 
 SLUG = "ex01_softmax"
@@ -166,8 +167,8 @@ def test_printing_costs_nothing_and_is_shown(graded):
 
 
 def test_the_skeleton_is_not_started_and_earns_nothing(graded):
-    from grader.catalog import find
-    from grader.course.skeletons import skeleton_text
+    from grader.authoring.skeletons import skeleton_text
+    from grader.core.catalog import find
 
     report = graded(SLUG, skeleton_text(find(SLUG), RIGHT))
     assert report.state == "not_started"
@@ -266,13 +267,13 @@ def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
 
 def test_what_is_no_file_is_said(tmp_path):
     (tmp_path / "ex01_softmax.py").mkdir()
-    with pytest.raises(submission.Unreadable, match="is not a file"):
-        submission.read(tmp_path / "ex01_softmax.py", SLUG)
+    with pytest.raises(answer_file.Unreadable, match="is not a file"):
+        answer_file.read(tmp_path / "ex01_softmax.py", SLUG)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_link_is_followed_at_home_and_not_where_it_counts(nursery, tmp_path, own):
-    from grader.judging.grade import Run, grade
+    from grader.grading.exercise import Run, grade
 
     path = tmp_path / "ex01_softmax.py"
     path.symlink_to(catalog.ROOT / "solutions" / path.name)

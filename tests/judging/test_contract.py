@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from grader import catalog
+from grader.core import catalog
+from grader.core.records import Class, Function
 from grader.judging import contract
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.student import Student
-from grader.records import Class, Function
 from grader.worker.in_process import in_process
 
 ATTENTION = Function(

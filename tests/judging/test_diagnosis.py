@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from grader import catalog
-from grader.course.mutants import solution
-from grader.judging import diagnosis, location, suite
+from grader.authoring.mutants import solution
+from grader.core import catalog
+from grader.core.records import Place
+from grader.judging import diagnosis, likeness, location, suite_runner
 from grader.judging.case import Differs, StudentFault
 from grader.judging.judge import Judge
 from grader.judging.student import Student
-from grader.records import Place
-from grader.reporting import places
+from grader.reporting import locations
 from grader.worker.in_process import in_process
 
 CATALOGUES = {e.slug: diagnosis.Catalogue(e) for e in catalog.exercises()}
@@ -28,7 +28,7 @@ def judged(slug, **names):
     for name, answer in names.items():
         setattr(module, name, answer)
     judge = Judge(Student(exercise, in_process(module)), ("diagnosis", slug))
-    suite.ask(exercise, judge)
+    suite_runner.ask(exercise, judge)
     return judge
 
 
@@ -174,7 +174,7 @@ def test_an_answer_with_nan_is_like_one_with_nan_in_the_same_places(other, alike
         )
         return fault
 
-    assert diagnosis._alike(came_out([1.0, math.nan]), came_out(other)) is alike
+    assert likeness.faults_alike(came_out([1.0, math.nan]), came_out(other)) is alike
 
 
 def test_what_a_mistake_keeps_does_not_outlive_its_use():
@@ -206,7 +206,7 @@ def test_what_is_not_written_yet_is_not_diagnosed():
 )
 def test_the_rows_that_are_wrong_are_told(wrong, says):
     entries = np.array(wrong, bool)[:, None] & np.ones((6, 4), bool)
-    assert places.sentence(location.places(entries, ["...", "Lq", "D"])) == says
+    assert locations.sentence(location.places(entries, ["...", "Lq", "D"])) == says
 
 
 def test_heads_and_batches_are_told_too():
@@ -218,7 +218,7 @@ def test_heads_and_batches_are_told_too():
 def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True
-    said = places.sentence(location.places(wrong, ["Lq", "D"]))
+    said = locations.sentence(location.places(wrong, ["Lq", "D"]))
     assert said == "Wrong: 14 of 40 rows, the first 0."
 
 
@@ -257,7 +257,7 @@ def test_where_the_manifest_names_no_axis_none_is_told():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
 def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
-    assert diagnosis._distance(np.zeros(shape), np.ones(shape)) == 0.0
+    assert likeness.distance(np.zeros(shape), np.ones(shape)) == 0.0
 
 
 def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monkeypatch):
@@ -269,6 +269,6 @@ def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monke
     assert len(asked) == 1  # the first check of the suite fails, where the student's passed
     alone = frozenset({"test_numpy_values"})
     assert known.fails(mistake, alone, none)
-    assert len(asked) == len(suite.checks(catalog.find("ex01_softmax")))
+    assert len(asked) == len(suite_runner.checks(catalog.find("ex01_softmax")))
     assert not known.fails(mistake, none, none)
-    assert len(asked) == len(suite.checks(catalog.find("ex01_softmax")))
+    assert len(asked) == len(suite_runner.checks(catalog.find("ex01_softmax")))

@@ -5,7 +5,7 @@ import types
 import pytest
 import torch
 
-from grader import catalog
+from grader.core import catalog
 from grader.judging import Student, on_meta
 from grader.judging.case import CASE, Case, StudentFault
 from grader.worker.in_process import in_process

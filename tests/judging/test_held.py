@@ -5,7 +5,7 @@ import types
 import pytest
 import torch
 
-from grader import catalog
+from grader.core import catalog
 from grader.judging import Student, lasting
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.one_place import written_over

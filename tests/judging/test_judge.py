@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader import catalog
-from grader.course.mutants import in_this_process, solution
-from grader.judging import suite
+from grader.authoring.mutants import in_this_process, solution
+from grader.core import catalog
+from grader.core.records import Verdict
+from grader.judging import suite_runner
 from grader.judging.case import GraderFault
 from grader.judging.judge import Judge
 from grader.judging.student import Student
-from grader.records import Verdict
 from grader.worker.in_process import in_process
 from tests.conftest import solution as text
 from tests.worker.asking import worker
@@ -55,7 +55,7 @@ def verdicts(tmp_path):
         )
         exercise = replace(catalog.find("ex01_softmax"), folder=tmp_path)
         student = Student(exercise, in_process(solution(exercise)))
-        return {c.id: c for c in suite.ask(exercise, Judge(student, ("seed",)))}
+        return {c.id: c for c in suite_runner.ask(exercise, Judge(student, ("seed",)))}
 
     return run
 
@@ -121,7 +121,7 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
     def broken(*_):
         raise error
 
-    monkeypatch.setattr(suite, "ask", broken)
+    monkeypatch.setattr(suite_runner, "ask", broken)
     report = graded("ex01_softmax", text("ex01_softmax"))
     assert report.state == "fault"
     assert report.score is None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
-from grader.judging.grade import Run, grade
+from grader.core import catalog
+from grader.grading.exercise import Run, grade
 from grader.worker import supervisor, walls
 from grader.worker.nursery import Nursery
 from tests.conftest import solution

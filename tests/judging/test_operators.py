@@ -2,16 +2,16 @@
 
 import pytest
 
-from grader import catalog
-from grader.reading import outline
-from grader.reading.cut import cut
+from grader.core import catalog
+from grader.submission import python_outline
+from grader.submission.cut_functions import cut
 from tests.classes.handing import in_chinese
 
 SLUGS = frozenset({"ex02_masking", "ex03_sdpa"})
 
 
 def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
-    done = cut(source, outline.parse(source), catalog.find(slug), SLUGS)
+    done = cut(source, python_outline.parse(source), catalog.find(slug), SLUGS)
     return [done.file] if done.file else list(done.refused.values())
 
 
@@ -45,7 +45,7 @@ def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
         "import sys\nsys.modules['torch']",
         "from ex02_masking import f\nf(1)",
         "import reference\nreference.x",
-        "from grader import catalog\ncatalog.find",
+        "from grader.core import catalog\ncatalog.find",
         "from . import x\nx.y",
         "g = getattr",
         "getattr = getattr\ngetattr(x, 'soft' + 'max')",

@@ -2,14 +2,14 @@
 
 import pytest
 
-from grader import catalog
-from grader.reading import outline
+from grader.core import catalog
+from grader.submission import python_outline
 
 NUMPY = "def softmax_numpy(x, axis=-1): ...\n"
 
 
 def problems(source: str, slug: str = "ex01_softmax") -> dict[str, str]:
-    return outline.problems(outline.parse(source), catalog.find(slug))
+    return python_outline.problems(python_outline.parse(source), catalog.find(slug))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_it_fits(source):
 )  # fmt: skip
 def test_it_does_not_fit(source, says):
     if says is None:
-        with pytest.raises(outline.NotPython):
+        with pytest.raises(python_outline.NotPython):
             problems(NUMPY + source)
     else:
         assert problems(NUMPY + source) == {"softmax": says}
@@ -103,6 +103,6 @@ def test_inherited_methods_count():
     ],
 )
 def test_what_does_not_parse_gets_a_sentence(source, says):
-    with pytest.raises(outline.NotPython) as caught:
-        outline.parse(source)
+    with pytest.raises(python_outline.NotPython) as caught:
+        python_outline.parse(source)
     assert says in str(caught.value)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from grader import catalog
-from grader.judging.grade import Run, grade, timed
-from grader.languages import Words
-from grader.records import Report, Score, Verdict
+from grader.core import catalog
+from grader.core.records import Report, Score, Verdict
+from grader.core.this_python import interpreter, pip_install
+from grader.core.translation import Words
+from grader.grading.exercise import Run, grade, timed
 from grader.reporting import (
     as_json,
     classroom50,
@@ -19,12 +20,11 @@ from grader.reporting import (
     gradescope,
     html,
     junit,
-    task,
+    task_report,
     terminal,
 )
 from grader.reporting.next_step import Kind, next_step
-from grader.this_python import interpreter, pip_install
-from grader.worker import packages
+from grader.worker import requirements as packages
 from tests.conftest import solution
 
 PIP = f"{interpreter()} -m pip install"
@@ -148,8 +148,8 @@ def test_every_format_says_why(report, language):
         "junit": junit.to_junit(whole(report), words),
         "gradescope": gradescope.to_gradescope(whole(report), words),
         "classroom50": classroom50.to_classroom50(whole(report), words, ENVIRONMENT),
-        "task": task.to_text(
-            task.of_task(report, [c.id for c in report.checks], 16, timed=True), words
+        "task": task_report.to_text(
+            task_report.of_task(report, [c.id for c in report.checks], 16, timed=True), words
         ),
     }
     says = "".join(words.said(MISSING).split())  # a notebook's text is wrapped
@@ -190,5 +190,5 @@ def test_a_report_without_any_check_says_that_nothing_was_asked(report):
 
 
 def test_nbgrader_leaves_it_to_a_person_and_gives_no_next_step(report):
-    assert task.of_task(report, [c.id for c in report.checks], 16, timed=True).not_run
+    assert task_report.of_task(report, [c.id for c in report.checks], 16, timed=True).not_run
     assert next_step(whole(report)).kind is Kind.NOT_RUN

@@ -8,13 +8,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from grader import catalog
-from grader.course.mutants import solution
+from grader.authoring.mutants import solution
+from grader.core import catalog
+from grader.core.records import Stage
+from grader.core.translation import Words
 from grader.judging import stages
 from grader.judging.student import Student
-from grader.languages import Words
-from grader.records import Stage
-from grader.reporting import stages as told
+from grader.reporting import stage_text as told
 from grader.worker.in_process import in_process
 
 EXERCISE = catalog.find("ex03_sdpa")

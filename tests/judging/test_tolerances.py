@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import reference
-from grader.judging.compare import as_numbers, difference
+from grader.judging.tolerance import as_numbers, difference
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # leading, Lq, Lk, D, Dv

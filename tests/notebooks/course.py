@@ -11,10 +11,10 @@ import nbformat
 from nbgrader.apps import NbGraderAPI
 from typer.testing import CliRunner
 
-from grader.catalog import ROOT
-from grader.cli import app
-from grader.course import release
-from grader.course.solutions import cells, path_of
+from grader.cli.app import app
+from grader.core.catalog import ROOT
+from grader.release import course_release
+from grader.submission.solution_text import cells, path_of
 
 SLUG = "ex01_softmax"
 BIN = Path(sys.executable).parent
@@ -49,7 +49,7 @@ def asked(*arguments: object, fails: bool = False) -> str:
 
 def api(course: Path) -> NbGraderAPI:
     """nbgrader as formgrader has it."""
-    config = release.config(course)
+    config = course_release.config(course)
     config.CourseDirectory.root = str(course)
     return NbGraderAPI(config=config)
 

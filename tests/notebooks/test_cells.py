@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from grader.reading import cells
-from grader.reading.cells import BadNotebook
+from grader.submission import notebook_cells
+from grader.submission.notebook_cells import BadNotebook
 
 TASK = "def softmax(x):\n    return np.exp(x)"
 STUB = 'def softmax(x):\n    """A task."""\n    raise NotImplementedError("a task")'
@@ -18,7 +18,11 @@ def notebook(*sources) -> bytes:
 
 def taken(*sources, names=("softmax",)) -> list[str]:
     """The units of the answer, in order."""
-    return [u for u in cells.answer(notebook(*sources), names).source.split("\n\n\n") if u.strip()]
+    return [
+        u
+        for u in notebook_cells.answer(notebook(*sources), names).source.split("\n\n\n")
+        if u.strip()
+    ]
 
 
 def test_taken_are_the_task_and_what_it_needs():
@@ -105,10 +109,12 @@ def test_the_future_comes_first():
 
 
 def test_nothing_written_is_an_empty_answer():
-    assert cells.answer(notebook("import numpy as np", STUB), ["softmax"]) == cells.Answer("", ())
-    assert cells.answer(notebook(), ["softmax"]).source == ""
+    assert notebook_cells.answer(
+        notebook("import numpy as np", STUB), ["softmax"]
+    ) == notebook_cells.Answer("", ())
+    assert notebook_cells.answer(notebook(), ["softmax"]).source == ""
     methods = "class A:\n    x: int\n    def __init__(self):\n        super().__init__()\n        raise NotImplementedError('a')"
-    assert cells.answer(notebook(methods), ["A"]).source == ""
+    assert notebook_cells.answer(notebook(methods), ["A"]).source == ""
 
 
 def test_a_class_that_is_half_written_is_an_answer():
@@ -117,7 +123,9 @@ def test_a_class_that_is_half_written_is_an_answer():
 
 
 def test_every_line_knows_where_it_came_from():
-    answer = cells.answer(notebook("# a note", TASK, "1 + 1\nimport numpy as np"), ["softmax"])
+    answer = notebook_cells.answer(
+        notebook("# a note", TASK, "1 + 1\nimport numpy as np"), ["softmax"]
+    )
     lines = answer.source.splitlines()
     assert answer.lines[lines.index("import numpy as np")] == (3, 2)
     assert answer.lines[lines.index("    return np.exp(x)")] == (2, 2)
@@ -139,12 +147,14 @@ def test_every_line_knows_where_it_came_from():
 )
 def test_what_is_no_notebook_gets_a_sentence(content, says):
     with pytest.raises(BadNotebook, match=says):
-        cells.answer(content, ["softmax"])
+        notebook_cells.answer(content, ["softmax"])
 
 
 def test_a_cell_that_cannot_be_read_is_named_where_a_task_is_missing():
     with pytest.raises(BadNotebook, match=r"Cell 2 is not valid Python \(.*\): def softmax\(x:"):
-        cells.answer(notebook("import numpy as np", "def softmax(x:\n    pass"), ["softmax"])
+        notebook_cells.answer(
+            notebook("import numpy as np", "def softmax(x:\n    pass"), ["softmax"]
+        )
 
 
 def test_what_only_the_compiler_refuses_gets_a_sentence_too():
@@ -152,13 +162,13 @@ def test_what_only_the_compiler_refuses_gets_a_sentence_too():
     with pytest.raises(
         BadNotebook, match=r"Cell 1 is not valid Python .*assigned to before global"
     ):
-        cells.answer(notebook(task), ["softmax"])
+        notebook_cells.answer(notebook(task), ["softmax"])
     assert taken("import numpy as np", TASK, task.replace("softmax", "scratch"))[1] == TASK + "\n"
 
 
 def test_the_old_format_is_read_too():
     old = {"worksheets": [{"cells": [{"cell_type": "code", "input": "def softmax(x): pass"}]}]}
-    assert "def softmax" in cells.answer(json.dumps(old).encode(), ["softmax"]).source
+    assert "def softmax" in notebook_cells.answer(json.dumps(old).encode(), ["softmax"]).source
 
 
 @pytest.mark.parametrize("text", ["x = 1\x0cy = 2", "\ud800", "x\0 = 1", "(" * 5000, "a\rb = 2"])
@@ -167,7 +177,7 @@ def test_odd_characters_do_no_harm(text):
 
 
 def test_definitions_are_told_by_name_and_in_order():
-    found = cells.definitions(notebook(STUB, TASK), ["softmax", "other"])
+    found = notebook_cells.definitions(notebook(STUB, TASK), ["softmax", "other"])
     assert found == {"softmax": [STUB, TASK]}
 
 
@@ -203,20 +213,23 @@ OTHER = "def other(x):\n    return x"
 
 @pytest.mark.parametrize("broken", ["print(", "def half(:", "%%time\nx = ("])
 def test_a_cell_that_is_not_python_costs_nothing_where_it_defines_nothing(broken):
-    found = cells.answer(
+    found = notebook_cells.answer(
         notebook(TASK, broken, STUB.replace("softmax", "other")), ("softmax", "other")
     )
     assert (dict(found.problems), "np.exp" in found.source) == ({}, True)
-    assert cells.answer(notebook(STUB, broken), ("softmax",)).source == ""
+    assert notebook_cells.answer(notebook(STUB, broken), ("softmax",)).source == ""
 
 
 @pytest.mark.parametrize("broken", ["def other(x:\n    return x", "other = = 3", "class other(\n"])
 def test_a_cell_that_is_not_python_costs_the_task_that_it_defines(broken):
-    found = cells.answer(notebook(TASK, broken), ("softmax", "other"))
+    found = notebook_cells.answer(notebook(TASK, broken), ("softmax", "other"))
     assert list(found.problems) == ["other"]
     assert found.problems["other"].startswith("Cell 2 is not valid Python")
     assert "np.exp" in found.source
-    assert dict(cells.answer(notebook(TASK, broken, OTHER), ("softmax", "other")).problems) == {}
+    assert (
+        dict(notebook_cells.answer(notebook(TASK, broken, OTHER), ("softmax", "other")).problems)
+        == {}
+    )
 
 
 def test_statements_that_share_a_line_are_taken_one_by_one():
@@ -243,4 +256,4 @@ def test_what_a_magic_gives_is_nothing(magic):
 
 def test_the_line_that_is_quoted_is_the_wrong_one():
     with pytest.raises(BadNotebook, match=r"def softmax\(x:$"):
-        cells.answer(notebook("%matplotlib inline\ndef softmax(x:"), ("softmax",))
+        notebook_cells.answer(notebook("%matplotlib inline\ndef softmax(x:"), ("softmax",))

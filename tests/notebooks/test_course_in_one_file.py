@@ -14,10 +14,10 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from typer.testing import CliRunner
 
-from grader.catalog import ROOT
-from grader.cli import app
-from grader.course import release
-from grader.course.settings import read
+from grader.classroom.settings import read
+from grader.cli.app import app
+from grader.core.catalog import ROOT
+from grader.release import course_release
 from grader.worker import walls
 from tests.notebooks.course import answered, hand_in, solution
 
@@ -68,7 +68,7 @@ def course(out):
 
 
 def autograde(course, **settings: object) -> None:
-    config = release.config(course)
+    config = course_release.config(course)
     config.Autograde.update(settings)
     config.CourseDirectory.root = str(course)
     done = NbGraderAPI(config=config).autograde(SLUG, "ada", force=True, create=True)
@@ -111,7 +111,7 @@ def test_notebooks_speak_and_help_as_the_course_says(out):
 
 
 def test_the_wall_that_is_demanded_is_nbgraders_too(out):
-    judge = release.config(out / "course").Judge
+    judge = course_release.config(out / "course").Judge
     assert (judge.weakest, judge.shows) == ("locked", "nothing")
     with pytest.raises(walls.NoSuchWall, match="demands the wall 'locked'"):
         walls.choose("process", weakest=judge.weakest)
@@ -130,7 +130,7 @@ def test_the_gradebook_has_the_score_and_the_student_sees_nothing_of_it(course):
 
 
 def test_the_feedback_has_no_score(course):
-    config = release.config(course)
+    config = course_release.config(course)
     config.CourseDirectory.root = str(course)
     done = NbGraderAPI(config=config).generate_feedback(SLUG, "ada", force=True)
     assert done["success"], done
@@ -155,7 +155,7 @@ def test_late_costs_what_the_course_says_and_an_extension_counts_when_graded_aga
 
 
 def test_the_export_has_the_weight(course, tmp_path):
-    from grader.course.bridge.export import SafeCsv
+    from grader.release.nbgrader_bridge.safe_csv import SafeCsv
 
     app = NbGrader()
     app.coursedir = CourseDirectory(root=str(course))

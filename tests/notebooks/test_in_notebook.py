@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from grader import catalog, notebook
+from grader import notebook
+from grader.core import catalog
 from tests.notebooks.course import SLUG, solution
 
 IMPORTS = "import torch"

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 from tests.notebooks.course import (
     SLUG,
     answered,

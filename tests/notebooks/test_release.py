@@ -12,12 +12,12 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from grader import catalog
-from grader.course import bundle
-from grader.course.notebooks import source_notebook
-from grader.course.solutions import BEGIN, CUDA_BEGIN, CUDA_END, END, path_of
-from grader.judging import suite
-from grader.languages import Words
+from grader.core import catalog
+from grader.core.translation import Words
+from grader.judging import suite_runner
+from grader.release import bundle
+from grader.release.notebook_pages import source_notebook
+from grader.submission.solution_text import BEGIN, CUDA_BEGIN, CUDA_END, END, path_of
 from tests.notebooks.course import (
     answered,
     asked,
@@ -170,7 +170,7 @@ def test_other_points_are_refused_where_there_are_grades(tmp_path):
 @pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
 def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
     """Without what needs CUDA, unless it is released for CUDA; with speed or without."""
-    case, checks = suite.speed_case(exercise), suite.checks(exercise)
+    case, checks = suite_runner.speed_case(exercise), suite_runner.checks(exercise)
     for cuda, speed in itertools.product((False, True), repeat=2):
         made = source_notebook(exercise, Words(), cuda=cuda, speed=speed)
         graded = [
@@ -231,7 +231,7 @@ def test_gradescope_can_grade_with_its_zip(out, tmp_path):
 
 
 def test_without_nbgrader_there_is_a_sentence(tmp_path):
-    blocked = "import sys; sys.modules['nbgrader'] = None; sys.argv = ['grader', 'release', '-o', 'x']; from grader.cli import main; main()"
+    blocked = "import sys; sys.modules['nbgrader'] = None; sys.argv = ['grader', 'release', '-o', 'x']; from grader.cli.app import main; main()"
     said = run(sys.executable, "-c", blocked, cwd=catalog.ROOT, fails=True)
     assert "nbgrader is not installed" in said
     assert "Traceback" not in said

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
-from grader.course.solutions import path_of
-from grader.judging import suite
-from grader.judging.grade import Run, grade
-from grader.reading import cells
+from grader.core import catalog
+from grader.grading.exercise import Run, grade
+from grader.judging import suite_runner
 from grader.reporting import as_json
+from grader.submission import notebook_cells
+from grader.submission.solution_text import path_of
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
@@ -86,21 +86,23 @@ def units_of(exercise) -> list:
     """The statements of the solution and of the mistakes, with what these use of the reference."""
     texts = [without_marks(path) for path in modules_behind(exercise.folder / "mistakes.py")]
     texts.append(path_of(exercise.slug).read_text(encoding="utf-8"))
-    units, _ = cells._units(list(enumerate(texts, 1)))
+    units, _ = notebook_cells._units(list(enumerate(texts, 1)))
     names = set(exercise.names)  # the reference has them as well
     units = [u for u in units if u.cell == len(texts) or not u.binds & names]
-    return cells._taken(units, [*names, *(mistake.id for mistake in suite.mistakes(exercise))])
+    return notebook_cells._taken(
+        units, [*names, *(mistake.id for mistake in suite_runner.mistakes(exercise))]
+    )
 
 
 def with_mistake(mistake, units) -> list:
     """All statements, and a mistake in the place of one of the names of its exercise."""
-    [wrong], _ = cells._units([(99, f"{mistake.of} = {mistake.id}")])
+    [wrong], _ = notebook_cells._units([(99, f"{mistake.of} = {mistake.id}")])
     return [*units, wrong]
 
 
 def answer_of(units, names) -> list[str]:
     """The statements of a file with these names alone."""
-    taken = cells._taken(units, names)
+    taken = notebook_cells._taken(units, names)
     return [alone(unit.text) for unit in sorted(taken, key=lambda u: not u.is_import)]
 
 
@@ -109,10 +111,10 @@ def test_the_text_of_every_mistake_is_taken_as_it_stands(exercise):
     """Each with what it uses, and the solution as a whole: what is taken of two is that of both."""
     units = units_of(exercise)
     answers = [(exercise.names, units)]
-    answers += [([m.of], with_mistake(m, units)) for m in suite.mistakes(exercise)]
+    answers += [([m.of], with_mistake(m, units)) for m in suite_runner.mistakes(exercise)]
     for names, written in answers:
         statements = answer_of(written, names)
-        taken = cells.answer(notebook_of(statements), names).source
+        taken = notebook_cells.answer(notebook_of(statements), names).source
         assert taken == "\n\n\n".join(statements) + "\n"
 
 
@@ -145,7 +147,7 @@ def test_the_reports_are_the_same(exercise, run, tmp_path):
     write([ast.unparse(node) for node in solved], file)
     right = verdicts(exercise, file, run)
     assert verdicts(exercise, file.with_suffix(".ipynb"), run) == right
-    for mistake in suite.mistakes(exercise):
+    for mistake in suite_runner.mistakes(exercise):
         write(answer_of(with_mistake(mistake, units), exercise.names), file)
         wrong = verdicts(exercise, file, run)
         if wrong["state"] == "graded":  # it uses nothing that a submission may not use
@@ -155,4 +157,4 @@ def test_the_reports_are_the_same(exercise, run, tmp_path):
 
 
 def suite_points(exercise) -> int:
-    return sum(check.points for check in suite.checks(exercise) if not check.cuda)
+    return sum(check.points for check in suite_runner.checks(exercise) if not check.cuda)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from grader import catalog
 from grader.authoring.proof import BESIDE, NAMES, Proof, prove
-from grader.authoring.store import Store
+from grader.authoring.proof_store import Store
+from grader.core import catalog
 
 EXERCISES = [e for e in catalog.exercises() if not e.draft]
 

@@ -2,11 +2,11 @@
 
 from grader.authoring.headroom import measure
 from grader.authoring.headroom_table import lines
-from grader.worker import packages
+from grader.worker import requirements
 from tests.proof.conftest import EXERCISES
 
 SEEDS = 3  # the weekly workflow asks more, and the variants too
-HERE = [e for e in EXERCISES if not packages.lacking(packages.required(e, on_cuda=False))]
+HERE = [e for e in EXERCISES if not requirements.lacking(requirements.required(e, on_cuda=False))]
 
 
 def test_the_solutions_keep_far_from_their_limits():

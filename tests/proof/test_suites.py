@@ -2,11 +2,11 @@
 
 import pytest
 
+from grader.authoring.mutants import Caught
 from grader.authoring.proof import prove
+from grader.authoring.proof_store import Store
 from grader.authoring.proof_table import problems
-from grader.authoring.store import Store
-from grader.course.mutants import Caught
-from grader.judging import suite
+from grader.judging import suite_runner
 from tests.proof.conftest import EXERCISES
 
 NAMED, ALONE = 0.95, 0.85  # shares of the mistakes that are named to the student
@@ -15,7 +15,7 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 
 def caught(exercise, results):
-    known = {m.id: m for m in suite.mistakes(exercise)}
+    known = {m.id: m for m in suite_runner.mistakes(exercise)}
     return [Caught.from_dict(known[name], result) for name, result in results.items()]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from grader import catalog
-from grader.reading import outline
-from grader.reading.cut import cut
+from grader.core import catalog
+from grader.submission import python_outline
+from grader.submission.cut_functions import cut
 
 HABITS = {
     "einops": "from einops import rearrange, einsum\ndef f(x): return rearrange(x, 'b h l d -> b l (h d)')",
@@ -87,10 +87,10 @@ DROPPED = {"unused imports", "optional import", "demonstration"}  # what is not 
 @pytest.mark.parametrize("name", HABITS)
 def test_an_honest_habit_is_run_as_it_is_written(name, slug):
     source = HABITS[name] + "\n"
-    done = cut(source, outline.parse(source), catalog.find(slug), frozenset())
+    done = cut(source, python_outline.parse(source), catalog.find(slug), frozenset())
     assert (done.file, done.refused) == ("", {})
     assert (done.runs == source) == (name not in DROPPED)
-    outline.parse(done.runs)
+    python_outline.parse(done.runs)
     assert done.runs.count("\n") == source.count("\n")
 
 

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from grader import catalog
-from grader.catalog import ROOT
-from grader.judging import admission
-from grader.reading import ask as asking
-from grader.reading.ask import Unread, ask
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.submission import admission
+from grader.submission import reader_client as asking
+from grader.submission.reader_client import Unread, ask
 from grader.worker.faults import NurseryFailed
 from tests.conftest import solution
 
@@ -80,9 +80,9 @@ def test_no_repetition_is_too_much(language, part):
 def test_a_reader_that_does_not_end_or_grows_or_dies_is_a_sentence(what, monkeypatch):
     # No text is known that does so; the reader itself is made to.
     spoiled = asking._SERVE.replace(
-        "server.serve(",
-        f"from grader.reading import readers; readers.READERS['drawn'] = lambda content: exec({what!r});"
-        " server.serve(",
+        "reader_server.serve(",
+        f"from grader.submission import readers; readers.READERS['drawn'] = lambda content: exec({what!r});"
+        " reader_server.serve(",
     )
     monkeypatch.setattr(asking, "_SERVE", spoiled)
     asking._server.cache_clear()
@@ -95,7 +95,7 @@ def test_a_reader_that_does_not_end_or_grows_or_dies_is_a_sentence(what, monkeyp
 
 
 def test_an_answer_that_is_too_long_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(asking.limits, "ANSWER_BYTES", 10)
+    monkeypatch.setattr(asking.reading_limits, "ANSWER_BYTES", 10)
     with pytest.raises(Unread):
         read("python", solution("ex01_softmax"))
 
@@ -135,7 +135,7 @@ def test_half_a_letter_is_no_fault():
 
 def test_the_reader_imports_the_standard_library_only():
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from grader.reading import server;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server;"
         "print([n for n in sys.modules if n.partition('.')[0] not in"
         " {*sys.stdlib_module_names, '__main__', 'grader'}])"
     )

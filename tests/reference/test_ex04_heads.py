@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from torch import nn
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 from grader.worker.in_process import load
 from reference import ex04_heads as reference
 from reference import raised

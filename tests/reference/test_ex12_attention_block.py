@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from grader.catalog import find
+from grader.core.catalog import find
 from grader.worker.child.prelude import prepare
 from reference import blocks
 from reference import ex12_attention_block as reference

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from grader import catalog
+from grader.core import catalog
 
 pytest.importorskip("triton", reason="the extra `gpu` is not installed")
 LARGEST_SHARED = 227 << 10  # bytes that a program may have on an H100 or H200

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
-from grader import catalog
-from grader.catalog import ROOT
+from grader.core import catalog
+from grader.core.catalog import ROOT
 from grader.worker.in_process import load
 from reference import ex14_triton as reference
 from reference.expected import f64

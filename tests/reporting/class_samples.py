@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from grader import catalog
-from grader.languages import Words
-from grader.records import Diagnosis, Exercise, Interval, Named, Score, Verdict
+from grader.core import catalog
+from grader.core.records import Diagnosis, Exercise, Interval, Named, Score, Verdict
+from grader.core.translation import Words
 from grader.reporting.class_page import to_html
 from grader.reporting.class_summary import Adjustment, ClassSummary, Graded, summarise
 from tests.reporting.markup import Page

@@ -2,7 +2,7 @@
 
 import math
 
-from grader.records import (
+from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,

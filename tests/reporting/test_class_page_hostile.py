@@ -5,7 +5,7 @@ from urllib.parse import unquote_to_bytes, urljoin, urlsplit
 
 import pytest
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 from tests.reporting.class_samples import CLASS, ONE, drawn, everywhere, graded, of, page, right
 from tests.reporting.markup import Page
 from tests.reporting.samples import HOSTILE

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from grader.languages import Words
+from grader.core.translation import Words
 from grader.reporting.class_page import to_html
 from tests.reporting.browser import PROGRAM, browser
 from tests.reporting.class_samples import CLASS, everywhere, of

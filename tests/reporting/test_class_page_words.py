@@ -7,9 +7,9 @@ from dataclasses import replace
 import jinja2
 import pytest
 
-from grader.catalog import ROOT
-from grader.languages import Words
-from grader.records import Diagnosis, Named, Verdict
+from grader.core.catalog import ROOT
+from grader.core.records import Diagnosis, Named, Verdict
+from grader.core.translation import Words
 from grader.reporting.class_page import to_html
 from tests.course.test_chinese import HAN
 from tests.reporting.class_samples import (

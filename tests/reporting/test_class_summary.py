@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.records import Report, Verdict
+from grader.core.records import Report, Verdict
 from grader.reporting.class_summary import Adjustment, summarise
 from tests.reporting.class_samples import (
     CLASS,

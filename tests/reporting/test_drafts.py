@@ -10,14 +10,16 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from grader import catalog, cli
-from grader.catalog import ROOT
-from grader.course import bundle, interfaces
-from grader.course import release as course
-from grader.course.class_run import grading
-from grader.course.class_run.lanes import Stopped
-from grader.languages import Words
-from grader.records import Score
+from grader.authoring import exercise_index
+from grader.classroom.run import class_grading
+from grader.classroom.run.process_pool import Stopped
+from grader.cli import app
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.core.records import Score
+from grader.core.translation import Words
+from grader.release import bundle
+from grader.release import course_release as course
 from grader.reporting import as_json, from_json, html, terminal
 from grader.reporting.class_summary import Graded, summarise
 from grader.reporting.next_step import Kind, next_step
@@ -92,14 +94,14 @@ def test_nobody_is_sent_to_it_who_has_something_else():
 
 
 def test_the_page_of_all_exercises_leaves_it_out():
-    assert SLUG not in interfaces.page()
+    assert SLUG not in exercise_index.page()
 
 
 def test_no_bug_hunt_is_drawn_from_it(tmp_path, monkeypatch, one_draft):
     few = (catalog.find("ex01"), one_draft, catalog.find("ex17"))
     monkeypatch.setattr(catalog, "exercises", lambda: few)
     drill = ["drill", SLUG, "--submission", str(tmp_path), "--isolation", "process"]
-    done = CliRunner().invoke(cli.app, drill)
+    done = CliRunner().invoke(app.app, drill)
     assert done.exit_code == 2
     assert f"Nothing is drawn from {SLUG}: it has no drills." in done.stderr
 
@@ -119,7 +121,7 @@ def test_a_release_leaves_it_out_unless_it_is_named(monkeypatch, tmp_path, names
     monkeypatch.setattr(
         course, "release", lambda out, exercises, terms: released.extend(exercises) or []
     )
-    done = CliRunner().invoke(cli.app, ["release", *names, "-o", str(tmp_path)])
+    done = CliRunner().invoke(app.app, ["release", *names, "-o", str(tmp_path)])
     assert done.exit_code == 0
     assert (SLUG in [e.slug for e in released]) == goes
     told = f"Left out, since a draft is taken by its name alone: {SLUG}."
@@ -134,8 +136,8 @@ def test_a_class_is_told_that_it_is_left_out(monkeypatch, tmp_path, names, goes)
         asked.extend(what.exercises)
         raise Stopped("That is all.")
 
-    monkeypatch.setattr(grading, "grade_class", stopped)
-    done = CliRunner().invoke(cli.app, ["class", str(tmp_path), *names, "--lang", "en"])
+    monkeypatch.setattr(class_grading, "grade_class", stopped)
+    done = CliRunner().invoke(app.app, ["class", str(tmp_path), *names, "--lang", "en"])
     assert "That is all." in done.stderr
     assert (SLUG in [e.slug for e in asked]) == goes
     told = f"Left out, since a draft is taken by its name alone: {SLUG}."

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from grader.languages import Words
-from grader.records import Report, Score, Verdict
+from grader.core.records import Report, Score, Verdict
+from grader.core.translation import Words
 from grader.reporting import next_step
 from grader.reporting.html import to_html
 from tests.reporting.markup import Page

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from grader.catalog import ROOT
+from grader.core.catalog import ROOT
 
 STYLE = (ROOT / "grader/reporting/report.css").read_text()
 

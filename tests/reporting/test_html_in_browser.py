@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from grader.languages import Words
+from grader.core.translation import Words
 from grader.reporting import as_json
 from grader.reporting.html import to_html
 from tests.conftest import solution

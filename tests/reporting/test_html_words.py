@@ -5,9 +5,9 @@ import ast
 import jinja2
 import pytest
 
-from grader.catalog import ROOT
-from grader.languages import Words
-from grader.records import Verdict
+from grader.core.catalog import ROOT
+from grader.core.records import Verdict
+from grader.core.translation import Words
 from grader.reporting import html
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import jsonschema
 import pytest
 
-from grader.catalog import ROOT
-from grader.languages import Words
-from grader.records import Diagnosis, Named, Place, Stage, Verdict
+from grader.core.catalog import ROOT
+from grader.core.records import Diagnosis, Named, Place, Stage, Verdict
+from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
 from grader.reporting.from_json import from_json
-from grader.reporting.limited import limited
+from grader.reporting.redact import limited
 from tests.reporting.samples import (
     FAULT,
     MEASURED,

@@ -7,12 +7,12 @@ import pytest
 from junitparser import JUnitXml
 from typer.testing import CliRunner
 
-from grader import cli
-from grader.catalog import ROOT
-from grader.languages import Words
-from grader.reading import outline
-from grader.records import CheckResult, Verdict
-from grader.reporting import classroom50, github, gradescope, junit, written
+from grader.cli import app
+from grader.core.catalog import ROOT
+from grader.core.records import CheckResult, Verdict
+from grader.core.translation import Words
+from grader.reporting import classroom50, github, gradescope, junit, write_reports
+from grader.submission import python_outline
 from tests.reporting.samples import (
     EVERYTHING,
     FAULT,
@@ -149,14 +149,14 @@ def test_for_github_the_summary_goes_to_the_runners_file(tmp_path, monkeypatch, 
     path = tmp_path / "summary.md"
     path.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
-    written.write(NASTY, "github", None, EN)
+    write_reports.write(NASTY, "github", None, EN)
     assert path.read_text().startswith("before\n## Attention by Hand")
     assert capsys.readouterr().out.startswith("::error file=")
 
 
 def grade(folder, *args):
     command = ["grade", "ex01", "--submission", str(folder), "--isolation", "process", *args]
-    return CliRunner().invoke(cli.app, command)
+    return CliRunner().invoke(app.app, command)
 
 
 def test_a_failure_knows_the_line_it_points_to(tmp_path):
@@ -184,7 +184,7 @@ def test_a_failure_in_a_notebook_points_at_no_line(tmp_path):
 
 
 def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "_graded", lambda *_: pytest.fail("it was graded"))
+    monkeypatch.setattr(app, "_graded", lambda *_: pytest.fail("it was graded"))
     (tmp_path / "ex01_softmax.py").write_text("x = 1\n")
     done = grade(tmp_path, "--format", "classroom50")
     assert done.exit_code == 2
@@ -192,9 +192,9 @@ def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path
 
 
 def test_a_wrong_value_points_at_the_function():
-    from grader.judging.admission import line_of
+    from grader.submission.admission import line_of
 
-    lines = outline.lines(outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n"))
+    lines = python_outline.lines(python_outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n"))
     assert line_of(lines, "out[0] is 1, but should be 2  [softmax(float32 (3,))]") == 4
     assert line_of(lines, "nothing of theirs") == 0
     assert CheckResult(id="a", says="", verdict=Verdict.PASSED, points=1).line == 0

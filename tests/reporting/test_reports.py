@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from grader.catalog import ROOT
-from grader.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
+from grader.core.catalog import ROOT
+from grader.core.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
 from grader.reporting import as_json, terminal
 from tests.conftest import solution
 

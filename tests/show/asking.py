@@ -4,14 +4,14 @@ import io
 
 from rich.console import Console
 
-from grader import catalog
+from grader.core import catalog
+from grader.core.translation import Words
 from grader.judging.diagnosis import Catalogue
 from grader.judging.student import Student
-from grader.languages import Words
-from grader.show import text
-from grader.show.example import trace
-from grader.show.sentence import sentence
-from grader.show.trace import Trace
+from grader.practice.show import show_text
+from grader.practice.show.example import trace
+from grader.practice.show.sentence import sentence
+from grader.practice.show.trace import Trace
 from grader.worker.in_process import in_process
 
 
@@ -24,7 +24,7 @@ def shown(
 
 def solver(slug: str) -> Student:
     """A student whose answer is the solution."""
-    from grader.course.mutants import solution
+    from grader.authoring.mutants import solution
 
     exercise = catalog.find(slug)
     return Student(exercise, in_process(solution(exercise)))
@@ -38,5 +38,5 @@ def mistaken(slug: str, mistake: str) -> Student:
 
 def written(found: Trace, lang: str = "en", width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(text.lines(found, Words(lang)))
+    console.print(show_text.lines(found, Words(lang)))
     return console.file.getvalue()

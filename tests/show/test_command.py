@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader import catalog
-from grader.languages import Words
-from grader.show import answers
-from grader.show.command import show
-from grader.show.sentence import CannotShow
+from grader.core import catalog
+from grader.core.translation import Words
+from grader.practice.show import recorded_answers
+from grader.practice.show.sentence import CannotShow
+from grader.practice.show.show_command import show
 from grader.worker.walls import PROCESS
 from tests.conftest import solution
 
@@ -21,7 +21,7 @@ SLUG = "ex05_causal_mask"
 @pytest.fixture
 def ask(tmp_path, nursery, monkeypatch):
     """What is printed of a text as the answer to an exercise; one nursery for all of them."""
-    monkeypatch.setattr(answers, "Nursery", lambda wall: nullcontext(nursery))
+    monkeypatch.setattr(recorded_answers, "Nursery", lambda wall: nullcontext(nursery))
 
     def run(source: str | None, slug: str = SLUG, tokens: str = "a b", **how) -> str:
         console = Console(file=io.StringIO(), width=100, color_system=None)

@@ -1,4 +1,4 @@
-"""`from grader import show`, on functions of one's own."""
+"""`from grader.notebook import show`, on functions of one's own."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader import show
+from grader.notebook import show
 from tests.conftest import ROOT
 
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_shown_is_said_in_a_sentence(ask, sentence):
 
 
 def test_importing_the_grader_stays_cheap():
-    code = "import sys; from grader import show; print(*(m for m in ('torch', 'numpy', 'rich', 'matplotlib') if m in sys.modules))"
+    code = "import sys; from grader.notebook import show; print(*(m for m in ('torch', 'numpy', 'rich', 'matplotlib') if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("", "")
 

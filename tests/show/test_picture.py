@@ -9,9 +9,9 @@ pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
 
 from matplotlib.image import imread
 
-from grader import show
-from grader.languages import Words
-from grader.show import picture
+from grader.core.translation import Words
+from grader.practice import show
+from grader.practice.show import picture
 from tests.show.asking import mistaken, shown, solver
 
 WORDS = Words("en")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from grader import show
-from grader.languages import Words
-from grader.show.text import number
-from grader.show.trace import Step
+from grader.core.translation import Words
+from grader.practice import show
+from grader.practice.show.show_text import number
+from grader.practice.show.trace import Step
 from tests.show.asking import mistaken, shown, solver, written
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from grader import catalog
-from grader.show.example import has_example
+from grader.core import catalog
+from grader.practice.show.example import has_example
 from tests.show.asking import mistaken, shown, solver
 
 SLUGS = [e.slug for e in catalog.exercises() if has_example(e)]

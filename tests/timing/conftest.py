@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from grader.timing import meters
-from grader.timing.calm import Calm
+from grader.timing.wait_idle import Calm
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from grader import catalog
+from grader.core import catalog
+from grader.core.records import Class, Exercise, Function, Submission
 from grader.judging import agree
-from grader.judging.check import SpeedCase
-from grader.records import Class, Exercise, Function, Submission
+from grader.judging.marks import SpeedCase
 from grader.timing import meters
 from grader.timing.contest import Contest
 from grader.timing.meters import Party

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.timing import calm
-from grader.timing.calm import Calm
+from grader.timing import wait_idle
+from grader.timing.wait_idle import Calm
 
 CORE = max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 pytestmark = pytest.mark.skipif(CORE is None, reason="this system binds nothing to a core")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(CORE is None, reason="this system binds nothing 
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch):
-    monkeypatch.setattr(calm, "least", float("inf"))
+    monkeypatch.setattr(wait_idle, "least", float("inf"))
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def clock(monkeypatch):
     clock = SimpleNamespace(now=100.0)
     clock.perf_counter = lambda: clock.now
     clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
-    monkeypatch.setattr(calm, "time", clock)
+    monkeypatch.setattr(wait_idle, "time", clock)
     return clock
 
 
@@ -45,7 +45,7 @@ def test_a_calm_core_is_not_waited_for():
     for _ in range(3):
         waiting.wait()
     assert left == []
-    assert waiting._patience == calm.PATIENCE
+    assert waiting._patience == wait_idle.PATIENCE
 
 
 def test_a_disturbed_core_is_waited_for_until_it_is_calm():
@@ -68,7 +68,7 @@ def test_patience_ends_and_then_nothing_is_asked_any_more(clock):
     waiting = bound(patience=0.1, piece=piece)
     for _ in range(10):
         waiting.wait()
-    assert clock.now == pytest.approx(100.1, abs=1.5 * calm.PAUSE)
+    assert clock.now == pytest.approx(100.1, abs=1.5 * wait_idle.PAUSE)
     asked = len(left)
     waiting.wait()
     assert 980 < len(left) == asked
@@ -88,8 +88,8 @@ def test_parties_that_are_bound_to_no_core_are_not_waited_for():
 
 def test_the_piece_takes_the_least_of_its_times(clock, monkeypatch):
     durations = iter([3.0, 2.0, 5.0, 1.5, 4.0, 6.0])
-    monkeypatch.setattr(calm.torch, "softmax", lambda *_: clock.sleep(next(durations)))
-    assert calm._seconds() == 1.5
+    monkeypatch.setattr(wait_idle.torch, "softmax", lambda *_: clock.sleep(next(durations)))
+    assert wait_idle._seconds() == 1.5
 
 
 def test_the_calmest_core_is_chosen():

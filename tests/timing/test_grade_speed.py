@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from grader import catalog
-from grader.course.skeletons import skeleton_text
-from grader.judging import agree, suite
-from grader.judging import grade as grading
+from grader.authoring.skeletons import skeleton_text
+from grader.core import catalog
+from grader.core.records import Score
+from grader.grading import exercise as grading
+from grader.grading.exercise import Run, grade
+from grader.judging import agree, suite_runner
 from grader.judging.case import GraderFault
-from grader.judging.grade import Run, grade
-from grader.records import Score
 from tests.conftest import solution
 from tests.timing.contests import feed, made_up
 from tests.timing.rounds import rounds
@@ -55,8 +55,8 @@ def report(nursery, tmp_path):
 def worth(slug: str = SLUG) -> tuple[int, int]:
     """The points of the checks that run on the CPU, and those of speed."""
     exercise = catalog.find(slug)
-    checks = sum(c.points for c in suite.checks(exercise) if not c.cuda)
-    return checks, suite.speed_case(exercise).points
+    checks = sum(c.points for c in suite_runner.checks(exercise) if not c.cuda)
+    return checks, suite_runner.speed_case(exercise).points
 
 
 def test_what_is_right_is_timed_and_its_points_count(report, timed):
@@ -161,8 +161,8 @@ def small(monkeypatch):
             for found in race.time("scaled_dot_product_attention", q, k, v):
                 agree(found[0], weights @ v)
 
-    case = replace(suite.speed_case(catalog.find(SLUG)), bench=bench)
-    monkeypatch.setattr(suite, "speed_case", lambda exercise: case)
+    case = replace(suite_runner.speed_case(catalog.find(SLUG)), bench=bench)
+    monkeypatch.setattr(suite_runner, "speed_case", lambda exercise: case)
 
 
 def test_a_whole_run_is_timed_on_the_clock_of_the_grader(report, small, monkeypatch):

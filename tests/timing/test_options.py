@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from grader.timing.options import BadOption, split
+from grader.timing.benchmark_options import BadOption, split
 
 
 @pytest.mark.parametrize(

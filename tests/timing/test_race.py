@@ -13,11 +13,11 @@ from grader.judging import agree
 from grader.judging.case import GraderFault, StudentFault
 from grader.timing import meters
 from grader.timing import race as racing
-from grader.timing.calm import Calm
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.speed import measure
 from grader.timing.statistics import BLOCK, PARTIES
+from grader.timing.wait_idle import Calm
 from tests.timing.contests import contest, echoes, feed
 
 # Its answers look at threads, memory and other processes, which no list lets through.

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from grader import arguments, cli
-from grader.catalog import ROOT
+from grader.cli import app, options
+from grader.core.catalog import ROOT
+from grader.core.records import Interval, Measured, Speed
 from grader.judging.case import GraderFault
-from grader.records import Interval, Measured, Speed
-from grader.timing import bench
-from grader.timing.replay import replay
+from grader.timing import bench_command
+from grader.timing.benchmark_table import replay
 from tests.timing.rounds import rounds
 
 NOWHERE = Interval(low=0.0, middle=0.5, high=1.0)
@@ -110,9 +110,9 @@ def command(monkeypatch):
     """`grader bench` with these arguments, where these speeds would be measured."""
 
     def run(speeds: dict[str, Speed], *args: str):
-        monkeypatch.setattr(bench, "measure_all", lambda *_, **__: speeds)
+        monkeypatch.setattr(bench_command, "measure_all", lambda *_, **__: speeds)
         given = ["bench", "--submission", str(ROOT / "solutions"), "--isolation", "process"]
-        return CliRunner().invoke(cli.app, [*given, *args])
+        return CliRunner().invoke(app.app, [*given, *args])
 
     return run
 
@@ -145,7 +145,7 @@ def test_options_of_pytest_benchmark_may_stand_anywhere(command, tmp_path):
 def test_any_other_option_gets_a_sentence(command, option):
     for args in ((option,), ("ex03", option), (option, "ex03")):
         done = command({}, *args)
-        assert done.exit_code == arguments.USAGE
+        assert done.exit_code == options.USAGE
         assert done.output == f"{option} is no option of bench, and none of pytest-benchmark's.\n"
 
 
@@ -163,10 +163,14 @@ def timed(monkeypatch):
     """`grader bench` where a contest ends with what `measure` says."""
 
     def run(measure, *args: str):
-        monkeypatch.setattr(bench, "measure", measure)
-        monkeypatch.setattr(bench, "Nursery", lambda wall: nullcontext(SimpleNamespace(wall=wall)))
-        monkeypatch.setattr(bench, "hide_this_process", lambda: None)  # it is that of the tests
-        return CliRunner().invoke(cli.app, ["bench", "--isolation", "process", *args])
+        monkeypatch.setattr(bench_command, "measure", measure)
+        monkeypatch.setattr(
+            bench_command, "Nursery", lambda wall: nullcontext(SimpleNamespace(wall=wall))
+        )
+        monkeypatch.setattr(
+            bench_command, "hide_this_process", lambda: None
+        )  # it is that of the tests
+        return CliRunner().invoke(app.app, ["bench", "--isolation", "process", *args])
 
     return run
 
@@ -208,5 +212,5 @@ def test_a_fault_of_ours_is_told_in_a_sentence(timed):
         raise GraderFault("the zero of ex03_sdpa: out[0] is 1")
 
     done = timed(measure, "ex03", "--submission", str(ROOT / "solutions"))
-    assert done.exit_code == arguments.FAULT
+    assert done.exit_code == options.FAULT
     assert "the zero of ex03_sdpa: out[0] is 1" in done.output

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from grader.catalog import ROOT
-from grader.records import (
+from grader.core.catalog import ROOT
+from grader.core.records import (
     CheckResult,
     ExerciseReport,
     Interval,
@@ -20,7 +20,7 @@ from grader.records import (
     Speed,
     Verdict,
 )
-from grader.reporting import as_json, speed, terminal
+from grader.reporting import as_json, speed_text, terminal
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
 SECONDS = Measured(
@@ -53,7 +53,7 @@ ALL = {
 
 def drawn(s: Speed, width: int = 110) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width).print(speed.lines(s, "ex03_sdpa"))
+    Console(file=file, width=width).print(speed_text.lines(s, "ex03_sdpa"))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 

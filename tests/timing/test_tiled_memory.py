@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
-from grader.course.mutants import variant_source
-from grader.judging import suite
+from grader.authoring.mutants import variant_source
+from grader.core import catalog
+from grader.judging import suite_runner
 from grader.judging.case import StudentFault
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
@@ -65,9 +65,11 @@ def online_softmax(x, block_size):
 def variants() -> dict[str, str]:
     """The solution with a variant of each function in the place of its own, by their names."""
     found: dict[str, list[str]] = {name: [] for name in EXERCISE.functions}
-    for variant in suite.variants(EXERCISE):
+    for variant in suite_runner.variants(EXERCISE):
         found[variant.of].append(variant.id)
-    written = {v.id: variant_source(EXERCISE, v)[len(SOLUTION) :] for v in suite.variants(EXERCISE)}
+    written = {
+        v.id: variant_source(EXERCISE, v)[len(SOLUTION) :] for v in suite_runner.variants(EXERCISE)
+    }
     most = max(map(len, found.values()))
     chosen = [[ids[i % len(ids)] for ids in found.values()] for i in range(most)]
     return {" and ".join(ids): SOLUTION + "".join(written[i] for i in ids) for ids in chosen}
@@ -118,7 +120,7 @@ def peaks(nursery: Nursery, folder: Path, sources: list[str]) -> list[float]:
     for party, source in zip(PARTIES[:2], sources[:2], strict=True):
         (folder / "parties" / f"{party}.py").write_text(source)
     contest = Contest(
-        exercise=replace(EXERCISE, folder=folder, limits=PATIENT), case=suite.speed_case(EXERCISE),
+        exercise=replace(EXERCISE, folder=folder, limits=PATIENT), case=suite_runner.speed_case(EXERCISE),
         answer=text(sources[2]), nursery=nursery, seed=("tiles",),
     )  # fmt: skip
     contest.run_a_set(Plan(rounds=1, warm_up=False), lambda share: None)
@@ -148,7 +150,7 @@ def test_there_is_no_other_place_for_numbers(source, tmp_path, list_open):
         (tmp_path / "parties" / f"{party}.py").write_text(SOLUTION)
     with Nursery() as nursery:
         contest = Contest(
-            exercise=replace(EXERCISE, folder=tmp_path), case=suite.speed_case(EXERCISE),
+            exercise=replace(EXERCISE, folder=tmp_path), case=suite_runner.speed_case(EXERCISE),
             answer=text("import numpy as np\n" + SOLUTION + source),
             nursery=nursery, seed=("tiles",),
         )  # fmt: skip

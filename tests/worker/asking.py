@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from grader.records import Limits, Submission
+from grader.core.records import Limits, Submission
 from grader.worker.client import Client
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor

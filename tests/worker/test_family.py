@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.worker.child import family
+from grader.worker.child import process_tree
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are listed by Linux only")
 RUNS_AWAY = """
@@ -28,10 +28,10 @@ def test_the_child_of_one_that_was_ending_when_it_was_stopped_is_found(monkeypat
     looks = iter([[first], [first], [first, second], [first, second]])
     states = {first: iter("RZ"), second: iter("T")}
     told: list[int] = []
-    monkeypatch.setattr(family, "children", lambda pid: next(looks) if pid == me else [])
-    monkeypatch.setattr(family, "state", lambda pid: {next(states[pid])})
-    monkeypatch.setattr(family, "_signal", lambda pid, number: told.append(pid))
-    assert family.stop(first, []) == {first, second}
+    monkeypatch.setattr(process_tree, "children", lambda pid: next(looks) if pid == me else [])
+    monkeypatch.setattr(process_tree, "state", lambda pid: {next(states[pid])})
+    monkeypatch.setattr(process_tree, "_signal", lambda pid, number: told.append(pid))
+    assert process_tree.stop(first, []) == {first, second}
     assert told == [first, first, second]
 
 
@@ -42,15 +42,15 @@ def test_every_thread_of_a_process_has_a_state():
         [sys.executable, "-c", f"{threads}; print(1, flush=True)"], stdout=subprocess.PIPE
     )
     process.stdout.readline()
-    assert family.state(process.pid) <= {"S", "R"}
+    assert process_tree.state(process.pid) <= {"S", "R"}
     process.send_signal(signal.SIGSTOP)
     os.waitpid(process.pid, os.WUNTRACED)
-    assert family.state(process.pid) == {"T"}
+    assert process_tree.state(process.pid) == {"T"}
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert family.state(process.pid) == {"Z"}
+    assert process_tree.state(process.pid) == {"Z"}
     process.wait()
-    assert family.state(process.pid) == set()
+    assert process_tree.state(process.pid) == set()
 
 
 @LINUX
@@ -61,7 +61,7 @@ def test_a_thread_that_outlives_the_first_one_is_not_overlooked():
     )
     process = subprocess.Popen([sys.executable, "-c", program])
     until = time.monotonic() + 30
-    while "Z" not in (found := family.state(process.pid)):
+    while "Z" not in (found := process_tree.state(process.pid)):
         assert time.monotonic() < until
         time.sleep(0.01)
     assert found == {"Z", "S"}
@@ -74,18 +74,18 @@ def test_who_moves_on_to_a_new_process_all_the_time_is_ended():
     """In a process of its own, which takes the orphans in as the nursery does."""
     program = f"""
 import os, subprocess, sys, time
-from grader.worker.child import family, kernel
-kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+from grader.worker.child import linux, process_tree
+linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
 for _ in range(10):
     process = subprocess.Popen([sys.executable, "-c", {RUNS_AWAY!r}], stdout=subprocess.PIPE)
     process.stdout.readline()
     time.sleep(0.02)
-    ended = family.end(process.pid, [])
-    while any(family.state(pid) - set("Z") for pid in ended):
+    ended = process_tree.end(process.pid, [])
+    while any(process_tree.state(pid) - set("Z") for pid in ended):
         time.sleep(0.01)
-    left = family.children(os.getpid())
+    left = process_tree.children(os.getpid())
     time.sleep(0.05)
-    assert family.children(os.getpid()) == left, "somebody goes on"
+    assert process_tree.children(os.getpid()) == left, "somebody goes on"
     while True:
         try:
             os.waitpid(-1, 0)
@@ -93,7 +93,7 @@ for _ in range(10):
             break
 print("all ended")
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=Path(family.__file__).parents[3],
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(process_tree.__file__).parents[3],
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.stdout == "all ended\n", done.stderr
 
@@ -102,16 +102,16 @@ print("all ended")
 def test_a_process_is_waited_for_that_is_ours_only_when_its_parent_has_ended():
     program = """
 import os, signal, subprocess, sys, threading
-from grader.worker.child import family, kernel, nursery
-kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+from grader.worker.child import fork_server, linux, process_tree
+linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
 starts = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
 parent = subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE)
 child = int(parent.stdout.readline())
 os.kill(child, signal.SIGKILL)
 threading.Timer(0.5, parent.kill).start()
-nursery._reap({child})
-print(family.state(child))
+fork_server._reap({child})
+print(process_tree.state(child))
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=Path(family.__file__).parents[3],
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(process_tree.__file__).parents[3],
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.stdout == "set()\n", done.stderr

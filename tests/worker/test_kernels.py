@@ -6,7 +6,7 @@ import pytest
 import torch
 from packaging.version import Version
 
-from grader import catalog
+from grader.core import catalog
 from grader.worker.faults import Raised
 from tests.worker.asking import call, worker
 

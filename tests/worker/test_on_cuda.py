@@ -6,9 +6,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from grader.cuda import answer, compiler, gpu
-from grader.worker import visible
-from grader.worker.child import arrays, lock, room, wire
+from grader.cuda import compiled_answer, compiler, gpu
+from grader.worker import readable_paths
+from grader.worker.child import arrays, executor, sandbox, wire
 from grader.worker.faults import Died
 from grader.worker.in_process import in_process
 from tests.conftest import solution
@@ -45,7 +45,7 @@ def copied(monkeypatch):
         return flat.as_strided(there.shape, there.stride(), there.storage_offset())
 
     monkeypatch.setattr(wire, "shared_tensor", copy)
-    monkeypatch.setattr(room, "lies_apart", lambda x: isinstance(x, torch.Tensor))
+    monkeypatch.setattr(executor, "lies_apart", lambda x: isinstance(x, torch.Tensor))
 
 
 @pytest.mark.parametrize("x", [torch.ones(3, 4), torch.ones(4, 3).T, torch.ones(3, 8)[:, ::2]])
@@ -90,7 +90,7 @@ def test_nvcc_is_told_the_architecture_of_the_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
     monkeypatch.setattr(compiler, "sanitizer", lambda: "")
     monkeypatch.setattr(compiler, "for_gpu", lambda *args: given.append(args) or (b"", b""))
-    answer._for_gpu(solution("ex15"), EXERCISE, {}, None)
+    compiled_answer._for_gpu(solution("ex15"), EXERCISE, {}, None)
     assert gpu.architecture() == "sm_89" and given[0][2] == "sm_89"
 
 
@@ -102,7 +102,7 @@ def test_the_folder_of_the_driver_is_where_its_library_was_loaded(monkeypatch, t
         "7f02-7f03 r-xp 00000000 00:00 0    /usr/lib/libc.so.6\n"
     )
     monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
-    assert visible.driver_folders(maps) == ["/usr/lib64-nvidia"]
+    assert readable_paths.driver_folders(maps) == ["/usr/lib64-nvidia"]
 
 
 def test_a_wall_is_tried_by_a_context_and_work_on_the_device(monkeypatch):
@@ -118,9 +118,9 @@ def test_a_wall_is_tried_by_a_context_and_work_on_the_device(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(ctypes, "CDLL", driver())
-    lock._start_cuda()
+    sandbox._start_cuda()
     assert called[-2:] == ["cuMemsetD8_v2", "cuCtxSynchronize"]
     monkeypatch.setattr(ctypes, "CDLL", driver(cuCtxSynchronize=700))
     with pytest.raises(OSError, match="cuCtxSynchronize") as error:
-        lock._start_cuda()
+        sandbox._start_cuda()
     assert error.value.errno == 700

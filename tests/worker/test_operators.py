@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from grader.reading import tables
-from grader.worker.child.operators import family
+from grader.core import allowed_tables
+from grader.worker.child.operator_list import family
 from grader.worker.faults import Raised
 from tests.worker.asking import call, worker
 
@@ -103,6 +103,6 @@ def test_each_word_beside_the_names_opens_something():
         if full.startswith("aten::")
     }
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
-    beside, without = tables.beside(), tables.operators()[1]
+    beside, without = allowed_tables.beside(), allowed_tables.operators()[1]
     assert {family(name) for name in beside} <= there
     assert set(without) <= {name.strip("_") for name in methods}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from grader import catalog
+from grader.core import catalog
 from grader.worker.child.chain import Chain
 from grader.worker.faults import Died, NotHere, NurseryFailed, Raised
 from grader.worker.in_process import in_process, load

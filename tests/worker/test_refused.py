@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from grader import catalog
+from grader.core import catalog
 from grader.worker import faults
 from tests.worker.asking import call, worker
 

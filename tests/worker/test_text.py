@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from grader.worker.text import harmless
+from grader.worker.harmless_text import harmless
 
 COMMAND = "::error::owned"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.worker import traces
-from grader.worker.share import Share
+from grader.worker.control_group import Share
 from tests.conftest import ROOT
 
 ANSWER = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(600)\n"

@@ -13,9 +13,9 @@ import pytest
 
 from grader.worker import bubblewrap, faults, walls
 from grader.worker.child import seccomp
-from grader.worker.child.wipe import wipe
+from grader.worker.child.remove_tree import wipe
 from grader.worker.nursery import Nursery
-from grader.worker.visible import Visible
+from grader.worker.readable_paths import Visible
 from tests.worker.asking import call, worker
 from tests.worker.conftest import OUTER, WALLS
 

@@ -1,7 +1,7 @@
 """What the suite calls, in the worker: the student's functions on tensors.
 
-functions(machine, sanitizer)  by name, for `grader.cuda.machine.Machine`, or one like it, and
-                               `grader.cuda.sanitizer.Sanitizer`
+functions(machine, sanitizer)  by name, for a `Machine` of `grader.cuda.kernel_machine` and a
+                               `Sanitizer` of `grader.cuda.sanitizer`
 """
 
 from functools import partial

@@ -5,15 +5,15 @@ Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the 
 `frames`); the four descriptors of a new worker (its socket, the two arenas, the file for what it
 prints) travel beside the request.
 
-    {"operators", "without"}           -> {"ready"}; the first of all (see `operators`)
+    {"operators", "without"}           -> {"ready"}; the first of all (see `operator_list`)
     {"op": "start", "limits", "lock", "core", "environment", "preload"} -> {"pid"}
     {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
     {"op": "stop" | "continue", "pid"} -> {}, once the worker stands still, or may go on
     {"op": "usage", "pid"}             -> see `usage`; {} if there is no such worker
 
-`lock` is None, or the files that a locked worker may open (see `lock`). With `probe <request>` a
+`lock` is None, or the files that a locked worker may open (see `sandbox`). With `probe <request>` a
 process locks itself, tries what must be refused, and prints what was not. With `compile <request>`
-it runs compilers (see `compile`).
+it runs compilers (see `compilation`).
 """
 
 import importlib.util
@@ -49,12 +49,12 @@ def _main(mode: str, argument: str, settings: str) -> None:
     _become(wanted["user"])
     _load_package()
     if mode == "probe":
-        importlib.import_module("attention_worker.lock").main(argument)
+        importlib.import_module("attention_worker.sandbox").main(argument)
     elif mode == "compile":
-        importlib.import_module("attention_worker.compile").main(argument)
+        importlib.import_module("attention_worker.compilation").main(argument)
     else:
         sys.path += [folder for folder in wanted["sites"] if folder not in sys.path]
-        importlib.import_module("attention_worker.nursery").serve(int(argument))
+        importlib.import_module("attention_worker.fork_server").serve(int(argument))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from . import kernel
+from . import linux
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
@@ -32,7 +32,7 @@ _OWN_FOLDER = (
 def abi() -> int:
     """The version of Landlock that this kernel has; 0 if it has none."""
     try:
-        return kernel.call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG))
+        return linux.call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG))
     except (OSError, AttributeError):
         return 0
 
@@ -50,7 +50,7 @@ def restrict(
     handled = _handled(version)
     attributes = struct.pack("=QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = kernel.call(
+    ruleset = linux.call(
         _CREATE_RULESET, ctypes.c_char_p(attributes), ctypes.c_size_t(size), ctypes.c_uint(0)
     )
     for paths, rights in (
@@ -62,7 +62,7 @@ def restrict(
     ):
         for path in paths:
             _allow(ruleset, path, rights & handled)
-    kernel.call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
+    linux.call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
     os.close(ruleset)
 
 
@@ -80,7 +80,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         return
     allowed = rights if Path(path).is_dir() else rights & _OF_FILES
     rule = struct.pack("=Qi", allowed, place)
-    kernel.call(
+    linux.call(
         _ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule),
         ctypes.c_uint(0),
     )  # fmt: skip

@@ -12,7 +12,7 @@ import platform
 import struct
 from collections.abc import Callable
 
-from . import kernel
+from . import linux
 
 _LAST_KNOWN = 451  # the newest system call that was looked at
 _NEVER = None  # this machine has no such call
@@ -119,7 +119,7 @@ def _install(made: Callable[[int, int], Program]) -> None:
     filter_ = b"".join(struct.pack("=HBBI", *line) for line in lines)
     buffer = ctypes.create_string_buffer(filter_)
     program = struct.pack("HxxxxxxQ", len(filter_) // 8, ctypes.addressof(buffer))
-    kernel.call(
+    linux.call(
         _SECCOMP[column], ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(_ALL_THREADS),
         ctypes.c_char_p(program),
     )  # fmt: skip
@@ -178,7 +178,7 @@ def _program(column: int, architecture: int) -> Program:
     for numbers in REFUSED.values():
         if (number := numbers[column]) is not None:
             program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    program += _when(_PRCTL[column], kernel.PR_SET_PDEATHSIG)  # it ends with its nursery
+    program += _when(_PRCTL[column], linux.PR_SET_PDEATHSIG)  # it ends with its nursery
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 

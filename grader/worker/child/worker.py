@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from . import companion, frames, kernel, seccomp, wire
-from .lock import lock
-from .room import Room
+from . import companion, frames, linux, seccomp, wire
+from .executor import Room
+from .sandbox import lock
 
 PRINT_LIMIT = 1 << 20  # bytes that a submission may print before the rest is dropped
 FILE_LIMIT = 16 << 20  # bytes of the largest file that it may write
@@ -43,7 +43,7 @@ def become_worker(
         if request["core"] is not None and sys.platform == "linux":
             os.sched_setaffinity(0, {request["core"]})
         if request["gives_back"] and sys.platform == "linux":
-            kernel.give_memory_back()
+            linux.give_memory_back()
             _hold_all_in_memory()
         _reseed()
         room = Room(_map(inputs), _map(answers))
@@ -53,7 +53,7 @@ def become_worker(
         if request["lock"] is not None:
             lock(request["lock"], [str(place) for place in (home, kernels) if place is not None])
         elif sys.platform == "linux":
-            kernel.drop_capabilities()
+            linux.drop_capabilities()
             _refuse_what_lasts()
         _loop(socket.socket(fileno=control), room)
         status = 0
@@ -63,7 +63,7 @@ def become_worker(
 
 def _end_with(nursery: int) -> None:
     if sys.platform == "linux":
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != nursery:  # it ended before this was said
             os._exit(_OUR_OWN_FAILURE)
 
@@ -104,7 +104,7 @@ def _refuse_what_lasts() -> None:
     """What no wall but the weakest leaves open, where this kernel and processor can refuse it."""
     if seccomp.known():
         with contextlib.suppress(OSError):
-            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
             seccomp.install_lasting()
 
 
@@ -113,7 +113,7 @@ def _hold_all_in_memory() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (PRINT_LIMIT, PRINT_LIMIT))
     if seccomp.known():
         with contextlib.suppress(OSError):
-            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
             seccomp.install_holding()
 
 

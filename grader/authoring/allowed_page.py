@@ -1,0 +1,92 @@
+"""Writes docs/allowed.md: what an answer may use, from the list and the manifests."""
+
+import textwrap
+from collections.abc import Iterable
+
+from grader.core import allowed_tables, catalog
+from grader.worker.child.builtin_names import BUILTINS
+
+PATH = allowed_tables.PAGE
+_OPENING = """\
+<!-- Generated from grader/core/allowed.toml and the manifests by `make skeletons`. -->
+
+# What an answer may use
+
+An answer in Python may use what stands on this page, and nothing else; what an exercise takes from
+it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is read otherwise:
+`grader/cuda/allowed_cuda.py`.) The file is read before it is run:
+
+- **Imports.** The modules below. An import of another is left out, and costs nothing until its name
+  is used. `from x import *` says nothing of what it brings, and costs the file.
+- **Names of modules.** Those listed. A module itself is no value: `xp = torch` and `xp = np if
+  small else torch` are followed, `f(torch)` and `[torch]` are refused. Nothing of a module or of
+  its classes can be set.
+- **Attributes of anything else** that do not begin with `_`. A name that begins with `_` belongs to
+  who wrote it: `self._x`, and every name that a class of the file defines. Of names with two
+  underscores on each side the ordinary ones are free (`__init__`, `__call__`, `__len__`,
+  `__name__`, ...); those that reach a function's code, a class's dictionary or the import system
+  are not, nor are frames and tracebacks.
+- **Looking up by name.** `getattr`, `setattr`, `delattr` and `hasattr` can be called and no more,
+  with a name in quotes; in a method, `getattr(self, name)` may have any name without a `_` first.
+- **Classes** have no `metaclass` and no imports in them, `type` takes one argument, and a class
+  pattern names a built-in type or a class of the file with no decorator but `dataclass`.
+- **Built-in names.** {builtins}.
+- **Operators of PyTorch.** By whatever way it is reached, an operator runs only if it is what a
+  name on this page or a method of a tensor stands for, or one of those [at the end](#operators).
+
+What is not allowed costs the function in which it stands: it raises the sentence about it, with the
+line, and the other functions are graded. What runs with the file itself (at its top level, as a
+default, in a decorator) costs the file. What stands under `if __name__ == "__main__":` is neither
+run nor looked at: prints, plots and timings of your own can stay there. After `from __future__
+import annotations`, annotations are texts, which nobody looks at either.
+
+Is something missing that an honest answer needs? Open an issue with the answer.
+"""
+
+
+_OPERATORS = """\
+## Operators
+
+An operator is let through if its name is that of a function on this page or of a tensor's method,
+with or without what PyTorch puts around it (`_softmax_backward_data` and `softmax_` go with
+`softmax`). These run besides, since PyTorch is made of them:
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    open_, asked = allowed_tables.tables()
+    names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
+    opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
+    parts = ["\n".join(_wrapped(opening)), "## Modules for every exercise\n"]
+    parts += [_module(name, open_[name]) for name in open_]
+    parts.append("## Modules that an exercise asks for\n")
+    for name, found in asked.items():
+        here = (e.slug for e in catalog.exercises() if name in e.modules and e.home == catalog.ROOT)
+        parts.append(_module(name, found, f"In {', '.join(here)}."))
+    parts.append(_OPERATORS)
+    parts.append(_listed(allowed_tables.beside()))
+    parts.append("These methods of a tensor are not counted:\n")
+    parts.append(_listed(allowed_tables.operators()[1]))
+    return "\n".join(parts)
+
+
+def _wrapped(text: str) -> list[str]:
+    """The lines of a text, each long one in several."""
+    return [
+        part
+        for line in text.split("\n")
+        for part in (
+            textwrap.wrap(line, 100, subsequent_indent="  ") if len(line) > 100 else [line]
+        )
+    ]
+
+
+def _module(name: str, names: frozenset[str], says: str = "") -> str:
+    before = f"{says}\n\n" if says else ""
+    return f"### {name}\n\n{before}{_listed(names)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    text = " ".join(sorted(names, key=lambda n: (n.lower(), n)))
+    return f"```text\n{textwrap.fill(text, 100)}\n```\n"

@@ -1,0 +1,102 @@
+"""Writes docs/exercises.md: what every exercise asks for, from the manifests."""
+
+from collections.abc import Iterator, Mapping
+
+from grader.core import catalog
+from grader.core.records import Class, Exercise, Function, Shape
+
+PATH = "docs/exercises.md"
+_OPENING = """\
+<!-- Generated from the manifests (grader/suites/*/exercise.toml) by `make skeletons`. -->
+
+# The exercises, exactly
+
+Names, signatures, shapes and parameters of all that is asked for. Letters: `B` batch, `H` query
+heads, `Hk` key/value heads, `L` length (`Lq` of queries, `Lk` of keys, `Lc` of a context), `D` head
+width, `Dv` value width, `Dr` rotary width, `E` model width, `R` rank of a latent, `T` all tokens of
+a ragged batch together (`Tq`, `Tk`), `N` any number of sequences, of heads or, as `M` and `N`, of
+rows and columns; `t` is new tokens, `n` tokens so far or, as `n`, `m` and `p`, rows and columns,
+and `...` any leading dimensions. What it is all for is said in the lessons
+(docs/lessons/).
+
+In every exercise the same call gives the same answer, whatever was called before, and an answer
+that was returned stays as it was during later calls. Inputs stay as they were; they may be strided
+or expanded, and one tensor may be given twice. A result may be an input or a view of it. The
+message of a `ValueError` may hold more than the numbers that it must hold.
+
+| exercise | title | track |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    exercises = [e for e in catalog.exercises() if e.home == catalog.ROOT and not e.draft]
+    table = "".join(f"| [{e.slug}](#{e.slug}) | {e.title} | {e.track} |\n" for e in exercises)
+    return _OPENING + table + "".join(f"\n{section(e)}" for e in exercises)
+
+
+def section(exercise: Exercise) -> str:
+    """What the page says of one exercise."""
+    parts = [
+        f"## {exercise.slug}",
+        f"**{exercise.title}.** {exercise.about}".strip(),
+        *(
+            [f"Not allowed: {', '.join(refused)}."]
+            if (refused := exercise.not_allowed_text)
+            else []
+        ),
+        *(part for f in exercise.functions.values() for part in _function(f, "###")),
+        *(part for c in exercise.classes.values() for part in _class(c)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _function(function: Function, heading: str, of: str = "") -> Iterator[str]:
+    yield f"{heading} `{of}{function.name}{function.signature}`"
+    takes = [f"`{name}` {_shape(letters)}" for name, letters in function.shapes.items()]
+    gives = ", ".join(_returned(name, what) for name, what in function.returns.items())
+    yield f"{', '.join(takes)} → {gives}" if takes else f"→ {gives}"
+    if function.about:
+        yield function.about
+
+
+def _class(declared: Class) -> Iterator[str]:
+    yield f"### `{declared.name}{declared.signature}`"
+    if declared.about:
+        yield declared.about
+    if declared.attributes:
+        yield f"Attributes: {_listed(declared.attributes)}."
+    if declared.parameters:
+        lines = [f"- `{name}`: {what}" for name, what in declared.parameters.items()]
+        yield "\n".join(["Parameters:", "", *lines])
+    for method in declared.methods.values():
+        yield from _function(method, "####", f"{declared.name}.")
+
+
+def _listed(entries: Mapping[str, str]) -> str:
+    words = {"flag": "True or False"}
+    return ", ".join(f"`{name}` ({words.get(kind, _kind(kind))})" for name, kind in entries.items())
+
+
+def _returned(name: str, what: Shape | tuple[Shape, ...]) -> str:
+    if isinstance(what, tuple):
+        parts = ", ".join(_kind(part) for part in what)
+        return f"`{name}` = ({parts})"
+    return "None" if what == "none" else f"`{name}`: {_kind(what)}"
+
+
+def _kind(what: Shape) -> str:
+    """ "tensor ... Lq D" as a person writes it."""
+    words = what.split()
+    kind = [w.rstrip("?") for w in words if w.rstrip("?") in _KINDS]
+    letters = [w for w in words if w.rstrip("?") not in _KINDS]
+    text = " ".join([*kind, _shape(" ".join(letters))] if letters else kind)
+    return f"{text} or None" if "?" in words[0] else text
+
+
+_KINDS = ("tensor", "array", "bool", "rows", "int", "float", "str", "object", "flag", "none", "any")
+
+
+def _shape(letters: str) -> str:
+    return f"({', '.join(letters.split())})"

@@ -1,0 +1,180 @@
+"""The laws of an exercise. A law's docstring states it; each sentence that it gives is a breach."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from grader.authoring import chinese_rules, skeletons, suite_rules
+from grader.authoring.new_exercise import open_places
+from grader.core.questions import BadQuestions
+from grader.core.records import Class, Exercise, Function
+from grader.core.toml_values import BadFile
+from grader.core.translation import LANGUAGES
+from grader.cuda import declarations as cuda_outline
+from grader.judging import suite_runner
+from grader.submission import answer_file, python_outline, solution_text
+
+HINTS = 2
+
+Law = Callable[[Exercise], Iterator[str]]
+
+
+def broken(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
+    """What is missing or wrong in one exercise. What cannot be read is said alone.
+
+    with_suite  whether the modules of the suite can be imported here
+    """
+    found: list[str] = []
+    for law in LAWS if with_suite else OF_FILES:
+        found += law(exercise)
+        if found and law in FIRST:
+            break
+    return list(dict.fromkeys(found))
+
+
+def files(exercise: Exercise) -> Iterator[str]:
+    """An exercise is one solution, the reference that its checks compare with, and a suite with one
+    test_*.py, one mistakes.py and one variants.py."""
+    if not exercise.solution.is_file():
+        yield f"solutions/{exercise.file} is missing. Write it; it is the one source."
+    if _asks_reference(exercise) and not _reference(exercise).is_file():
+        yield f"reference/{exercise.slug}.py is missing. Write the oracle and the yardstick."
+    for pattern in ("test_*.py", "mistakes.py", "variants.py"):
+        if len(list(exercise.folder.glob(pattern))) != 1:
+            yield f"its suite needs one {pattern}. Write it, or make it one file."
+    if len(list(exercise.folder.glob("bench_*.py"))) > 1:
+        yield "its suite has several bench_*.py. Make it one file."
+
+
+def sources(exercise: Exercise) -> Iterator[str]:
+    """Every source is UTF-8, and Python where it is called so."""
+    paths = [exercise.solution, _reference(exercise)]
+    for path in [*paths, *sorted(exercise.folder.rglob("*.py"))]:
+        name = path.relative_to(exercise.home)
+        try:
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            if path.suffix == ".py":
+                python_outline.parse(text)
+        except OSError as error:
+            yield f"{name} cannot be read: {error.strerror}. Give yourself the right to."
+        except UnicodeDecodeError:
+            yield f"{name} is not UTF-8 text. Save it as UTF-8."
+        except python_outline.NotPython as problem:
+            yield f"{name} is not Python. Mend it: {problem}"
+
+
+def modules(exercise: Exercise) -> Iterator[str]:
+    """The modules of a suite can be imported."""
+    for name, read in _MODULES.items():
+        try:
+            read(exercise)
+        except (Exception, SystemExit) as error:  # an author's code may raise anything
+            cause = error.__cause__ or error
+            yield f"{name} cannot be imported ({type(cause).__name__}: {cause}). Mend it."
+            return
+
+
+_MODULES: dict[str, Callable[[Exercise], Any]] = {
+    "test_*.py": suite_runner.checks,
+    "mistakes.py": suite_runner.mistakes,
+    "variants.py": suite_runner.variants,
+    "bench_*.py": suite_runner.speed_case,
+}
+
+
+def signatures(exercise: Exercise) -> Iterator[str]:
+    """The manifest declares what is asked for, and the solution has all of it, as declared."""
+    text = _solution(exercise)
+    if not exercise.names:
+        yield "its manifest declares nothing. Add [[functions]] to exercise.toml."
+    elif exercise.language == "cuda":
+        bare = [f.name for f in exercise.functions.values() if "(" not in f.declaration]
+        if bare:
+            yield f"{bare[0]} has no declaration in C. Add it to exercise.toml."
+            return
+        wrong = cuda_outline.problems(text, exercise)
+        yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
+    else:
+        wrong = python_outline.problems(python_outline.parse(text), exercise)
+        yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
+
+
+def regions(exercise: Exercise) -> Iterator[str]:
+    """The solution marks what a student has to write, so that a skeleton is made without it."""
+    text = _solution(exercise)
+    try:
+        skeletons.skeleton_text(exercise, text)
+    except solution_text.BadSource as problem:
+        yield str(problem)
+    if not solution_text.has_region(text):
+        yield f"solutions/{exercise.file} marks no answer. Put it between BEGIN and END SOLUTION."
+
+
+def prose(exercise: Exercise) -> Iterator[str]:
+    """The lesson is told in prose, in English at least; where the Chinese is missing is a note."""
+    if "en" not in [cell.language for cell in solution_text.cells(_solution(exercise))]:
+        yield f"solutions/{exercise.file} has no prose. Write a `# %% [markdown]` cell."
+
+
+def in_step(exercise: Exercise) -> Iterator[str]:
+    """The skeleton and both lessons are what the solution makes of them."""
+    text, home = _solution(exercise), exercise.home
+    answer = home / "exercises" / exercise.file
+    try:
+        wanted = {answer: skeletons.skeleton_text(exercise, text)} | {
+            home / answer_file.lesson_path(exercise.slug, lang): skeletons.lesson_text(
+                exercise, text, lang
+            )
+            for lang in LANGUAGES
+        }
+    except solution_text.BadSource:
+        return  # the law of regions says so
+    for path, made in wanted.items():
+        name = path.relative_to(home)
+        if not path.is_file():
+            yield f"{name} is missing. Run `make skeletons`."
+        else:
+            theirs = path == answer and not answer_file.is_untouched(path)
+            if not theirs and path.read_bytes() != made.encode():
+                yield f"{name} is out of step. Run `make skeletons`."
+
+
+def hints(exercise: Exercise) -> Iterator[str]:
+    """Everything that a student writes has at least two hints, from gentle to plain."""
+    written: list[Function | Class] = [*exercise.functions.values(), *exercise.classes.values()]
+    for declared in written:
+        if len(declared.hints) < HINTS:
+            count = len(declared.hints)
+            yield f"{declared.name} has {count} hints; it needs {HINTS}. Write more of them."
+
+
+def translations(exercise: Exercise) -> Iterator[str]:
+    """zh.toml, if it is there, has nothing that the suite has not. What it lacks is a note."""
+    try:
+        yield from chinese_rules.needless(exercise)
+    except (BadFile, BadQuestions) as problem:
+        yield str(problem)
+
+
+def _asks_reference(exercise: Exercise) -> bool:
+    """Whether its checks compare with values; a bug hunt asks another suite instead."""
+    tests = exercise.folder.glob("test_*.py")
+    return any("reference" in path.read_text("utf-8", errors="replace") for path in tests)
+
+
+def _reference(exercise: Exercise) -> Path:
+    return exercise.home / "reference" / f"{exercise.slug}.py"
+
+
+def _solution(exercise: Exercise) -> str:
+    return exercise.solution.read_text(encoding="utf-8")
+
+
+FIRST: tuple[Law, ...] = (files, sources, modules)  # the others read what these ask for
+OF_FILES: tuple[Law, ...] = (  # these import no module of the suite
+    files, sources, signatures, regions, prose, in_step, hints, open_places,
+)  # fmt: skip
+LAWS: tuple[Law, ...] = (
+    *FIRST, signatures, regions, prose, in_step, hints, translations, *suite_rules.LAWS,
+    open_places,
+)  # fmt: skip

@@ -1,0 +1,108 @@
+"""Grading the grader: every suite against its named mistakes and its right variants."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from grader.core.records import CheckResult, Exercise, Verdict
+from grader.judging import diagnosis, solution_modules, suite_runner
+from grader.judging.diagnosis import Catalogue
+from grader.judging.judge import Judge
+from grader.judging.marks import Mistake, Variant, edited
+from grader.judging.student import Student
+from grader.worker.in_process import in_process
+
+# What a variant may use of its file; what it does not use may not be allowed in its exercise.
+IMPORTS = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caught:
+    """What the suite made of one mistake."""
+
+    mistake: Mistake
+    verdict: Verdict  # of the check that the mistake names
+    earned: tuple[str, ...]  # of a null answer: the checks that passed although they call it
+    faults: tuple[str, ...]  # faults of ours
+    named: tuple[str, ...]  # the mistakes that the diagnosis gives for the named check's failure
+
+    @property
+    def right(self) -> bool:
+        """Caught by the check that it names; and a null answer earns nothing at all."""
+        return self.verdict is Verdict.FAILED and not self.earned and not self.faults
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.value, "earned": self.earned, "faults": self.faults,
+            "named": self.named,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, mistake: Mistake, found: dict[str, Any]) -> "Caught":
+        parts = {name: tuple(found[name]) for name in ("earned", "faults", "named")}
+        return cls(mistake=mistake, verdict=Verdict(found["verdict"]), **parts)
+
+
+def solution(exercise: Exercise) -> ModuleType:
+    """A fresh copy of the solution's module."""
+    found = solution_modules.solution(exercise)
+    assert found is not None
+    return found
+
+
+def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
+    """The suite's verdicts on each mistake, bound in the place of the solution's own name."""
+    known = Catalogue(exercise)
+    for mistake in known.mistakes:
+        yield caught(mistake, exercise, known)
+
+
+def caught(
+    mistake: Mistake, exercise: Exercise, known: Catalogue, *, naming: bool = True
+) -> Caught:
+    """What becomes of one mistake: a null answer is asked everything, others what they name.
+
+    naming  whether to find out what the report would call it
+    """
+    judge = Judge(known.student(mistake), ("mutants", exercise.slug))
+    only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
+    results = suite_runner.ask(exercise, judge, only)
+    failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
+    named = [m.id for f in failed for m in diagnosis.named(f, judge, known, only)]
+    passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
+    return Caught(
+        mistake=mistake,
+        verdict=next(c.verdict for c in results if c.id == mistake.caught_by),
+        earned=tuple(passed) if mistake.null else (),
+        faults=tuple(f"{c.id}: {c.why}" for c in results if c.verdict is Verdict.GRADER_FAULT),
+        named=tuple(named),
+    )
+
+
+def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
+    """The suite's verdicts on a module of ours."""
+    student = Student(exercise, in_process(module, exercise.prelude))
+    return suite_runner.ask(exercise, Judge(student, ("mutants", exercise.slug)))
+
+
+def variant_source(exercise: Exercise, variant: Variant) -> str:
+    """A submission: the solution, and after it the variant under the name that it replaces.
+
+    Or the solution with the variant's edits.
+    """
+    if variant.edits:
+        return edited(exercise.solution.read_text(encoding="utf-8"), variant.edits)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(variant.answer)))
+    [node] = tree.body
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    node.name = variant.of
+    node.decorator_list = [d for d in node.decorator_list if "variant" not in ast.unparse(d)]
+    used = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name)}
+    imports = "\n".join(line for name, line in IMPORTS.items() if name in used)
+    return (
+        f"{exercise.solution.read_text(encoding='utf-8')}\n\n{imports}\n\n\n{ast.unparse(tree)}\n"
+    )

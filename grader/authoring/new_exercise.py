@@ -1,0 +1,100 @@
+"""Writes a new exercise as a draft, every file of it, with the places that its author fills marked.
+
+The files lie in `new/` as templates. A place that is open has TODO in it; a draft is done when none
+is left and the laws of the house are kept.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader.authoring import skeletons
+from grader.core import catalog
+from grader.core.catalog import ROOT, SUITES
+from grader.core.records import Exercise
+from grader.core.translation import LANGUAGES
+from grader.submission import answer_file
+
+_TEMPLATES = Path(__file__).with_name("new")
+_SLUG = re.compile(r"ex\d\d(_[a-z0-9]+)+")
+_OPEN = re.compile(r"\bTODO\b:?\s*(.*)")
+_READ = (".py", ".toml", ".cu")
+
+
+class CannotWrite(Exception):
+    """A new exercise that cannot be begun; the message is a sentence with the cure."""
+
+
+def write(slug: str, pack: Path | None = None) -> Iterator[Path]:
+    """Write the files of a new exercise, here or into a pack's folder; yields the path of each."""
+    _check_name(slug, pack)
+    room, suites = (ROOT, SUITES) if pack is None else (pack, pack / "suites")
+    name = slug.partition("_")[2]
+    places = {
+        "solution.py": room / "solutions" / f"{slug}.py",
+        "reference.py": room / "reference" / f"{slug}.py",
+        "test.py": suites / slug / f"test_{name}.py",
+    }
+    files = {
+        places.get(kind := path.name.removesuffix(".in"), suites / slug / kind): path
+        for path in sorted(_TEMPLATES.glob("*.in"))
+    }
+    for path in (suites / slug, *files):
+        if path.exists():
+            raise CannotWrite(
+                f"{path} is there already, and nothing is written over: take another name, "
+                "or remove it."
+            )
+    values = {"slug": slug, "name": name, "title": name.replace("_", " ").capitalize()}
+    values["order"] = str(int(slug[2:4]))
+    for path, template in sorted(files.items()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_filled(template.read_text(encoding="utf-8"), values), encoding="utf-8")
+        yield path
+    yield from _skeleton(catalog.read_manifest(suites / slug / "exercise.toml", room))
+
+
+def _check_name(slug: str, pack: Path | None) -> None:
+    if not _SLUG.fullmatch(slug):
+        raise CannotWrite(
+            f"{slug!r} is no name of an exercise: two digits after ex, then words in small letters"
+            " and digits, such as ex18_alibi."
+        )
+    suites = [] if pack is None else [p.name for p in (pack / "suites").glob("ex*") if p.is_dir()]
+    taken = {name[:4]: name for name in [*suites, *(e.slug for e in catalog.exercises())]}
+    if slug[:4] in taken:
+        free = next((n for n in range(100) if f"ex{n:02}" not in taken and n > int(slug[2:4])), 0)
+        another = f"ex{free:02}{slug[4:]}" if free else "a number that is free"
+        raise CannotWrite(f"{slug[:4]} is {taken[slug[:4]]}: take {another}.")
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace("{{" + name + "}}", value)
+    return text
+
+
+def _skeleton(exercise: Exercise) -> Iterator[Path]:
+    """What `make skeletons` writes, of one exercise."""
+    source = exercise.solution.read_text(encoding="utf-8")
+    texts = {exercise.home / "exercises" / exercise.file: skeletons.skeleton_text(exercise, source)}
+    for language in LANGUAGES:
+        lesson = exercise.home / answer_file.lesson_path(exercise.slug, language)
+        texts[lesson] = skeletons.lesson_text(exercise, source, language)
+    for path, text in texts.items():
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            yield path
+
+
+def open_places(exercise: Exercise) -> Iterator[str]:
+    """No place of an exercise is open: none of its files has a TODO."""
+    own = [exercise.solution, exercise.home / "reference" / f"{exercise.slug}.py"]
+    suite = sorted(p for p in exercise.folder.rglob("*") if p.suffix in _READ)
+    for path in (*suite, *(p for p in own if p.is_file())):
+        for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
+            if found := _OPEN.search(line):
+                name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+                what = found[1].strip(' "').rstrip(".") or "no word says what belongs there"
+                yield f"{name} line {number} is open: {what}. Write it."

@@ -1,0 +1,104 @@
+"""The house: whether everything is in order, and the cure for what is not."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from grader.authoring import (
+    allowed_page,
+    chinese_rules,
+    exercise_index,
+    exercise_rules,
+    import_rules,
+    suite_rules,
+)
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.judging.marks import sentence
+from grader.worker import requirements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was found, a sentence each."""
+
+    breaches: tuple[str, ...] = ()
+    drafts: tuple[str, ...] = ()  # what drafts still lack: no breach
+    notes: tuple[str, ...] = ()  # what is told in English only: no breach either
+    unchecked: tuple[str, ...] = ()  # suites that cannot be imported here, and what is missing
+
+
+def state() -> State:
+    """Everything that is not in order, that is not done yet, and that is worth a note."""
+    if unreadable := tuple(manifests()):
+        return State(breaches=unreadable)
+    breaches, drafts, notes, unchecked = [], [], [], []
+    for exercise in catalog.exercises():
+        lacking = requirements.lacking(requirements.required(exercise, on_cuda=False))
+        found = exercise_rules.broken(exercise, with_suite=not lacking)
+        if lacking:
+            unchecked.append(f"{exercise.slug}: its suite is not checked. It {lacking}")
+        if exercise.draft:
+            drafts += [f"draft {exercise.slug}: {line}" for line in found]
+        else:
+            breaches += [f"{exercise.slug}: {line}" for line in found]
+        if not (found or lacking):
+            notes += [f"note {exercise.slug}: {line}" for line in chinese_rules.missing(exercise)]
+    breaches += [line for law in OF_THE_HOUSE for line in law()]
+    return State(
+        breaches=tuple(breaches), drafts=tuple(drafts), notes=tuple(notes),
+        unchecked=tuple(unchecked),
+    )  # fmt: skip
+
+
+def complaints() -> list[str]:
+    """The breaches alone."""
+    return list(state().breaches)
+
+
+def stated() -> list[str]:
+    """Every law in a sentence or two."""
+    return [sentence(law) for law in (*exercise_rules.LAWS, *OF_THE_HOUSE)]
+
+
+def manifests() -> Iterator[str]:
+    """Every exercise.toml can be read: its entries are known, there, and of the right kind."""
+    try:
+        catalog.exercises()
+    except catalog.BadManifest as problem:
+        yield str(problem)
+
+
+def the_core_is_whole() -> Iterator[str]:
+    """The core track has the exercises of the syllabus."""
+    for slug in sorted(suite_rules.POINTS.keys() - {e.slug for e in catalog.exercises()}):
+        yield f"{slug}: the core track has no such exercise. Write it, or mend POINTS."
+
+
+def the_pages_are_in_step() -> Iterator[str]:
+    """docs/exercises.md and docs/allowed.md say what the manifests and the list say."""
+    for page in (exercise_index, allowed_page):
+        path = ROOT / page.PATH
+        if not path.is_file() or path.read_bytes() != page.page().encode():
+            yield f"{page.PATH} is not what the manifests say. Run `make skeletons`."
+
+
+def goals_have_a_sentence() -> Iterator[str]:
+    """Every goal of the Makefile says in a sentence what it makes."""
+    makefile = ROOT / "Makefile"
+    text = makefile.read_text(encoding="utf-8") if makefile.is_file() else ""
+    for name in re.findall(r"[\w-]+", "".join(re.findall(r"^\.PHONY:(.*)", text, re.MULTILINE))):
+        if not re.search(rf"^{name}:.*# \w", text, re.MULTILINE):
+            yield f"make {name} has no sentence. Write `## what it makes` behind the goal."
+
+
+def imports_go_one_way() -> Iterator[str]:
+    """Imports go one way: no grader names a suite, a solution or the reference; the reference
+    knows numpy and torch only; the worker's side has nothing of ours."""
+    yield from import_rules.against(ROOT)
+
+
+OF_THE_HOUSE: tuple[Callable[[], Iterator[str]], ...] = (
+    manifests, the_core_is_whole, the_pages_are_in_step, goals_have_a_sentence,
+    imports_go_one_way,
+)  # fmt: skip

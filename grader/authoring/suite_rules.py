@@ -1,0 +1,197 @@
+"""The laws of what a suite asks, knows and refuses; `laws` has the others, and the list."""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from grader.authoring.hard_cases import hard_kinds
+from grader.core.questions import BadQuestions
+from grader.core.questions import questions as asked
+from grader.core.records import Exercise
+from grader.judging import drills as hunts
+from grader.judging import suite_runner
+from grader.judging.marks import CannotEdit, Mistake, Variant, edited
+
+MISTAKES, VARIANTS, DRILLS, QUESTIONS = 10, 5, 5, 3
+# The core track's points: correctness and speed, as the syllabus has them.
+POINTS = {
+    "ex01_softmax": (10, 0),
+    "ex02_masking": (12, 0),
+    "ex03_sdpa": (13, 3),
+    "ex04_heads": (12, 0),
+    "ex05_causal_mask": (8, 2),
+    "ex06_kv_cache": (11, 3),
+    "ex07_mqa_gqa": (10, 2),
+    "ex08_cuda_sdpa": (10, 4),
+}
+
+
+def checks(exercise: Exercise) -> Iterator[str]:
+    """Every test of a suite is a check, has points, and says in its docstring what should hold."""
+    found = suite_runner.checks(exercise)
+    for name in suite_runner.tests(exercise) - {check.id for check in found}:
+        yield f"{name} is no check, and never asked. Put @check(points=...) above it."
+    for check in found:
+        if check.points < 1:
+            yield f"{check.id} has {check.points} points. Give it one at least."
+        if not check.says:
+            yield f"{check.id} has no docstring. Say what should hold."
+
+
+def totals(exercise: Exercise) -> Iterator[str]:
+    """The points of an exercise in the core track are those of the syllabus."""
+    points = sum(check.points for check in suite_runner.checks(exercise))
+    wanted, _ = POINTS.get(exercise.slug, (points, 0))
+    if points != wanted:
+        yield (
+            f"its checks give {points} points, but the syllabus has {wanted}. Mend the points"
+            " beside the checks."
+        )
+
+
+def speed(exercise: Exercise) -> Iterator[str]:
+    """Speed that is promised is timed: a bench has points and two parties between which it is
+    graded, and the core's benches have the points of the syllabus."""
+    case, parties = suite_runner.speed_case(exercise), exercise.folder / "parties"
+    points = case.points if case else 0
+    _, wanted = POINTS.get(exercise.slug, (0, points))
+    if points != wanted:
+        yield f"speed has {points} points, but the syllabus has {wanted}. Mend @speed(points=...)."
+    elif case and points < 1:
+        yield "its bench has no points. Give it some in @speed(points=...), or remove it."
+    if case and not case.says:
+        yield "its bench has no docstring. Say what earns its points."
+    for party in ("zero", "reference"):
+        if case and len(list(parties.glob(f"{party}.*"))) != 1:
+            yield f"its bench needs one parties/{party}.py. Write it, or make it one file."
+    if case is None and parties.is_dir():
+        yield "there are parties/ but no bench_*.py. Write it, or remove them."
+
+
+def mistakes(exercise: Exercise) -> Iterator[str]:
+    """At least ten named mistakes: each says what was done and how to mend it, and names the check
+    that catches it."""
+    found = suite_runner.mistakes(exercise)
+    known = {check.id for check in suite_runner.checks(exercise)}
+    if len(found) < MISTAKES:
+        yield f"{len(found)} named mistakes; it needs {MISTAKES}. Name more."
+    for mistake in found:
+        if mistake.caught_by not in known:
+            yield (
+                f"{mistake.id} names {mistake.caught_by}, which is no check of the suite. Name"
+                " the check that catches it."
+            )
+        if not (mistake.says and mistake.mend):
+            yield (
+                f"{mistake.id} needs two paragraphs: what was done, how to mend it. Write them in"
+                " its docstring."
+            )
+    yield from _answers(exercise, found)
+
+
+def variants(exercise: Exercise) -> Iterator[str]:
+    """At least five right answers written otherwise."""
+    found = suite_runner.variants(exercise)
+    if len(found) < VARIANTS:
+        yield f"{len(found)} right variants; it needs {VARIANTS}. Write more."
+    yield from _answers(exercise, found)
+
+
+def trials(exercise: Exercise) -> Iterator[str]:
+    """Every name of an exercise in Python is called by a trial, which tells two answers apart."""
+    if exercise.language != "python" or exercise.hunts:
+        return
+    if not (exercise.folder / "trials.py").is_file():
+        yield "its suite needs one trials.py. Write how each name is called on random inputs."
+        return
+    called = {name for trial in suite_runner.trials(exercise) for name in trial.of}
+    for name in exercise.names:
+        if name not in called:
+            yield f"no trial calls {name}. Write one in trials.py."
+    for name in called - set(exercise.names):
+        yield f"trials.py calls {name}, which the manifest does not declare. Mend `of`."
+
+
+def _answers(exercise: Exercise, found: Sequence[Mistake | Variant]) -> Iterator[str]:
+    """What stands in for something that nobody asks for, or is an edit of nothing."""
+    text = exercise.solution.read_text(encoding="utf-8")
+    for thing in found:
+        if thing.of not in exercise.names:
+            yield f"{thing.id} is of {thing.of}, which the manifest does not declare. Mend `of`."
+        try:
+            edited(text, thing.edits)
+        except CannotEdit as problem:
+            yield f"{thing.id} does not fit the solution: {problem}. Mend its edits."
+
+
+def allowed(exercise: Exercise) -> Iterator[str]:
+    """What is not allowed is stated by names that exist, and what to do instead is said."""
+    for name in (*exercise.not_allowed, *exercise.only):
+        if not _exists(name):
+            yield f"[not_allowed] in exercise.toml has {name}, which does not exist. Mend the name."
+    if not exercise.cure:
+        yield "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."
+
+
+@cache
+def _exists(name: str) -> bool:
+    """Whether there is something of this name; of a package that is not here, nobody knows."""
+    first, *rest = name.removesuffix(".*").split(".")
+    if importlib.util.find_spec(first) is None:
+        return True
+    thing, path = importlib.import_module(first), first
+    for part in rest:
+        path = f"{path}.{part}"
+        if not hasattr(thing, part) and not _is_module(path):
+            made = getattr(getattr(thing, "__init__", None), "__code__", None)
+            return made is not None and part in made.co_names  # set when an object is made
+        thing = getattr(thing, part)
+    return True
+
+
+def _is_module(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def drills(exercise: Exercise) -> Iterator[str]:
+    """Bug hunts, where there are any, are at least five: each is a mistake of the catalogue that
+    can be told from the others, as edits that fit the solution."""
+    try:
+        found = hunts.drills(exercise)
+    except hunts.BadDrills as problem:
+        yield f"{problem}."
+        return
+    known = {m.id: m for m in suite_runner.mistakes(exercise)}
+    if found and len({d.mistake for d in found}) < DRILLS:
+        yield f"{len({d.mistake for d in found})} drills; it needs {DRILLS} or none. Write more."
+    for drill in found:
+        named, where = known.get(drill.mistake), f"drills.toml, {drill.mistake}"
+        if named is None or named.null or drill.mistake in drill.alike:
+            yield f"{where}: it is no mistake that can be offered. Name another of mistakes.py."
+        for other in set(drill.alike) - known.keys():
+            yield f"{where}: it is alike {other}, which is no mistake. Name one of mistakes.py."
+        try:
+            edited(exercise.solution.read_text(encoding="utf-8"), drill.edits)
+        except CannotEdit as problem:
+            yield f"{where} does not fit the solution: {problem}. Mend its edits."
+
+
+def questions(exercise: Exercise) -> Iterator[str]:
+    """At least three questions for an interview, each with a model answer."""
+    try:
+        count = len(asked(exercise))
+    except BadQuestions as problem:
+        yield str(problem)
+        return
+    if count < QUESTIONS:
+        yield f"questions.toml has {count} questions; it needs {QUESTIONS}. Write more."
+
+
+LAWS = (
+    checks, totals, speed, mistakes, variants, hard_kinds, trials, allowed, drills, questions,
+)  # fmt: skip

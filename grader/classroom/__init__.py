@@ -1,0 +1,1 @@
+"""A class: settings, lateness, collecting, grading many, similar answers, returning reports."""

@@ -1,0 +1,172 @@
+"""Collects: a roster and a source become `submissions/<student>/<slug>.py` and `submitted.csv`.
+
+What was collected before is replaced by what is found now, and that is said; what is not found now
+stays. Nothing is guessed: what may be of several students is left alone, with a sentence.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from grader.classroom.collecting import roster, source_kinds, submitted_times
+from grader.classroom.collecting.roster import Person, Roster
+from grader.classroom.collecting.source_files import Parcel, Told, folders, may_be
+from grader.classroom.run.answer_contents import answers, is_answer
+from grader.classroom.run.answer_files import is_folder
+from grader.classroom.run.gather_answers import MAX_NOTES, SUBMITTED, about
+from grader.classroom.run.process_pool import Stopped
+from grader.classroom.run.result_store import is_written, write
+from grader.submission.answer_file import Unreadable
+from grader.submission.handed_files import printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a collection is asked for."""
+
+    roster: Path
+    source: Path
+    output: Path
+    kind: str  # "auto" or one of `KINDS`
+    times: Path | None
+    until: datetime | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Collection:
+    """The folder of submissions while it is written."""
+
+    folder: Path
+    told: Told
+    times: submitted_times.Submitted
+    counts: Counter[str] = field(default_factory=Counter)
+    found: dict[str, set[str]] = field(default_factory=dict)  # names of answers, by student
+
+    def take(self, parcel: Parcel) -> None:
+        """Write what one student handed in."""
+        student = parcel.person.student
+        if not self._made(student):
+            return
+        mine = self.found.setdefault(student, set())
+        for name in sorted(answers()):
+            file = parcel.contents.called(name)
+            if file is None:
+                continue
+            try:
+                content = file.content()
+            except Unreadable as problem:
+                self.told.open.append(f"{printable(student)}: {problem}")
+                continue
+            mine.add(name)
+            self._write(student, name, content, parcel.submitted.get(file.path))
+        self._replaced(student, mine)
+        notes = [*parcel.contents.notes, *_misnamed(parcel)]
+        if not mine and not notes:
+            notes = [f"{printable(parcel.contents.place)} holds no answer that can be read."]
+        self.told.open += [f"{printable(student)}: {note}" for note in notes[:MAX_NOTES]]
+
+    def rest(self, people: list[Person]) -> None:
+        """Folders for those of whom nothing was found, and what is said of all."""
+        without = [p.student for p in people if not self.found.get(p.student)]
+        for student in without:
+            self._made(student)
+        if without:
+            names = ", ".join(map(printable, without))
+            self.told.facts.append(f"Nothing was collected of: {names}.")
+        students = {person.student for person in people}
+        for path in folders(self.folder):
+            if path.name not in students:
+                shown = printable(path.name)
+                self.told.facts.append(f"{shown} is in the submissions, but not in the roster.")
+            there = {p.name for p in path.iterdir() if is_answer(p.name)}
+            self.counts["kept"] += len(there - self.found.get(path.name, set()))
+        if kept := self.counts["kept"]:
+            says = f"Answers kept from earlier, which this source does not hold: {kept}."
+            self.told.facts.append(says)
+
+    def _made(self, student: str) -> bool:
+        """Whether a student has a folder, made if need be, and nothing else in its place."""
+        path = self.folder / student
+        if not os.path.lexists(path):
+            path.mkdir()
+        elif not is_folder(path):
+            self.told.open.append(f"{printable(str(path))} is no folder: put it elsewhere.")
+            return False
+        return True
+
+    def _write(self, student: str, name: str, content: bytes, time: datetime | None) -> None:
+        path, key = self.folder / student / name, (student, PurePosixPath(name).stem)
+        shown = f"{printable(student)}: {name}"
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+            self.told.open.append(f"{shown} is no file in the submissions: put it elsewhere.")
+            return
+        if path.exists() and is_written(path, content):
+            self.counts["unchanged"] += 1
+            self.times |= {key: time} if time else {}
+            return
+        is_new, before = not path.exists(), self.times.pop(key, None)
+        write(path, content)
+        self.counts["new" if is_new else "replaced"] += 1
+        if not is_new:
+            when = f", of {before} before and {time} now" if before and time else ""
+            self.told.facts.append(f"{shown} was replaced: it was changed{when}.")
+        self.times |= {key: time} if time else {}
+
+    def _replaced(self, student: str, mine: set[str]) -> None:
+        """Remove the plain file of one who hands in a notebook now, and the other way round."""
+        slugs = {PurePosixPath(name).stem for name in mine}
+        for name in sorted(answers() - mine):
+            path = self.folder / student / name
+            if PurePosixPath(name).stem in slugs and path.is_file():
+                path.unlink()
+                self.told.facts.append(
+                    f"{printable(student)}: {name} was removed: another file answers it now."
+                )
+
+
+def collect(asked: Asked) -> Told:
+    """Collect a class. Raises `Stopped` with a sentence."""
+    told = Told()
+    people, told.open = roster.read(asked.roster)
+    kind = source_kinds.kind(asked.source, asked.kind)
+    told.facts.append(f"{printable(str(asked.source))} is read as {source_kinds.KINDS[kind]}.")
+    _check_places(asked)
+    parcels = source_kinds.parcels(asked.source, kind, people, asked.times, asked.until, told)
+    try:
+        asked.output.mkdir(parents=True, exist_ok=True)
+        _take(parcels, people, asked.output, told)
+    except OSError as error:
+        shown = printable(str(error.filename or asked.output))
+        raise Stopped(f"{shown} cannot be written: {error.strerror}.") from None
+    return told
+
+
+def _take(parcels: Iterator[Parcel], people: Roster, folder: Path, told: Told) -> None:
+    made = _Collection(folder=folder, told=told, times=submitted_times.read(folder))
+    try:
+        for parcel in parcels:
+            made.take(parcel)
+        made.rest(list(people.people))
+    finally:
+        submitted_times.keep(folder, made.times)
+    count = made.counts
+    told.facts.append(
+        f"Answers in {printable(str(folder))}: {count['new']} new, {count['replaced']} replaced, "
+        f"{count['unchanged']} as before. Times of submission: {printable(str(folder / SUBMITTED))}"
+    )
+
+
+def _check_places(asked: Asked) -> None:
+    source, output = (Path(os.path.realpath(path)) for path in (asked.source, asked.output))
+    if output.is_relative_to(source) or source.is_relative_to(output):
+        named = " and ".join(printable(str(path)) for path in (asked.source, asked.output))
+        raise Stopped(f"Of {named} one lies in the other: name another folder of submissions.")
+
+
+def _misnamed(parcel: Parcel) -> list[str]:
+    """A sentence on each file whose name is close to that of an answer."""
+    others = [f for f in parcel.contents.files if may_be(f.name) and not is_answer(f.name)]
+    return [sentence for sentence in map(about, others) if sentence.endswith("?")]

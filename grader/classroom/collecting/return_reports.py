@@ -1,0 +1,226 @@
+"""Returns the reports of a class: a zip for each student, or into their repositories.
+
+No report reaches anybody but the one it is about: where a name may be of several, or a report says
+another name than its folder, nothing is returned, with a sentence.
+"""
+
+import io
+import os
+import shlex
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.classroom.collecting import branches, clones, repositories, roster
+from grader.classroom.collecting.clones import Clone
+from grader.classroom.collecting.roster import Nobody, Roster, only, read_as
+from grader.classroom.collecting.source_files import Told, folders
+from grader.classroom.run import results_folder
+from grader.classroom.run.process_pool import Stopped
+from grader.classroom.run.result_store import is_written, write
+from grader.classroom.run.results_folder import STUDENTS
+from grader.core.translation import Words
+from grader.reporting import github
+from grader.reporting.from_json import NoReport, from_json
+from grader.submission.answer_file import Unreadable
+from grader.submission.handed_files import printable
+
+PAGE, RECORD = "report.html", "report.json"
+WAYS = ("zips", "branches", "files")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a return is asked for."""
+
+    results: Path
+    roster: Path | None
+    way: str  # one of `WAYS`
+    output: Path
+    repositories: Path | None
+    branch: str
+    dry: bool
+    words: Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """What one student gets back."""
+
+    student: str  # as the folder of results is called
+    page: bytes
+    record: bytes
+    summary: bytes  # the same as Markdown
+
+    @property
+    def shown(self) -> str:
+        return printable(self.student)
+
+
+def return_(asked: Asked) -> Told:
+    """Return every report. Raises `Stopped` with a sentence."""
+    told = Told()
+    known = None
+    if asked.roster:
+        known, told.open = roster.read(asked.roster)
+    _check(asked)
+    found = _known(_reports(asked, told), known, told)
+    try:
+        if asked.way == "zips":
+            _zips(asked, found, told)
+        else:
+            assert known is not None
+            _repositories(asked, found, known, told)
+    except OSError as error:
+        shown = printable(str(error.filename or asked.output))
+        raise Stopped(f"{shown} cannot be written: {error.strerror}.") from None
+    if asked.dry:
+        told.facts.append("Nothing was written: this was a dry run.")
+    return told
+
+
+def _check(asked: Asked) -> None:
+    if asked.way != "zips" and not (asked.roster and asked.repositories):
+        raise Stopped(
+            f"Whose repository is it? `--to {asked.way} --roster roster.csv --repositories FOLDER`."
+        )
+    if asked.way == "branches":
+        branches.check_name(asked.branch)
+    try:
+        run = results_folder.last_run(asked.results)
+    except results_folder.NoResults as problem:
+        raise Stopped(str(problem)) from None
+    if not run.finished:
+        raise Stopped(f"The last run into {asked.results} was not finished: finish it first.")
+
+
+def _reports(asked: Asked, told: Told) -> list[Returned]:
+    """The reports in a folder of results that are of those whose folders they lie in."""
+    alike: dict[str, list[Path]] = defaultdict(list)
+    for path in folders(asked.results / STUDENTS):
+        alike[read_as(path.name)].append(path)
+    found = []
+    for paths in alike.values():
+        try:
+            if len(paths) > 1:
+                names = " and ".join(printable(path.name) for path in paths)
+                raise Unreadable(f"{names} read alike: none was returned. Rename one, grade again.")
+            found.append(_read(paths[0], asked.words))
+        except Unreadable as problem:
+            told.open.append(str(problem))
+    return found
+
+
+def _read(place: Path, words: Words) -> Returned:
+    shown = printable(place.name)
+    try:
+        page, record = (place / PAGE).read_bytes(), (place / RECORD).read_bytes()
+        report = from_json(record.decode("utf-8"))
+    except (OSError, UnicodeDecodeError, NoReport):
+        raise Unreadable(f"{shown} has no whole report in the results: grade again.") from None
+    if report.student != shown:
+        raise Unreadable(
+            f"The report in {shown}'s folder is about {printable(str(report.student))}: it was not "
+            "returned. Grade again."
+        )
+    summary = github.summary(report, words).encode()
+    return Returned(student=place.name, page=page, record=record, summary=summary)
+
+
+def _known(found: Sequence[Returned], known: Roster | None, told: Told) -> list[Returned]:
+    """Those who are in the roster; everybody where there is none."""
+    if known is None:
+        return list(found)
+    kept = []
+    for mine in found:
+        try:
+            only(known.known_as(mine.student, "student"), mine.shown, "Add it as a student.")
+            kept.append(mine)
+        except Nobody as problem:
+            told.open.append(str(problem))
+    without = {read_as(p.student): p for p in known.people}.keys() - {
+        read_as(mine.student) for mine in found
+    }
+    if without:
+        told.facts.append(f"No report on: {', '.join(sorted(map(printable, without)))}.")
+    return kept
+
+
+def _zips(asked: Asked, found: Sequence[Returned], told: Told) -> None:
+    changed = 0
+    for mine in found:
+        path, content = asked.output / f"{mine.student}.zip", _zip(mine)
+        if path.is_file() and is_written(path, content):
+            continue
+        changed += 1
+        if path.exists():
+            told.facts.append(f"{printable(path.name)} was there, and is replaced.")
+        if not asked.dry:
+            write(path, content)
+    told.facts.append(
+        f"Zips in {printable(str(asked.output))}: {len(found)}, of which {changed} are new or "
+        "changed."
+    )
+
+
+def _zip(mine: Returned) -> bytes:
+    """The report as a zip, byte for byte the same whenever it is made."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in ((PAGE, mine.page), (RECORD, mine.record)):
+            entry = zipfile.ZipInfo(name)  # of 1980, as every time
+            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return file.getvalue()
+
+
+def _repositories(asked: Asked, found: Sequence[Returned], known: Roster, told: Told) -> None:
+    assert asked.repositories is not None
+    pairs = repositories.owned(clones.clones(asked.repositories), known, told)
+    theirs = {person.student: clone for person, clone in pairs}
+    for mine in found:
+        [person] = known.known_as(mine.student, "student")
+        clone = theirs.get(person.student)
+        if clone is None:
+            told.facts.append(f"{mine.shown} has a report, but no repository of their own here.")
+            continue
+        try:
+            written = _branch if asked.way == "branches" else _files
+            told.facts += written(asked, mine, clone)
+        except Unreadable as problem:
+            told.open.append(str(problem))
+
+
+def _branch(asked: Asked, mine: Returned, clone: Clone) -> Iterator[str]:
+    """Write the branch; the sentences say what was done, and how it is pushed."""
+    branches.check_clone(clone, asked.branch)
+    files = {"README.md": mine.summary, PAGE: mine.page, RECORD: mine.record}
+    if not asked.dry and not branches.write(
+        clone, asked.branch, files, "The report on the answers\n"
+    ):
+        yield f"{mine.shown}: {clone.shown} has this report already, on {asked.branch}."
+        return
+    command = ["git", "-C", os.fspath(clone.path), "-c", "core.hooksPath=/dev/null", "push"]
+    pushed = shlex.join([*command, "origin", asked.branch])
+    yield f"{mine.shown}: on {asked.branch} of {clone.shown}; it is pushed by: {pushed}"
+
+
+def _files(asked: Asked, mine: Returned, clone: Clone) -> Iterator[str]:
+    """Write the report as files of the working tree, which nobody commits."""
+    if clone.git == clone.path:
+        raise Unreadable(f"{clone.shown} is a bare repository: `--to branches` writes into those.")
+    named: Mapping[str, bytes] = {"GRADING.html": mine.page, "GRADING.md": mine.summary}
+    for name in named:
+        path = clone.path / name
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+            raise Unreadable(f"{clone.shown}/{name} is no file: nothing was written. Remove it.")
+    for name, content in named.items():
+        path = clone.path / name
+        if path.exists() and is_written(path, content):
+            continue
+        done = "is replaced" if path.exists() else "is new"
+        if not asked.dry:
+            write(path, content)
+        yield f"{mine.shown}: {clone.shown}/{name} {done}."

@@ -1,0 +1,92 @@
+"""Tables that people and platforms write: CSV with commas, semicolons or tabs, and times."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from grader.classroom.run.process_pool import Stopped
+from grader.submission.handed_files import printable
+
+_MAX_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of a table: its fields by their column, and where it stands."""
+
+    at: str  # "roster.csv, line 3"
+    fields: dict[str, str]
+
+    def get(self, column: str) -> str:
+        """A field without the blanks around it; nothing where there is none."""
+        return self.fields.get(column, "")
+
+
+def lines(path: Path, needed: Sequence[str]) -> list[Line]:
+    """The lines of a table that has the columns `needed`; blank ones are passed over.
+
+    Columns may stand in any order, in any case, and beside others. Raises `Stopped`.
+    """
+    shown = printable(str(path))
+    try:
+        rows = list(_rows(path, shown))
+    except csv.Error as error:
+        raise Stopped(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
+    names = [name.strip().lower() for name in rows[0][1]] if rows else []
+    for column in needed:
+        if names.count(column) != 1:
+            raise Stopped(
+                f"{shown}: its first line should name the columns {', '.join(needed)}, each once; "
+                f"{column} is {'there more than once' if column in names else 'missing'}."
+            )
+    return [
+        Line(
+            at=f"{shown}, line {number}",
+            fields=dict(zip(names, map(str.strip, row), strict=False)),
+        )
+        for number, row in rows[1:]
+    ]
+
+
+def _rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
+    """The rows that are not blank, with their numbers."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise Stopped(f"{shown} is not there: name a CSV file.") from None
+    except OSError as error:
+        raise Stopped(f"{shown} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise Stopped(f"{shown} is not UTF-8 text: save it as CSV in UTF-8.") from None
+    if len(content) > _MAX_BYTES:
+        raise Stopped(f"{shown} is too large: a table has at most {_MAX_BYTES:,} bytes.")
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    return [(rows.line_num, row) for row in rows if any(field.strip() for field in row)]
+
+
+def moment(text: str) -> datetime | None:
+    """A time that says how far it is from UTC; None where `text` is no such time."""
+    text = text.strip()
+    if text.endswith(" UTC"):  # as nbgrader writes it
+        text = f"{text.removesuffix(' UTC')}+00:00"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def moment_at(text: str, at: str) -> datetime:
+    """The time in a field; `Stopped` says where there is none, and what it should look like."""
+    if (found := moment(text)) is None:
+        raise Stopped(
+            f"{at}: {printable(text)} is no time with its distance from UTC: write it as "
+            "2026-03-01T18:00:00+01:00 or 2026-03-01T17:00:00Z."
+        )
+    return found

@@ -1,0 +1,44 @@
+"""`submitted.csv`: when each answer in the submissions was handed in, by the platform's word."""
+
+import csv
+import io
+from datetime import datetime
+from pathlib import Path
+
+from grader.classroom.collecting.roster_tables import lines, moment_at
+from grader.classroom.run.gather_answers import SUBMITTED
+from grader.classroom.run.result_store import write
+from grader.core import catalog
+
+COLUMNS = ("student", "exercise", "submitted")
+
+Submitted = dict[tuple[str, str], datetime]  # by student and slug
+
+
+def read(folder: Path) -> Submitted:
+    """What is known from earlier. Raises `Stopped` for a table that says something else."""
+    path = folder / SUBMITTED
+    if not path.exists():
+        return {}
+    return {
+        (line.get("student"), _slug(line.get("exercise"))): moment_at(
+            line.get("submitted"), line.at
+        )
+        for line in lines(path, COLUMNS)
+    }
+
+
+def keep(folder: Path, known: Submitted) -> None:
+    """Write what is known, by student and exercise."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows((*key, known[key].isoformat()) for key in sorted(known))
+    write(folder / SUBMITTED, file.getvalue())
+
+
+def _slug(name: str) -> str:
+    try:
+        return catalog.find(name).slug
+    except catalog.UnknownExercise:
+        return name

@@ -1,0 +1,66 @@
+"""Points that a person gives or takes: a file beside the results that the grader only reads."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from grader.classroom.run.process_pool import Stopped
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.reporting.exercise_mark import Adjustment
+
+NAME = "adjustments.csv"
+_COLUMNS = ("student", "exercise", "points", "why")
+
+Adjustments = Mapping[str, Mapping[str, Adjustment]]  # by student and slug
+
+
+def read(
+    folder: Path, students: Sequence[str], exercises: Sequence[Exercise]
+) -> tuple[Adjustments, list[str]]:
+    """The adjustments in a folder of results, and a sentence on each that is for nobody here.
+
+    Raises `Stopped`, with the line, for one that cannot be followed.
+    """
+    path = folder / NAME
+    slugs = {exercise.slug for exercise in exercises}
+    if not path.exists():
+        return {}, []
+    unused: list[str] = []
+    found: dict[str, dict[str, Adjustment]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise Stopped(f"{path} cannot be read: save it as UTF-8 text.") from None
+    rows = csv.DictReader(lines)
+    if tuple(rows.fieldnames or ()) != _COLUMNS:
+        raise Stopped(f"{path}: its first line should be {','.join(_COLUMNS)}")
+    for row in rows:
+        at = f"{path}, line {rows.line_num}"
+        student, slug, made = _read(row, at)
+        if student not in students:
+            close = catalog.did_you_mean(student, students)
+            unused.append(f"{at}: there is no student {student!r}.{close}")
+            continue
+        if slug not in slugs:
+            unused.append(f"{at}: {slug} is no part of this run.")
+            continue
+        if students.count(student) > 1:
+            raise Stopped(f"{at}: more than one folder's name reads {student!r}: rename them.")
+        mine = found.setdefault(student, {})
+        mine[slug] = _sum(mine[slug], made) if slug in mine else made
+    return found, unused
+
+
+def _read(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
+    student, exercise, points, why = (row[name] or "" for name in _COLUMNS)
+    try:
+        return student, catalog.find(exercise).slug, Adjustment(points=int(points), why=why)
+    except catalog.UnknownExercise as problem:
+        raise Stopped(f"{at}: {problem}") from None
+    except ValueError:
+        raise Stopped(f"{at}: {points!r} is no whole number of points.") from None
+
+
+def _sum(one: Adjustment, other: Adjustment) -> Adjustment:
+    return Adjustment(points=one.points + other.points, why=f"{one.why}; {other.why}")

@@ -1,0 +1,109 @@
+"""Files as students hand them in, read without following a link."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from grader.submission.answer_file import Unreadable
+from grader.submission.handed_files import is_passed_over, limit, link, printable, too_large
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """Something with the place of a file in what was handed in; its content is not read yet."""
+
+    name: str
+    path: str  # from the top of what was handed in
+    read: Callable[[], bytes]
+    problem: str = ""  # why it is not read: the student's sentence
+    id: str = ""  # of its content, where the source gives it one
+
+    @property
+    def shown(self) -> str:
+        return printable(self.path)
+
+    def content(self) -> bytes:
+        """Its bytes; `Unreadable` says in a sentence why there are none."""
+        if self.problem:
+            raise Unreadable(self.problem)
+        return self.read()
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder lies at `path`, and no link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+@contextmanager
+def opened(folder: Path, shown: str) -> Iterator[int]:
+    """A folder, as a descriptor: what is opened in it is in it, whatever is renamed meanwhile."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise _cannot_be_read(shown, error) from None
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def listed(folder: int, shown: str) -> list[File]:
+    """What lies in an open folder, by name; not what is passed over."""
+    try:
+        with os.scandir(folder) as found:
+            kept = sorted((e for e in found if not is_passed_over(e.name)), key=lambda e: e.name)
+            return [_file(entry, folder) for entry in kept]
+    except OSError as error:
+        raise _cannot_be_read(shown, error) from None
+
+
+def _file(entry: os.DirEntry[str], folder: int) -> File:
+    shown, problem = printable(entry.name), ""
+    if entry.is_symlink():
+        problem = link(shown)
+    elif entry.is_dir(follow_symlinks=False):
+        problem = f"{shown} is a folder, which is not looked into: put its files where it lies."
+    elif not entry.is_file(follow_symlinks=False):
+        problem = f"{shown} is not a file."
+    source = partial(read, entry.name, shown, folder)
+    return File(name=entry.name, path=entry.name, read=source, problem=problem)
+
+
+def read(path: str | Path, shown: str, folder: int | None = None) -> bytes:
+    """The bytes of a regular file up to its limit; `Unreadable` says why there are none.
+
+    Nothing waits for a pipe, and no more is read than the limit and one byte.
+    """
+    most = limit(str(path))
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = os.open(path, flags, dir_fd=folder)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable(f"{shown} is not a file.")
+            if status.st_size > most:
+                raise Unreadable(too_large(str(path), shown))
+            with open(handle, "rb", closefd=False) as file:
+                content = file.read(most + 1)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise _cannot_be_read(shown, error) from None
+    if len(content) > most:  # it grew
+        raise Unreadable(too_large(str(path), shown))
+    return content
+
+
+def _cannot_be_read(shown: str, error: OSError) -> Unreadable:
+    if error.errno == errno.ELOOP:
+        return Unreadable(link(shown))
+    return Unreadable(f"{shown} cannot be read: {error.strerror}.")

@@ -1,0 +1,71 @@
+"""The files in a zip: a student's is opened by the reader, a platform's of a class here."""
+
+import base64
+import sys
+import zipfile
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from grader.classroom.run.answer_files import File
+from grader.submission import zip_entries
+from grader.submission.answer_file import Unreadable
+from grader.submission.reader_client import Unread, ask
+
+
+def files(content: bytes, shown: str) -> list[File]:
+    """The files in a student's zip, at any depth; `Unreadable` if it is none, or holds too much.
+
+    shown   the name of the zip, for sentences
+    """
+    left = zip_entries.MAX_UNPACKED
+
+    def unpack(number: int) -> bytes:
+        nonlocal left
+        found = _asked("unzipped", content, shown, number=number, left=left)
+        unpacked = base64.b64decode(found["content"])
+        left -= len(unpacked)
+        return unpacked
+
+    return _files(_asked("zipped", content, shown)["files"], unpack)
+
+
+def files_of_class(path: Path) -> list[File]:
+    """The files in a zip of a whole class, for as long as it lies there; zips may be among them.
+
+    A platform writes it, so it may be large; what a student chose in it is bounded file by file.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except zip_entries.BROKEN:
+        raise Unreadable(f"{path} cannot be opened as a zip: download it again.") from None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
+
+    def unpack(number: int) -> bytes:
+        try:
+            return zip_entries.unpacked(archive, number, sys.maxsize)
+        except zip_entries.Bad as problem:
+            raise Unreadable(str(problem)) from None
+
+    return _files(zip_entries.files(archive, path.stat().st_size, of_class=True), unpack)
+
+
+def _files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:
+    return [
+        File(
+            name=f["name"], path=f["path"], problem=f["problem"], read=partial(unpack, f["number"])
+        )
+        for f in found
+    ]
+
+
+def _asked(question: str, content: bytes, shown: str, **given: int) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = ask(question, content, shown=shown, **given)
+    except Unread as problem:
+        raise Unreadable(f"{shown}: {problem}") from None
+    if "bad" in found:
+        raise Unreadable(found["bad"])
+    return found

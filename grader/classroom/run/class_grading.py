@@ -1,0 +1,189 @@
+"""Grades a class from its folder of submissions to its folder of results."""
+
+import os
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.classroom.run import (
+    adjust,
+    gather_answers,
+    results_folder,
+    source_digest,
+    submission_times,
+)
+from grader.classroom.run.class_progress import Progress
+from grader.classroom.run.class_run import ClassRun
+from grader.classroom.run.grade_task import Terms
+from grader.classroom.run.grade_work import Unlike
+from grader.classroom.run.late_students import Lates
+from grader.classroom.run.process_pool import Lanes, Local, Stopped
+from grader.classroom.run.result_store import Store
+from grader.classroom.run.results_folder import PARTS, STUDENTS, LastRun
+from grader.classroom.run.write_results import Written
+from grader.classroom.settings import NO_COURSE, Settings
+from grader.core.records import Exercise
+from grader.core.this_python import pip_install
+from grader.core.translation import Words
+from grader.grading.official_grader import BadSecret, secret_of
+from grader.grading.session import seed_id, versions
+from grader.reporting.class_summary import ClassSummary
+from grader.submission.handed_files import printable
+from grader.worker.walls import NoSuchWall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a class run is asked for."""
+
+    submissions: Path
+    results: Path
+    exercises: Sequence[Exercise]
+    device: str
+    wall: str  # "locked" or "contained"
+    speed: bool
+    jobs: int
+    cluster: str | None  # the address of a Dask scheduler
+    words: Words
+    course: Settings = NO_COURSE
+
+    @property
+    def as_run(self) -> LastRun:
+        slugs = tuple(exercise.slug for exercise in self.exercises)
+        return LastRun(
+            submissions=os.fspath(self.submissions.resolve()), exercises=slugs, device=self.device,
+            wall=self.wall, speed=self.speed, shows=self.course.shows,
+            course="" if self.course.path is None else str(self.course.path),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of a class run."""
+
+    summary: ClassSummary
+    graded: int  # answers that were judged or timed by this run
+    remarks: tuple[str, ...]  # sentences about what belongs to no student
+
+    @property
+    def faults(self) -> int:
+        """Answers on which the grader itself failed."""
+        return sum(figures.faults for figures in (*self.summary.core, *self.summary.further))
+
+
+def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
+    """Grade a class, and write what was found. Raises `Stopped` with a sentence."""
+    _check_places(asked)
+    with results_folder.opened(asked.results), sentences():
+        entries, remarks = gather_answers.entries(asked.submissions)
+        names = [gather_answers.student_of(entry) for entry in entries]
+        adjustments, unused = adjust.read(asked.results, names, asked.exercises)
+        lates, of_nobody = lates_of(asked, names)
+        results_folder.begin(asked.results, asked.as_run, resume=resume)
+        with class_run(asked, entries) as run:
+            run.judge(progress)
+            if asked.speed:
+                run.time(progress)
+        _tell_alike(run)
+        written = Written(
+            folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments,
+            lates=lates,
+        )  # fmt: skip
+        summary = written.write(run, title=asked.submissions.resolve().name)
+        results_folder.finish(asked.results, asked.as_run)
+    left = [
+        f"{printable(os.fspath(p))} is of an earlier run: nobody of that name is in the class now."
+        for p in left_behind(asked.results, run)
+    ]
+    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left))
+
+
+def lates_of(asked: Asked, students: Sequence[str]) -> tuple[Lates, list[str]]:
+    """What there is to know about who came late, and a sentence on what is of nobody here."""
+    if not asked.course.deadlines:
+        return Lates(course=asked.course), []
+    found, unused = submission_times.read(asked.submissions, students)
+    lates = Lates(course=asked.course, times=found)
+    return lates, [*unused, *lates.for_nobody(students)]
+
+
+def _check_places(asked: Asked) -> None:
+    """Raise `Stopped` if results would lie among what was handed in."""
+    submissions, results = asked.submissions.resolve(), asked.results.resolve()
+    if results.is_relative_to(submissions):
+        raise Stopped(
+            f"{asked.results} lies in {asked.submissions}: name another folder of results."
+        )
+
+
+def _tell_alike(run: ClassRun) -> None:
+    """Remark on students whose names a reader would take for one another."""
+    read = defaultdict(list)
+    for row in run.rows:
+        name = unicodedata.normalize("NFKC", row.student).casefold()
+        read["".join(name.split())].append(row)
+    for rows in read.values():
+        for row in rows if len(rows) > 1 else ():
+            remark = f"{len(rows)} names in the class read like {row.student!r}."
+            run.remarks.setdefault(row.folder, []).append(remark)
+
+
+def class_run(asked: Asked, entries: Sequence[Path]) -> ClassRun:
+    """A run over the students of `entries`, with the secret and the store of its results."""
+    secret = secret_of(asked.results)
+    terms = Terms(
+        seed_id=seed_id(secret), device=asked.device, wall=asked.wall, versions=versions("off")
+    )
+    return ClassRun(
+        entries=entries, exercises=asked.exercises, terms=terms,
+        store=Store(asked.results / PARTS), start=lambda: _lanes(asked, terms, secret),
+    )  # fmt: skip
+
+
+def _lanes(asked: Asked, terms: Terms, secret: str) -> Lanes:
+    if asked.cluster is None:
+        return Local(asked.jobs, secret)
+    try:
+        from grader.classroom.run.cluster import Cluster
+    except ModuleNotFoundError as error:
+        cure = pip_install("distributed", "cryptography")
+        raise Stopped(f"{error.name} is not installed: `{cure}`.") from None
+    cluster = Cluster(asked.cluster, secret, asked.device)
+    try:
+        codes = {e.slug: source_digest.digest(e.slug) for e in asked.exercises}
+        cluster.check(terms, codes, asked.speed)
+    except BaseException:
+        cluster.close(at_once=True)
+        raise
+    return cluster
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """What ends a run, as a sentence that says that nothing is lost."""
+    try:
+        yield
+    except (gather_answers.NoClass, BadSecret, results_folder.NoResults) as problem:
+        raise Stopped(str(problem)) from None
+    except CancelledError:
+        raise Stopped("The cluster went away. What was graded is kept: `--resume`.") from None
+    except (Unlike, NoSuchWall) as problem:
+        raise Stopped(
+            f"A process does not grade as this one would: {problem}. What was graded is kept: "
+            "`--resume`."
+        ) from None
+    except OSError as error:
+        raise Stopped(
+            f"{error.filename or 'A file'}: {error.strerror}. What was graded is kept: `--resume`."
+        ) from None
+
+
+def left_behind(results: Path, run: ClassRun) -> list[Path]:
+    """The folders of those who were graded once and are not in the class any more."""
+    students, now = results / STUDENTS, {row.folder for row in run.rows}
+    found = students.iterdir() if students.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and path.name not in now)

@@ -1,0 +1,167 @@
+"""One class run: what was handed in becomes tasks, tasks become kept results.
+
+A result is kept as soon as it is there, by the digest of all that it depends on, so that a run that
+was ended at any moment goes on where it stopped, and nothing is graded twice. A fault of ours and a
+speed that could not be told are not kept: the next run tries them again.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from grader.classroom.run import source_digest
+from grader.classroom.run.class_progress import Progress
+from grader.classroom.run.gather_answers import Handed, HandedIn, handed_in
+from grader.classroom.run.grade_task import SPEED, VALUES, Task, Terms
+from grader.classroom.run.process_pool import Lanes, Result, results
+from grader.classroom.run.result_store import Store
+from grader.core.records import Exercise
+from grader.core.scoring import TO_COME
+
+LOST = "the process that graded it ended twice before it was done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One student, and what is asked about each answer; without the answers themselves."""
+
+    entry: Path
+    student: str
+    folder: str  # of the results
+    notes: tuple[str, ...]
+    tasks: tuple[Task, ...]
+    paths: tuple[str, ...]  # where the answers lie, for people
+
+
+@dataclass(kw_only=True)
+class ClassRun:
+    """What has been found out so far about a class."""
+
+    entries: Sequence[Path]
+    exercises: Sequence[Exercise]
+    terms: Terms
+    store: Store
+    start: Callable[[], Lanes]  # called if there is anything to grade
+    rows: list[Row] = field(default_factory=list)
+    graded: int = 0  # tasks that were done by this run
+    remarks: dict[str, list[str]] = field(default_factory=dict)  # by folder, of the run itself
+    _unkept: dict[str, Result | None] = field(default_factory=dict)  # what is not kept, by key
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        return self.start()
+
+    def judge(self, progress: Progress) -> None:
+        """Judge every answer that has not been judged."""
+        progress.begin("judging", len(self.entries) * len(self.exercises))
+        self._do(self._to_judge(progress), progress)
+
+    def time(self, progress: Progress) -> None:
+        """Time every right answer whose speed is graded; nothing else runs meanwhile."""
+        waiting = [(row, task) for row in self.rows for task in self._to_time(row)]
+        progress.begin("timing", len(waiting))
+        self._do(self._with_content(waiting, progress), progress)
+
+    def result(self, task: Task) -> Result | None:
+        """What is known of an answer, with its speed if that was timed; None if it was lost."""
+        judged = self._found(task)
+        if judged is None or not _is_to_come(judged):
+            return judged
+        return self._found(_timing(task, judged)) or judged
+
+    def __enter__(self) -> "ClassRun":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if "lanes" in self.__dict__:
+            self.lanes.close(at_once=kind is not None)
+
+    def _found(self, task: Task) -> Result | None:
+        key = task.key
+        return self._unkept[key] if key in self._unkept else self.store.get(key)
+
+    def _to_judge(self, progress: Progress) -> Iterator[Task]:
+        for entry in self.entries:
+            row, contents = _row(handed_in(entry, self.exercises), entry, self.terms)
+            self.rows.append(row)
+            for task, content in zip(row.tasks, contents, strict=True):
+                if self.store.get(task.key) is None:
+                    yield replace(task, content=content)
+                else:
+                    progress.advance(kept=True)
+
+    def _to_time(self, row: Row) -> Iterator[Task]:
+        for task in row.tasks:
+            judged = self._found(task)
+            if judged is not None and _is_to_come(judged):
+                yield task
+
+    def _with_content(
+        self, waiting: Iterable[tuple[Row, Task]], progress: Progress
+    ) -> Iterator[Task]:
+        for row, task in waiting:
+            judged = self._found(task)
+            assert judged is not None
+            timing = _timing(task, judged)
+            if self.store.get(timing.key) is not None:
+                progress.advance(kept=True)
+                continue
+            found, contents = _row(handed_in(row.entry, self.exercises), row.entry, self.terms)
+            where = row.tasks.index(task)
+            if found.tasks[where].key != task.key:
+                changed = f"{row.paths[where]} was changed during the run: grade again."
+                self.remarks.setdefault(row.folder, []).append(changed)
+                progress.advance()
+                continue
+            yield replace(timing, content=contents[where])
+
+    def _do(self, tasks: Iterator[Task], progress: Progress) -> None:
+        for first in tasks:  # without one, no process is started
+            for task, result in results(self.lanes, chain([first], tasks)):
+                self.graded += 1
+                if result is None or not _is_certain(result):
+                    self._unkept[task.key] = result
+                else:
+                    self.store.put(task.key, result)
+                progress.advance()
+
+
+def _row(handed: HandedIn, entry: Path, terms: Terms) -> tuple[Row, list[bytes]]:
+    row = Row(
+        entry=entry, student=handed.student, folder=handed.folder, notes=handed.notes,
+        tasks=tuple(_task(answer, handed.student, terms) for answer in handed.answers),
+        paths=tuple(answer.path for answer in handed.answers),
+    )  # fmt: skip
+    return row, [answer.content for answer in handed.answers]
+
+
+def _task(answer: Handed, student: str, terms: Terms) -> Task:
+    return Task(
+        lane=VALUES, terms=terms, code=source_digest.digest(answer.slug), slug=answer.slug,
+        student=student, name=answer.name, sha256=hashlib.sha256(answer.content).hexdigest(),
+        state=answer.state, sentence=answer.sentence,
+    )  # fmt: skip
+
+
+def _timing(task: Task, judged: dict[str, Any]) -> Task:
+    return replace(task, lane=SPEED, judged=judged)
+
+
+def _is_to_come(result: Result) -> bool:
+    return result["speed"] is not None and result["speed"]["why"] == TO_COME
+
+
+def _is_certain(result: Result) -> bool:
+    if result["score"] is None:
+        return False
+    return result["speed"] is None or result["speed"]["verdict"] != "inconclusive"

@@ -1,0 +1,217 @@
+"""Grades on other machines through Dask distributed (extra `cluster`; docs/scale.md).
+
+Its scheduler and its workers do what anybody who reaches them asks, and their messages are pickles:
+they are spoken to over TLS, or on this machine alone. Lanes are Dask's resources: every worker that
+judges offers CPU=1, one of each machine TIMING=1, those with a GPU of their own GPU=1.
+
+A worker grades in a process of its own: beside Dask's threads, a wait for a few bytes is a wait for
+the interpreter's lock.
+"""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Future
+from ipaddress import ip_address
+from socket import create_connection
+from typing import Any
+from urllib.parse import urlsplit
+
+from distributed import Client, KilledWorker, Security
+
+from grader.classroom.run.grade_task import SPEED, VALUES, Task, Terms
+from grader.classroom.run.grade_work import Here, here, perform
+from grader.classroom.run.process_pool import Result, Stopped, apart
+
+RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
+_CONNECT = 10  # seconds
+PATIENCE = 600.0  # seconds without a worker: one that was taken away may come back
+_FIRST_IMPORT = 300  # seconds: of torch, from a slow disk
+_NEWS = 2.0  # seconds for which is known who is there
+_AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for the next
+
+
+class Cluster:
+    """The workers of a Dask scheduler."""
+
+    losses: tuple[type[Exception], ...] = (KilledWorker, BrokenExecutor)
+
+    def __init__(self, address: str, secret: str, device: str) -> None:
+        address = _checked(address)
+        try:
+            self._client = Client(address, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise Stopped(f"No Dask scheduler answers at {address}: {error}") from None
+        self._secret = secret
+        self._device = device
+        self._asked = float("-inf")
+        self._offers: list[dict[str, float]] = []
+        self._alone_since: float | None = None
+
+    def width(self, lane: str) -> int:
+        if time.monotonic() - self._asked > _NEWS:
+            self._offers = [offer for _, _, offer in self._workers()]
+            self._asked = time.monotonic()
+        return max(1, self._offered(lane)) * _AHEAD
+
+    def look(self, lane: str) -> None:
+        self._offers = [offer for _, _, offer in self._workers()]
+        if self._offered(lane):
+            self._alone_since = None
+            return
+        self._alone_since = self._alone_since or time.monotonic()
+        if time.monotonic() - self._alone_since > PATIENCE:
+            raise Stopped(
+                f"No worker has offered {RESOURCES[lane]} for {PATIENCE / 60:.0f} minutes. "
+                "What was graded is kept: `--resume`."
+            )
+
+    def _offered(self, lane: str) -> int:
+        return int(sum(offer.get(RESOURCES[lane], 0) for offer in self._offers))
+
+    def submit(self, task: Task) -> "Future[Result]":
+        wanted = resources(task.lane, self._device)
+        executor = self._client.get_executor(resources=wanted, pure=False)
+        future: Future[Result] = executor.submit(apart, perform, task, self._secret)
+        return future
+
+    def close(self, *, at_once: bool) -> None:
+        self._client.close()  # Dask forgets what nobody waits for
+
+    def check(self, terms: Terms, codes: dict[str, str], speed: bool) -> None:
+        """Raise `Stopped` unless every worker there is now can be reached safely and fits."""
+        for listening in self._client.run_on_scheduler(_scheduler_listens):
+            _check_address(listening, "The scheduler")
+        workers = self._workers()
+        if not workers:
+            raise Stopped("The scheduler has no worker: start some (docs/scale.md).")
+        for lane in (VALUES, SPEED) if speed else (VALUES,):
+            _check_lane(lane, workers)
+        addresses = [address for address, _, _ in workers]
+        self._ask_whether_known(addresses)
+        for address, found in self._answers(addresses, tuple(codes), terms):
+            for what, is_so, wanted in found.unlike(terms, codes):
+                raise Stopped(
+                    f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
+                    f"there and {wanted} here. Give both the same."
+                )
+
+    def _ask_whether_known(self, addresses: list[str]) -> None:
+        """Raise `Stopped` if a worker cannot import the grader: a task would end it."""
+        answers = self._client.run(_worker_listens, on_error="return", workers=addresses)
+        for address, answer in answers.items():
+            if isinstance(answer, BaseException):
+                raise Stopped(f"The worker at {address} cannot grade: {_said(answer)}")
+            for listening in answer:
+                _check_address(listening, "A worker")
+
+    def _answers(
+        self, addresses: list[str], slugs: tuple[str, ...], terms: Terms
+    ) -> Iterator[tuple[str, Here]]:
+        """What each worker would grade with; all are asked at once, since they import torch."""
+        ask = (apart, here, slugs, terms.wall, terms.device)
+        asked = {a: self._client.submit(*ask, workers=[a], pure=False) for a in addresses}
+        for address, future in asked.items():
+            try:
+                problem = future.exception(timeout=_FIRST_IMPORT)
+            except TimeoutError:
+                raise Stopped(f"The worker at {address} does not answer: start it anew.") from None
+            if problem:
+                raise Stopped(f"The worker at {address} cannot grade: {_said(problem)}")
+            yield address, future.result()
+
+    def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
+        """The address, the machine and the resources of every worker.
+
+        Raises `Stopped` for one that came later and can be reached by others.
+        """
+        found = list(self._client.run_on_scheduler(_workers))
+        for address, _, _ in found:
+            _check_address(address, "A worker")
+        return found
+
+
+def resources(lane: str, device: str) -> dict[str, int]:
+    """What a worker has to offer for a task of a lane."""
+    gpu = {"GPU": 1} if device == "cuda" else {}
+    return {RESOURCES[lane]: 1} | gpu
+
+
+def _workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
+    return [(w.address, w.host, dict(w.resources)) for w in dask_scheduler.workers.values()]
+
+
+def _scheduler_listens(dask_scheduler: Any) -> list[str]:
+    return [listener.listen_address for listener in dask_scheduler.listeners]
+
+
+def _worker_listens(dask_worker: Any) -> list[str]:
+    """Where a worker listens; one that cannot import this module cannot say so."""
+    return [listener.listen_address for listener in dask_worker.listeners]
+
+
+def _checked(address: str) -> str:
+    """The whole address of a scheduler to which something can connect; `Stopped` says why not."""
+    whole = address if "://" in address else f"tcp://{address}"
+    try:
+        parts = urlsplit(whole)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port or parts.scheme not in ("tcp", "tls"):
+        raise Stopped(
+            f"{address!r} is no address of a Dask scheduler: those look like "
+            "tcp://127.0.0.1:8786 or tls://host:8786."
+        )
+    _check_address(whole, "The scheduler")
+    if parts.scheme == "tls" and not Security().get_connection_args("client").get("ssl_context"):
+        raise Stopped(
+            f"There are no certificates for {address}: docs/scale.md says how to make some."
+        )
+    try:
+        create_connection((host, port), _CONNECT).close()
+    except OSError as error:
+        raise Stopped(
+            f"No Dask scheduler answers at {address}: {error.strerror or error}"
+        ) from None
+    return whole
+
+
+def _check_address(address: str, who: str) -> None:
+    """Raise `Stopped` for what others could listen to, or give orders to."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme == "tls" or (parts.scheme == "tcp" and _is_loopback(parts.hostname or "")):
+        return
+    raise Stopped(
+        f"{who} listens at {address} without TLS, where anybody in the network can give it orders. "
+        "Start it with `--host 127.0.0.1`, or with certificates (docs/scale.md)."
+    )
+
+
+def _said(problem: BaseException) -> str:
+    if "daemonic" in str(problem):
+        return (
+            "it grades in a process of its own, which a nanny forbids: start it with `--no-nanny`."
+        )
+    return str(problem)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
+    """Raise `Stopped` if nobody serves a lane, or if two would time on one machine."""
+    name = RESOURCES[lane]
+    hosts = [host for _, host, offer in workers for _ in range(int(offer.get(name, 0)))]
+    if not hosts:
+        without = " Or leave speed out: `--no-speed`." if lane == SPEED else ""
+        raise Stopped(f"No worker offers {name}: start some with `--resources {name}=1`.{without}")
+    if lane == SPEED and len(set(hosts)) < len(hosts):
+        twice = next(host for host in hosts if hosts.count(host) > 1)
+        raise Stopped(
+            f"More than one worker on {twice} offers {name}: they would disturb each other. "
+            "Let one of each machine offer it."
+        )

@@ -1,0 +1,208 @@
+"""Reads what a class handed in. Nothing of it is run, and nothing is unpacked to the disk.
+
+A student is a folder or a zip, `submissions/<student>/` or `submissions/<student>.zip`. Whatever
+lies there, each exercise gets its answer, or the sentence why there is none.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.classroom.run.answer_contents import Contents, contents, is_answer, left_out
+from grader.classroom.run.answer_files import File, is_folder
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.submission.answer_file import Unreadable, is_untouched_skeleton
+from grader.submission.handed_files import is_passed_over, is_zip, printable
+
+MAX_NOTES = 10  # on one student
+SUBMITTED = "submitted.csv"  # beside the students: when what was handed in
+
+
+class NoClass(Exception):
+    """A folder that holds no class; the message is a sentence with the cure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """One answer as it was handed in, or why there is none."""
+
+    slug: str
+    name: str  # the file's own name
+    path: str  # where it lies, for people
+    content: bytes = b""  # its bytes, when it can be graded
+    state: str = "graded"  # or "missing" or "unreadable": what the report will say of it
+    sentence: str = ""  # the student's, when it is not "graded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedIn:
+    """What one student handed in."""
+
+    student: str  # a printable name
+    folder: str  # the entry's own name without .zip, to name the folder of results
+    answers: tuple[Handed, ...]  # one for each exercise asked, in their order
+    notes: tuple[str, ...] = ()  # a sentence each on what else was found
+
+
+def entries(folder: Path) -> tuple[list[Path], list[str]]:
+    """The students' folders and zips, sorted; and a sentence on all that is no student's.
+
+    Raises `NoClass` where there is no student, or where answers lie in `folder` itself.
+    """
+    shown = printable(os.fspath(folder))
+    students: dict[str, str] = {}  # the entry that counts for a folder of results
+    notes = []
+    for name, problem in _listed(folder, shown):
+        student = folder_of(folder / name)
+        if problem:
+            notes.append(problem)
+        elif student in students:
+            notes.append(left_out(name, students[student]))
+        else:
+            students[student] = name
+    if not students:
+        none = f"There is no student in {shown}: it should hold {shown}/<student>/<exercise>.py."
+        raise NoClass("\n".join([none, *notes[:MAX_NOTES]]))
+    return [folder / students[student] for student in sorted(students)], notes
+
+
+def _listed(folder: Path, shown: str) -> list[tuple[str, str]]:
+    """The names in the submissions, sorted, and why any is no student's."""
+    try:
+        with os.scandir(folder) as found:
+            kept = [e for e in found if not (is_passed_over(e.name) or _is_times(e))]
+    except FileNotFoundError:
+        raise NoClass(f"{shown} is not there: name the folder of the submissions.") from None
+    except NotADirectoryError:
+        raise NoClass(f"{shown} is no folder: name the folder of the submissions.") from None
+    except OSError as error:
+        raise NoClass(f"{shown} cannot be read: {error.strerror}.") from None
+    kept.sort(key=lambda entry: entry.name)  # `bob` before `bob.zip`
+    return [(entry.name, _problem(entry, shown)) for entry in kept]
+
+
+def _is_times(entry: os.DirEntry[str]) -> bool:
+    """Whether this is the table of when answers were handed in."""
+    return entry.name == SUBMITTED and not entry.is_dir(follow_symlinks=False)
+
+
+def _problem(entry: os.DirEntry[str], folder: str) -> str:
+    """Why an entry of the submissions is no student's; nothing if it is."""
+    shown = printable(entry.name)
+    if entry.is_dir(follow_symlinks=False):
+        return ""
+    if is_answer(entry.name):
+        raise NoClass(
+            f"{folder} holds {shown} itself, but should hold a folder or a zip for each student: "
+            f"{folder}/<student>/{shown}."
+        )
+    if entry.is_symlink():
+        return f"{shown} is a link and was not followed: put what it leads to in its place."
+    if is_zip(entry.name) and entry.is_file(follow_symlinks=False):
+        return ""
+    return f"{shown} is neither a student's folder nor a zip: it was passed over."
+
+
+def handed_in(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
+    """What a student handed in for `exercises`. Whatever lies at `entry`, this returns."""
+    place = "/".join(printable(name) for name in (entry.parent.name, entry.name) if name)
+    notes: tuple[str, ...] = ()
+    try:
+        with contents(entry, place) as found:
+            answers = [_answer(exercise, found) for exercise in exercises]
+            notes = _notes(found, answers)
+    except Unreadable as problem:
+        answers = [
+            Handed(
+                slug=e.slug, name=e.file, path=place, state="unreadable",
+                sentence=str(problem),
+            )
+            for e in exercises
+        ]  # fmt: skip
+    folder = folder_of(entry)
+    return HandedIn(student=printable(folder), folder=folder, answers=tuple(answers), notes=notes)
+
+
+def student_of(entry: Path) -> str:
+    """The printable name of whoever handed in an entry."""
+    return printable(folder_of(entry))
+
+
+def folder_of(entry: Path) -> str:
+    """The name of a student's entry, without the .zip of a zip."""
+    name = entry.name
+    return name[: -len(".zip")] if is_zip(name) and not is_folder(entry) else name
+
+
+def _answer(exercise: Exercise, found: Contents) -> Handed:
+    """A notebook counts where there is no plain file, or one that nobody has changed."""
+    script, notebook = (found.called(name) for name in (exercise.file, f"{exercise.slug}.ipynb"))
+    if script is None or notebook is None:
+        return _read(exercise, script or notebook, found.place)
+    handed = _read(exercise, script, found.place)
+    return _read(exercise, notebook, found.place) if _is_untouched(handed.content) else handed
+
+
+def _read(exercise: Exercise, file: File | None, place: str) -> Handed:
+    slug = exercise.slug
+    if file is None:
+        name = exercise.file
+        return Handed(
+            slug=slug, name=name, path=f"{place}/{name}", state="missing",
+            sentence=f"{name} was not handed in.",
+        )  # fmt: skip
+    path = f"{place}/{file.shown}"
+    try:
+        return Handed(slug=slug, name=file.name, path=path, content=file.content())
+    except Unreadable as problem:
+        return Handed(
+            slug=slug, name=file.name, path=path, state="unreadable", sentence=str(problem)
+        )
+
+
+def _is_untouched(content: bytes) -> bool:
+    """Whether these are the bytes of a skeleton, with the line ends of any system."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return is_untouched_skeleton(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
+    """What is said besides the answers: at most so many sentences, and how many there are more."""
+    told = {answer.sentence for answer in answers}
+    odd = [f for f in found.files if not is_answer(f.name) or f.problem not in {"", *told}]
+    first = [*found.notes, *_left_out(found, answers)]
+    if not found.files:
+        first.append(f"{found.place} holds no file.")
+    notes = [*first, *map(about, odd[:MAX_NOTES])][:MAX_NOTES]
+    more = len(first) + len(odd) - len(notes)
+    return (*notes, *([f"And {more} more."] if more else []))
+
+
+def _left_out(found: Contents, answers: Sequence[Handed]) -> list[str]:
+    """Notes on the notebooks that do not count because a plain file was begun beside them."""
+    scripts = [answer for answer in answers if not answer.name.endswith(".ipynb")]
+    notebooks = [(found.called(f"{a.slug}.ipynb"), a.name) for a in scripts]
+    return [left_out(file.path, name) for file, name in notebooks if file is not None]
+
+
+def about(file: File) -> str:
+    """The sentence on a file that is not graded."""
+    return file.problem or f"{file.shown} is no answer to an exercise.{_meant(file.name)}"
+
+
+def _meant(name: str) -> str:
+    """' Did you mean ex01_softmax.py?' for a name close to that of an answer, else ''."""
+    slugs = [exercise.slug for exercise in catalog.exercises()]
+    parts = {part: slug for slug in slugs for part in slug.split("_", 1)}  # ex01, and softmax
+    stem, _, rest = name.partition(".")
+    written = re.sub(r"\W+", "_", stem.lower())
+    hint = catalog.did_you_mean(parts.get(written, written), slugs)
+    meant = hint.removesuffix("?").rpartition(" ")[2]
+    suffix = ".ipynb" if "ipynb" in rest.lower() else catalog.suffix(meant)
+    return hint.replace("?", f"{suffix}?")

@@ -1,0 +1,92 @@
+"""Which answers of a class came late, by the course's settings as they are now.
+
+Nothing of it is kept with the verdicts: an extension that is granted later needs no grading.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from grader.classroom.lateness import lateness
+from grader.classroom.run.process_pool import Stopped
+from grader.classroom.run.submission_times import Times
+from grader.classroom.settings import NO_COURSE, Settings
+from grader.core.catalog import did_you_mean
+from grader.core.records import ExerciseReport, Report
+from grader.reporting.csv_table import to_csv
+from grader.reporting.exercise_mark import Late
+from grader.reporting.review_flags import NOT_BEGUN
+
+TABLE = "late.csv"  # in the results
+COLUMNS = ("student", "exercise", "points", "why")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lates:
+    """When answers were handed in, and what the course says of it."""
+
+    course: Settings = NO_COURSE
+    times: Times = field(default_factory=dict)
+
+    def of(self, report: Report) -> dict[str, Late]:
+        """By slug, what a student's answers lose; those that were on time are not among them."""
+        found = {e.slug: self._of_exercise(report.student, e) for e in report.exercises}
+        return {slug: late for slug, late in found.items() if late is not None}
+
+    def notes(self, report: Report) -> Iterator[str]:
+        """A sentence on each answer of which nobody knows whether it came late."""
+        for e in report.exercises:
+            known = (report.student, e.slug) in self.times
+            if e.slug in self.course.deadlines and e.state not in NOT_BEGUN and not known:
+                yield f"{e.slug}: no time of submission is known, so lateness was not judged."
+
+    def for_nobody(self, students: Sequence[str]) -> Iterator[str]:
+        """A sentence on each extension of a student who is not in the class."""
+        for name in dict.fromkeys(e.student for e in self.course.extensions):
+            if name not in students:
+                close = did_you_mean(name, students)
+                yield f"{self.course.path}, extensions: there is no student {name!r}.{close}"
+
+    def _of_exercise(self, student: str, e: ExerciseReport) -> Late | None:
+        deadline = self.course.deadlines.get(e.slug)
+        submitted = self.times.get((student, e.slug))
+        if deadline is None or submitted is None or e.state in NOT_BEGUN:
+            return None
+        worth = 0 if e.score is None else e.score.possible
+        more = self.course.extension(student, e.slug)
+        found = lateness(submitted, deadline, more, self.course.late, worth)
+        return Late(points=found.points, why=found.says) if found.says else None
+
+
+def told(report: Report, late: Mapping[str, Late]) -> Report:
+    """The report for the student, with the sentence on each answer that came late."""
+    return replace(
+        report,
+        exercises=tuple(
+            replace(e, sentence=late[e.slug].why) if e.slug in late and e.state == "graded" else e
+            for e in report.exercises
+        ),
+    )
+
+
+def table(lates: Mapping[str, Mapping[str, Late]]) -> str:
+    """Every late answer, by student."""
+    rows = [
+        (student, slug, one.points, one.why)
+        for student, late in sorted(lates.items())
+        for slug, one in late.items()
+    ]
+    return to_csv([COLUMNS, *rows])
+
+
+def before(results: Path) -> dict[tuple[str, str], int]:
+    """What the last run took off, by student and slug."""
+    path = results / TABLE
+    if not path.exists():
+        return {}
+    try:
+        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+        return {(row["student"], row["exercise"]): int(row["points"]) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        raise Stopped(f"{path} cannot be read: grade the class again.") from None

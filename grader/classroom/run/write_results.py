@@ -1,0 +1,157 @@
+"""Writes what a class run found: a report for each student, the grades, and the class page."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.classroom.run.adjust import Adjustments
+from grader.classroom.run.class_run import LOST, ClassRun, Row
+from grader.classroom.run.grade_task import Terms
+from grader.classroom.run.late_students import TABLE, Lates, table, told
+from grader.classroom.run.process_pool import Result
+from grader.classroom.run.result_store import is_written, write
+from grader.classroom.run.results_folder import STUDENTS, full_reports
+from grader.classroom.settings import Settings
+from grader.core import catalog
+from grader.core.catalog import ROOT
+from grader.core.records import Exercise, ExerciseReport, Report
+from grader.core.scoring import LEFT_OUT, TO_COME, score
+from grader.core.translation import Words
+from grader.reporting import as_json, class_page, from_json, grades, html
+from grader.reporting.class_summary import ClassSummary, Graded, summarise
+from grader.reporting.exercise_mark import Late
+from grader.reporting.redact import limited
+
+PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
+_LOOK = ".look"  # of the pages: language, templates, sentences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Where results are written, and how."""
+
+    folder: Path
+    words: Words
+    speed: bool
+    adjustments: Adjustments
+    lates: Lates
+
+    def write(self, run: ClassRun, title: str) -> ClassSummary:
+        """Write everything; files that would not change are left as they are."""
+        look = _look(self.words)
+        kept = self.folder / _LOOK
+        same_look = kept.exists() and kept.read_text() == look
+        if not same_look:
+            kept.unlink(missing_ok=True)  # until all pages are written anew
+        course, lates = self.lates.course, dict[str, Mapping[str, Late]]()
+        graded = self._graded(run, same_look, lates)
+        summary = summarise(graded, run.exercises, course.weights, bool(course.deadlines))
+        facts = {**_of_course(course, self.words), **_facts(run.terms, self.words)}
+        page = class_page.to_html(summary, self.words, title=title, facts=facts)
+        write(self.folder / PAGE, page)
+        write(self.folder / GRADES, grades.to_grades(summary))
+        write(self.folder / CANVAS, grades.to_canvas(summary))
+        if course.deadlines:
+            write(self.folder / TABLE, table(lates))
+        else:
+            (self.folder / TABLE).unlink(missing_ok=True)  # of an earlier run
+        write(kept, look)
+        return summary
+
+    def reports(self, run: ClassRun) -> Iterator[tuple[Row, Report]]:
+        """The report on each student, one after the other."""
+        for row in run.rows:
+            found = [self._report(run, row, number) for number in range(len(row.tasks))]
+            yield row, _of_student(row, found, run.terms)
+
+    def _graded(
+        self, run: ClassRun, same_look: bool, lates: dict[str, Mapping[str, Late]]
+    ) -> Iterator[Graded]:
+        """What is known of each student, with their reports written; `lates` is filled."""
+        shows = self.lates.course.shows
+        full = full_reports(self.folder, shows)
+        for row, report in self.reports(run):
+            late = lates[row.student] = self.lates.of(report)
+            shown = told(report, late)
+            if shows != "open":
+                self._write_report(full / row.folder, shown, same_look)
+            place = self.folder / STUDENTS / row.folder
+            self._write_report(place, limited(shown, shows), same_look)
+            yield Graded(
+                report=report,
+                notes=(*self.lates.notes(report), *row.notes, *run.remarks.get(row.folder, ())),
+                adjustments=self.adjustments.get(row.student, {}),
+                late=late,
+                page=f"{full.name}/{row.folder}/report.html",
+            )
+
+    def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
+        text, page = as_json.to_json(report), place / "report.html"
+        if not (same_look and page.exists() and is_written(place / "report.json", text)):
+            write(page, html.to_html(report, self.words))
+            write(place / "report.json", text)  # last: it says that the page is of it
+
+    def _report(self, run: ClassRun, row: Row, number: int) -> ExerciseReport:
+        task, exercise = row.tasks[number], run.exercises[number]
+        found = run.result(task)
+        report = _lost(exercise) if found is None else _read(found, exercise)
+        report = replace(report, path=row.paths[number])
+        return report if self.speed else _without_speed(report)
+
+
+def _read(found: Result, exercise: Exercise) -> ExerciseReport:
+    return from_json.exercise(found, exercise.track)
+
+
+def _lost(exercise: Exercise) -> ExerciseReport:
+    return ExerciseReport(
+        slug=exercise.slug, title=exercise.title, track=exercise.track, path="", sha256="",
+        state="fault", sentence=LOST, score=None, checks=(), speed=None,
+    )  # fmt: skip
+
+
+def _without_speed(report: ExerciseReport) -> ExerciseReport:
+    """The report as it is where speed is left out of the grading."""
+    speed = report.speed
+    if speed is None or report.score is None:
+        return report
+    if speed.verdict != "not_run" or speed.why == TO_COME:
+        speed = replace(
+            speed, verdict="not_run", why=LEFT_OUT, earned=0, fraction=None, measured=None
+        )
+    return replace(report, speed=speed, score=score(report.checks, speed))
+
+
+def _of_student(row: Row, found: Sequence[ExerciseReport], terms: Terms) -> Report:
+    return Report(
+        student=row.student, seed_id=terms.seed_id, seed=None, device=terms.device,
+        isolation=terms.wall, versions=terms.versions, exercises=tuple(found),
+        seconds=sum(e.seconds for e in found),
+    )  # fmt: skip
+
+
+def _of_course(course: Settings, words: Words) -> Mapping[str, str]:
+    return {} if course.path is None else {words("Course"): course.name}
+
+
+def _facts(terms: Terms, words: Words) -> Mapping[str, str]:
+    versions = ", ".join(f"{name} {version}" for name, version in terms.versions.items())
+    return {
+        words("Versions"): versions,
+        words("Wall"): terms.wall,
+        words("Device"): terms.device,
+        words("Seed id"): terms.seed_id,
+    }
+
+
+def _look(words: Words) -> str:
+    """The digest of what a page looks like, whatever it is about."""
+    found = hashlib.sha256(words.language.encode())
+    folder = ROOT / "grader"
+    sources = [*folder.glob("reporting/*.*"), *folder.glob("core/translation.py")]
+    sources += folder.glob("core/zh.toml")
+    suites = {exercise.folder for exercise in catalog.exercises()}
+    for path in sorted([*sources, *(path for suite in suites for path in suite.glob("*.toml"))]):
+        found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,286 @@
+"""The command line: `python -m grader`, or `grader` where it is installed."""
+
+import os
+import signal
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.cli.class_commands import commands as class_commands
+from grader.cli.collect_command import commands as collect_commands
+from grader.cli.course_commands import commands as course_commands
+from grader.cli.drill_command import commands as drill_commands
+from grader.cli.global_options import Everywhere, begin
+from grader.cli.interview_command import commands as interview_commands
+from grader.cli.maintainer import commands
+from grader.cli.new_command import commands as new_commands
+from grader.cli.options import (
+    BELOW,
+    FAULT,
+    FORMATS,
+    USAGE,
+    Device,
+    Isolation,
+    Lang,
+    Names,
+    One,
+    Place,
+    Seed,
+    check_device,
+    check_stored,
+    check_whole,
+    course,
+    exercise_named,
+    exercises_named,
+    stop,
+    wall_named,
+    words_in,
+)
+from grader.cli.reset_command import commands as reset_commands
+from grader.cli.similar_command import commands as similar_commands
+from grader.core import catalog
+from grader.core.packs import BadPack
+from grader.core.progress import progress_bar
+from grader.core.records import Exercise, Report
+from grader.core.toml_values import BadFile
+from grader.core.translation import Words
+from grader.reporting.redact import limited
+from grader.worker.faults import NurseryFailed
+from grader.worker.walls import Wall
+
+_MARKS = ("junit", "gradescope", "classroom50")  # formats that a machine takes marks from
+app = typer.Typer(
+    cls=Everywhere, callback=begin, add_completion=False, no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+
+
+@app.command()
+def grade(
+    names: Names = None,
+    submission: Place = Path("exercises"),
+    device: Device = "cpu",
+    seed: Seed = "",
+    isolation: Isolation = "auto",
+    speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
+    format: Annotated[
+        str, typer.Option(help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    ] = "terminal",
+    output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
+    lang: Lang = None,
+    min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
+) -> None:
+    """Grade answers: what is right, what is not, and what to look at next."""
+    exercises = exercises_named(names or [], submission)
+    if format not in FORMATS:
+        close = catalog.did_you_mean(format, FORMATS)
+        stop(f"There is no format called {format!r}.{close}")
+    if format in _MARKS and course().shows == "nothing":
+        stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
+    if min_score > 0 and course().shows == "nothing":
+        stop("An exam that shows nothing tells no points: grade it without --min-score.")
+    if format == "classroom50":
+        _in_runner()
+    words = words_in(lang)
+    check_stored(device, seed, words)
+    check_device(device)
+    wall = wall_named(isolation, device)
+    report = _graded(exercises, submission, seed, device, wall, speed)
+    report = limited(report, course().shows)
+    _write(report, format, output, words)
+    if report.faulted:
+        raise typer.Exit(FAULT)
+    if report.score.earned < min_score:
+        raise typer.Exit(BELOW)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    names: Names = None,
+    submission: Place = Path("exercises"),
+    device: Device = "cpu",
+    seed: Seed = "",
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
+    from grader.judging.case import GraderFault
+    from grader.reporting import speed_text as reporting
+    from grader.timing.bench_command import measure_all
+    from grader.timing.benchmark_options import BadOption, split
+    from grader.timing.benchmark_table import replay
+
+    check_whole("bench", words_in(lang))
+    try:
+        chosen, options = split([*(names or []), *context.args])
+    except BadOption as problem:
+        stop(str(problem))
+    exercises = exercises_named(chosen, submission)
+    check_device(device)
+    words, wall = words_in(lang), wall_named(isolation, device)
+    try:
+        with progress_bar() as progress:
+            speeds = measure_all(
+                exercises, submission, seed=seed or None, device=device, wall=wall,
+                progress=progress,
+            )  # fmt: skip
+    except (GraderFault, NurseryFailed) as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
+    console = Console()
+    untimed = [e.slug for e in exercises if e.slug not in speeds]
+    if chosen and untimed:
+        print(f"There is no speed to measure in {', '.join(untimed)}.", file=sys.stderr)
+    if not speeds:
+        raise typer.Exit(USAGE)
+    for slug, verdict in speeds.items():
+        console.print(f"[bold]{slug}[/]", reporting.lines(verdict, slug, words), "", sep="\n")
+    if replay(speeds, options):
+        raise typer.Exit(BELOW)
+
+
+@app.command()
+def show(
+    name: One = None,
+    submission: Place = Path("exercises"),
+    tokens: Annotated[str, typer.Option(help="A sentence of your own.")] = "the cat sat on the mat",
+    embedding: Annotated[str, typer.Option(help="drawn or one-hot.")] = "drawn",
+    head: Annotated[
+        int | None, typer.Option(help="One head; by default the first, all with -o.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", help="Heat maps: .png, .svg or .pdf.")
+    ] = None,
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Show every step of an example, your answer beside the reference."""
+    from grader.practice.show import show_command
+    from grader.practice.show.sentence import CannotShow
+
+    words = words_in(lang)
+    check_whole("show", words)
+    exercise = exercise_named("show", name, submission)
+    wall = wall_named(isolation, "cpu")
+    try:
+        show_command.show(
+            exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
+            embedding=embedding, head=head, output=output,
+        )  # fmt: skip
+    except CannotShow as problem:
+        stop(words.said(str(problem)))
+    except NurseryFailed as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
+
+
+@app.command()
+def watch(
+    name: Annotated[str | None, typer.Argument(metavar="[EX]", help="Begin with this one.")] = None,
+    submission: Place = Path("exercises"),
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Grade on every save, and show the exercise that is being worked on. Ctrl-C ends it."""
+    from grader.practice.watch.watch_session import watch as begin
+
+    words, named = words_in(lang), exercises_named([name] if name else [], submission)
+    others = [e for e in course().exercises if not e.draft or (name and e in named)]
+    exercises = named if submission.is_file() else others
+    begin(
+        exercises, submission, words=words, console=Console(), start=named[0] if name else None,
+        wall=wall_named(isolation, "cpu"), shows=course().shows,
+    )  # fmt: skip
+
+
+@app.command()
+def hint(
+    name: One = None,
+    submission: Place = Path("exercises"),
+    level: Annotated[int | None, typer.Option(help="A certain hint, not the next.")] = None,
+    solution: Annotated[bool, typer.Option(help="Show a solution of what is passed.")] = False,
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """The next hint on what fails first, from gentle to plain."""
+    from grader.practice import hints
+
+    words, exercise = words_in(lang), exercise_named("hint", name, submission)
+    try:
+        told = hints.hint(
+            exercise, submission, words=words, level=level, solution=solution,
+            wall=wall_named(isolation, "cpu"), shows=course().shows,
+        )  # fmt: skip
+    except hints.NoHint as problem:
+        stop(str(problem))
+    except hints.Fault as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
+    print(*told, sep="\n")
+
+
+app.add_typer(class_commands)
+app.add_typer(collect_commands)
+app.add_typer(similar_commands)
+app.add_typer(drill_commands)
+app.add_typer(course_commands)
+app.add_typer(interview_commands)
+app.add_typer(reset_commands)
+app.add_typer(new_commands)
+app.add_typer(commands)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what a terminal cannot show becomes "?"
+            stream.reconfigure(errors="replace")
+    # Who is asked to end clears away what is running, as after Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        app()
+    except (BadFile, BadPack) as problem:  # of a suite; any command may be the first that reads it
+        print(problem, file=sys.stderr)
+        sys.exit(USAGE)
+
+
+def _in_runner() -> None:
+    from grader.reporting.classroom50 import NotInRunner, context
+
+    try:
+        context(os.environ)
+    except NotInRunner as problem:
+        stop(str(problem))
+
+
+def _graded(
+    exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall, speed: bool
+) -> Report:
+    from grader.grading.session import grade_all
+
+    with progress_bar() as progress:
+        return grade_all(
+            exercises, place, seed=seed or None, device=device, wall=wall, speed=speed,
+            progress=progress,
+        )  # fmt: skip
+
+
+def _write(report: Report, format: str, output: Path | None, words: Words) -> None:
+    from grader.reporting import terminal, write_reports
+
+    try:
+        if format != "terminal":
+            write_reports.write(report, format, output, words)
+        elif output:
+            with output.open("w", encoding="utf-8") as file:
+                terminal.show(report, Console(file=file, width=100), words)
+        else:
+            terminal.show(report, Console(), words)
+    except OSError as error:
+        stop(f"{output or 'The report'} cannot be written: {error.strerror}.")

@@ -1,0 +1,203 @@
+"""The commands for whole classes."""
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from grader.cli.options import (
+    BELOW,
+    FAULT,
+    Device,
+    Isolation,
+    Lang,
+    Names,
+    check_device,
+    check_whole,
+    course,
+    exercises_named,
+    finished,
+    stop,
+    wall_named,
+    words_in,
+)
+from grader.core.records import Exercise
+from grader.core.translation import Words
+
+if TYPE_CHECKING:
+    from grader.classroom.run.class_grading import Done
+
+commands = typer.Typer()
+Results = Annotated[Path, typer.Option("-o", help="The folder of results.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Processes that judge; one each processor if 0.")]
+
+
+@commands.command("class")
+def class_(
+    submissions: Annotated[Path, typer.Argument(help="submissions/<student>/<slug>.py")],
+    names: Names = None,
+    output: Results = Path("results"),
+    jobs: Jobs = 0,
+    cluster: Annotated[str | None, typer.Option(help="A Dask scheduler's address.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with a run that was ended.")] = False,
+    device: Device = "cpu",
+    isolation: Isolation = "auto",
+    speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
+    lang: Lang = None,
+) -> None:
+    """Grade a class: a report for each student, the grades, and a page about all of them."""
+    from grader.classroom.run.class_grading import Asked, grade_class
+    from grader.classroom.run.class_progress import Progress
+    from grader.classroom.run.process_pool import Stopped
+
+    words = words_in(lang)
+    check_whole("class", words)
+    exercises = finished(names or [], Path("."), words)
+    asked = Asked(
+        submissions=submissions, results=output, exercises=exercises,
+        device=_device(device, cluster), wall=_wall(isolation, device, words), speed=speed,
+        jobs=jobs or processors(), cluster=cluster, words=words, course=course(),
+    )  # fmt: skip
+    try:
+        with Progress(Console(stderr=True), words) as progress:
+            done = grade_class(asked, progress, resume=resume)
+    except Stopped as problem:
+        stop(words.said(str(problem)))
+    except KeyboardInterrupt:
+        stop(words("Stopped. What was graded is kept: `--resume` goes on."))
+    _tell(done, output, words)
+    if done.faults:
+        raise typer.Exit(FAULT)
+
+
+@commands.command()
+def diff(
+    graded: Annotated[Path, typer.Argument(help="A folder of results, or a nbgrader course.")],
+    names: Names = None,
+    jobs: Jobs = 0,
+    lang: Lang = None,
+) -> None:
+    """Grade what was handed in again, and say whose score would change and why."""
+    from grader.classroom.run.regrade import is_results
+
+    words = words_in(lang)
+    if is_results(graded):
+        _diff_of_class(graded, jobs or processors(), words)
+    else:
+        _diff_of_course(graded, exercises_named(names or [], Path(".")), words)
+
+
+def _diff_of_class(results: Path, jobs: int, words: Words) -> None:
+    from grader.classroom.run import regrade
+    from grader.classroom.run.class_progress import Progress
+    from grader.classroom.run.process_pool import Stopped
+    from grader.grading.report_diff import told
+
+    try:
+        asked = regrade.as_before(results, jobs, words, course())
+        with Progress(Console(stderr=True), words) as progress:
+            changes = list(regrade.changes(asked, progress))
+    except Stopped as problem:
+        stop(words.said(str(problem)))
+    cure = "Nothing was written: `grader class` does that, without grading again."
+    print(*told(changes, words, cure), sep="\n")
+
+
+def _diff_of_course(course: Path, exercises: list[Exercise], words: Words) -> None:
+    from grader.grading.report_diff import told
+
+    try:
+        from grader.release.nbgrader_bridge import score_diff
+    except ModuleNotFoundError as error:
+        stop(f"{error.name} is not installed: `make release` installs what notebooks need.")
+    try:
+        changes = list(score_diff.changes(course, exercises))
+    except score_diff.NoCourse as problem:
+        stop(str(problem))
+    cure = "Nothing was written: `nbgrader autograde ASSIGNMENT --force` does that."
+    print(*told(changes, words, cure), sep="\n")
+
+
+@commands.command()
+def replay(
+    report: Annotated[Path, typer.Argument(help="A report as JSON.")],
+    submission: Annotated[
+        Path | None, typer.Option(help="Where the answers lie, if not where they were graded.")
+    ] = None,
+    secret: Annotated[
+        Path | None, typer.Option(help="The file with a course's secret, for an official report.")
+    ] = None,
+    isolation: Isolation = "auto",
+) -> None:
+    """Grade again what a report is about, with the same inputs: does it come out alike?"""
+    from grader.classroom.run.process_pool import Stopped
+    from grader.classroom.run.regrade import answers_to, full_report, secret_beside
+    from grader.grading import replay as replaying
+    from grader.reporting.from_json import NoReport, from_json
+
+    try:
+        report = full_report(report)
+        read = from_json(report.read_text(encoding="utf-8"))
+        seed = replaying.secret_for(read, secret or secret_beside(report))
+    except (OSError, UnicodeDecodeError):
+        stop(f"{report} cannot be read.")
+    except (NoReport, Stopped, replaying.CannotReplay) as problem:
+        stop(str(problem))
+    check_device(read.device)
+    wall = wall_named(isolation, read.device)
+    alike = True
+    try:
+        with nullcontext(submission) if submission else answers_to(report) as found:
+            for sentence, same in replaying.replay(read, seed, found, wall):
+                print(sentence)
+                alike &= same
+    except (Stopped, replaying.CannotReplay) as problem:
+        stop(str(problem))
+    if not alike:
+        raise typer.Exit(BELOW)
+
+
+def _device(device: str, cluster: str | None) -> str:
+    if cluster is None or device not in ("cpu", "cuda"):  # the workers have what it takes
+        check_device(device)
+    return device
+
+
+def _wall(isolation: str, device: str, words: Words) -> str:
+    """The wall of a class, which is never the weakest: marks count here."""
+    wall = wall_named(isolation, device).name
+    if wall == "process":
+        stop(
+            words(
+                "Behind the wall 'process' an answer can reach what grades it, so a class is "
+                "graded behind locked or contained: `make doctor` says how to get one."
+            )
+        )
+    return wall
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tell(done: "Done", output: Path, words: Words) -> None:
+    from grader.classroom.run.results_folder import STUDENTS
+    from grader.classroom.run.write_results import CANVAS, GRADES, PAGE
+
+    for remark in done.remarks:
+        print(words.said(remark))
+    rows = done.summary.rows
+    looks = sum(bool(row.reasons) for row in rows)
+    files = {"grades": output / GRADES, "canvas": output / CANVAS, "students": output / STUDENTS}
+    print(
+        words(
+            "Students: {students}. Graded by this run: {graded}. What it knew before was kept.",
+            students=len(rows), graded=done.graded,
+        )
+    )  # fmt: skip
+    print(words("{count} need a look. The class: {page}", count=looks, page=output / PAGE))
+    print(words("Grades: {grades}, for Canvas {canvas}; reports in {students}", **files))

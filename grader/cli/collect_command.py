@@ -1,0 +1,90 @@
+"""The commands that collect what a class handed in, and return the reports."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli.options import BELOW, Lang, stop, words_in
+from grader.core.catalog import did_you_mean
+
+commands = typer.Typer()
+Clones = Annotated[Path | None, typer.Option(help="The folder of clones that get the reports.")]
+
+
+@commands.command()
+def collect(
+    roster: Annotated[Path, typer.Argument(help="A CSV: student, login, id.")],
+    source: Annotated[Path, typer.Argument(help="Clones, uploads, or nbgrader's folder.")],
+    output: Annotated[Path, typer.Option("-o", help="The folder of submissions.")] = Path(
+        "submissions"
+    ),
+    kind: Annotated[
+        str, typer.Option(help="What the source is: auto, repositories, nbgrader or uploads.")
+    ] = "auto",
+    times: Annotated[
+        Path | None,
+        typer.Option(help="The platform's times as CSV; of repositories SOURCE/pushes.csv."),
+    ] = None,
+    until: Annotated[
+        str, typer.Option(help="Only what was handed in until then: 2026-03-01T18:00:00+01:00.")
+    ] = "",
+) -> None:
+    """Collect what a class handed in: submissions/<student>/<slug>.py, and when that was."""
+    from grader.classroom.collecting.collect_answers import Asked
+    from grader.classroom.collecting.collect_answers import collect as collected
+    from grader.classroom.collecting.roster_tables import moment_at
+    from grader.classroom.run.process_pool import Stopped
+
+    try:
+        told = collected(
+            Asked(
+                roster=roster, source=source, output=output, kind=kind, times=times,
+                until=moment_at(until, "--until") if until else None,
+            )
+        )  # fmt: skip
+    except Stopped as problem:
+        stop(str(problem))
+    _tell(told.facts, told.open)
+
+
+@commands.command("return")
+def return_(
+    results: Annotated[Path, typer.Argument(help="The folder of results of `grader class`.")],
+    to: Annotated[str, typer.Option(help="zips, branches or files.")] = "zips",
+    roster: Annotated[
+        Path | None, typer.Option(help="A CSV: student, login, id; without it, all get a zip.")
+    ] = None,
+    repositories: Clones = None,
+    output: Annotated[Path, typer.Option("-o", help="The folder of zips.")] = Path("returned"),
+    branch: Annotated[str, typer.Option(help="The branch that gets the reports.")] = "grading",
+    dry: Annotated[
+        bool, typer.Option("-n", "--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    lang: Lang = None,
+) -> None:
+    """Return the reports: a zip for each student, or a branch or files in each repository."""
+    from grader.classroom.collecting import return_reports
+    from grader.classroom.run.process_pool import Stopped
+
+    if to not in return_reports.WAYS:
+        close = did_you_mean(to, return_reports.WAYS)
+        stop(f"There is no way called {to!r}: {', '.join(return_reports.WAYS)}.{close}")
+    try:
+        told = return_reports.return_(
+            return_reports.Asked(
+                results=results, roster=roster, way=to, output=output, repositories=repositories,
+                branch=branch, dry=dry, words=words_in(lang),
+            )
+        )  # fmt: skip
+    except Stopped as problem:
+        stop(str(problem))
+    _tell(told.facts, told.open)
+
+
+def _tell(facts: list[str], open: list[str]) -> None:
+    """Print what was done, and what a person has to settle: the exit says whether there is any."""
+    print(*facts, sep="\n")
+    if open:
+        print("", "To be settled:", *open, sep="\n")
+        raise typer.Exit(BELOW)

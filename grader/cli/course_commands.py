@@ -1,0 +1,34 @@
+"""The command that writes a course's file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.classroom import settings
+from grader.cli.options import stop
+
+commands = typer.Typer()
+course = typer.Typer(no_args_is_help=True, help="A course in one file.")
+commands.add_typer(course, name="course")
+_TEMPLATE = Path(settings.__file__).with_name("course.toml.in")
+
+
+@course.callback()
+def begin() -> None:
+    """A course in one file."""
+
+
+@course.command()
+def new(
+    output: Annotated[Path, typer.Option("-o", help="The file to write.")] = Path("course.toml"),
+) -> None:
+    """Write a course.toml with every entry explained; what is there is not written over."""
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(_TEMPLATE.read_text(encoding="utf-8"))
+    except FileExistsError:
+        stop(f"{output} is there already: it is yours. Name another file with -o.")
+    except OSError as error:
+        stop(f"{output} cannot be written: {error.strerror}.")
+    print(f"{output}: mend it, then `make class COURSE={output}` and the like follow it.")

@@ -1,0 +1,121 @@
+"""The command that draws a bug hunt."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli.options import (
+    Isolation,
+    Lang,
+    One,
+    Place,
+    check_whole,
+    exercises_named,
+    stop,
+    wall_named,
+    words_in,
+)
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.core.translation import Words
+from grader.worker.walls import Wall
+
+commands = typer.Typer()
+_NO_SEED = "{seed} is no number of a drill: at most {digits} digits, or no --seed at all."
+_NOT_PASSED = (
+    "A drill of {slug} shows its solution but for one mistake: pass {slug} first."
+    " `make grade EX={slug}` says what is missing."
+)
+_NOTHING_PASSED = (
+    "No exercise with drills is passed yet, and a drill shows the solution but for one mistake:"
+    " pass one first. `make grade EX={slug}` says what is missing."
+)
+_NO_DRILLS = "Nothing is drawn from {slug}: it has no drills. These have: {others}."
+
+
+@commands.command()
+def drill(
+    name: One = None,
+    submission: Place = Path("exercises"),
+    seed: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Repeat an earlier drill.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option(help="Keep an earlier answer beside the new drill.")
+    ] = False,
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Draw a bug hunt: an answer that you have passed with one mistake in it, to find and name."""
+    from grader.judging.case import GraderFault
+    from grader.practice import bug_hunts
+
+    words = words_in(lang)
+    check_whole("drill", words)
+    hunt = next(e for e in catalog.exercises() if e.hunts)
+    if not submission.is_dir():
+        stop(
+            words(
+                "{place} is no folder: a drill is written into a folder of answers.",
+                place=submission,
+            )
+        )
+    number = bug_hunts.new_seed() if seed is None else _number(seed, words)
+    wall, path = wall_named(isolation, "cpu"), submission / f"{hunt.slug}.py"
+    try:
+        exercise = _exercise(name, submission, number, wall, words)
+        kept = bug_hunts.put(path, hunt, f"{exercise.slug} {number}", words, again=again)
+    except bug_hunts.Occupied as problem:
+        stop(str(problem))
+    except GraderFault as problem:
+        stop(f"{problem}.")
+    except OSError as error:
+        stop(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
+    if kept is not None:
+        print(words("Your earlier answer is kept as {name}.", name=kept.name))
+    print(words("A mistake is hidden in {path}. Find it, mend it, name it.", path=path))
+
+
+def _number(seed: str, words: Words) -> int:
+    from grader.judging.drills import LONGEST
+
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= LONGEST):
+        stop(words(_NO_SEED, seed=repr(seed[:40]), digits=LONGEST))
+    return int(seed)
+
+
+def _exercise(name: str | None, place: Path, seed: int, wall: Wall, words: Words) -> Exercise:
+    """The exercise to draw from: the one that was named, or any, if it is passed."""
+    from grader.judging.drills import drills
+
+    some = [e for e in catalog.exercises() if drills(e) and not e.draft]
+    if name is None:
+        turn = seed % len(some)
+        passed = _first_passed([*some[turn:], *some[:turn]], place, wall)
+        if passed is None:
+            stop(words(_NOTHING_PASSED, slug=some[0].slug))
+        return passed
+    [chosen] = exercises_named([name], place)
+    if chosen not in some:
+        others = ", ".join(e.slug.split("_")[0] for e in some)
+        stop(words(_NO_DRILLS, slug=chosen.slug, others=others))
+    if _first_passed([chosen], place, wall) is None:
+        stop(words(_NOT_PASSED, slug=chosen.slug))
+    return chosen
+
+
+def _first_passed(exercises: Sequence[Exercise], place: Path, wall: Wall) -> Exercise | None:
+    """The first that earns every point there is here; speed, and what was not run, aside."""
+    from grader.grading.session import grade_all
+    from grader.submission import answer_file
+
+    for exercise in exercises:
+        answer = answer_file.locate(place, exercise.slug)
+        if not answer.is_file() or answer_file.is_untouched(answer):
+            continue
+        [report] = grade_all([exercise], place, wall=wall, speed=False).exercises
+        if report.score is not None and report.score.earned == report.score.possible > 0:
+            return exercise
+    return None

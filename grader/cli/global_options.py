@@ -1,0 +1,95 @@
+"""What may stand before or after every command: `--course FILE` and `--exercises DIR`.
+
+A course's file gives the options of a command their defaults; one that is written out wins. It
+is never taken because it lies there: it is named, here, in GRADER_COURSE or as COURSE= of `make`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from grader.classroom.settings import BadCourse, Settings, read
+from grader.cli.options import COURSE, stop, words_in
+from grader.core import catalog
+from grader.core.packs import BadPack
+
+OPTIONS = ("--course", "--exercises")
+WITHOUT_COURSE = "course"  # the command that writes such a file
+NOT_IN_EXAMS = ("bench", "drill", "hint", "interview", "show", "watch")
+_Course = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", envvar="GRADER_COURSE", help="A course's course.toml; after a command too."
+    ),
+]
+_Packs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--exercises", metavar="DIR", help="A folder of more exercises; after a command too."
+    ),
+]
+
+
+class Everywhere(TyperGroup):
+    """A group of commands that takes its own options from behind its commands as well."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _ours_first(args))
+
+
+def _ours_first(args: Sequence[str]) -> list[str]:
+    """The arguments with `OPTIONS` and their values before all others; none after `--` is ours."""
+    first, others = list[str](), list[str]()
+    rest = iter(args)
+    for argument in rest:
+        if argument == "--":
+            return [*first, *others, argument, *rest]
+        name, given, _ = argument.partition("=")
+        if name not in OPTIONS:
+            others.append(argument)
+        elif given:
+            first.append(argument)
+        elif (value := next(rest, None)) is not None:
+            first += [argument, value]
+        else:
+            stop(f"What follows {name}? Write `{name} PATH`.")
+    return [*first, *others]
+
+
+def begin(context: typer.Context, course: _Course = None, exercises: _Packs = None) -> None:
+    """Grades attention written by hand."""
+    COURSE.set(Settings())
+    if exercises:
+        try:
+            catalog.add_packs(exercises)
+        except (BadPack, catalog.BadManifest) as problem:
+            stop(str(problem))
+    if course is None or context.invoked_subcommand == WITHOUT_COURSE:
+        return
+    try:
+        settings = read(course)
+    except BadCourse as problem:
+        stop(str(problem))
+    COURSE.set(settings)
+    if settings.help == "exam" and context.invoked_subcommand in NOT_IN_EXAMS:
+        stop(
+            words_in(settings.language)(
+                "`{command}` is not for exams, and {course} is one.",
+                command=context.invoked_subcommand, course=settings.name,
+            )
+        )  # fmt: skip
+    context.default_map = dict.fromkeys(_commands(context), _defaults(settings))
+
+
+def _commands(context: typer.Context) -> Sequence[str]:
+    group = context.command
+    assert isinstance(group, TyperGroup)
+    return list(group.commands)
+
+
+def _defaults(settings: Settings) -> dict[str, object]:
+    found = {"device": settings.device, "speed": settings.speed}
+    return found if settings.language is None else {**found, "lang": settings.language}

@@ -1,0 +1,195 @@
+"""The command that holds an interview: a blank file, a clock, the verdict, three questions."""
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.cli.options import (
+    FAULT,
+    Isolation,
+    Lang,
+    One,
+    exercises_named,
+    stop,
+    wall_named,
+    words_in,
+)
+from grader.core import catalog
+from grader.core.questions import BadQuestions, Question, questions
+from grader.core.records import Exercise, Report
+from grader.core.translation import Words
+from grader.practice.interview import editor, viva
+from grader.practice.interview.clock import Clock
+from grader.practice.interview.keyboard import Keyboard
+from grader.practice.interview.sitting import Sitting
+from grader.worker import requirements
+from grader.worker.faults import NurseryFailed
+from grader.worker.walls import Wall
+
+commands = typer.Typer()
+MOST_MINUTES, MOST_SEED = 240, 10**6
+_NO_MINUTES = "{minutes} is no time for an interview: give whole minutes, 1 to {most}."
+_NO_SEED = "{seed} is no seed of an interview: at most {digits} digits, or no --seed at all."
+_NO_HUNT = "{slug} is a bug hunt, which begins with an answer: `make drill` draws one."
+_NOT_HERE = "{slug} cannot be graded here: {why}"
+_NONE_FITS = "No exercise fits into {minutes} min: give more, or name one (EX=ex01_softmax)."
+_DRAWN = "Drawn: {slug} (SEED={seed} draws it again)."
+_DIGITS = 18
+
+
+@commands.command()
+def interview(
+    name: One = None,
+    given: Annotated[str, typer.Option("--minutes", help="How long, 1 to 240.")] = "30",
+    seed: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Repeat an earlier draw.")
+    ] = None,
+    edit: Annotated[bool, typer.Option(help="Open the file in $VISUAL or $EDITOR.")] = False,
+    output: Annotated[
+        Path, typer.Option("-o", help="The folder in which each interview gets its own.")
+    ] = Path("interview"),
+    isolation: Isolation = "auto",
+    lang: Lang = None,
+) -> None:
+    """Write an answer from a blank file, against the clock; then a verdict and three questions."""
+    from grader.authoring.skeletons import NoSkeleton
+    from grader.practice.interview.interview_task import task
+
+    words, wall = words_in(lang), wall_named(isolation, "cpu")
+    minutes, number = _minutes(given, words), _seed(seed, words)
+    command = _editor(words) if edit else []
+    exercise = _exercise(name, minutes, number, words)
+    asked = _questions(exercise, number)
+    sitting = Sitting(
+        exercise=exercise, minutes=minutes, words=words, console=Console(), keyboard=Keyboard(),
+        folder=_folder(output, exercise.slug),
+    )  # fmt: skip
+    try:
+        sitting.begin(task(exercise, minutes, words))
+        _sit(sitting, command, wall, asked)
+    except NoSkeleton as problem:
+        stop(words.said(str(problem)))
+    except KeyboardInterrupt:
+        print()
+        sitting.say("Ended. Your file is {path}; this grades it:", path=sitting.path)
+        print(_again(exercise, sitting.path))
+    except OSError as error:
+        where = error.filename or sitting.folder
+        stop(words("{path} cannot be written: {why}.", path=where, why=error.strerror))
+
+
+def _sit(sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]) -> None:
+    """The time, the verdict, the questions."""
+    clock = Clock(60 * sitting.minutes)
+    report = _verdict(sitting, wall) if sitting.write(clock, command) else None
+    if report is None:
+        sitting.say("Nothing is written in {path}: no points.", path=sitting.path)
+    viva.hold(
+        asked, sitting.exercise.slug, keyboard=sitting.keyboard, console=sitting.console,
+        words=sitting.words, path=sitting.folder / "answers.md",
+    )  # fmt: skip
+    names = ", ".join(sorted(path.name for path in sitting.folder.iterdir()))
+    print()
+    sitting.say("All of it is in {folder}: {names}.", folder=sitting.folder, names=names)
+    if report is not None and report.faulted:
+        raise typer.Exit(FAULT)
+
+
+def _verdict(sitting: Sitting, wall: Wall) -> Report:
+    from grader.judging.case import GraderFault
+
+    try:
+        return sitting.judge(wall)
+    except (GraderFault, NurseryFailed) as fault:
+        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+        raise typer.Exit(FAULT) from None
+
+
+def _folder(output: Path, slug: str) -> Path:
+    """A new folder's name: the date and the time, and a number if that is taken."""
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{slug}"
+    names = (name, *(f"{name}-{number}" for number in range(2, 100)))
+    return next((new for n in names if not os.path.lexists(new := output / n)), output / name)
+
+
+def _again(exercise: Exercise, path: Path) -> str:
+    pack = "" if exercise.home == catalog.ROOT else f"EXERCISES={shlex.quote(str(exercise.home))} "
+    return f"  make grade EX={exercise.slug} {pack}SUBMISSION={shlex.quote(str(path))}"
+
+
+def _minutes(text: str, words: Words) -> int:
+    if not (_is_number(text, 3) and 1 <= int(text) <= MOST_MINUTES):
+        stop(words(_NO_MINUTES, minutes=repr(text[:40]), most=MOST_MINUTES))
+    return int(text)
+
+
+def _seed(text: str | None, words: Words) -> int:
+    if text is None:
+        return Random().randrange(MOST_SEED)
+    if not _is_number(text, _DIGITS):
+        stop(words(_NO_SEED, seed=repr(text[:40]), digits=_DIGITS))
+    return int(text)
+
+
+def _is_number(text: str, digits: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= digits
+
+
+def _editor(words: Words) -> list[str]:
+    try:
+        return editor.chosen()
+    except editor.NoEditor as problem:
+        stop(words.said(str(problem)))
+
+
+def _questions(exercise: Exercise, seed: int) -> list[Question]:
+    try:
+        return viva.drawn(questions(exercise), seed)
+    except BadQuestions as problem:
+        stop(str(problem))
+
+
+def _exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exercise:
+    """The exercise that was named, or one that is drawn."""
+    if name is not None:
+        [named] = exercises_named([name], Path())
+        if named.hunts:
+            stop(words(_NO_HUNT, slug=named.slug))
+        if why := requirements.lacking(requirements.required(named, on_cuda=False)):
+            stop(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
+        return named
+    drawn = next(filter(_needs_no_cuda, _order(minutes, seed)), None)
+    if drawn is None:
+        stop(words(_NONE_FITS, minutes=minutes))
+    print(words(_DRAWN, slug=drawn.slug, seed=seed))
+    return drawn
+
+
+def _order(minutes: int, seed: int) -> Sequence[Exercise]:
+    """What fits and can be graded here, in an order that the seed decides.
+
+    The minutes of an exercise are those of its first time, with the lesson. Half of them is enough
+    for somebody who has done it before.
+    """
+    some = [
+        e
+        for e in catalog.exercises()
+        if not (e.hunts or e.draft)
+        and e.minutes <= 2 * minutes
+        and not requirements.lacking(requirements.required(e, on_cuda=False))
+    ]
+    return Random(f"exercise {seed}").sample(some, len(some))
+
+
+def _needs_no_cuda(exercise: Exercise) -> bool:
+    from grader.judging import suite_runner
+
+    return not any(check.cuda for check in suite_runner.checks(exercise))

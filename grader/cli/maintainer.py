@@ -1,0 +1,176 @@
+"""The commands for those who teach, write exercises, or look after the project."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.cli.options import (
+    BELOW,
+    Device,
+    Lang,
+    Names,
+    check_device,
+    check_whole,
+    course,
+    finished,
+    stop,
+    words_in,
+)
+from grader.core.catalog import ROOT
+from grader.core.records import Exercise
+
+commands = typer.Typer()
+
+
+@commands.command()
+def release(
+    names: Names = None,
+    output: Annotated[Path, typer.Option("-o", help="The folder to build in.")] = Path("out"),
+    device: Device = "cpu",
+    speed: Annotated[bool, typer.Option(help="With the points for speed.")] = True,
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="A bundle of stored cases, without right answers.")
+    ] = False,
+    lang: Lang = None,
+) -> None:
+    """Build a nbgrader course, its notebooks, and the bundle for students."""
+    from grader.release import course_release as building
+
+    words = words_in(lang)
+    check_whole("release", words)
+    exercises = finished(names or [], ROOT / "solutions", words)
+    if device != "cuda":  # the machine that builds needs none
+        check_device(device)
+    terms = building.Terms(
+        language=words.language, device=device, speed=speed, sealed=sealed, course=course()
+    )
+    try:
+        for what, path in building.release(output, exercises, terms):
+            print(f"{what:14} {path}")
+    except building.CannotRelease as problem:
+        stop(str(problem))
+    except OSError as error:
+        stop(f"{error.filename or output} cannot be used: {error.strerror}.")
+
+
+@commands.command()
+def skeletons() -> None:
+    """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
+    from grader.authoring.skeletons import write_all
+    from grader.submission.solution_text import BadSource
+
+    check_whole("skeletons", words_in(None))
+    try:
+        for path, what in write_all():
+            print(f"{what:10} {path}")
+    except BadSource as problem:
+        stop(str(problem))
+    except UnicodeDecodeError:
+        stop("A solution or a skeleton is not UTF-8 text. `make house` says which: save it anew.")
+    except OSError as error:
+        stop(f"{error.filename} cannot be used: {error.strerror}. `make house` says what is due.")
+
+
+def _provable(goal: str, names: list[str]) -> list[Exercise]:
+    """The exercises whose suites can be run here; what the others lack is said."""
+    from grader.worker import requirements
+
+    check_whole(goal, words_in(None))
+    found = []
+    for exercise in finished(names, ROOT / "solutions", words_in(None)):
+        if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
+            print(f"{exercise.slug}: {lacking}")
+        else:
+            found.append(exercise)
+    if not found:
+        stop("Nothing was asked: install what is missing first.")
+    return found
+
+
+@commands.command()
+def mutants(
+    names: Names = None,
+    each: Annotated[bool, typer.Option("--each", help="A line for each mistake.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
+) -> None:
+    """Prove that wrong answers fail as named, and that right ones earn everything."""
+    from grader.authoring.proof_store import Store
+    from grader.authoring.proof_table import show
+
+    exercises = _provable("mutants", names or [])
+    if not show(exercises, Console(), Store(), each=each, write=write):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
+def headroom(
+    names: Names = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 20,
+    solutions: Annotated[bool, typer.Option(help="Measure the solutions.")] = True,
+    variants: Annotated[bool, typer.Option(help="Measure the right variants.")] = True,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
+) -> None:
+    """Print how near right answers come to being rejected: error / allowance of every check."""
+    from grader.authoring.headroom_table import show
+
+    exercises = _provable("headroom", names or [])
+    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants, write=write):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
+def mechanical(
+    names: Names = None,
+    inputs: Annotated[int, typer.Option(help="For each change that no check catches.")] = 1000,
+    variants: Annotated[int, typer.Option(help="Right variants to change besides.")] = 0,
+    shard: Annotated[str, typer.Option(help="A part of all changes: 1/4 is the first of 4.")] = "",
+    changed_only: Annotated[
+        bool, typer.Option("--changed-only", help="Only exercises that differ from main's.")
+    ] = False,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="Also say which caught changes no trial tells apart.")
+    ] = False,
+    processes: Annotated[int, typer.Option(help="At once; one a processor by default.")] = 0,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
+) -> None:
+    """Change the solutions one place at a time: a check must catch every change that matters."""
+    from grader.authoring import mechanical_command
+
+    exercises = _provable("mechanical", names or [])
+    try:
+        terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
+    except ValueError as problem:
+        stop(str(problem))
+    if not mechanical_command.show(exercises, terms, changed_only, write, Console()):
+        raise typer.Exit(BELOW)
+
+
+@commands.command()
+def house(
+    laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,
+) -> None:
+    """Say what is not in order in this house, and the cure for each."""
+    from grader.authoring.project_rules import state, stated
+
+    if laws:
+        for number, law in enumerate(stated(), 1):
+            print(f"{number:2}. {law}")
+        return
+    check_whole("house", words_in(None))
+    found = state()
+    for line in (*found.breaches, *found.drafts, *found.notes, *found.unchecked):
+        print(line)
+    if found.breaches:
+        raise typer.Exit(BELOW)
+    print("What was checked is in order." if found.unchecked else "The house is in order.")
+
+
+@commands.command()
+def doctor(lang: Lang = None) -> None:
+    """Say what this machine can do, and the cure for every problem that is found on it."""
+    from grader.doctor.doctor import show
+
+    if not show(Console(), words_in(lang)):
+        raise typer.Exit(BELOW)

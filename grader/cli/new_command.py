@@ -1,0 +1,36 @@
+"""The command that begins a new exercise."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli.options import check_whole, stop, words_in
+
+commands = typer.Typer()
+
+
+@commands.command()
+def new(
+    name: Annotated[str | None, typer.Argument(metavar="EX", help="Such as ex18_alibi.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="PACK", help="Write into the folder of a pack.")
+    ] = None,
+) -> None:
+    """Write every file of a new exercise, as a draft, with the open places marked."""
+    from grader.authoring import new_exercise
+    from grader.core import catalog
+
+    check_whole("new", words_in(None))
+    if name is None:
+        stop("Which name is it to have? `make new EX=ex18_alibi`, for instance.")
+    try:
+        for path in new_exercise.write(name, into):
+            print(path.relative_to(catalog.ROOT) if into is None else path)
+    except (new_exercise.CannotWrite, catalog.BadManifest) as problem:
+        stop(str(problem))
+    except OSError as error:
+        stop(f"{error.filename or into} cannot be written: {error.strerror}.")
+    print(
+        f"{name} is a draft. `make house` lists its open places; docs/authors.md goes through them."
+    )

@@ -1,0 +1,142 @@
+"""What the commands of the command line have in common: options, and what they mean."""
+
+import sys
+from collections.abc import Iterable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from grader.classroom.settings import NO_COURSE, Settings
+from grader.core import catalog, sealed_bundle
+from grader.core.records import Exercise
+from grader.core.translation import LANGUAGES, Words, preferred
+from grader.worker import walls
+from grader.worker.walls import Wall
+
+FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "classroom50")
+COURSE = ContextVar("course", default=NO_COURSE)  # of the running command
+GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
+]
+One = Annotated[str | None, typer.Argument(metavar="EX", help="One exercise.")]
+Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
+Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environment by default.")]
+Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
+
+
+def course() -> Settings:
+    """What the file says that `--course` named; the defaults where none was named."""
+    return COURSE.get()
+
+
+def exercises_named(names: list[str], place: Path) -> list[Exercise]:
+    """The exercises that were named; those of the course, or that of the file, if none was."""
+    if not _there(place):
+        stop(f"{place} is not there. Name a folder of answers, or one file.")
+    if len(set(names)) > 1 and place.is_file():
+        stop(f"{place} is one file, so it answers one exercise: name that one.")
+    try:
+        if names:
+            return _of_course({e.slug: e for e in map(catalog.find, names)}.values())
+        if place.is_file():
+            return _of_course([catalog.find(place.stem)])
+        return course().exercises
+    except catalog.UnknownExercise as error:
+        hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
+        stop(f"{error}{hint}")
+    except catalog.BadManifest as error:
+        stop(str(error))
+
+
+def finished(names: list[str], place: Path, words: Words) -> list[Exercise]:
+    """The same; but a draft is taken by its name alone, which is said."""
+    found = exercises_named(names, place)
+    if not names and (drafts := [e for e in found if e.draft]):
+        left_out = ", ".join(e.slug for e in drafts)
+        print(
+            words("Left out, since a draft is taken by its name alone: {drafts}.", drafts=left_out)
+        )
+        found = [e for e in found if not e.draft]
+    return found
+
+
+def _of_course(named: Iterable[Exercise]) -> list[Exercise]:
+    """The exercises that were named, if all of them are of the course."""
+    found, known = list(named), [e.slug for e in course().exercises]
+    for exercise in found:
+        if exercise.slug not in known:
+            told = "{slug} is no part of {course}, which has {others}."
+            words, others = words_in(course().language), ", ".join(known)
+            stop(words(told, slug=exercise.slug, course=course().path, others=others))
+    return [course().counted(exercise) for exercise in found]
+
+
+def exercise_named(command: str, name: str | None, place: Path) -> Exercise:
+    """The exercise that was named, or that of the file."""
+    if name is None and not place.is_file():
+        stop(f"Which exercise? `make {command} EX=ex03_sdpa`, for instance.")
+    [exercise] = exercises_named([name] if name else [], place)
+    return exercise
+
+
+def _there(place: Path) -> bool:
+    try:
+        place.stat()
+    except OSError:  # it is missing, its name is too long, or a folder above it is closed
+        return False
+    return True
+
+
+def wall_named(name: str, device: str) -> Wall:
+    names = ["auto", *walls.NAMES]
+    if name not in names:
+        close = catalog.did_you_mean(name, names)
+        stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
+    try:
+        return walls.choose(name, on_cuda=device == "cuda", weakest=course().wall or "process")
+    except walls.NoSuchWall as problem:
+        stop(f"{problem} `make doctor` says what this machine can do.")
+
+
+def check_device(device: str) -> None:
+    if device == "cpu":
+        return
+    if device != "cuda":
+        stop(f"There is no device called {device!r}: cpu or cuda.")
+    import torch
+
+    if not torch.cuda.is_available():
+        cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
+        stop(f"This torch sees no CUDA device. {cure}")
+
+
+def check_whole(command: str, words: Words) -> None:
+    """Stop where a command needs what a sealed bundle does without."""
+    if sealed_bundle.is_sealed():
+        stop(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
+                   command=command))  # fmt: skip
+
+
+def check_stored(device: str, seed: str, words: Words) -> None:
+    """Stop where a sealed bundle is asked for other cases than its own."""
+    if sealed_bundle.is_sealed() and (seed or device != "cpu"):
+        stop(words("This bundle is sealed: it grades its stored cases, on the CPU. Leave out SEED= "
+                   "and DEVICE=."))  # fmt: skip
+
+
+def words_in(language: str | None) -> Words:
+    if language not in (None, *LANGUAGES):
+        close = catalog.did_you_mean(language, LANGUAGES)
+        stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
+    return Words(language or preferred())
+
+
+def stop(sentence: str) -> NoReturn:
+    print(sentence, file=sys.stderr)
+    raise typer.Exit(USAGE)

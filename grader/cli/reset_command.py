@@ -1,0 +1,63 @@
+"""The command that puts a skeleton back."""
+
+import os
+import stat
+from pathlib import Path
+
+import typer
+
+from grader.cli.options import Lang, One, Place, exercise_named, stop, words_in
+from grader.core.records import Exercise
+from grader.core.translation import Words
+from grader.submission import answer_file as answers
+
+commands = typer.Typer()
+
+
+@commands.command()
+def reset(name: One = None, submission: Place = Path("exercises"), lang: Lang = None) -> None:
+    """Put the skeleton of an exercise back, and keep the old answer beside it."""
+    from grader.authoring.skeletons import NoSkeleton, pristine
+
+    words, exercise = words_in(lang), exercise_named("reset", name, submission)
+    if not submission.is_dir():
+        told = "{place} is no folder: a skeleton is written into a folder of answers."
+        stop(words(told, place=submission))
+    path = submission / exercise.file
+    try:
+        _put(exercise, path, pristine(exercise), words)
+    except NoSkeleton as problem:
+        stop(words.said(str(problem)))
+    except OSError as error:
+        stop(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
+
+
+def _put(exercise: Exercise, path: Path, skeleton: str, words: Words) -> None:
+    from grader.core import backup
+
+    notebook = path.with_name(f"{exercise.slug}.ipynb")
+    there = [one for one in (path, notebook) if _is_file(one, words)]
+    fresh = answers.is_untouched(path)
+    aside = [one for one in there if one == notebook or not fresh]
+    if fresh and not aside and path.read_text(encoding="utf-8") == skeleton:
+        print(words("{path} is the skeleton already: nothing was done.", path=path))
+        return
+    for new in backup.put(path, skeleton, aside):
+        print(words("Your earlier answer is kept as {name}.", name=new.name))
+    print(words("{path} is the skeleton.", path=path))
+    if notebook in aside:
+        told = "A notebook is not made anew: a fresh one is where yours came from."
+        print(words(told))
+
+
+def _is_file(path: Path, words: Words) -> bool:
+    """Whether there is something to keep; a sentence about what is no plain file."""
+    try:
+        kind = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISLNK(kind):
+        stop(words("{path} is a link: put a file in its place, then reset it.", path=path))
+    if not stat.S_ISREG(kind):
+        stop(words("{path} is no file: move it away, then reset the exercise.", path=path))
+    return True

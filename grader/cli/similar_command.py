@@ -1,0 +1,53 @@
+"""The command that lists similar answers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.cli.options import Lang, Names, exercises_named, stop, words_in
+from grader.core.progress import progress_bar
+from grader.core.this_python import pip_install
+
+commands = typer.Typer()
+
+
+@commands.command()
+def similar(
+    submissions: Annotated[Path, typer.Argument(help="submissions/<student>/<slug>.py")],
+    names: Names = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Compare with these as well: an earlier class, or a folder of answers."),
+    ] = None,
+    least: Annotated[int, typer.Option(min=1, help="Tokens that two must have in common.")] = 40,
+    most: Annotated[int, typer.Option(min=1, help="How many pairs and groups are listed.")] = 50,
+    output: Annotated[
+        Path | None, typer.Option("-o", help="Write a page with the pairs side by side.")
+    ] = None,
+    lang: Lang = None,
+) -> None:
+    """List pairs of similar answers, for a person to look at: never a score."""
+    from grader.classroom.run.gather_answers import NoClass
+    from grader.classroom.similar import similar_page, similar_table
+    from grader.classroom.similar.similar_search import NoCopydetect, Terms, search
+
+    words = words_in(lang)
+    exercises = exercises_named(names or [], Path("."))
+    try:
+        with progress_bar() as progress:
+            found = search(
+                submissions, also or [], exercises, Terms(least=least, most=most), progress
+            )
+    except NoClass as problem:
+        stop(words.said(str(problem)))
+    except NoCopydetect:
+        cure = pip_install("copydetect")
+        stop(words("Comparing needs copydetect: `{cure}`, or `make similar`.", cure=cure))
+    similar_table.show(found, Console(), words)
+    if output is not None:
+        try:
+            output.write_text(similar_page.to_html(found, words), encoding="utf-8")
+        except OSError as error:
+            stop(words("{path} cannot be written: {why}.", path=output, why=error.strerror))

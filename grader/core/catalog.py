@@ -1,0 +1,229 @@
+"""Finds the exercises and reads their manifests."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.core import manifest, packs, toml_values
+from grader.core.records import Class, Exercise, Function, Limits
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITES = ROOT / "grader" / "suites"
+
+
+# What manifests refuse by one word: a description for people, the names, and the operators of
+# PyTorch's dispatcher in which all ways to them end.
+GROUPS = {
+    "attention": (
+        "PyTorch's fused attention operator and its attention modules",
+        (
+            "torch.nn.functional.scaled_dot_product_attention",
+            "torch.nn.functional.multi_head_attention_forward",
+            *("torch.nn.MultiheadAttention", "torch.nn.attention.*"),
+            *("torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"),
+            *("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer"),
+        ),
+        (
+            *("scaled_dot_product_attention", "_scaled_dot_product_attention_math"),
+            *("_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu"),
+            *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"),
+            "_scaled_dot_product_fused_attention_overrideable",
+            *("_flash_attention_forward", "_efficient_attention_forward"),
+            *("_native_multi_head_attention", "_transformer_encoder_layer_fwd"),
+            "_triton_scaled_dot_attention",
+        ),
+    ),
+    "softmax": (
+        "PyTorch's own softmax in any form",
+        (
+            *("torch.softmax", "torch.log_softmax", "torch.nn.functional.softmin"),
+            *("torch.nn.functional.gumbel_softmax", "torch.nn.Softmax", "torch.nn.LogSoftmax"),
+            *("torch.nn.Softmin", "torch.nn.Softmax2d", "torch.distributions.*"),
+            *("torch.nn.functional.cross_entropy", "torch.nn.CrossEntropyLoss"),
+        ),
+        (
+            *("_softmax", "_log_softmax", "_masked_softmax", "_safe_softmax"),
+            *("_sparse_softmax", "_sparse_log_softmax"),
+        ),
+    ),
+    "norm": (
+        "PyTorch's own RMSNorm",
+        ("torch.nn.RMSNorm", "torch.nn.functional.rms_norm", "torch.rms_norm"),
+        ("rms_norm", "_fused_rms_norm"),
+    ),
+    "arithmetic": (
+        "PyTorch's arithmetic on tensors and on their single numbers",
+        (
+            *("torch.Tensor.tolist", "torch.Tensor.item", "torch.Tensor.__repr__"),
+            *("torch.Tensor.apply_", "torch.Tensor.map_", "torch.Tensor.map2_"),
+            *("torch.matmul.*", "torch.mm.*", "torch.bmm.*", "torch.einsum.*", "torch.exp.*"),
+            *("torch.sum.*", "torch.softmax.*", "torch.nn.*", "torch.linalg.*", "torch.special.*"),
+            *("torch.autograd.*", "torch.compile.*", "torch.distributed.*", "torch.func.*"),
+            *("torch.jit.*", "torch.multiprocessing.*", "torch.overrides.*", "torch.utils.*"),
+        ),
+        ("*",),  # whatever else computes
+    ),
+}
+
+
+OF_PACK = "If it is of a pack, name that: `--exercises DIR`."
+
+
+class UnknownExercise(Exception):
+    """No exercise has this name. The message is a sentence for the person who typed it."""
+
+
+class BadManifest(toml_values.BadFile):
+    """An exercise.toml that cannot be used."""
+
+
+@cache
+def exercises() -> tuple[Exercise, ...]:
+    """Every exercise, core track first, in the order of the syllabus."""
+    found = [read_manifest(path) for path in SUITES.glob("*/exercise.toml")]
+    for pack in packs.packs():
+        found += [read_manifest(path, pack) for path in pack.glob("suites/*/exercise.toml")]
+    _check_names(found)
+    return tuple(sorted(found, key=lambda e: (e.track != "core", e.order, e.slug)))
+
+
+def add_packs(paths: Iterable[Path]) -> None:
+    """Add the exercises of these folders to ours. Raises `BadPack` or `BadManifest`."""
+    packs.use(paths)
+    exercises.cache_clear()
+    exercises()
+
+
+def _check_names(found: Iterable[Exercise]) -> None:
+    """Raise `BadPack` where a short name, such as ex03, would be of two exercises."""
+    known: dict[str, Exercise] = {}
+    for exercise in found:
+        number = exercise.slug.split("_")[0]
+        other = known.setdefault(number, exercise)
+        if other is not exercise:
+            raise packs.BadPack(
+                f"{exercise.folder} has the number of {other.folder}: give {exercise.slug} "
+                "another number, ex50 or more, say."
+            )
+
+
+def find(name: str) -> Exercise:
+    """The exercise called `name`: its slug, or the part before the first underscore."""
+    for exercise in exercises():
+        if name in (exercise.slug, exercise.slug.split("_")[0]):
+            return exercise
+    slugs = [e.slug for e in exercises()]
+    padded = re.sub(r"^ex(?=\d$)", "ex0", name)  # of all that look like ex5, it is ex05
+    hint = did_you_mean(padded, [*slugs, *(slug.split("_")[0] for slug in slugs)])
+    raise UnknownExercise(f"There is no exercise called {name!r}.{hint}")
+
+
+def suffix(slug: str) -> str:
+    """Of the files of answers to an exercise; that of Python for what is none."""
+    return next((e.suffix for e in exercises() if e.slug == slug), ".py")
+
+
+def names_read(exercise: Exercise) -> tuple[str, ...]:
+    """The names that are taken of a notebook; of a bug hunt, what any exercise asks for."""
+    if not exercise.hunts:
+        return exercise.names
+    others = (name for e in exercises() if e.language == "python" for name in e.names)
+    return tuple(dict.fromkeys((*exercise.names, *others)))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """' Did you mean x?' if something known is close to `name`, else ''."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def suite_folder(slug: str) -> Path:
+    """The folder of an exercise's suite; where it would be, if there is none."""
+    return next((e.folder for e in exercises() if e.slug == slug), SUITES / slug)
+
+
+def read_manifest(path: Path, home: Path = ROOT) -> Exercise:
+    """The exercise that the manifest at `path` declares, part of the tree `home`."""
+    try:
+        return _exercise(home, path.parent, toml_values.read(path, manifest.exercise(GROUPS)))
+    except toml_values.BadFile as problem:
+        raise BadManifest(str(problem)) from None
+    except (OSError, UnicodeDecodeError):
+        raise BadManifest(f"{path}: its prelude cannot be read. Name a text file here.") from None
+
+
+def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
+    functions = [_function(f) for f in entries.get("functions", [])]
+    classes = [_class(c) for c in entries.get("classes", [])]
+    groups = [GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
+    names = entries["not_allowed"].get("names", [])
+    only = entries["not_allowed"].get("all_modules_but", [])
+    return Exercise(
+        slug=folder.name,
+        home=home,
+        folder=folder,
+        title=entries["title"],
+        order=entries["order"],
+        track="draft" if entries.get("draft") else entries["track"],
+        minutes=entries["minutes"],
+        requires=tuple(entries["requires"]),
+        requires_on_cuda=(
+            tuple(entries["requires_on_cuda"]) if "requires_on_cuda" in entries else None
+        ),
+        limits=Limits(**entries.get("limits", {})),
+        functions={f.name: f for f in functions},
+        classes={c.name: c for c in classes},
+        not_allowed=(*(name for g in groups for name in g[1]), *names),
+        not_allowed_text=(
+            *([f"every module but {' and '.join(only)}"] if only else []),
+            *(g[0] for g in groups),
+            *(n.removesuffix(".*") for n in names),
+        ),
+        refused=(
+            *(f"aten::{operator}" for g in groups for operator in g[2]),
+            *(name for g in groups for name in g[1] if not name.endswith(".*")),
+        ),
+        cure=entries["not_allowed"].get("cure", ""),
+        only=tuple(only),
+        modules=tuple(entries.get("modules", ())),
+        preload=tuple(entries.get("preload", ())),
+        prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
+        about=_text(entries),
+        hunts=entries.get("hunts", False),
+        draft=entries.get("draft", False),
+        language=entries.get("language", "python"),
+        given={f["name"]: _function(f) for f in entries.get("given", [])},
+    )
+
+
+def _function(entry: Mapping[str, Any]) -> Function:
+    returns = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["returns"].items()}
+    return Function(
+        name=entry["name"],
+        signature=entry["signature"],
+        shapes=entry.get("shapes", {}),
+        returns=returns,
+        about=_text(entry),
+        hints=tuple(entry.get("hints", ())),
+        declaration=" ".join(entry.get("declaration", "").split()),
+    )
+
+
+def _class(entry: Mapping[str, Any]) -> Class:
+    methods = [_function(m) for m in entry.get("methods", [])]
+    return Class(
+        name=entry["name"],
+        signature=entry["signature"],
+        methods={m.name: m for m in methods},
+        attributes=entry.get("attributes", {}),
+        parameters=entry.get("parameters", {}),
+        about=_text(entry),
+        hints=tuple(entry.get("hints", ())),
+    )
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    return " ".join(entry.get("about", "").split())

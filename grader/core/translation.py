@@ -1,0 +1,122 @@
+"""What a learner reads, in English or in Chinese.
+
+English stands where it is said. The Chinese of a suite's sentences lies in its `zh.toml`, by id;
+that of our own in `zh.toml` beside this file, by the English with its values left open in braces.
+What has no Chinese stays English.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.core import catalog, manifest, toml_values
+from grader.core.records import Exercise
+
+LANGUAGES = ("en", "zh")
+_OWN = Path(__file__).with_name("zh.toml")
+
+
+def preferred(environment: Mapping[str, str] = os.environ) -> str:
+    """The language of the environment, as the C library decides it; English unless Chinese."""
+    chosen = next(
+        (environment[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(n)), ""
+    )
+    wished = environment.get("LANGUAGE", "") if chosen not in ("", "C", "POSIX") else ""
+    return "zh" if (wished or chosen).lower().startswith("zh") else "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Sentences in one language."""
+
+    language: str = "en"
+
+    def __call__(self, english: str, **values: Any) -> str:
+        """A sentence of ours, with `values` in the place of the names in braces."""
+        text = _own().get(english, english) if self.language == "zh" else english
+        return text.format(**values) if values else text
+
+    def said(self, sentence: str) -> str:
+        """A sentence of ours whose values are in it already, line by line."""
+        return "\n".join(map(self._line, sentence.splitlines()))
+
+    def _line(self, line: str) -> str:
+        if self.language == "en":
+            return line
+        for pattern, chinese in _patterns():
+            if found := pattern.fullmatch(line):
+                values = {name: self._line(value) for name, value in found.groupdict().items()}
+                return chinese.format(**values)
+        return line
+
+    def joined(self, *sentences: str) -> str:
+        """Sentences one after the other, as the language writes them."""
+        return ("" if self.language == "zh" else " ").join(s for s in sentences if s)
+
+    def title(self, exercise: Exercise) -> str:
+        """The title of an exercise; of a draft, that it is one."""
+        title = str(self._suite(exercise.slug).get("title", exercise.title))
+        return self("{title} (draft)", title=title) if exercise.draft else title
+
+    def check(self, slug: str, id: str, english: str) -> str:
+        """The sentence of a check."""
+        return str(self._suite(slug).get("checks", {}).get(id, english))
+
+    def speed(self, slug: str, english: str) -> str:
+        """The sentence of the speed case; an exercise has at most one."""
+        return str(next(iter(self._suite(slug).get("speed", {}).values()), english))
+
+    def hints(self, exercise: Exercise, name: str) -> tuple[str, ...]:
+        """The hints of a function or a class, gentle to plain."""
+        named = exercise.functions.get(name) or exercise.classes[name]
+        return tuple(self._suite(exercise.slug).get("hints", {}).get(name, named.hints))
+
+    def mistake(self, slug: str, id: str, says: str, mend: str) -> tuple[str, str]:
+        """What a mistake is, and how to mend it."""
+        entry = self._suite(slug).get("mistakes", {}).get(id, {})
+        return entry.get("says", says), entry.get("mend", mend)
+
+    def question(self, slug: str, id: str, asks: str, answer: str) -> tuple[str, str]:
+        """A question of an interview, and a model answer."""
+        entry = self._suite(slug).get("questions", {}).get(id, {})
+        return entry.get("asks", asks), entry.get("answer", answer)
+
+    def _suite(self, slug: str) -> Mapping[str, Any]:
+        return _of_suite(slug) if self.language == "zh" else {}
+
+
+@cache
+def _of_suite(slug: str) -> Mapping[str, Any]:
+    path = catalog.suite_folder(slug) / "zh.toml"
+    return toml_values.read(path, manifest.CHINESE) if path.is_file() else {}
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], str]]:
+    """Our sentences as patterns, those that leave the least open first."""
+    fixed = sorted(_own().items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
+    return [(re.compile(_pattern(english)), chinese) for english, chinese in fixed]
+
+
+def _pattern(english: str) -> str:
+    named: set[str] = set()
+
+    def part(number: int, text: str) -> str:
+        if number % 2 == 0:
+            return re.escape(text)
+        again = text in named
+        named.add(text)
+        return f"(?P={text})" if again else f"(?P<{text}>.+?)"
+
+    return "".join(part(n, text) for n, text in enumerate(re.split(r"\{(\w+)\}", english)))
+
+
+@cache
+def _own() -> Mapping[str, str]:
+    return (
+        toml_values.read(_OWN, toml_values.Table(others=toml_values.TEXT)) if _OWN.is_file() else {}
+    )

@@ -1,1 +1,0 @@
-"""Building what learners and instructors are given, and holding the house to its laws."""

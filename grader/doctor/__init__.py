@@ -1,0 +1,1 @@
+"""Says what this machine can do, and the cure for every problem."""

@@ -1,0 +1,100 @@
+"""The results of a run in one JSON file, which is written again after every line."""
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from grader.core.catalog import ROOT
+
+FORMAT = "attention-by-hand/gpu-check/v2"
+CODE = ("grader", "reference", "solutions")
+PACKAGES = ("torch", "numpy", "triton", "pytest")
+
+
+@dataclass(slots=True)
+class Record:
+    """What one step has said: its lines, how long it took, and why it is not at its end."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Results:
+    """The records of all steps by name, for this code, these versions and this device."""
+
+    path: Path
+    about: dict[str, str]
+    steps: dict[str, Record] = field(default_factory=dict)
+
+    @classmethod
+    def opened(cls, path: Path, device: str, *, fresh: bool = False) -> "Results":
+        """What an earlier run of the same code left in the file; else none, and the file moves."""
+        results = cls(path, _about(device))
+        kept = None if fresh else _read(path)
+        if kept and kept.get("about") == results.about:
+            results.steps = {name: Record(**record) for name, record in kept["steps"].items()}
+        elif path.is_file():
+            path.rename(path.with_suffix(time.strftime(".%Y-%m-%d-%H%M%S.json")))
+        return results
+
+    def record(self, name: str) -> Record:
+        """The record of a step, begun if there is none."""
+        return self.steps.setdefault(name, Record())
+
+    def save(self) -> None:
+        """Write everything; a run that is killed meanwhile leaves the file of before."""
+        steps = {
+            name: {"lines": r.lines, "seconds": round(r.seconds, 1), "finished": r.finished}
+            for name, r in self.steps.items()
+        }
+        found = {"format": FORMAT, "about": self.about, "steps": steps}
+        beside = self.path.with_name(self.path.name + ".part")
+        beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, self.path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+
+def _about(device: str) -> dict[str, str]:
+    """What the results depend on."""
+    import torch
+
+    name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    found = {"device": device, "name": name, "python": platform.python_version()}
+    return found | {p: _version(p) for p in PACKAGES} | {"code": _digest()}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _digest() -> str:
+    found = hashlib.sha256()
+    for path in sorted(_files()):
+        found.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _files() -> Iterator[Path]:
+    for folder in CODE:
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in (".py", ".toml", ".cu", ".h", ".cpp"):
+                yield path

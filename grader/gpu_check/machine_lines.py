@@ -1,0 +1,37 @@
+"""The tools and the walls of this machine: `python -m grader.gpu_check.machine_lines DEVICE`."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from grader.cuda import compiler
+from grader.worker import walls
+
+
+def lines(device: str) -> Iterator[dict[str, str]]:
+    """What nvcc, the driver and compute-sanitizer say of themselves, and which walls work."""
+    yield {"about": "tool", "nvcc": _said(compiler.nvcc(), "--version")}
+    yield {"about": "tool", "compute-sanitizer": _said(compiler.sanitizer(), "--version")}
+    query = "--query-gpu=driver_version,memory.total,clocks.max.sm,power.limit"
+    yield {"about": "tool", "nvidia-smi": _said("nvidia-smi", query, "--format=csv,noheader")}
+    for name in walls.NAMES:
+        probe = walls.probe(name, on_cuda=device == "cuda")
+        yield {"about": "wall", name: "works" if probe.wall else f"does not work: {probe.why}"}
+
+
+def _said(program: str | None, *arguments: str) -> str:
+    """The last line that a program prints; why there is none."""
+    if not program:
+        return "not found"
+    try:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run ({type(error).__name__})"
+    printed = (done.stdout or done.stderr).strip().splitlines()
+    return printed[-1] if printed else f"status {done.returncode}"
+
+
+if __name__ == "__main__":
+    for found in lines(sys.argv[1]):
+        print(json.dumps(found), flush=True)

@@ -1,0 +1,92 @@
+"""Grading that counts: with the course's secret, behind a wall, one nursery for all answers."""
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.core.records import Exercise, ExerciseReport
+from grader.worker import walls
+from grader.worker.nursery import Nursery
+from grader.worker.walls import hide_this_process
+
+if TYPE_CHECKING:
+    from grader.grading.exercise import Run
+    from grader.submission.admission import NotGraded
+
+SECRET = ".secret"
+
+
+class BadSecret(Exception):
+    """A secret that cannot be used; the message is a sentence with the cure."""
+
+
+def secret_of(folder: Path) -> str:
+    """The secret of a course, from which all its draws come; made when it is first asked for."""
+    path = folder / SECRET
+    if not path.exists():
+        made = folder / f".writing-{secrets.token_hex(4)}"
+        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(16))
+        with suppress(FileExistsError):
+            os.link(made, path)  # whole or not at all, and never over another
+        made.unlink()
+    found = path.read_text(encoding="utf-8", errors="replace").strip()
+    if not found:
+        raise BadSecret(f"{path} is empty: put the secret of the course into it.")
+    return found
+
+
+@dataclass(slots=True)
+class Official:
+    """Grades one answer after another. The nursery starts with the first."""
+
+    secret: str
+    wall: str = "auto"
+    device: str = "cpu"
+    weakest: str = "process"  # the wall that is demanded
+    _nursery: Nursery | None = field(default=None, init=False)
+
+    def grade(
+        self, exercise: Exercise, file: Path, student: str, *, speed: bool, later: bool = False,
+        problem: "NotGraded | None" = None,
+    ) -> ExerciseReport:  # fmt: skip
+        """The report on the answer of `student` in `file`, with the draws of this course.
+
+        later    the speed is measured afterwards, by `time`
+        problem  why there is nothing to read, where that is known beforehand
+        """
+        run = self._run(student, speed=speed, later=later)
+        from grader.grading.exercise import grade
+
+        return grade(exercise, file, run, problem)
+
+    def time(
+        self, exercise: Exercise, file: Path, student: str, report: ExerciseReport
+    ) -> ExerciseReport:
+        """A report that was made with `later`, with its speed."""
+        run = self._run(student, speed=True, later=False)
+        from grader.grading.exercise import timed
+
+        return timed(exercise, file, run, report)
+
+    def _run(self, student: str, *, speed: bool, later: bool) -> "Run":
+        if self._nursery is None:
+            hide_this_process()  # it holds the secret and the expected values
+            on_cuda = self.device == "cuda"
+            wall = walls.choose(self.wall, on_cuda=on_cuda, weakest=self.weakest)
+            self._nursery = Nursery(wall)
+        from grader.grading.exercise import Run  # imports torch while the nursery does
+
+        return Run(
+            nursery=self._nursery, student=student, secret=self.secret, own=False,
+            device=self.device, speed=speed, later=later,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None

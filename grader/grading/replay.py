@@ -1,0 +1,98 @@
+"""Grades what a report is about again, with the same draws: one mark, reproduced for an appeal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader.core import catalog
+from grader.core.records import Exercise, ExerciseReport, Report
+from grader.core.scoring import score
+from grader.grading.session import seed_id
+from grader.submission import answer_file
+from grader.worker.nursery import Nursery
+from grader.worker.walls import Wall, hide_this_process
+
+
+class CannotReplay(Exception):
+    """A report that cannot be reproduced here; the message is a sentence with the cure."""
+
+
+def secret_for(report: Report, secret: Path | None) -> str:
+    """What the draws of a report came from: its own seed, or the secret of a course."""
+    if report.seed is not None:
+        return report.seed
+    if secret is None:
+        raise CannotReplay("This report holds no seed: name the file of the secret (--secret).")
+    try:
+        found = secret.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise CannotReplay(f"{secret} cannot be read.") from None
+    if seed_id(found) != report.seed_id:
+        raise CannotReplay(f"{secret} is not the secret that this report was drawn from.")
+    return found
+
+
+def replay(
+    report: Report, secret: str, place: Path | None, wall: Wall
+) -> Iterator[tuple[str, bool]]:
+    """A sentence on each exercise, and whether its verdicts are those of the report.
+
+    place   where the answers lie; where the report found them if it is None
+    """
+    hide_this_process()
+    with Nursery(wall) as nursery:
+        from grader.grading.exercise import Run, grade
+
+        run = Run(
+            nursery=nursery, student=report.student, secret=secret, own=report.seed is not None,
+            device=report.device, speed=False,
+        )  # fmt: skip
+        for before in report.exercises:
+            if not before.sha256 and before.state == "unreadable":  # there was no file to keep
+                yield f"{before.slug}: {before.sentence}", True
+                continue
+            file = Path(before.path) if place is None else answer_file.locate(place, before.slug)
+            after = grade(_exercise(before.slug), file, run)
+            differing = list(_differing(before, after, file))
+            yield f"{before.slug}: {'; '.join(differing) or _same(before)}.", not differing
+
+
+def _exercise(slug: str) -> Exercise:
+    try:
+        return catalog.find(slug)
+    except catalog.UnknownExercise as problem:
+        raise CannotReplay(f"{problem} {catalog.OF_PACK}") from None
+
+
+def _same(before: ExerciseReport) -> str:
+    if before.state in ("missing", "not_started"):
+        return before.sentence.rstrip(".")
+    earned = sum(check.earned for check in before.checks)
+    possible = sum(check.points for check in before.checks)
+    return f"the same {len(before.checks)} verdicts, {earned} of {possible} points without speed"
+
+
+def _differing(before: ExerciseReport, after: ExerciseReport, file: Path) -> Iterator[str]:
+    """What is not as it was: the file, verdicts, points, and what they say."""
+    if (after.sha256, after.sha256 or after.state) != (
+        before.sha256,
+        before.sha256 or before.state,
+    ):
+        known = f"sha256 {before.sha256[:16]}" if before.sha256 else before.state
+        yield f"{file} is not the file that was graded ({known})"
+        return
+    if not before.sha256:  # nothing was asked
+        return
+    if before.score is not None and before.score != score(before.checks, before.speed):
+        yield "the report's score is not what its checks add up to"
+    now = {check.id: check for check in after.checks}
+    for was in before.checks:
+        check = now.pop(was.id, None)
+        if check is None:
+            yield f"{was.id} is no check any more"
+        elif check.verdict != was.verdict:
+            yield f"{was.id} was {was.verdict.value} and is {check.verdict.value}"
+        elif check.points != was.points:
+            yield f"{was.id} was worth {was.points} and is worth {check.points}: another suite"
+        elif check.why != was.why:
+            yield f"{was.id} says something else"
+    yield from (f"{name} is new" for name in now)

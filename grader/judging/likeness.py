@@ -1,0 +1,76 @@
+"""Whether two answers, or two faults, are so much alike that the same mistake is behind them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from grader.judging.case import Differs, StudentFault
+from grader.judging.tolerance import as_numbers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MATCH_RTOL = 0.02  # of the distance from the right answer
+MIN_DISTINCT = 4  # wrong entries that differ from each other, from which a match says much
+
+
+def answers_alike(one: Any, other: Any) -> bool:
+    """Whether two answers have the same tensors, arrays and lists, with close numbers."""
+    ours, theirs = list(_numbers(one)), list(_numbers(other))
+    return len(ours) == len(theirs) and all(map(_close, ours, theirs))
+
+
+def _numbers(value: Any) -> Iterator[Tensor | Array]:
+    """Every tensor, array and list of numbers in nested lists and tuples, in their order."""
+    match value:
+        case Tensor() | np.ndarray():
+            yield value
+        case [float() | int(), *_] if all(type(x) in (float, int) for x in value):
+            yield np.array(value, np.float64)
+        case list() | tuple():
+            for item in value:
+                yield from _numbers(item)
+
+
+def _close(a: Tensor | Array, b: Tensor | Array) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    one, other = as_numbers(a), as_numbers(b)
+    size = np.abs(np.asarray(other, np.float64))
+    largest = size[np.isfinite(size)].max(initial=0.0)
+    return distance(one, other) <= MATCH_RTOL * float(largest)
+
+
+def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
+    """Whether two students came out at the same place."""
+    if one is None or other is None:
+        return one is other
+    a, b = one.differs, other.differs
+    if a is None or b is None:
+        return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
+    if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
+        return False
+    between = distance(a.got, b.got)
+    return between < np.inf and between <= MATCH_RTOL * distance(a.got, a.exact)
+
+
+def distance(a: Any, b: Any) -> float:
+    """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.size == b.size == 0:
+        return 0.0
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):  # equal infinities
+        between = np.where(same, 0.0, a - b)
+    if not between.size:
+        return 0.0
+    return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
+
+
+def says_much(differs: Differs | None) -> bool:
+    """Whether a match of these wrong entries is no chance: enough of them differ."""
+    if differs is None:
+        return False
+    values = np.asarray(differs.got, np.float64)[differs.wrong]
+    return len(np.unique(values[np.isfinite(values)])) >= MIN_DISTINCT

@@ -1,0 +1,182 @@
+"""The stored cases of a sealed bundle, played back in the place of the reference.
+
+The suites are the same as anywhere. What they import as `reference` is, in a sealed bundle, a
+module without content: whatever is asked of it is answered from the tape of the case that is being
+judged, in the order in which it was asked at release. So are the draws. A question is known by its
+form and a few of its numbers; one that was not asked then has no answer, and is a fault of ours
+that says so.
+"""
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from grader.core import sealed_bundle
+from grader.core.catalog import ROOT
+from grader.core.this_python import pip_install
+from grader.judging.case import GraderFault
+
+NAME = "reference"  # the package that a sealed bundle does without
+LEFT_OUT = "the sealed bundle has no stored cases for it"
+
+
+class _Question:
+    """A function of the reference, or a method of one of its objects."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return TAPE.get().answer(self._what, *args, **kwargs)
+
+
+class _Object:
+    """An object of the reference, of which the kind and the number are known."""
+
+    def __init__(self, kind: str, number: int) -> None:
+        object.__setattr__(self, "_kind", kind)
+        object.__setattr__(self, "_what", f"{kind}#{number}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        what = f"{self._what}.{name}"
+        value = f"{self._kind}.{name}" in TAPE.get().values
+        return TAPE.get().answer(what) if value else _Question(what)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        TAPE.get().answer(f"{self._what}.{name}=", value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return TAPE.get().answer(self._what, *args, **kwargs)
+
+
+class _Module(ModuleType):
+    """A module of the reference."""
+
+    def __getattr__(self, name: str) -> Any:
+        whole = f"{self.__name__}.{name}"
+        if name.startswith("__") or whole in _modules():
+            raise AttributeError(name)  # a module in it, which the import system looks for
+        return _Question(whole)
+
+
+class Draws:
+    """The inputs of one case, under the names of `Draw`."""
+
+    def __init__(self, tape: "Tape", drawn: Iterator[Any]) -> None:
+        self._tape, self._drawn = tape, drawn
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: self._tape.next(self._drawn, f"draw.{name}", args, kwargs)
+
+
+class Tape:
+    """The stored cases of one exercise."""
+
+    def __init__(self, slug: str, root: Path = ROOT) -> None:
+        path = root / sealed_bundle.FOLDER / f"{slug}.safetensors"
+        try:
+            from safetensors import SafetensorError, safe_open
+        except ImportError:
+            cure = pip_install("safetensors")
+            raise GraderFault(f"safetensors is not installed: {cure}") from None
+        try:
+            with safe_open(path, framework="pt") as file:
+                self._tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                told = json.loads(file.metadata()["cases"])
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+            problem = f"{sealed_bundle.FOLDER}/{path.name} cannot be read: unpack the bundle again"
+            raise GraderFault(problem) from None
+        self.left_out: dict[str, str] = told["left_out"]  # by check, why it is
+        self.values = frozenset(told["values"])  # attributes that are values, and no methods
+        self._cases: dict[str, Any] = told["cases"]
+        self._answers: Iterator[Any] = iter(())
+
+    def begin(self, case: str, check: str) -> str:
+        """Wind to a case; why it cannot be asked, if it cannot."""
+        if check in self.left_out:
+            return LEFT_OUT
+        TAPE.set(self)
+        self._answers = iter(self._cases.get(case, {}).get("answers", ()))
+        return ""
+
+    def draws(self, case: str) -> Draws:
+        """The inputs of a case."""
+        return Draws(self, iter(self._cases.get(case, {}).get("draws", ())))
+
+    def answer(self, what: str, *args: Any, **kwargs: Any) -> Any:
+        """What the reference answered at release to the next question of the case."""
+        return self.next(self._answers, what, args, kwargs)
+
+    def next(self, tape: Iterator[Any], what: str, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """What stands on a tape for a question, after questions that were left out here."""
+        from grader.judging.case_codec import (  # which need the stand-in
+            alike,
+            mark,
+            samples,
+            unpack,
+        )
+
+        form, numbers = mark(what, args, kwargs), samples(args, kwargs)
+        for wanted, given, in_order, packed in tape:
+            if wanted == form and alike(given, numbers):
+                if isinstance(packed, list) and packed[0] == "object":
+                    return _Object(*packed[1:])
+                return unpack(packed, self._tensors)
+            if in_order:
+                break
+        raise GraderFault(
+            "this answer makes the check ask something for which the sealed bundle has no stored "
+            "case; the grader of the course asks it afresh"
+        )
+
+
+TAPE: ContextVar[Tape] = ContextVar("tape")
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of the reference where there are none."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name == f"{NAME}.expected":  # what an expected value is, and no answer
+            place = ROOT / sealed_bundle.FOLDER / sealed_bundle.EXPECTED
+            return importlib.util.spec_from_file_location(name, place)
+        if name not in _modules():
+            return None
+        return ModuleSpec(name, _Loader(), is_package=name == NAME)
+
+
+class _Loader(Loader):
+    """Makes a module in which every name is a question."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Module(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ == NAME:
+            vars(module)["Expected"] = importlib.import_module(f"{NAME}.expected").Expected
+
+
+def _modules() -> Sequence[str]:
+    about = sealed_bundle.about()
+    return () if about is None else about.modules
+
+
+@cache
+def tape(slug: str) -> Tape | None:
+    """The stored cases of an exercise; None where the project is whole."""
+    return Tape(slug) if sealed_bundle.is_sealed() else None
+
+
+if sealed_bundle.is_sealed():
+    sys.meta_path.insert(0, _Finder())

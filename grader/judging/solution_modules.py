@@ -1,0 +1,44 @@
+"""Modules of ours in this process: the solution of an exercise, and the solution with mistakes."""
+
+from functools import cache
+from types import ModuleType
+
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.cuda import compiled_answer as cuda
+from grader.judging import suite_runner
+from grader.judging.marks import Mistake, edited
+from grader.worker.in_process import load
+
+
+def solution(exercise: Exercise) -> ModuleType | None:
+    """A fresh copy; None where a course was handed out without its solutions."""
+    path = exercise.solution
+    if not path.is_file():
+        return None
+    if exercise.language == "python":
+        return load(path, exercise.slug, exercise.prelude)
+    return _copy(_compiled(exercise.slug)[""])
+
+
+def with_edits(exercise: Exercise, mistake: Mistake) -> ModuleType | None:
+    """The solution with a mistake that is an edit of its text; None as for `solution`."""
+    if not exercise.solution.is_file():
+        return None
+    return _copy(_compiled(exercise.slug)[mistake.id])
+
+
+def _copy(module: ModuleType) -> ModuleType:
+    copy = ModuleType(module.__name__)
+    copy.__dict__.update(module.__dict__)
+    return copy
+
+
+@cache
+def _compiled(slug: str) -> dict[str, ModuleType]:
+    """The solution, as "", and each mistake that is an edit of it, compiled once and together."""
+    exercise = catalog.find(slug)
+    text = exercise.solution.read_text(encoding="utf-8")
+    mistakes = [m for m in suite_runner.mistakes(exercise) if m.edits]
+    wrong = {m.id: edited(text, m.edits) for m in mistakes}
+    return cuda.modules({"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes})

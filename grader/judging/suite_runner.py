@@ -1,0 +1,170 @@
+"""Collects a suite's checks with pytest, runs them in this process, returns the verdicts."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from grader.core import sealed_bundle, toml_values
+from grader.core.catalog import SUITES
+from grader.core.records import CheckResult, Exercise
+from grader.judging import suite_imports
+from grader.judging.case import GraderFault
+from grader.judging.judge import NAME, Judge, case_of
+from grader.judging.marks import Check, CheckCase, Mistake, SpeedCase, Trial, Variant, marks
+
+
+class BrokenSuite(GraderFault, toml_values.BadFile):
+    """A file of a suite that is not there or cannot be imported."""
+
+
+def ask(
+    exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
+) -> tuple[CheckResult, ...]:
+    """Run the checks of a suite, or `only` these and those that they need: their verdicts."""
+    torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
+    judge.run(chosen(exercise, only))
+    if judge.errors:
+        raise GraderFault(_cannot_be_run(exercise, judge.errors))
+    return judge.results()
+
+
+def chosen(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
+    """The cases of `only` these checks and of those that they need; of all, if none are named."""
+    if not only:
+        return cases(exercise)
+    names = _with_needs(exercise, only)
+    return tuple(case for case in cases(exercise) if case.check.id in names)
+
+
+def cases(exercise: Exercise) -> tuple[CheckCase, ...]:
+    """Every case of a suite's checks, in its order; collected by pytest once in a process."""
+    if exercise.folder not in _COLLECTED:
+        suite_imports.reach(exercise)
+        _COLLECTED[exercise.folder] = _collected(exercise)
+    return _COLLECTED[exercise.folder]
+
+
+_COLLECTED: dict[Path, tuple[CheckCase, ...]] = {}
+
+
+def _collected(exercise: Exercise) -> tuple[CheckCase, ...]:
+    # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    file = str(_file(exercise, "test_*.py"))  # of none pytest would take what lies where we are
+    options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
+    unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
+    quiet = [f"-pno:{name}" for name in unused] + ["--capture=no", "--collect-only"]
+    collector = _Collector()
+    code = pytest.main([*options, *quiet, file], plugins=[collector])
+    if code == pytest.ExitCode.INTERRUPTED and not collector.errors:
+        raise KeyboardInterrupt
+    if collector.errors or code is not pytest.ExitCode.OK:
+        problems = collector.errors or [f"pytest ended with {code!r}"]
+        raise GraderFault(_cannot_be_run(exercise, problems))
+    return tuple(collector.cases)
+
+
+def _cannot_be_run(exercise: Exercise, problems: Sequence[str]) -> str:
+    return f"the suite of {exercise.slug} cannot be run: {'; '.join(problems)}"
+
+
+def _with_needs(exercise: Exercise, names: frozenset[str]) -> list[str]:
+    """These checks and what they need, in the order of the suite."""
+    known = {check.id: check for check in checks(exercise)}
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += known[name].needs
+    return [name for name in known if name in found]
+
+
+def checks(exercise: Exercise) -> list[Check]:
+    """The checks that a suite declares, without asking them."""
+    return marks(_module(exercise, "test_*.py"), Check)
+
+
+def functions(exercise: Exercise) -> list[Any]:
+    """The functions of a suite's checks themselves, in their order."""
+    things = vars(_module(exercise, "test_*.py")).values()
+    return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
+
+
+def tests(exercise: Exercise) -> set[str]:
+    """Whatever pytest takes for a test in a suite, be it a check or not."""
+    return {name for name in vars(_module(exercise, "test_*.py")) if name.startswith("test_")}
+
+
+def speed_case(exercise: Exercise) -> SpeedCase | None:
+    """The speed case of an exercise, if it has one."""
+    if not list(exercise.folder.glob("bench_*.py")):
+        return None
+    cases = marks(_module(exercise, "bench_*.py"), SpeedCase)
+    if len(cases) != 1:
+        raise GraderFault(f"{exercise.slug} has a bench with {len(cases)} @speed, not one")
+    return cases[0]
+
+
+def mistakes(exercise: Exercise) -> list[Mistake]:
+    """The catalogue of named wrong answers of an exercise; a sealed bundle has none."""
+    if sealed_bundle.is_sealed():
+        return []
+    return marks(_module(exercise, "mistakes.py"), Mistake)
+
+
+def variants(exercise: Exercise) -> list[Variant]:
+    """The right answers written otherwise."""
+    return marks(_module(exercise, "variants.py"), Variant)
+
+
+def trials(exercise: Exercise) -> list[Trial]:
+    """The scripts that tell two answers apart."""
+    return marks(_module(exercise, "trials.py"), Trial)
+
+
+def _module(exercise: Exercise, pattern: str) -> ModuleType:
+    path = _file(exercise, pattern)
+    try:
+        return suite_imports.module(exercise, path.stem)
+    except (Exception, SystemExit) as error:  # an author's code may raise anything
+        problem = f"{path} cannot be imported ({type(error).__name__}: {error}). Mend it."
+        raise BrokenSuite(problem) from error
+
+
+def _file(exercise: Exercise, pattern: str) -> Path:
+    found = list(exercise.folder.glob(pattern))
+    if len(found) != 1:
+        raise BrokenSuite(f"{exercise.folder} needs one {pattern}. Write it, or make it one file.")
+    return found[0]
+
+
+class _Collector:
+    """Keeps the cases that pytest finds, and says why where it finds none."""
+
+    def __init__(self) -> None:
+        self.cases: list[CheckCase] = []
+        self.errors: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.pluginmanager.register(object(), NAME)  # so that no judge of a run by hand is made
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            case = case_of(item)
+            if case is None:
+                self.errors.append(f"{item.nodeid} has no @check")
+            else:
+                self.cases.append(case)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.errors.append(str(report.longrepr).strip().splitlines()[-1])

@@ -1,0 +1,1 @@
+"""What a learner does besides grading: watch, hints, steps, bug hunts, interviews."""

@@ -1,0 +1,130 @@
+"""The clock of an interview, and the two ways to see it: a line that changes, or lines."""
+
+import math
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from grader.core.translation import Words
+
+DONE = ("", "done")
+_LOOK_SECONDS = 1.0
+_SAVE_SECONDS = 60  # before the end: the line changes its colour
+_LINE_SECONDS = 300  # between two lines, where there is no screen
+
+
+class Clock:
+    """Seconds that go by however the machine's date is set; on Linux not while it sleeps."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._begun = now()
+        self._seconds = seconds
+
+    @property
+    def used(self) -> float:
+        return self._now() - self._begun
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end; less than 0 after it."""
+        return self._seconds - self.used
+
+    def run(self, typed: Callable[[float], str | None], show: Callable[[float], None]) -> bool:
+        """Wait for the end; whether it was handed in before.
+
+        typed  waits for a line, at most so many seconds; None if there was none
+        show   is given the seconds that are left, about once a second
+        """
+        while (left := self.left) > 0:
+            show(left)
+            line = typed(min(left, _LOOK_SECONDS))
+            if line is not None and line.strip().lower() in DONE and self.left > 0:
+                return True
+        return False
+
+
+class Face(Protocol):
+    """What shows the time that is left."""
+
+    def show(self, left: float) -> None: ...
+
+    def __enter__(self) -> "Face": ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def face(console: Console, words: Words) -> Face:
+    """A line that counts down on a terminal; elsewhere a line every five minutes."""
+    return Screen(console, words) if console.is_terminal else Lines(console, words)
+
+
+class Screen:
+    """One line, drawn in place."""
+
+    def __init__(self, console: Console, words: Words) -> None:
+        self._words = words
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> "Screen":
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def show(self, left: float) -> None:
+        late = left <= _SAVE_SECONDS
+        told = "{time} left. Save your file: it counts as it is saved." if late else (
+            "{time} left. Enter hands in, Ctrl-C ends it without a verdict."
+        )  # fmt: skip
+        line = Text(self._words(told, time=minutes(left)), style="bold red" if late else "bold")
+        line.no_wrap, line.overflow = True, "ellipsis"
+        self._live.update(line, refresh=True)
+
+
+class Lines:
+    """A line at the beginning and every five minutes."""
+
+    def __init__(self, console: Console, words: Words) -> None:
+        self._console = console
+        self._words = words
+        self._next = math.inf
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def show(self, left: float) -> None:
+        if left <= self._next:
+            self._next = (math.ceil(left / _LINE_SECONDS) - 1) * _LINE_SECONDS
+            told = self._words("{time} left.", time=minutes(left))
+            self._console.print(told, markup=False, highlight=False)
+
+
+def minutes(seconds: float) -> str:
+    """ "12:05" """
+    whole = math.ceil(seconds)
+    return f"{whole // 60}:{whole % 60:02}"

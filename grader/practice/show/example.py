@@ -1,0 +1,158 @@
+"""Runs an exercise's example: the named steps of the reference, and what a student has for them.
+
+A suite's `show.py` has three functions, and imports nothing of ours but the reference:
+
+    inputs(sentence) -> {name: tensor}           what the example is computed from
+    steps(**inputs) -> {name: (letters, value)}  every step of the reference, in order, in PyTorch
+    asked(student, **inputs) -> {name: call, or a list of calls of which the first that is written
+                                 is taken}       what the student's functions say of these steps
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.core.records import Exercise
+from grader.judging import suite_imports
+from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.student import Student
+from grader.practice.show.sentence import CannotShow, Sentence
+from grader.practice.show.trace import Array, Flow, Step, Trace, array
+
+Ask = Callable[[], Any]
+Inputs = Mapping[str, Tensor]
+
+
+def has_example(exercise: Exercise) -> bool:
+    """Whether there is something to show of an exercise."""
+    return (exercise.folder / "show.py").is_file()
+
+
+def trace(
+    exercise: Exercise, sentence: Sentence, student: Student | None, head: int | None = None
+) -> Trace:
+    """Every step of the example; beside it the student's, if there is a student."""
+    if not has_example(exercise):
+        raise CannotShow(f"There is nothing to show of {exercise.slug}.")
+    example = suite_imports.module(exercise, "show")
+    inputs = {name: x.clone().requires_grad_() for name, x in example.inputs(sentence).items()}
+    steps = example.steps(**inputs)
+    target = "output" if "output" in steps else "weights"
+    rows = min(steps[target][1].shape[-2], len(sentence))  # padding is not asked about
+    row = (rows - 1) // 2  # one in the middle has a past and a future
+    asked = {} if student is None else example.asked(student, **inputs)
+    answers = {name: _answered(_several(asked[name]), name == target) for name in asked}
+    found = Trace(
+        title=exercise.slug, tokens=sentence.tokens, embedding=sentence.embedding,
+        steps=tuple(
+            replace(_step(n, letters, x, answers.get(n)), given=n in inputs)
+            for n, (letters, x) in steps.items()
+        ),
+        head=head, row=row,
+    )  # fmt: skip
+    check_head(found)
+    return _with_flows(found, steps[target][1], inputs, target, answers.get(target))
+
+
+def check_head(found: Trace) -> None:
+    """Raise `CannotShow` unless the head that was asked for is there."""
+    if found.head is not None and not 0 <= found.head < found.heads:
+        what = f"there are {found.heads}, counted from 0"
+        raise CannotShow(f"There is no head {found.head}: {what}.")
+
+
+class _Answer:
+    """What came of asking: a value, the call that gave it, or the sentences instead."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.call = ""
+        self.problems: list[str] = []
+
+
+def _several(calls: Ask | Sequence[Ask]) -> Sequence[Ask]:
+    return [calls] if callable(calls) else calls
+
+
+def _answered(calls: Sequence[Ask], with_graph: bool) -> _Answer:
+    """The answer of the first of `calls` whose function is written."""
+    answer = _Answer()
+    for ask in calls:
+        CASE.set(Case())
+        try:
+            with torch.set_grad_enabled(with_graph):
+                answer.value = ask()
+            answer.call = CASE.get().last_call
+            break
+        except StudentFault as fault:
+            answer.problems.append(str(fault))
+            if fault.kind != "NotImplementedError":
+                break
+    return answer
+
+
+def _step(name: str, letters: str, value: Tensor, answer: _Answer | None) -> Step:
+    reference = array(value)
+    if answer is None:
+        return Step(name=name, letters=letters, reference=reference)
+    problem = "\n".join(answer.problems)
+    if answer.value is None:
+        return Step(name=name, letters=letters, reference=reference, problem=problem)
+    try:
+        yours = array(answer.value)
+    except TypeError as error:
+        problem = f"{error}  [{answer.call}]"
+        return Step(name=name, letters=letters, reference=reference, problem=problem)
+    if yours.shape != reference.shape:
+        wrong = f"{name}.shape is {yours.shape}, but should be {reference.shape}  [{answer.call}]"
+        return Step(name=name, letters=letters, reference=reference, problem=wrong)
+    return Step(name=name, letters=letters, reference=reference, yours=yours, problem=problem,
+                call=answer.call)  # fmt: skip
+
+
+def _with_flows(
+    found: Trace, value: Tensor, inputs: Inputs, target: str, answer: _Answer | None
+) -> Trace:
+    """The trace with the gradients of `value`, and of the answer to the step `target`."""
+    head = found.head or 0
+    reference = _norms(value, inputs, head, found.row)
+    yours: dict[str, Array] = {}
+    problems: list[str] = []
+    fits = any(step.name == target and step.yours is not None for step in found.steps)
+    if answer is not None and fits and isinstance(answer.value, Tensor):
+        try:
+            yours = _norms(answer.value, inputs, head, found.row)
+        except StudentFault as fault:
+            problems.append(str(fault))
+    elif fits:
+        problems.append("NumPy keeps no gradients: they are shown of the reference only.")
+    flows = tuple(
+        Flow(name=name, reference=norms, yours=yours.get(name)) for name, norms in reference.items()
+    )
+    return replace(found, flows=flows, problems=tuple(problems))
+
+
+def _norms(value: Tensor, inputs: Inputs, head: int, row: int) -> dict[str, Array]:
+    """For each input, the norm of the derivatives of one row of `value` by each of its tokens.
+
+    The row is a vector: its derivatives by the vector of one token are a matrix, and the root of
+    the sum of their squares is its norm.
+    """
+    rows = value.reshape(-1, *value.shape[-2:])
+    vector = rows[min(head, len(rows) - 1), row]
+    squares = {name: np.zeros(x.shape[-2]) for name, x in inputs.items()}
+    if not vector.requires_grad:
+        return squares
+    for entry in vector:
+        found = torch.autograd.grad(
+            entry, list(inputs.values()), retain_graph=True, allow_unused=True
+        )
+        for name, gradient in zip(inputs, found, strict=True):
+            if gradient is not None:
+                per_token = gradient.double().reshape(-1, *gradient.shape[-2:])
+                squares[name] += per_token.square().sum((0, 2)).numpy()
+    return {name: np.sqrt(total) for name, total in squares.items()}

@@ -1,0 +1,152 @@
+"""A trace as heat maps: each head a row; yours, the reference and the difference beside it."""
+
+import io
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grader.core.this_python import pip_install
+from grader.core.translation import Words
+from grader.practice.show.sentence import CannotShow
+from grader.practice.show.trace import Array, Step, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+NUMBERED = 10  # tokens up to which every cell has its number
+Labels = tuple[Sequence[str], Sequence[str]]
+
+
+def figure(trace: Trace, words: Words) -> "Figure":
+    """The masks and the weights: of one head if one was asked for, else of all."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        cure = pip_install("matplotlib")
+        raise CannotShow(f"Pictures need matplotlib: `{cure}`.") from None
+
+    panels = list(_panels(trace))
+    beside = max(len(_parts(step)) for step, _ in panels)
+    tall = [0.36 * step.reference.shape[-2] + 0.5 for step, _ in panels]
+    wide = 0.5 * max(step.reference.shape[-1] for step, _ in panels) + 1.6
+    plain = _without(trace, words)
+    with rc_context({"font.family": _fonts(_letters(trace, words)), "font.size": 9}):
+        drawn = Figure(figsize=(beside * wide, sum(tall) + 0.4), layout="constrained")
+        grid = drawn.add_gridspec(len(panels), beside, height_ratios=tall)
+        for number, (step, head) in enumerate(panels):
+            labels = _labels(trace, step, plain)
+            for place, part in enumerate(_parts(step)):
+                axes = drawn.add_subplot(grid[number, place])
+                title = _title(step, head, part, trace, Words() if plain else words)
+                _draw(axes, step, part, head, labels, title)
+    return drawn
+
+
+def png(trace: Trace, words: Words) -> bytes:
+    """The heat maps as the bytes of a PNG file."""
+    file = io.BytesIO()
+    figure(trace, words).savefig(file, format="png", dpi=110)
+    return file.getvalue()
+
+
+def unwritable(trace: Trace, words: Words) -> bool:
+    """Whether no font of this machine has all letters, so that the picture numbers the tokens."""
+    return _without(trace, words)
+
+
+def _panels(trace: Trace) -> Iterator[tuple[Step, int]]:
+    for step in trace.grids:
+        heads = range(step.tables) if trace.head is None else [min(trace.head, step.tables - 1)]
+        yield from ((step, head) for head in heads)
+
+
+def _parts(step: Step) -> tuple[str, ...]:
+    return ("Reference",) if step.yours is None else ("Yours", "Reference", "Difference")
+
+
+def _title(step: Step, head: int, part: str, trace: Trace, words: Words) -> str:
+    name = words(step.name)
+    if step.tables > 1:
+        name += words(", head {head} of {heads}", head=head, heads=step.tables)
+    return f"{words(part)}: {name}" if trace.embedding or step.yours is not None else name
+
+
+def _draw(axes: "Axes", step: Step, part: str, head: int, labels: Labels, title: str) -> None:
+    source = {"Yours": step.yours, "Reference": step.reference, "Difference": step.difference}
+    values = step.table(source[part], head)
+    assert values is not None
+    numbers = values.astype(float)
+    top = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) or 1.0
+    how: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": max(1.0, top)}
+    if part == "Difference":
+        how = {"cmap": "RdBu_r", "vmin": -max(top, 0.01), "vmax": max(top, 0.01)}
+    axes.imshow(np.ma.masked_invalid(numbers), aspect="auto", **how)
+    axes.set_facecolor("orange")  # where there is no number
+    axes.set_title(title, fontsize=9)
+    rows, columns = labels
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(np.arange(0.5, len(columns) - 1), minor=True)
+    axes.set_yticks(np.arange(0.5, len(rows) - 1), minor=True)
+    axes.grid(which="minor", color="lightgrey", linewidth=0.6)
+    axes.tick_params(which="both", length=0)
+    axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False)
+    if not step.is_mask and len(columns) <= NUMBERED:
+        _number(axes, numbers, how["vmax"])
+
+
+def _number(axes: "Axes", numbers: Array, top: float) -> None:
+    from grader.practice.show.show_text import number
+
+    for (row, column), value in np.ndenumerate(numbers):
+        dark = np.isfinite(value) and abs(value) > 0.6 * top
+        axes.text(column, row, number(value), ha="center", va="center", fontsize=7,
+                  color="white" if dark else "black")  # fmt: skip
+
+
+def _labels(trace: Trace, step: Step, plain: bool) -> Labels:
+    rows, columns = trace.rows(step), trace.columns(step)
+    if not plain:
+        return rows, columns
+    first = len(columns) - len(rows)  # queries are the last of the tokens
+    numbered = [str(n + 1) for n in range(len(columns))]
+    return (["*"] if rows == ("*",) else numbered[first:]), numbered
+
+
+def _letters(trace: Trace, words: Words) -> frozenset[str]:
+    said = [words(word) for word in ("Yours", "Reference", "Difference")]
+    said += [words(", head {head} of {heads}", head=0, heads=0)]
+    return frozenset("".join([*trace.tokens, *said, *(words(s.name) for s in trace.grids)]))
+
+
+def _without(trace: Trace, words: Words) -> bool:
+    return not _font_of(frozenset(c for c in _letters(trace, words) if ord(c) > 0x2FF))
+
+
+def _fonts(letters: frozenset[str]) -> list[str]:
+    found = _font_of(frozenset(c for c in letters if ord(c) > 0x2FF))
+    return list(dict.fromkeys(name for name in (found, "DejaVu Sans") if name))
+
+
+@cache
+def _font_of(letters: frozenset[str]) -> str:
+    """A font of this machine that has all these letters, by its name; "" if there is none."""
+    from matplotlib import font_manager
+    from matplotlib.ft2font import FT2Font
+
+    fonts = sorted(font_manager.fontManager.ttflist, key=lambda f: f.name != "DejaVu Sans")
+    for font in fonts:
+        if font.name.startswith("Last Resort"):  # it has every letter, as an empty box
+            continue
+        try:
+            known = FT2Font(font.fname).get_charmap()
+        except (OSError, RuntimeError):  # a font that was removed, or that cannot be read
+            continue
+        if all(ord(letter) in known for letter in letters):
+            return font.name
+    return ""

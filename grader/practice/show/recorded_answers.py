@@ -1,0 +1,55 @@
+"""Somebody's functions as `example` asks them: behind a wall, or in this process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from grader.core.records import Exercise
+from grader.judging.student import Student
+from grader.practice.show.sentence import CannotShow
+from grader.submission import admission, answer_file
+from grader.submission.admission import NotGraded
+from grader.worker import requirements
+from grader.worker.faults import NotHere, WorkerFault
+from grader.worker.in_process import in_process
+from grader.worker.nursery import Nursery
+from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.walls import Wall
+
+
+@contextmanager
+def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
+    """The answer to an exercise that lies in `place`, in a worker; `CannotShow` says why not."""
+    try:
+        answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
+        admitted = admission.admit(answer, exercise, wall)
+    except NotGraded as reason:
+        raise CannotShow(str(reason)) from None
+    except NotHere as needs:
+        raise CannotShow(f"{exercise.slug} {needs}") from None
+    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
+        raise CannotShow(f"{exercise.slug} {lacking}")
+    with Nursery(wall) as nursery:
+        worker = Supervisor(
+            nursery, admitted.runs, exercise.limits, refuse=exercise.refused,
+            preload=exercise.preload, prelude=exercise.prelude,
+        )  # fmt: skip
+        with closing(worker):
+            try:
+                worker.load()
+            except LoadFailed as failed:
+                raise CannotShow(f"The file cannot be imported: {failed.problem}.") from None
+            except WorkerFault as fault:
+                raise CannotShow(f"While the file was loaded, {fault}.") from None
+            yield Student(exercise, worker.client(), admitted.problems, answer)
+
+
+def in_this_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
+    """Functions of an exercise, by the names that it gives them; the others were not given."""
+    module = ModuleType(exercise.slug)
+    for name, function in given.items():
+        setattr(module, name, function)
+    missing = {n: f"{n} was not given." for n in exercise.names if n not in given}
+    return Student(exercise, in_process(module, exercise.prelude), missing)

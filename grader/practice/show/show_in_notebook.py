@@ -1,0 +1,71 @@
+"""The learner's own functions and weights, in their own process."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from grader.core import catalog, sealed_bundle
+from grader.core.records import Exercise
+from grader.core.translation import Words, preferred
+from grader.practice.show.example import check_head, has_example, trace
+from grader.practice.show.recorded_answers import in_this_process
+from grader.practice.show.sentence import CannotShow, cut, sentence
+from grader.practice.show.show_view import View
+from grader.practice.show.trace import Array, Step, Trace, array
+
+
+def beside_the_reference(
+    functions: Sequence[Callable[..., Any]], like: str, tokens: str, embedding: str,
+    head: int | None, lang: str,
+) -> View:  # fmt: skip
+    """Functions of one exercise beside its reference."""
+    if sealed_bundle.is_sealed():
+        raise CannotShow("A sealed bundle has no reference to show them beside.")
+    if not functions:
+        raise CannotShow("Which function? `show.attention(scaled_dot_product_attention)`.")
+    names = [getattr(function, "__name__", repr(function)) for function in functions]
+    names[0] = like or names[0]
+    exercises = [e for e in catalog.exercises() if has_example(e)]
+    exercise = next((e for e in exercises if names[0] in e.names), None)
+    if exercise is None:
+        raise _unknown(names[0], exercises)
+    given = dict(zip(names, functions, strict=True))
+    student = in_this_process(exercise, given)
+    found = trace(exercise, sentence(tokens, embedding), student, head)
+    return View(trace=found, words=Words(lang or preferred()))
+
+
+def beside_others(weights: Any, tokens: str, against: Any, head: int | None, lang: str) -> View:
+    """A table of weights, or several, and others beside them."""
+    yours = _table(weights)
+    other = None if against is None else _table(against)
+    if other is not None and other.shape != yours.shape:
+        problem = f"The weights have shape {yours.shape}, but those beside them {other.shape}."
+        raise CannotShow(problem)
+    reference = yours if other is None else other
+    step = Step(name="weights", letters="", reference=reference,
+                yours=None if other is None else yours)  # fmt: skip
+    keys = yours.shape[-1]
+    labels = cut(tokens) if tokens else tuple(str(n + 1) for n in range(keys))
+    if len(labels) != keys:
+        raise CannotShow(f"There are {len(labels)} tokens, but weights for {keys} keys.")
+    found = Trace(title="", tokens=labels, steps=(step,), head=head)
+    check_head(found)
+    return View(trace=found, words=Words(lang or preferred()))
+
+
+def _table(weights: Any) -> Array:
+    try:
+        found = array(weights)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise CannotShow(f"These are no weights: {error}.") from None
+    if found.ndim < 2 or not found.size:
+        form = "a row for each query and a column for each key"
+        raise CannotShow(f"Weights have {form}; these have shape {found.shape}.")
+    return np.asarray(found)
+
+
+def _unknown(name: str, exercises: Sequence[Exercise]) -> CannotShow:
+    close = catalog.did_you_mean(name, [n for e in exercises for n in e.names])
+    return CannotShow(f"No exercise has a function called {name}: say which with like=.{close}")

@@ -1,0 +1,182 @@
+"""A trace as text: the steps with their shapes, tables of tokens, and gradients as bars."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from grader.core.translation import Words
+from grader.practice.show.trace import Array, Step, Trace
+from grader.worker.harmless_text import harmless
+
+SHADES = " ░▒▓█"
+BARS = " ▁▂▃▄▅▆▇█"
+Cell = Callable[[float], Text]
+
+
+def lines(trace: Trace, words: Words) -> RenderableType:
+    """Everything that a trace holds."""
+    if not trace.embedding:
+        return Group(*(_tables(trace, step, words) for step in trace.grids))
+    parts: list[RenderableType] = [
+        _heading(trace, words),
+        _steps(trace, words),
+        *_said(trace, words),
+    ]
+    if (wrong := trace.first_wrong) is not None:
+        says = words("The first step that differs: {step}.", step=words(wrong.name))
+        parts.append(Text(says, style="yellow"))
+    parts += [_tables(trace, step, words) for step in trace.grids]
+    return Group(*parts, *_gradients(trace, words))
+
+
+def table(
+    values: Array, rows: Sequence[str], columns: Sequence[str], cell: Cell | None = None
+) -> Table:
+    """A table of numbers with tokens as labels; without `cell`, shaded by size."""
+    show = cell or _shaded(values)
+    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    drawn.add_column("", no_wrap=True)
+    for column in columns:
+        drawn.add_column(Text(column), justify="right", no_wrap=True)
+    for label, row in zip(rows, values, strict=True):
+        drawn.add_row(Text(label), *(show(value) for value in row))
+    return drawn
+
+
+def number(value: float) -> str:
+    """`.43`, `-.30`, `1.50`, `12.3`; without a point it is exact: `0`, `1`."""
+    if not np.isfinite(value):
+        return str(float(value))
+    if abs(value) < 10 and value == round(value):
+        return str(int(value))
+    if abs(value) >= 9.995:
+        return f"{value:.3g}"
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+
+
+def _heading(trace: Trace, words: Words) -> Text:
+    one_hot = trace.embedding == "one-hot"
+    kind = words("(one-hot embeddings)") if one_hot else words("(drawn embeddings)")
+    text = Text.assemble((trace.title, "bold"), "  ", " ".join(trace.tokens))
+    return text.append(f"  {kind}", "dim")
+
+
+def _steps(trace: Trace, words: Words) -> Table:
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    beside = any(step.yours is not None or step.problem for step in trace.steps)
+    for heading in ("Step", "Axes", "Shape", *["Yours"] * beside):
+        drawn.add_column(words(heading), no_wrap=heading != "Yours")
+    for step in trace.steps:
+        cells = (words(step.name), Text(step.letters, "dim"), str(step.reference.shape))
+        drawn.add_row(*cells, *[_verdict(step, words)] * beside)
+    return drawn
+
+
+def _verdict(step: Step, words: Words) -> Text:
+    if step.yours is None and step.problem:
+        return Text(words("no answer"), "red")
+    if step.yours is None:
+        return Text(words("given") if step.given else words("not to be seen from outside"), "dim")
+    if np.isinf(step.largest):
+        finite = np.isfinite(step.yours).all()
+        says = "finite where it should be infinite" if finite else "not a number (NaN), or infinite"
+        return Text(words(says), "red")
+    if step.differs:
+        return Text(words("differs by up to {most}", most=number(step.largest)), "yellow")
+    return Text(words("the same"), "green")
+
+
+def _said(trace: Trace, words: Words) -> list[Text]:
+    """Why something is missing, each sentence once."""
+    problems = [line for s in trace.steps for line in s.problem.splitlines()]
+    once = dict.fromkeys([*problems, *trace.problems])
+    return [Text(words.said(harmless(line)), style="red") for line in once if line]
+
+
+def _tables(trace: Trace, step: Step, words: Words) -> RenderableType:
+    head = trace.head or 0
+    rows, columns = trace.rows(step), trace.columns(step)
+    title = words(step.name)
+    if step.tables > 1:
+        title += words(", head {head} of {heads}", head=head, heads=step.tables)
+    beside: list[RenderableType] = []
+    reference = table(_drawn(step, step.reference, head), rows, columns)
+    if step.yours is not None:
+        beside.append(_titled(words("Yours"), table(_drawn(step, step.yours, head), rows, columns)))
+        beside.append(_titled(words("Reference"), reference))
+    else:
+        beside.append(_titled(words("Reference"), reference) if trace.embedding else reference)
+    if step.differs and step.difference is not None:
+        difference = table(_drawn(step, step.difference, head), rows, columns, _signed)
+        beside.append(_titled(words("Difference"), difference))
+    return Group(Text(f"\n{title}", style="bold"), Columns(beside, padding=(0, 3)))
+
+
+def _drawn(step: Step, values: Array, head: int) -> Array:
+    found = step.table(values, head)
+    assert found is not None
+    return found
+
+
+def _titled(title: str, drawn: RenderableType) -> Group:
+    return Group(Text(title, style="dim"), drawn)
+
+
+def _shaded(values: Array) -> Cell:
+    """Cells of a block as dark as the value is large, and the number; of a mask, blocks only."""
+    if values.dtype == bool:
+        return lambda value: Text("█" if value else "·")
+    size = np.abs(values[np.isfinite(values)])
+    top = max(1.0, float(size.max(initial=0.0)))
+
+    def cell(value: float) -> Text:
+        if not np.isfinite(value):
+            return Text(number(value), style="red")
+        return Text(f"{SHADES[_level(abs(value) / top, len(SHADES))]}{number(value)}")
+
+    return cell
+
+
+def _signed(value: float) -> Text:
+    if value == 0:
+        return Text("·", style="dim")
+    return Text(f"{'+' if value > 0 else ''}{number(value)}", "red" if value > 0 else "blue")
+
+
+def _level(share: float, levels: int) -> int:
+    """Which of `levels` equal parts of 0 to 1; only nothing at all is the first."""
+    return 0 if share <= 0 else min(levels - 1, 1 + int(share * (levels - 1)))
+
+
+def _gradients(trace: Trace, words: Words) -> list[RenderableType]:
+    """One line of bars for each input, as tall as the gradient is long; yours above ours."""
+    if not trace.flows:
+        return []
+    columns = trace.columns(trace.grids[-1])
+    rows = trace.rows(trace.grids[-1])
+    title = words("Gradient of the output at {token} by each input", token=repr(rows[trace.row]))
+    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    drawn.add_column("")
+    drawn.add_column("")
+    for column in columns:
+        drawn.add_column(Text(column), justify="right", no_wrap=True)
+    for flow in trace.flows:
+        top = max(float(np.nan_to_num(x).max(initial=0.0))
+                  for x in (flow.reference, flow.yours) if x is not None)  # fmt: skip
+        for who, norms in (("Yours", flow.yours), ("Reference", flow.reference)):
+            if norms is not None:
+                blank = [""] * (len(columns) - len(norms))
+                bars = [_bar(x, top) for x in norms]
+                drawn.add_row(Text(flow.name), Text(words(who), "dim"), *blank, *bars)
+    return [Text(f"\n{title}", style="bold"), drawn]
+
+
+def _bar(value: float, top: float) -> Text:
+    if not np.isfinite(value):
+        return Text(number(value), style="red")
+    share = value / top if top else 0.0
+    return Text(f"{BARS[_level(share, len(BARS))]}{number(value)}")

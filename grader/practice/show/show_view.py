@@ -1,0 +1,77 @@
+"""What `show` returns: a trace that a terminal, a notebook or a file can draw."""
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, RenderableType
+
+from grader.core.catalog import did_you_mean
+from grader.core.translation import Words
+from grader.practice.show import picture, show_text
+from grader.practice.show.sentence import CannotShow
+from grader.practice.show.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDE = 110  # columns of a notebook's text
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class View:
+    """A trace in a language. `print` it, leave it as a cell's last line, or `.save` it."""
+
+    trace: Trace
+    words: Words
+
+    def figure(self) -> "Figure":
+        """The heat maps as a matplotlib figure."""
+        return picture.figure(self.trace, self.words)
+
+    def save(self, path: str | Path) -> None:
+        """Write the heat maps to a .png, .svg or .pdf file; `CannotShow` says why not."""
+        path = Path(path)
+        check_ending(path)
+        drawn = self.figure()
+        try:
+            drawn.savefig(path, dpi=150)
+        except OSError as error:
+            why = error.strerror or error
+            raise CannotShow(f"{path} cannot be written: {why}.") from None
+
+    def __rich__(self) -> RenderableType:
+        return show_text.lines(self.trace, self.words)
+
+    def __repr__(self) -> str:
+        console = Console(file=io.StringIO(), width=WIDE, color_system=None)
+        console.print(self)
+        return "\n".join(line.rstrip() for line in _written(console).splitlines())
+
+    def _repr_html_(self) -> str:
+        console = Console(file=io.StringIO(), width=WIDE, record=True, force_jupyter=False)
+        console.print(self)
+        code = '<pre style="line-height:1.2;font-family:monospace">{code}</pre>'
+        return console.export_html(inline_styles=True, code_format=code) + self._image()
+
+    def _image(self) -> str:
+        try:
+            data = base64.b64encode(picture.png(self.trace, self.words)).decode()
+        except CannotShow:  # without matplotlib the text is all there is
+            return ""
+        return f'<img style="max-width:100%" alt="" src="data:image/png;base64,{data}">'
+
+
+def check_ending(path: Path) -> None:
+    """Raise `CannotShow` unless a picture can be written under this name."""
+    if path.suffix.lower() not in picture.FORMATS:
+        close = did_you_mean(path.suffix.lower(), picture.FORMATS)
+        endings = ", ".join(picture.FORMATS)
+        raise CannotShow(f"{path} should end in one of {endings}.{close}")
+
+
+def _written(console: Console) -> str:
+    file: Any = console.file
+    return str(file.getvalue())

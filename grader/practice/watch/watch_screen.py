@@ -1,0 +1,160 @@
+"""What stands on the screen while answers are watched, drawn in place."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.text import Text
+
+from grader.core import catalog
+from grader.core.records import CheckResult, ExerciseReport, Verdict
+from grader.core.translation import Words
+from grader.practice.hints import first_failure, passed
+from grader.reporting import terminal
+from grader.submission import answer_file
+
+_SHOWN_OUTPUT = 5  # lines of what a submission printed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that the screen shows."""
+
+    reports: Mapping[str, ExerciseReport]  # by slug: what has been graded so far
+    slugs: tuple[str, ...]
+    shown: str = ""  # the slug of the exercise that is being worked on
+    busy: str = ""  # what is being done now
+    news: str = ""  # what has just been reached
+    graded: str = ""  # when, and how long it took
+
+
+class Screen:
+    """A screen of its own in a terminal, gone at the end; elsewhere one view below the other."""
+
+    def __init__(self, console: Console, words: Words) -> None:
+        self._console = console
+        self._words = words
+        self._own = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(console=console, screen=self._own, auto_refresh=False,
+                          redirect_stdout=False, redirect_stderr=False)  # fmt: skip
+        self._open = ExitStack()
+        self._size = console.size
+        self._view: View | None = None
+
+    def __enter__(self) -> "Screen":
+        if self._own:
+            self._open.enter_context(self._live)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def show(self, view: View) -> None:
+        """Draw the view over the one before."""
+        self._view, self._size = view, self._console.size
+        if self._own:
+            self._live.update(drawn(view, self._words), refresh=True)
+        elif not view.busy:
+            self._console.print(drawn(view, self._words), "", sep="\n")
+
+    def fit(self) -> None:
+        """Draw the same view again if the window has another size now."""
+        if self._own and self._view is not None and self._console.size != self._size:
+            self.show(self._view)
+
+
+def drawn(view: View, words: Words) -> RenderableType:
+    """The view, the most important things first: a low window cuts off the end."""
+    parts: list[RenderableType] = [_overview(view), _status(view, words), Text()]
+    if view.news:
+        parts += [Text(view.news, style="green"), Text()]
+    if view.shown in view.reports:
+        parts += _exercise(view.reports[view.shown], words)
+    return Group(*parts)
+
+
+def _overview(view: View) -> Text:
+    """ex01 ✓  ex02 ✗  ex03 ·"""
+    line = Text(overflow="ellipsis", no_wrap=True)
+    for slug in view.slugs:
+        style = "bold reverse" if slug == view.shown else ""
+        line.append(slug.split("_")[0], style).append(" ").append(_sign(view.reports.get(slug)))
+        line.append("  ")
+    return line
+
+
+def _sign(report: ExerciseReport | None) -> Text:
+    if report is None or report.state in ("not_started", "missing"):
+        return Text("·", style="dim")
+    return Text("✓", style="green") if passed(report) else Text("✗", style="red")
+
+
+def _status(view: View, words: Words) -> Text:
+    ends = words("Ctrl-C ends.")
+    return Text(f"{view.busy or view.graded} {ends}".strip(), style="dim")
+
+
+def _exercise(e: ExerciseReport, words: Words) -> list[RenderableType]:
+    parts: list[RenderableType] = [_headline(e, words)]
+    if e.state == "not_started":
+        lesson = answer_file.lesson_path(e.slug, words.language)
+        todo = words("Read {lesson}, then write {path} and save it.", lesson=lesson, path=e.path)
+        return [*parts, Text(todo)]
+    if e.sentence:
+        parts.append(Text(words.said(e.sentence)))
+    if e.state == "fault":
+        parts.append(Text(words("The grader itself failed. Please report it."), style="magenta"))
+    if e.state not in ("graded", "fault"):
+        return parts
+    first = _first(e)
+    if first is not None:
+        parts += [terminal.check_lines(first, e, words), Text(_help(e, words), style="dim"), Text()]
+    parts += [_short(c, e, words) for c in e.checks if c is not first]
+    return parts + _printed(e, words)
+
+
+def _first(e: ExerciseReport) -> CheckResult | None:
+    """The check that is shown in full."""
+    faults = (c for c in e.checks if c.verdict is Verdict.GRADER_FAULT)
+    return first_failure(e) or next(faults, None)
+
+
+def _headline(e: ExerciseReport, words: Words) -> Text:
+    title = words.title(catalog.find(e.slug))
+    right = sum(c.verdict is Verdict.PASSED for c in e.checks)
+    asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
+    told = "{passed} of {asked} checks passed" if asked else "nothing was asked"
+    told = words(told, passed=right, asked=asked)
+    return Text.assemble(
+        (title, "bold"), "  ", (e.path, "dim"), f"  {told}" if e.state == "graded" else ""
+    )
+
+
+def _short(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
+    """A check on one line: what it waits for, or why it fails, is seen when its turn comes."""
+    sign, says = terminal.SIGNS[c.verdict], words.check(e.slug, c.id, c.says)
+    style = "dim" if c.verdict in (Verdict.BLOCKED, Verdict.NOT_RUN) else ""
+    line = Text.assemble(sign, " ", (says, style))
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _help(e: ExerciseReport, words: Words) -> str:
+    return "    " + words("`make hint EX={slug}` gives a hint.", slug=e.slug)
+
+
+def _printed(e: ExerciseReport, words: Words) -> list[RenderableType]:
+    lines = e.output.splitlines()[-_SHOWN_OUTPUT:]
+    if not lines:
+        return []
+    shown = [Padding(Text(f"| {line}", style="dim"), (0, 0, 0, 2)) for line in lines]
+    return [Text(), Text(words("It printed:"), style="dim"), *shown]

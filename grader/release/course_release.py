@@ -1,0 +1,230 @@
+"""Builds what a course hands out, from `solutions/` alone: an nbgrader course and zips."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.classroom.course_file import to_toml
+from grader.classroom.settings import FILE, NO_COURSE, Chosen, Settings
+from grader.core import catalog
+from grader.core.grade_ids import grade_id
+from grader.core.packs import packs
+from grader.core.records import Exercise
+from grader.core.this_python import pip_install
+from grader.core.translation import Words
+from grader.grading.official_grader import secret_of
+from grader.release import bundle
+
+if TYPE_CHECKING:  # nbgrader brings it
+    from traitlets.config import Config
+
+COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
+SEALED = "attention-by-hand-sealed.zip"
+CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
+_CONFIG = """\
+# The course's own settings, yours to change: `make release` does not write over this file.
+c = get_config()
+load_subconfig("release_config.py")  # what `make release` sets: the judge, language and device
+
+# c.CourseDirectory.db_url = "postgresql://user:password@host/gradebook"  # instead of SQLite
+# c.Judge.isolation = "contained"  # demand a wall
+"""
+_GENERATED = """\
+# Written by every `make release`; settings of your own belong into nbgrader_config.py.
+import sys
+
+from pathlib import Path
+
+sys.path.insert(0, {root!r})
+from grader.core import catalog
+from grader.release.nbgrader_bridge import configure
+
+catalog.add_packs(map(Path, {packs!r}))
+
+c = get_config()
+c.CourseDirectory.course_id = "attention-by-hand"
+c.Judge.language = {language!r}
+c.Judge.device = {device!r}
+c.Judge.weakest = {weakest!r}
+c.Judge.shows = {shows!r}
+configure(c)
+"""
+
+
+class CannotRelease(Exception):
+    """A release that cannot be made; the message is a sentence with the cure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a release contains."""
+
+    language: str = "en"
+    device: str = "cpu"
+    speed: bool = True  # points for speed are part of it
+    sealed: bool = False  # students get stored cases in the place of right answers
+    course: Settings = NO_COURSE
+
+    @property
+    def settled(self) -> Settings:
+        """The course as it is released: an option that was written out is what holds."""
+        return replace(self.course, language=self.language, device=self.device, speed=self.speed)
+
+
+def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tuple[str, Path | str]]:
+    """Write the course and the bundle into `out`; yields what was written, and where.
+
+    A gradebook and submissions that are there already stay as they are.
+    """
+    try:
+        import nbgrader  # noqa: F401
+    except ImportError:
+        cure = f"{pip_install('nbgrader')}, or `make release`, which does that."
+        raise CannotRelease(f"nbgrader is not installed: {cure}") from None
+    if terms.sealed and find_spec("safetensors") is None:
+        raise CannotRelease(f"safetensors is not installed: {pip_install('safetensors')}")
+    course = out / COURSE
+    course.mkdir(parents=True, exist_ok=True)
+    secret = secret_of(course)
+    _write_config(course, terms)
+    yield "the course", course / CONFIG
+    for exercise in exercises:
+        _check_grades(course, exercise, terms)
+    for exercise in exercises:
+        yield "source", _write_source(course, exercise, terms)
+    for exercise in exercises:
+        yield "release", _generate(course, exercise)
+        _set_due_date(course, exercise, terms)
+    notebooks = {e.slug: course / "release" / e.slug / f"{e.slug}.ipynb" for e in exercises}
+    text = _for_students(exercises, terms)
+    if terms.sealed:
+        yield from _sealed(out, exercises, notebooks, secret, terms)
+    else:
+        (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks, text))
+        yield "for students", out / BUNDLE
+    if terms.course.shows == "nothing":  # what it prints are marks
+        (out / GRADESCOPE).unlink(missing_ok=True)
+        return
+    (out / GRADESCOPE).write_bytes(bundle.for_gradescope(exercises, text))
+    yield "for Gradescope", out / GRADESCOPE
+
+
+def _for_students(exercises: Sequence[Exercise], terms: Terms) -> str:
+    """The course's file as students get it: what is released, and nobody's extension."""
+    if terms.course.path is None:
+        return ""
+    settled = {one.slug: one for one in terms.course.chosen}
+    chosen = tuple(settled.get(e.slug, Chosen(slug=e.slug)) for e in exercises)
+    return to_toml(replace(terms.settled.for_students(), chosen=chosen))
+
+
+def _sealed(
+    out: Path, exercises: list[Exercise], notebooks: Mapping[str, Path], secret: str, terms: Terms
+) -> Iterator[tuple[str, Path | str]]:
+    """Write the sealed bundle; raise `CannotRelease` if something in it is an answer."""
+    from grader.release.sealed import bundle_contents, leaks, record_cases
+
+    seed = hashlib.sha256(f"sealed {secret}".encode()).hexdigest()[:16]
+    recorded = list(record_cases.record_all(exercises, seed))
+    without = [": ".join(one) for one in recorded if isinstance(one, tuple)]
+    if len(without) == len(recorded):
+        raise CannotRelease(f"Nothing can be sealed. {'. '.join(without)}.")
+    yield from (("not sealed", why) for why in without)
+    stored = {one.slug for one in recorded if isinstance(one, record_cases.Recorded)}
+    text = _for_students([e for e in exercises if e.slug in stored], terms)
+    made = bundle_contents.for_students(exercises, notebooks, recorded, seed, text)
+    if found := leaks.leaks(made, exercises):
+        raise CannotRelease(
+            f"The sealed bundle would hold answers: {'; '.join(map(str, found))}. Take them out of "
+            "what is released; nothing was written for students."
+        )
+    (out / BUNDLE).unlink(missing_ok=True)  # an open one of before has the answers
+    (out / SEALED).write_bytes(made)
+    yield "for students", out / SEALED
+
+
+def _write_config(course: Path, terms: Terms) -> None:
+    text = _GENERATED.format(
+        root=str(catalog.ROOT), packs=list(map(str, packs())), language=terms.language,
+        device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
+    )  # fmt: skip
+    if terms.course.path is not None:
+        (course / FILE).write_text(to_toml(terms.settled), encoding="utf-8")
+    (course / GENERATED).write_text(text, encoding="utf-8")
+    if not (course / CONFIG).exists():
+        (course / CONFIG).write_text(_CONFIG, encoding="utf-8")
+
+
+def _check_grades(course: Path, exercise: Exercise, terms: Terms) -> None:
+    """Raise `CannotRelease` where there are grades for points that this release would not have."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    from grader.release import notebook_pages
+
+    url = _gradebook(course)
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        return
+    wanted = notebook_pages.points_by_task(exercise, cuda=terms.device == "cuda", speed=terms.speed)
+    with Gradebook(url) as gradebook:
+        try:
+            cells = gradebook.find_notebook(exercise.slug, exercise.slug).grade_cells
+        except MissingEntry:
+            return
+        before = {cell.name for cell in cells}
+        graded = bool(gradebook.assignment_submissions(exercise.slug))
+    if graded and before != {grade_id(task) for task in wanted}:
+        raise CannotRelease(
+            f"{exercise.slug} has grades already, and this release would have other points. Make "
+            "it on the same terms (--no-speed, DEVICE=), or in another folder (OUT=)."
+        )
+
+
+def _gradebook(course: Path) -> str:
+    own = config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}")
+    return str(own)
+
+
+def _set_due_date(course: Path, exercise: Exercise, terms: Terms) -> None:
+    """The deadline as nbgrader shows it; without a course's file, whatever is set there stays."""
+    from nbgrader.api import Gradebook
+
+    if terms.course.path is not None:
+        due = terms.course.deadlines.get(exercise.slug)
+        with Gradebook(_gradebook(course)) as gradebook:
+            gradebook.update_or_create_assignment(exercise.slug, duedate=due)
+
+
+def config(course: Path) -> "Config":
+    """The settings of a course, as nbgrader reads them."""
+    from traitlets.config import PyFileConfigLoader
+
+    return PyFileConfigLoader(CONFIG, path=str(course.absolute())).load_config()
+
+
+def _write_source(course: Path, exercise: Exercise, terms: Terms) -> Path:
+    from grader.release import notebook_pages
+
+    path = course / "source" / exercise.slug / f"{exercise.slug}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    built = notebook_pages.source_notebook(
+        exercise, Words(terms.language), cuda=terms.device == "cuda", speed=terms.speed,
+        shows=terms.course.shows,
+    )  # fmt: skip
+    path.write_text(notebook_pages.to_text(built), encoding="utf-8")
+    return path
+
+
+def _generate(course: Path, exercise: Exercise) -> Path:
+    """nbgrader's own `generate_assignment`."""
+    from nbgrader.apps import NbGraderAPI
+
+    settings = config(course)
+    settings.CourseDirectory.root = str(course.absolute())
+    done = NbGraderAPI(config=settings).generate_assignment(exercise.slug, force=True, create=True)
+    if not done["success"]:
+        last = (done.get("error") or done.get("log") or "").strip().splitlines()[-1:]
+        raise CannotRelease(f"nbgrader made no release of {exercise.slug}: {''.join(last)}")
+    return course / "release" / exercise.slug / f"{exercise.slug}.ipynb"

@@ -1,0 +1,61 @@
+"""How nbgrader judges with our engine, through its own points of configuration.
+
+A course's `nbgrader_config.py` calls `configure`. `nbgrader autograde` (the command, its Python
+API, the button in formgrader) then takes each submitted notebook through `Restore`, which gives the
+cells that nbgrader needs their places again, and `Judge`, which grades the file as it was submitted
+in the place of running it. Nothing of a student's runs in nbgrader's process or in a kernel.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from traitlets.config import Config
+
+
+def configure(c: Config) -> None:
+    """Have nbgrader make releases, grade and export with the classes of this package."""
+    from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+    from nbgrader.preprocessors import (
+        AssignLatePenalties,
+        CheckCellMetadata,
+        ClearHiddenTests,
+        ClearMarkScheme,
+        ClearOutput,
+        ComputeChecksums,
+        LimitOutput,
+        LockCells,
+        OverwriteCells,
+        SaveCells,
+    )
+
+    from grader.release.nbgrader_bridge.feedback import Received
+    from grader.release.nbgrader_bridge.late_penalty import Late
+    from grader.release.nbgrader_bridge.nbgrader_judge import Judge, SaveJudged
+    from grader.release.nbgrader_bridge.restore_cells import Restore, TolerantExporter
+    from grader.release.nbgrader_bridge.skeleton_cells import Skeleton
+
+    _reach_alembic()
+    c.Exporter.preprocessors = []
+    c.GenerateAssignment.preprocessors = [
+        LockCells, Skeleton, ClearOutput, CheckCellMetadata, ComputeChecksums, SaveCells,
+        ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata,
+    ]  # fmt: skip
+    c.Autograde.exporter_class = TolerantExporter
+    c.Autograde.sanitize_preprocessors = [
+        Restore, OverwriteCells, CheckCellMetadata,
+    ]  # fmt: skip
+    c.Autograde.autograde_preprocessors = [
+        Judge, LimitOutput, SaveJudged, AssignLatePenalties, CheckCellMetadata,
+    ]  # fmt: skip
+    if c.Judge.get("shows") == "nothing":
+        c.GenerateFeedback.preprocessors = [Received, CSSHTMLHeaderPreprocessor]
+    c.AssignLatePenalties.plugin_class = Late
+    c.ExportApp.plugin_class = "grader.release.nbgrader_bridge.safe_csv.SafeCsv"
+
+
+def _reach_alembic() -> None:
+    """nbgrader starts `alembic` by its name: it lies beside this Python, whose venv may be off."""
+    beside, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
+    if beside not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join((beside, path))

@@ -1,0 +1,23 @@
+"""nbgrader's feedback in an exam that shows nothing: the notebook, without a score."""
+
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import GetGrades
+
+from grader.release.nbgrader_bridge.nbgrader_judge import KEY
+
+Resources = dict[str, Any]
+
+
+class Received(GetGrades):  # type: ignore[misc]
+    """In the place of nbgrader's own, which writes the score above the page and every cell."""
+
+    def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
+        nb, resources = super().preprocess(nb, resources)
+        resources["nbgrader"].update(score=0, max_score=0, late_penalty=0)
+        for cell in nb.cells:
+            cell.metadata.get("nbgrader", {}).update(grade=False, task=False)
+            if KEY in cell.metadata and "outputs" in cell:
+                cell.outputs = [o for o in cell.outputs if o.output_type != "execute_result"]
+        return nb, resources

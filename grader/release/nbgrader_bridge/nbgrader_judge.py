@@ -1,0 +1,139 @@
+"""Grades a submitted notebook in the place of running it: scores and sentences for nbgrader."""
+
+import atexit
+import re
+import textwrap
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from nbgrader.utils import is_grade, is_solution
+from traitlets import Unicode
+
+from grader.core import catalog
+from grader.core.grade_ids import CUDA, SPEED, grade_id
+from grader.core.records import Exercise, ExerciseReport
+from grader.core.translation import Words
+from grader.grading.official_grader import Official, secret_of
+from grader.reporting import as_json, task_report
+from grader.reporting.redact import of_exercise
+from grader.reporting.task_report import TaskReport
+
+_WIDTH = 90  # columns of a comment
+KEY = "attention_by_hand"  # of a graded notebook's metadata: what was found
+Resources = dict[str, Any]
+
+
+@cache
+def official(course: Path, wall: str, device: str, weakest: str) -> Official:
+    """The grader of a course; one for all notebooks of this process."""
+    made = Official(secret_of(course), wall, device, weakest)
+    atexit.register(made.close)
+    return made
+
+
+class Judge(NbGraderPreprocessor):  # type: ignore[misc]
+    """Gives every cell that checks its score and what there is to say."""
+
+    language = Unicode("en", help="Of what students read: en or zh.").tag(config=True)
+    isolation = Unicode("auto", help="The wall: auto, locked or contained.").tag(config=True)
+    device = Unicode("cpu", help="cpu or cuda.").tag(config=True)
+    weakest = Unicode("process", help="The weakest wall that is accepted.").tag(config=True)
+    shows = Unicode("open", help="To students: open, hints, verdicts, nothing.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
+        at = resources["nbgrader"]
+        exercise, words = catalog.find(at["notebook"]), Words(self.language)
+        cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in nb.cells if is_grade(cell)}
+        report = self.graded(exercise, at, speed=grade_id(SPEED) in cells)
+        found = {
+            name: _part(report, exercise, name, cells[grade_id(name)])
+            for name in (*exercise.names, CUDA, SPEED)
+            if grade_id(name) in cells
+        }
+        seen = of_exercise(report, self.shows)
+        shown = {name: _part(seen, exercise, name, cells[grade_id(name)]) for name in found}
+        for name, part in found.items():
+            cells[grade_id(name)].outputs = _outputs(part, shown[name], words)
+            cells[grade_id(name)].metadata[KEY] = {"not_run": part.not_run}
+        for cell in nb.cells:
+            if is_solution(cell) and (told := _comment(cell, shown, words)):
+                cell.metadata[KEY] = {"comment": told}
+        nb.metadata[KEY] = as_json.of_exercise(report)
+        return nb, resources
+
+    def graded(self, exercise: Exercise, at: dict[str, str], *, speed: bool) -> ExerciseReport:
+        """The report on the file as it was submitted."""
+        course = self.parent.parent.coursedir
+        folder = course.format_path(course.submitted_directory, at["student"], at["assignment"])
+        file = Path(folder) / f"{exercise.slug}.ipynb"
+        grader = official(Path(course.root), self.isolation, self.device, self.weakest)
+        report = grader.grade(exercise, file, at["student"], speed=speed)
+        if report.score is None:
+            self.log.error("The grader itself failed on %s: %s", file, report.sentence)
+        return report
+
+
+def _part(report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode) -> TaskReport:
+    from grader.judging.tasks import checks_by_task
+
+    checks, worth = checks_by_task(exercise).get(name, ()), int(cell.metadata["nbgrader"]["points"])
+    part = task_report.of_task(report, [c.id for c in checks], worth, timed=name == SPEED)
+    if part.earned > worth:
+        raise ValueError(
+            f"{exercise.slug}: {name} is worth {worth} points in the release, and more now. Make "
+            "the release again: `make release`."
+        )
+    return part
+
+
+def _outputs(part: TaskReport, shown: TaskReport, words: Words) -> list[NotebookNode]:
+    """What a reader is shown, and the score, which nbgrader takes from the last output."""
+    data = {
+        "text/html": task_report.to_html(shown, words),
+        "text/plain": task_report.to_text(shown, words),
+    }
+    told = new_output("display_data", data=data)
+    score = new_output("execute_result", data={"text/plain": str(part.earned)}, execution_count=1)
+    return [told] if part.not_run else [told, score]
+
+
+def _comment(cell: NotebookNode, found: dict[str, TaskReport], words: Words) -> str:
+    """What is to be said below an answer: of each of its tasks that failed, the first failure."""
+    names = [name for name in found if name in cell.metadata["nbgrader"]["grade_id"].split("-")]
+    wrong = [found[name] for name in names if found[name].earned < found[name].worth]
+    return _as_it_stands("\n".join(task_report.in_short(part, words) for part in wrong))
+
+
+def _as_it_stands(text: str) -> str:
+    """Text as a block of Markdown in which nothing is markup, whatever a student put into it."""
+    if not text:
+        return ""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    lines = (part for line in text.splitlines() for part in textwrap.wrap(line, _WIDTH) or [""])
+    return "\n".join([fence, *lines, fence])
+
+
+class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
+    """Saves scores and comments. What could not be asked waits for a person."""
+
+    def _add_score(self, cell: NotebookNode, resources: Resources) -> None:
+        super()._add_score(cell, resources)
+        if cell.metadata.get(KEY, {}).get("not_run"):
+            grade = self._of(self.gradebook.find_grade, cell)
+            grade.auto_score, grade.needs_manual_grade = None, True
+            self.gradebook.db.commit()
+
+    def _add_comment(self, cell: NotebookNode, resources: Resources) -> None:
+        super()._add_comment(cell, resources)
+        if told := cell.metadata.get(KEY, {}).get("comment"):
+            self._of(self.gradebook.find_comment, cell).auto_comment = told
+            self.gradebook.db.commit()
+
+    def _of(self, find: Any, cell: NotebookNode) -> Any:
+        name = cell.metadata["nbgrader"]["grade_id"]
+        return find(name, self.notebook_id, self.assignment_id, self.student_id)

@@ -1,0 +1,56 @@
+"""Whose score a newer suite would change, and why: before anything is written."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from grader.core.grade_ids import SPEED, grade_id
+from grader.core.records import Exercise
+from grader.grading import report_diff
+from grader.grading.official_grader import Official, secret_of
+from grader.grading.report_diff import Change
+from grader.release.course_release import CONFIG, config
+from grader.release.nbgrader_bridge.nbgrader_judge import KEY
+from grader.reporting import as_json
+
+
+class NoCourse(Exception):
+    """A folder that is no course; the message is a sentence with the cure."""
+
+
+def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
+    """Every graded answer whose verdicts a new grading changes. Nothing is written."""
+    if not (course / CONFIG).is_file():
+        raise NoCourse(f"{course} is no nbgrader course: `make release` builds one.")
+    official = _official(course)
+    try:
+        for exercise in exercises:
+            for graded in sorted(
+                course.glob(f"autograded/*/{exercise.slug}/{exercise.slug}.ipynb")
+            ):
+                if (change := _change(course, exercise, graded, official)) is not None:
+                    yield change
+    finally:
+        official.close()
+
+
+def _official(course: Path) -> Official:
+    """The grader as the course's own configuration has it."""
+    judge = config(course).Judge
+    return Official(
+        secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu")),
+        str(judge.get("weakest", "process")),
+    )  # fmt: skip
+
+
+def _change(course: Path, exercise: Exercise, graded: Path, official: Official) -> Change | None:
+    notebook = json.loads(graded.read_text(encoding="utf-8"))
+    before = notebook["metadata"].get(KEY)
+    student = graded.parts[-3]
+    if before is None:  # graded by something else
+        return None
+    cells = (c["metadata"].get("nbgrader", {}).get("grade_id") for c in notebook["cells"])
+    file = course / "submitted" / student / exercise.slug / graded.name
+    timed = grade_id(SPEED) in cells
+    after = as_json.of_exercise(official.grade(exercise, file, student, speed=timed))
+    return report_diff.change(student, before, after)

@@ -1,0 +1,128 @@
+"""Builds the notebook of an exercise from `solutions/<slug>.py`, as nbgrader's source version.
+
+Prose in one language, the code as it stands, and below each task a cell that checks it. nbgrader
+takes the solutions out when it makes the release version.
+"""
+
+import ast
+from collections.abc import Iterator
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from grader.core.grade_ids import CUDA, METADATA, SPEED, grade_id
+from grader.core.records import Exercise
+from grader.core.translation import Words
+from grader.cuda import source
+from grader.judging import suite_runner
+from grader.judging.tasks import checks_by_task
+from grader.submission.solution_text import cells, has_region
+
+_SETUP = """\
+# Finds the grader: in the folders above this notebook, or where it is installed.
+import sys
+from pathlib import Path
+
+sys.path += [str(p) for p in Path.cwd().parents if (p / "grader" / "notebook.py").is_file()]
+try:
+    from grader.notebook import check
+except ImportError:
+
+    def check(*_, **__):
+        print({missing!r})"""
+
+_MISSING = (
+    "The grader was not found: open this notebook in the `notebooks` folder of the bundle that "
+    "your course hands out, or have it installed where Jupyter runs."
+)
+
+
+def points_by_task(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, int]:
+    """What each check cell of a notebook is worth; of an exercise's speed case too.
+
+    cuda   whether points that need CUDA are among them
+    speed  whether points for speed are
+    """
+    found = {t: sum(c.points for c in checks) for t, checks in checks_by_task(exercise).items()}
+    if not cuda:
+        found.pop(CUDA, None)
+    case = suite_runner.speed_case(exercise)
+    if case is not None and speed and (cuda or not case.cuda):
+        found[SPEED] = case.points
+    return found
+
+
+def source_notebook(
+    exercise: Exercise, words: Words, *, cuda: bool = False, speed: bool = True,
+    shows: str = "open",
+) -> NotebookNode:  # fmt: skip
+    """The notebook with its solutions, in the language of `words`.
+
+    shows  what its cells show of a verdict, as `reporting.limited` has it
+    """
+    points = points_by_task(exercise, cuda=cuda, speed=speed)
+    built = list(_cells(exercise, words, points, shows))
+    for number, cell in enumerate(built):
+        cell["id"] = f"{exercise.slug}-{number:02}"  # by place, so that two builds are alike
+    return new_notebook(cells=built, metadata=METADATA)
+
+
+def to_text(notebook: NotebookNode) -> str:
+    return str(nbformat.writes(notebook, version=4)) + "\n"
+
+
+def _cells(
+    exercise: Exercise, words: Words, points: dict[str, int], shows: str
+) -> Iterator[NotebookNode]:
+    yield _code(_SETUP.format(missing=words(_MISSING)), "setup", locked=True)
+    for number, cell in enumerate(cells(exercise.solution.read_text(encoding="utf-8"))):
+        if cell.kind == "markdown":
+            if cell.language == words.language:
+                yield new_markdown_cell(cell.text)
+            continue
+        in_cuda = exercise.language == "cuda"
+        defined = _defined_in_cuda(cell.text) if in_cuda else _defined(cell.text)
+        names = [name for name in exercise.names if name in defined]
+        text = f"%%cuda\n{cell.text}" if in_cuda else cell.text
+        if has_region(cell.text):
+            yield _code(text, "-".join(names) or f"code-{number}", solution=True)
+        else:
+            yield _code(text, f"given-{number}", locked=True)
+        for name in names:
+            yield from _check(exercise, words, name, points, shows)
+    for name in (CUDA, SPEED):
+        yield from _check(exercise, words, name, points, shows)
+
+
+def _check(
+    exercise: Exercise, words: Words, name: str, points: dict[str, int], shows: str
+) -> Iterator[NotebookNode]:
+    if name not in points:
+        return
+    told = words("1 point") if points[name] == 1 else words("{points} points", points=points[name])
+    language = "" if words.language == "en" else f', lang="{words.language}"'
+    limited = "" if shows == "open" else f', shows="{shows}"'
+    text = f'check("{exercise.slug}", "{name}"{language}{limited})  # {told}'
+    yield _code(text, grade_id(name), locked=True, points=points[name])
+
+
+def _code(
+    text: str, name: str, *, locked: bool = False, solution: bool = False, points: int | None = None
+) -> NotebookNode:
+    nbgrader = {
+        "grade_id": name, "schema_version": 3, "cell_type": "code", "task": False,
+        "locked": locked, "solution": solution, "grade": points is not None,
+    }  # fmt: skip
+    if points is not None:
+        nbgrader["points"] = points
+    return new_code_cell(text.rstrip(), metadata={"nbgrader": nbgrader})
+
+
+def _defined(code: str) -> set[str]:
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.parse(code).body if isinstance(node, definitions)}
+
+
+def _defined_in_cuda(code: str) -> set[str]:
+    return {function.name for function in source.functions(source.bare(source.joined(code)))}

@@ -1,0 +1,151 @@
+"""The leak test: whatever in a bundle could be run is submitted as an answer, and earns nothing.
+
+What does not define a name of the exercise is no answer, which its outline says at once. What does
+is graded, behind a wall and on fresh cases, by the whole project.
+"""
+
+import io
+import re
+import secrets
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.cuda import declarations as cuda_outline
+from grader.grading.exercise import Run, grade
+from grader.judging.recorded_cases import NAME
+from grader.submission import answer_file, python_outline
+from grader.worker import walls
+from grader.worker.nursery import Nursery
+
+_PROGRAMS = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".exe", ".o", ".a", ".whl")
+_FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1", re.M | re.S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """Something in a bundle that is an answer."""
+
+    name: str
+    slug: str
+    earned: int | None  # None if the grader could not say
+
+    def __str__(self) -> str:
+        worth = "cannot be judged" if self.earned is None else f"earns {self.earned} points"
+        return f"{self.name}, submitted as {self.slug}, {worth}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text that may be an answer, and where it stands."""
+
+    name: str
+    content: bytes
+    suffix: str  # of the file as which it is submitted
+
+
+def leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
+    """Everything in the bundle that earns a point in an exercise, or that is a program."""
+    files = _files(bundle)
+    found = [
+        Leak(name=name, slug="any exercise", earned=None)
+        for name in files
+        if name.endswith(_PROGRAMS)
+    ]
+    texts = list({(c.content, c.suffix): c for c in _written(files)}.values())
+    likely = [(e, c) for e in exercises for c in _likely(texts, e)]
+    with tempfile.TemporaryDirectory() as folder, Nursery(walls.choose("auto")) as nursery:
+        run = Run(nursery=nursery, student="leak", secret=secrets.token_hex(8), speed=False)
+        for exercise, candidate in likely:
+            path = Path(folder) / f"{exercise.slug}{candidate.suffix}"
+            path.write_bytes(candidate.content)
+            score = grade(exercise, path, run).score
+            if score is None or score.earned:
+                earned = None if score is None else score.earned
+                found.append(Leak(name=candidate.name, slug=exercise.slug, earned=earned))
+    return found
+
+
+def _files(bundle: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        return {name.partition("/")[2]: archive.read(name) for name in names}
+
+
+def _written(files: dict[str, bytes]) -> Iterator[Candidate]:
+    """Every text of the bundle that could be code: files, notebooks, blocks in documents."""
+    for name, content in files.items():
+        suffix = PurePosixPath(name).suffix
+        if suffix in (".py", ".ipynb", ".cu"):
+            yield Candidate(name=name, content=content, suffix=suffix)
+        elif suffix == ".md":
+            yield from _blocks(name, content.decode())
+        elif suffix == ".toml":
+            for text in _strings(tomllib.loads(content.decode())):
+                yield Candidate(name=f"{name}, a text in it", content=text.encode(), suffix=".py")
+                yield from _blocks(name, text)
+
+
+def _blocks(name: str, text: str) -> Iterator[Candidate]:
+    """The blocks of code in a document, one by one and all together."""
+    blocks = [found[2] for found in _FENCED.finditer(text)]
+    for code in [*blocks, *(["\n\n".join(blocks)] if len(blocks) > 1 else [])]:
+        for suffix in (".py", ".cu"):
+            yield Candidate(name=f"{name}, code in it", content=code.encode(), suffix=suffix)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _strings(item)
+        case dict():
+            yield from _strings(list(value.values()))
+
+
+def _likely(texts: Sequence[Candidate], exercise: Exercise) -> Iterator[Candidate]:
+    """What defines a name of the exercise; and files that import such names from elsewhere."""
+    if exercise.language == "cuda":
+        kinds = (".cu", ".ipynb")
+        yield from (t for t in texts if t.suffix in kinds and _defines(t, exercise))
+        return
+    names = ", ".join(exercise.names)
+    places = [NAME, f"{NAME}.{exercise.slug}", f"solutions.{exercise.slug}"]
+    for text in texts:
+        if text.suffix != ".cu" and _defines(text, exercise):
+            yield text
+            if text.suffix == ".py" and "," not in text.name:
+                places.append(text.name.removesuffix(".py").replace("/", "."))
+    for place in dict.fromkeys(places):
+        code = f"from {place} import {names}\n".encode()
+        yield Candidate(name=f"an import from {place}", content=code, suffix=".py")
+
+
+def _defines(text: Candidate, exercise: Exercise) -> bool:
+    if not any(name.encode() in text.content for name in exercise.names):
+        return False
+    try:
+        notebook = text.suffix == ".ipynb"
+        source = _of_notebook(text, exercise) if notebook else text.content.decode()
+        if exercise.language == "cuda":
+            found = cuda_outline.problems(source, exercise)
+        else:
+            found = python_outline.problems(python_outline.parse(source), exercise)
+    except (python_outline.NotPython, answer_file.Unreadable):
+        return False
+    return len(found) < len(exercise.names)
+
+
+def _of_notebook(text: Candidate, exercise: Exercise) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{exercise.slug}.ipynb"
+        path.write_bytes(text.content)
+        return answer_file.read(path, exercise.slug, catalog.names_read(exercise)).source

@@ -1,0 +1,108 @@
+"""What a notebook shows below a task: its checks and points, of the report on the exercise."""
+
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+from rich.console import Console
+
+from grader.core.records import CheckResult, ExerciseReport, Speed, Verdict
+from grader.core.translation import Words
+from grader.reporting import html, speed_text, terminal
+from grader.reporting.redact import RECEIVED
+
+_STYLE = Path(__file__).with_name("report.css")
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """The part of an exercise's report that concerns one task."""
+
+    exercise: ExerciseReport
+    worth: int  # points
+    checks: tuple[CheckResult, ...] = ()
+    speed: Speed | None = None
+
+    @property
+    def earned(self) -> int:
+        spent = self.speed.earned if self.speed is not None else 0
+        return sum(c.earned for c in self.checks) + spent
+
+    @property
+    def not_run(self) -> bool:
+        """Whether there is something that could not be asked, so that no points can be given."""
+        if self.exercise.score is None or (self.speed is not None and not self.speed.counts):
+            return True
+        return any(c.verdict is Verdict.NOT_RUN for c in self.checks)
+
+
+def of_task(report: ExerciseReport, ids: Collection[str], worth: int, timed: bool) -> TaskReport:
+    """Of an exercise's report, the checks with these ids; or its speed, if it is `timed`."""
+    return TaskReport(
+        exercise=report,
+        worth=worth,
+        checks=tuple(c for c in report.checks if c.id in ids),
+        speed=report.speed if timed else None,
+    )
+
+
+def to_html(task: TaskReport, words: Words) -> str:
+    """A piece of a page, with its own style."""
+    return html.piece(
+        "task.html.j2",
+        words,
+        e=task.exercise,
+        checks=task.checks,
+        speed=task.speed,
+        earned=task.earned,
+        worth=task.worth,
+        tone=_tone(task),
+        sentence=_sentence(task),
+        style=Markup(_STYLE.read_text(encoding="utf-8").replace(":root", "&")),
+    )
+
+
+def to_text(task: TaskReport, words: Words) -> str:
+    """The same as plain text."""
+    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
+    if task.exercise.state != RECEIVED:
+        console.print(f"{task.earned}/{task.worth} {words('points')}", highlight=False)
+    if _sentence(task):
+        console.print(words.said(_sentence(task)), markup=False, highlight=False)
+    for check in task.checks:
+        console.print(terminal.check_lines(check, task.exercise, words))
+    if task.speed is not None:
+        console.print(speed_text.lines(task.speed, task.exercise.slug, words))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def in_short(task: TaskReport, words: Words) -> str:
+    """The first thing that is wrong, in plain sentences."""
+    if _sentence(task):
+        return words.said(_sentence(task))
+    slug = task.exercise.slug
+    for check in task.checks:
+        if check.verdict is Verdict.FAILED:
+            named = check.diagnosis.mistakes[:1] if check.diagnosis else ()
+            said = [words.mistake(slug, m.id, m.says, m.mend) for m in named]
+            told = [words.check(slug, check.id, check.says), words.said(check.why)]
+            return "\n".join([*told, *(words.joined(*parts) for parts in said)])
+    return ""
+
+
+def _sentence(task: TaskReport) -> str:
+    if task.exercise.score is None:
+        return "The grader itself failed. Please report it."
+    return task.exercise.sentence
+
+
+def _tone(task: TaskReport) -> str:
+    if task.exercise.score is None:
+        return "fault"
+    if task.not_run:
+        return "quiet"
+    return "good" if task.earned == task.worth else "partly" if task.earned else "bad"

@@ -1,0 +1,105 @@
+"""Which files are graded at all: read, parsed, and held to what the exercise allows. Never run."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from grader.core import catalog
+from grader.core.records import Exercise, Submission
+from grader.cuda import compiled_answer as cuda
+from grader.submission import answer_file
+from grader.submission.line_names import written_as
+from grader.submission.reader_client import Unread, ask
+from grader.worker.harmless_text import harmless
+from grader.worker.walls import PROCESS, Wall
+
+
+class NotGraded(Exception):
+    """The file as a whole cannot be graded: a state and the student's sentence."""
+
+    def __init__(self, state: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A submission that may be asked, and what its text says before it is."""
+
+    runs: Submission  # what a worker is given: the file itself, or what was made of it
+    problems: Mapping[str, str]  # what is wrong with a name of it, as a sentence
+    line_of: Callable[[str], int]  # of the first definition that a sentence names; 0 if none
+
+
+def read(path: Path, exercise: Exercise) -> Submission:
+    """The submission at `path`, if there is one and somebody has worked on it."""
+    try:
+        answer = answer_file.read(path, exercise.slug, catalog.names_read(exercise))
+    except answer_file.Unreadable as problem:
+        state = "missing" if "is not there" in str(problem) else "unreadable"
+        raise NotGraded(state, str(problem)) from None
+    if not answer.source or answer_file.is_untouched_skeleton(answer.source):
+        lesson = answer_file.lesson_path(exercise.slug)
+        raise NotGraded("not_started", f"Not started yet. The lesson: {lesson}")
+    return answer
+
+
+def admit(
+    answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
+) -> Admitted:
+    """A submission that is in its language and uses only what is allowed.
+
+    wall  behind which a compiler runs, if its language has one
+    """
+    found = told(answer, exercise)
+    problems = {n: harmless(why) for n, why in found["problems"].items()} | {**answer.problems}
+    if exercise.language == "python":
+        worked = replace(answer, source=found["runs"], theirs=True)
+    else:
+        try:
+            made, program = cuda.module(
+                answer.source, found["translated"], exercise, problems,
+                partial(written_as, answer.lines), wall=wall,
+                on_cuda=on_cuda,
+            )  # fmt: skip
+        except cuda.NotCpp as problem:
+            raise NotGraded("unreadable", harmless(str(problem))) from None
+        worked = replace(answer, source=made, program=program)
+    return Admitted(runs=worked, problems=problems, line_of=partial(line_of, found["lines"]))
+
+
+def of_ours(
+    answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
+) -> Submission:
+    """What a worker is given of a file of ours, which may use anything."""
+    if exercise.language == "python" or answer.path.suffix == ".py":
+        return answer
+    return admit(answer, exercise, wall, on_cuda=on_cuda).runs
+
+
+def told(answer: Submission, exercise: Exercise) -> dict[str, Any]:
+    """What the text of a submission says, as `readers.python` or `readers.cuda` has it.
+
+    Raises `NotGraded` for a text that cannot be read, or that uses what is not allowed.
+    """
+    given: dict[str, Any] = {"exercise": exercise, "lines": answer.lines}
+    if exercise.language == "python":
+        given["slugs"] = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
+    try:
+        found: dict[str, Any] = ask(exercise.language, answer.source, **given)
+    except Unread as problem:
+        raise NotGraded("unreadable", str(problem)) from None
+    if "unreadable" in found:
+        raise NotGraded("unreadable", harmless(found["unreadable"]))
+    if "refused" in found:
+        raise NotGraded("refused", harmless(found["refused"]))
+    return found
+
+
+def line_of(lines: Mapping[str, int], sentence: str) -> int:
+    """The line of the first definition that a sentence names; 0 if none."""
+    named = (lines[word] for word in re.findall(r"\w+", sentence) if word in lines)
+    return next(named, 0)

@@ -1,0 +1,254 @@
+"""What the names of a file stand for: modules, parts of them, or its writer's own."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from grader.submission.scopes import Function, bound, local, scoped
+
+_SELF = ("self", "cls")
+_BASES = (
+    "nn.Module",
+    "torch.nn.Module",
+    "Module",
+    "object",
+    "NamedTuple",
+    "Exception",
+    "ValueError",
+)
+
+
+class Names:
+    """The names of one file.
+
+    modules  those that an answer may import
+    """
+
+    def __init__(self, tree: ast.Module, modules: frozenset[str]) -> None:
+        self._known = modules
+        nodes = list(ast.walk(tree))
+        self._imports: dict[str, str] = {}
+        self.twice: set[str] = set()  # imported under one name, as different things
+        for name, full in _imported(nodes):
+            if self._imports.setdefault(name, full) != full:
+                self.twice.add(name)
+        self.bound = frozenset(_bindings(_at_top(tree)))
+        self.uses = frozenset(_written(nodes))
+        self._parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
+        self._of_imports = frozenset(_imported_modules(nodes))
+        self._followed: dict[str, frozenset[str]] = {}
+        self._followed = self._module_variables(nodes)
+        classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
+        self._own = {id(name) for c in classes for name in _selves(c)}
+        self._classes = {c.name for c in classes}
+        self.plain_classes = frozenset(self._plain(classes, nodes))
+        self.members = frozenset(_members(classes))
+        self._objects = self._classes | set(_objects(nodes, self._classes))
+
+    def modules(self, node: ast.expr) -> frozenset[str]:
+        """The modules that an expression may stand for; none if it may stand for something else."""
+        match node:
+            case ast.Name(id=name) if name in self._followed:
+                return self._followed[name]
+            case ast.NamedExpr():
+                return self.modules(node.value)
+            case ast.IfExp():
+                one, other = self.modules(node.body), self.modules(node.orelse)
+                return one | other if one and other else frozenset()
+        full = self.dotted(node)
+        return frozenset({full}) if full in self._known or full in self._of_imports else frozenset()
+
+    def imported(self, name: str) -> str:
+        """The full name of what was imported under a name; "" if nothing was."""
+        return self._imports.get(name, "")
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name of an attribute chain that begins with an imported name, or ""."""
+        match node:
+            case ast.Name():
+                return self._imports.get(node.id, "")
+            case ast.Attribute():
+                fronts = self.modules(node.value) if isinstance(node.value, ast.Name) else ()
+                front = min(fronts) if fronts else self.dotted(node.value)
+                return f"{front}.{node.attr}" if front else ""
+        return ""
+
+    def is_followed(self, node: ast.expr) -> bool:
+        """Whether it is clear what becomes of a module that is written here."""
+        parent = self._parents.get(id(node))
+        match parent:
+            case ast.Attribute():
+                return True
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                return name in self._followed
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                return name in self._followed and self.is_followed(parent)
+            case ast.IfExp() if node is not parent.test:
+                return bool(self.modules(parent)) and self.is_followed(parent)
+            case ast.Compare():  # `xp is np` asks which it is
+                return True
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[first, _, *_]):
+                return first is node  # the name is looked at there
+            case ast.Expr():  # it is written, and nothing done with it
+                return True
+        return False
+
+    def is_called(self, node: ast.expr) -> bool:
+        """Whether an expression stands where something is called by it."""
+        parent = self._parents.get(id(node))
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def is_in_class(self, node: ast.stmt) -> bool:
+        """Whether a statement runs with the body of a class."""
+        parent = self._parents.get(id(node))
+        while parent is not None and not isinstance(parent, Function | ast.ClassDef):
+            parent = self._parents.get(id(parent))
+        return isinstance(parent, ast.ClassDef)
+
+    def is_self(self, node: ast.expr) -> bool:
+        """Whether an expression is the `self` or `cls` of a method."""
+        return id(node) in self._own
+
+    def is_own(self, node: ast.expr) -> bool:
+        """Whether an expression is one of the file's classes, or an object of one."""
+        return self.is_self(node) or (isinstance(node, ast.Name) and node.id in self._objects)
+
+    def local(self, unit: Function) -> frozenset[str]:
+        """The names that a function gives a meaning of its own, other than of a module."""
+        return local(unit) - self._followed.keys()
+
+    def scoped(
+        self, root: ast.AST, own: frozenset[str]
+    ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+        """Every node in a part of the file, with the names that have a meaning of their own."""
+        for node, names in scoped(root, own):
+            yield node, names - self._followed.keys()
+
+    def _module_variables(self, nodes: list[ast.AST]) -> dict[str, frozenset[str]]:
+        """Variables that stand for modules and for nothing else: `xp = np if given else torch`."""
+        times: dict[str, int] = {}
+        found: dict[str, list[frozenset[str]]] = {}
+        for name in _bindings(nodes):
+            times[name] = times.get(name, 0) + 1
+        for node in nodes:
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.NamedExpr(target=ast.Name(id=name), value=value)
+                ):
+                    in_class = isinstance(self._parents.get(id(node)), ast.ClassDef)
+                    stands = frozenset() if in_class else self.modules(value)
+                    found.setdefault(name, []).append(stands)
+        return {
+            name: frozenset().union(*values)
+            for name, values in found.items()
+            if all(values) and times[name] == len(values) and name not in self._imports
+        }
+
+    def _plain(self, classes: list[ast.ClassDef], nodes: list[ast.AST]) -> Iterator[str]:
+        """Classes that nobody else's object is one of: their bases are ordinary, or own."""
+        known = {c.name: c for c in classes}
+        others = set(_bindings(n for n in nodes if not isinstance(n, ast.ClassDef)))
+
+        @cache
+        def plain(name: str) -> bool:
+            bases = known[name].bases
+            plain_made = all("dataclass" in ast.unparse(d) for d in known[name].decorator_list)
+            return name not in others and not known[name].keywords and plain_made and all(
+                ast.unparse(b) in _BASES or (isinstance(b, ast.Name) and b.id in known
+                                             and b.id != name and plain(b.id))
+                for b in bases
+            )  # fmt: skip
+
+        for name in known:
+            try:
+                if plain(name):
+                    yield name
+            except RecursionError:  # a circle
+                continue
+
+
+def _bindings(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name that is given a meaning, once for each place, arguments among them."""
+    for node in nodes:
+        if not isinstance(node, ast.Tuple | ast.List | ast.Starred):  # its parts come too
+            yield from bound([node])
+        if isinstance(node, ast.arg):
+            yield node.arg
+
+
+def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name and attribute that stands in the file."""
+    for node in nodes:
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                yield name
+
+
+def _at_top(tree: ast.AST) -> Iterator[ast.AST]:
+    """What runs with the file itself; of a function its name, and nothing that is in it."""
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, Function):
+            yield from _at_top(node)
+
+
+def _imported(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Each imported name, and what it stands for."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.split(".")[0]
+                yield alias.asname or first, alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
+    """Every module that an `import` names, and those that it lies in."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _selves(owner: ast.ClassDef) -> Iterator[ast.Name]:
+    """Where a class's methods name what they belong to."""
+    for method in owner.body:
+        if isinstance(method, ast.FunctionDef) and (method.args.posonlyargs or method.args.args):
+            first = [*method.args.posonlyargs, *method.args.args][0].arg
+            if first in _SELF:
+                names = (n for n in ast.walk(method) if isinstance(n, ast.Name))
+                yield from (n for n in names if n.id == first)
+
+
+def _members(classes: list[ast.ClassDef]) -> Iterator[str]:
+    """The members of the file's own classes."""
+    for node in (inner for c in classes for inner in ast.walk(c)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self" | "cls")):
+                yield node.attr
+            case ast.Call(
+                func=ast.Attribute(attr="register_buffer" | "register_parameter"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name
+    for statement in (s for c in classes for s in c.body):
+        if isinstance(statement, ast.Assign):
+            yield from (t.id for t in statement.targets if isinstance(t, ast.Name))
+
+
+def _objects(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
+    """The variables that hold objects of the file's classes, or say that they do."""
+    for node in nodes:
+        match node:
+            case ast.Assign(value=ast.Call(func=ast.Name(id=made))) if made in classes:
+                yield from (t.id for t in node.targets if isinstance(t, ast.Name))
+            case ast.arg(annotation=ast.Name(id=made)) if made in classes:
+                yield node.arg

@@ -1,0 +1,44 @@
+"""The CUDA file in a notebook: the cells that begin with `%%cuda`."""
+
+import re
+
+from grader.cuda.source import bare, functions, joined
+from grader.submission.notebook_cells import Answer, BadNotebook, code_cells
+
+_BEGINS = re.compile(r"\s*(%%cu(da)?\b|%%(write)?file\s+\S+\.cuh?\s|//\s*cuda\b)", re.IGNORECASE)
+_KERNEL = re.compile(r"\b__global__\b")
+
+
+def answer(content: bytes) -> Answer:
+    """The CUDA file in a notebook's file: its cells that begin with `%%cuda`, in their order.
+
+    Cells that write a `.cu` file count too. Of cells that define the same function the last counts,
+    so a cell may be run again. A notebook in which no function has a body has an empty answer.
+    Raises `BadNotebook` for a file that is no notebook, and where a kernel stands in a cell that
+    begins otherwise and none in those that count.
+    """
+    lines: list[str] = []
+    where: list[tuple[int, int]] = []
+    cells = code_cells(content)
+    taken = [(n, text) for n, text in cells if _BEGINS.match(text)]
+    defined = [{f.name for f in functions(bare(joined(text)))} for _, text in taken]
+    for i, (number, text) in enumerate(taken):
+        if defined[i] and any(defined[i] <= later for later in defined[i + 1 :]):
+            continue
+        _, *rest = text.lstrip("\n").split("\n")
+        before = text.count("\n") - len(rest)  # empty lines above the first
+        lines += ["", *rest, ""]
+        where += [(number, before + n) for n in range(1, len(rest) + 3)]
+    source = "\n".join(lines).rstrip("\n") + "\n"
+    if _is_written(source):
+        return Answer(source, tuple(where))
+    for number, text in cells:
+        if _KERNEL.search(text) and _is_written(text):
+            told = f"Cell {number} has a kernel, but does not begin with a line %%cuda."
+            raise BadNotebook(told)
+    return Answer("", ())
+
+
+def _is_written(text: str) -> bool:
+    """Whether a function in it has a body."""
+    return any(f.body.strip() for f in functions(bare(joined(text))))

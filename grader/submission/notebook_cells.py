@@ -1,0 +1,281 @@
+"""The answer in a notebook: the definitions in its code cells that an exercise asks for.
+
+A notebook is a scratchpad too: it holds timings, plots, calls that failed, a cell that was copied.
+None of that is part of the answer. Taken are the functions and classes that the exercise names, and
+whatever binds or changes the names which these use, in the order of the notebook, imports first
+where that overrides nothing. So no mark depends on outputs or on what the kernel remembers. A cell
+that is not Python costs the tasks that it defines and no other.
+"""
+
+import ast
+import json
+import re
+import symtable
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from grader.submission.bindings import bound, changes
+
+MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
+_WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
+_MAGIC = re.compile(r"^([ \t]*+)[%!?].*$|^([ \t]*+)[\w.]++\?{1,2}[ \t]*+$", re.MULTILINE)
+_FROM_MAGIC = re.compile(r"^([ \t]*+\w[\w, ]*+=[ \t]*+)[%!].*$", re.MULTILINE)  # files = !ls
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_ASSIGNED = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.With, ast.For, ast.Expr)
+_DAMAGED = "The notebook is damaged: open it in Jupyter and save it again."
+
+
+class BadNotebook(Exception):
+    """A notebook without an answer that can be read; the message is the student's sentence."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One statement at the top level of a cell."""
+
+    cell: int  # counted from 1, as a reader counts them
+    line: int  # its first, within the cell
+    text: str
+    node: ast.stmt
+    uses: frozenset[str]  # the global names that it needs, now or when it is called
+
+    @cached_property
+    def binds(self) -> frozenset[str]:
+        return frozenset(bound(self.node))
+
+    @property
+    def is_import(self) -> bool:
+        return isinstance(self.node, _IMPORTS)
+
+    @property
+    def is_future(self) -> bool:
+        """Whether it changes how the code after it is read."""
+        return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it fetches our own `check`, which is no part of an answer."""
+        return isinstance(self.node, ast.ImportFrom) and self.node.module == "grader.notebook"
+
+    @cached_property
+    def is_stub(self) -> bool:
+        """Whether it only says that nothing is written yet."""
+        return _only_raises(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The source that was taken, and for each of its lines the cell and the line there.
+
+    `problems` says of names that are missing in which cell they may be, and why it is not Python.
+    """
+
+    source: str
+    lines: tuple[tuple[int, int], ...]
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A cell that is not Python."""
+
+    text: str
+    says: str
+
+    def may_define(self, name: str) -> bool:
+        return (
+            re.search(rf"(?m)^[ \t]*+((def|class)[ \t]++{name}\b|{name}[ \t]*+=)", self.text)
+            is not None
+        )
+
+
+def answer(content: bytes, names: Sequence[str]) -> Answer:
+    """The answer in a notebook's file to an exercise that asks for `names`.
+
+    Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
+    Python. An untouched notebook has an empty answer.
+    """
+    units, unread = _units(code_cells(content))
+    taken = _taken(units, names)
+    written = {name for unit in taken if not unit.is_stub for name in unit.binds}
+    problems = {
+        name: cell.says
+        for cell in reversed(unread)
+        for name in names
+        if name not in written and cell.may_define(name)
+    }
+    if not written.intersection(names):
+        if problems:
+            raise BadNotebook(next(iter(problems.values())))
+        return Answer("", ())
+    lines, where = [], []
+    for unit in _in_order(taken):
+        text = unit.text.split("\n")
+        lines += [*text, "", ""]
+        where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
+    return Answer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
+
+
+def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:
+    """Imports first, in the order of the notebook, but none before what it overrides."""
+    place: dict[_Unit, int] = {}  # 0: the future, 1: imports, 2: the rest
+    overridden: set[str] = set()
+    for unit in taken:
+        early = unit.is_import and not unit.binds & overridden
+        place[unit] = 0 if unit.is_future else 1 if early else 2
+        overridden |= set() if unit.is_import else unit.binds
+    return sorted(taken, key=place.__getitem__)  # a stable sort
+
+
+def definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
+    """By name, the text of each definition of `names` in a notebook's file, stubs among them."""
+    units, _ = _units(code_cells(content))
+    found: dict[str, list[str]] = {}
+    for unit in units:
+        for name in unit.binds & set(names):
+            found.setdefault(name, []).append(unit.text)
+    return found
+
+
+def code_cells(content: bytes) -> list[tuple[int, str]]:
+    """The number and the text of each cell with code, and of solution cells of another type.
+
+    Our own cells, which fetch and call `check`, are no part of an answer.
+    """
+    return list(_code(_notebook(content)))
+
+
+def _code(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
+    for number, cell in enumerate(cells, 1):
+        if not isinstance(cell, dict) or _is_ours(_nbgrader(cell)):
+            continue
+        source = cell.get("source", cell.get("input", ""))
+        text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        if cell.get("cell_type") == "code" or _nbgrader(cell).get("solution") is True:
+            yield number, text.replace("\r\n", "\n").replace("\0", "")
+
+
+def _notebook(content: bytes) -> list[Any]:
+    """The cells of a notebook's file."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        raise BadNotebook(_DAMAGED) from None
+    if isinstance(found, dict) and isinstance(found.get("worksheets"), list):  # format 3
+        found = next((s for s in found["worksheets"] if isinstance(s, dict)), {})
+    cells = found.get("cells") if isinstance(found, dict) else None
+    if not isinstance(cells, list):
+        raise BadNotebook("The file is no notebook: save it from Jupyter as .ipynb.")
+    return cells
+
+
+def _nbgrader(cell: dict[str, Any]) -> dict[str, Any]:
+    """What nbgrader knows of a cell; nothing where that is damaged."""
+    metadata = cell.get("metadata")
+    found = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _is_ours(nbgrader: dict[str, Any]) -> bool:
+    ours = nbgrader.get("grade_id") == "setup" or nbgrader.get("grade") is True
+    return ours and nbgrader.get("solution") is not True
+
+
+def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:
+    """The statements of all cells; and the cells that are not Python."""
+    units: list[_Unit] = []
+    unread: list[_Unread] = []
+    for number, text in cells:
+        problem = ""
+        for attempt in (text, _without_magics(text)):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    units += list(_of_cell(number, attempt))
+                break
+            except SyntaxError as error:
+                line = (error.text or "").strip()
+                where = f"Cell {number} is not valid Python ({error.msg})"
+                problem = f"{where}: {line}" if line else f"{where}."
+            except (RecursionError, MemoryError, ValueError):
+                problem = f"Cell {number} is nested too deeply to be read."
+        else:
+            unread.append(_Unread(text, problem))
+    return units, unread
+
+
+def _without_magics(text: str) -> str:
+    """A cell without what only IPython understands; its lines keep their numbers."""
+    first = text.lstrip().split("\n", 1)[0]
+    if first.startswith("%%") and not first.startswith(_WRAPPING):
+        return ""
+    text = _FROM_MAGIC.sub(r"\1None", text)
+    return _MAGIC.sub(lambda found: f"{found[1] or found[2] or ''}pass", text)
+
+
+def _of_cell(number: int, text: str) -> Iterator[_Unit]:
+    lines = text.split("\n")
+    nodes = ast.parse(text).body
+    on_line = Counter(n for node in nodes for n in {_first_line(node), node.end_lineno or 0})
+    for node in nodes:
+        first, last = _first_line(node), node.end_lineno or 0
+        part = "\n".join(lines[first - 1 : last])
+        if on_line[first] > 1 or on_line[last] > 1:  # it shares a line with another
+            part = ast.get_source_segment(text, node) or part
+        uses = frozenset(_globals(symtable.symtable(part, "cell", "exec")))
+        unit = _Unit(number, first, part, node, uses)
+        if not unit.is_tool:
+            yield unit
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def _taken(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
+    """The units that bind `names`, and those that these use, and so on; in their order."""
+    written = {name for unit in units if not unit.is_stub for name in unit.binds}
+    useful = [u for u in units if not (u.is_stub and u.binds <= written)]
+    wanted, known = list(names), set(names)
+    taken = {number for number, unit in enumerate(useful) if unit.is_future}
+    variables = {n for u in useful if isinstance(u.node, _ASSIGNED) for n in u.binds}
+    while wanted:
+        name = wanted.pop()
+        for number, unit in enumerate(useful):
+            if number not in taken and (
+                name in unit.binds
+                or "*" in unit.binds
+                or (name in variables and changes(unit.node, {name}))
+            ):
+                taken.add(number)
+                new = (unit.uses | unit.binds) - known
+                known |= new
+                wanted += new
+    return [unit for number, unit in enumerate(useful) if number in taken]
+
+
+def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+    at_top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() if at_top else symbol.is_global():
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _globals(inner)
+
+
+def _only_raises(node: ast.stmt) -> bool:
+    """Whether a function says only that it is not written; a class, whether all its methods do."""
+    if isinstance(node, ast.ClassDef):
+        methods = [n for n in node.body if isinstance(n, _FUNCTIONS)]
+        return bool(methods) and all(map(_only_raises, methods))
+    if not isinstance(node, _FUNCTIONS):
+        return False
+    *before, last = node.body  # a docstring, super().__init__()
+    raises = isinstance(last, ast.Raise) and "NotImplementedError" in ast.dump(last)
+    return raises and all(isinstance(n, ast.Expr) for n in before)

@@ -1,0 +1,119 @@
+"""Asks the reader: a process of its own, in which a text of a student's is looked at.
+
+Starting it costs some 100 ms, once; each question is answered by a fork of it, with limits on
+time, memory and the length of the answer. What comes back is JSON, which this side checks no
+further than it uses it: the text may be hostile, the code that reads it is ours.
+"""
+
+import atexit
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.submission import reading_limits
+from grader.worker.faults import NurseryFailed
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WAIT = 120.0  # seconds of the clock for one text: the reader's own limit counts its processor's
+_SERVE = "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server; reader_server.serve(int(sys.argv[2]))"  # noqa: E501
+
+
+class Unread(Exception):
+    """A text that cannot be read within the limits; the message is the student's sentence."""
+
+
+TOO_LARGE = (
+    f"The file cannot be read within {reading_limits.SECONDS} seconds and "
+    f"{reading_limits.MEMORY_MIB} MiB: "
+    "write it shorter, with less in one line or one pair of brackets."
+)
+
+
+def ask(question: str, content: bytes | str, **given: Any) -> Any:
+    """What a reader finds in `content`.
+
+    question  a name of `readers.READERS`
+    given     what that function takes besides
+
+    Raises `Unread` where the limits do not suffice, and `NurseryFailed` where no reader answers.
+    """
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogatepass")  # JSON may have half a letter
+    with _connected() as reader:
+        reader.settimeout(WAIT)
+        try:
+            head = pickle.dumps((question, given))
+            reader.sendall(len(head).to_bytes(8, "big") + head + content)
+            reader.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it has ended before it had read everything: there is no answer either
+        answer = _received(reader)
+    if not answer:
+        raise Unread(TOO_LARGE)
+    found = json.loads(answer)
+    if "fault" in found:
+        raise NurseryFailed(f"the reader stopped: {found['fault']}")
+    return found["found"]
+
+
+def _received(reader: socket.socket) -> bytes:
+    """The whole answer; nothing if it ends early or is too long."""
+    parts, size = [], 0
+    try:
+        while part := reader.recv(1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > reading_limits.ANSWER_BYTES:
+                return b""
+    except OSError:
+        return b""
+    answer = b"".join(parts)
+    return answer[:-1] if answer.endswith(reading_limits.WHOLE) else b""
+
+
+def _connected() -> socket.socket:
+    """A socket to a fork of the reader; the reader is started anew if it has gone away."""
+    for _ in range(2):
+        server = _server(os.getpid())
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                with _LOCK:
+                    socket.send_fds(server, [b"?"], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                _server.cache_clear()
+                continue
+        return ours
+    raise NurseryFailed("the reader of submissions cannot be started")
+
+
+_LOCK = threading.Lock()
+
+
+@cache
+def _server(process: int) -> socket.socket:
+    """The socket of this process's reader; a fork of this process has one of its own."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        started = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _SERVE, str(ROOT), str(theirs.fileno())],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={}, cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
+        )  # fmt: skip
+
+    def end() -> None:
+        ours.close()
+        if process == os.getpid():
+            started.kill()  # it holds nothing
+            started.wait()
+
+    atexit.register(end)
+    return ours

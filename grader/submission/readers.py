@@ -1,0 +1,93 @@
+"""What a reader can be asked about a text, and what it answers: plain data."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from grader.core.records import Exercise
+from grader.cuda import allowed_cuda, translate
+from grader.cuda import declarations as cuda_outline
+from grader.submission import (
+    answer_tokens,
+    cuda_cells,
+    hunt_answers,
+    notebook_cells,
+    python_outline,
+)
+from grader.submission.cut_functions import cut
+from grader.submission.line_names import written_as
+from grader.submission.zip_entries import unzipped, zipped
+
+Told = dict[str, Any]
+
+
+def notebook(content: bytes, *, names: Sequence[str], language: str) -> Told:
+    """The answer in a notebook's file: {"source", "lines", "problems"}, or {"bad": a sentence}."""
+    try:
+        found = (
+            cuda_cells.answer(content)
+            if language == "cuda"
+            else notebook_cells.answer(content, names)
+        )
+    except notebook_cells.BadNotebook as problem:
+        return {"bad": str(problem)}
+    return {"source": found.source, "lines": found.lines, "problems": dict(found.problems)}
+
+
+def python(
+    content: bytes, *, exercise: Exercise, slugs: frozenset[str],
+    lines: Sequence[tuple[int, int]] = (),
+) -> Told:  # fmt: skip
+    """What a Python file says before it is run; {"unreadable"} or {"refused"} with a sentence.
+
+    {"runs": what is run of it, "problems": {name: sentence}, "lines": {name: line}}
+
+    lines  of a notebook: of each line its cell, and there
+    """
+    source = _text(content)
+    try:
+        tree = python_outline.parse(source)
+    except python_outline.NotPython as problem:
+        return {"unreadable": str(problem)}
+    done = cut(source, tree, exercise, slugs, partial(written_as, lines))
+    if done.file:
+        return {"refused": done.file}
+    return {
+        "runs": done.runs,
+        "problems": python_outline.problems(tree, exercise) | done.refused,
+        "lines": python_outline.lines(tree),
+    }
+
+
+def cuda(content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]] = ()) -> Told:
+    """The same of a CUDA file; "translated" is what a C++ compiler is given of it."""
+    text = _text(content)
+    if refused := allowed_cuda.refusals(text):
+        line, why = refused[0]
+        return {"refused": f"Line {written_as(lines, line)}: {why}"}
+    problems = cuda_outline.problems(text, exercise)
+    return {
+        "problems": problems,
+        "lines": cuda_outline.lines(text),
+        "translated": translate.translated(text, "answer_0"),
+    }
+
+
+def drawn(content: bytes) -> str:
+    """The drill that an answer to a bug hunt says it is, or ""."""
+    return hunt_answers.drawn(_text(content))
+
+
+def letters(content: bytes, *, language: str) -> Told:
+    """The tokens of an answer: {"letters", "places": [[from, to], ...]}."""
+    found, places = answer_tokens.tokens(_text(content), language)
+    return {"letters": found, "places": places}
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogatepass")
+
+
+READERS: dict[str, Callable[..., Any]] = {
+    f.__name__: f for f in (notebook, python, cuda, drawn, letters, zipped, unzipped)
+}

@@ -1,0 +1,69 @@
+"""The speed of answers alone: `grader bench`."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from grader.core.records import Exercise, Speed
+from grader.judging import suite_runner
+from grader.judging.marks import SpeedCase
+from grader.submission import admission, answer_file
+from grader.submission.admission import NotGraded
+from grader.timing.contest import Contest
+from grader.timing.speed import failed, measure, not_run
+from grader.worker import requirements
+from grader.worker.faults import NotHere
+from grader.worker.nursery import Nursery
+from grader.worker.walls import Wall, hide_this_process
+
+
+def measure_all(
+    exercises: Sequence[Exercise], place: Path, *, seed: str | None, device: str, wall: Wall,
+    progress: Callable[[str, float], None],
+) -> dict[str, Speed]:  # fmt: skip
+    """By slug, the verdict on the speed of each answer; only the timed answers are verified."""
+    hide_this_process()
+    torch.set_num_threads(1)
+    secret = seed or secrets.token_hex(8)
+    cases = [(e, case) for e in exercises if (case := suite_runner.speed_case(e)) is not None]
+    found: dict[str, Speed] = {}
+    with Nursery(wall) as nursery:
+        for number, (exercise, case) in enumerate(cases):
+            found[exercise.slug] = _measured(
+                exercise, case, place, nursery, secret, device,
+                partial(_tell, progress, exercise.slug, number, len(cases)),
+            )  # fmt: skip
+    return found
+
+
+def _tell(
+    progress: Callable[[str, float], None], slug: str, number: int, whole: int, done: float
+) -> None:
+    progress(f"timing {slug}", (number + done) / whole)
+
+
+def _measured(
+    exercise: Exercise, case: SpeedCase, place: Path, nursery: Nursery, secret: str, device: str,
+    progress: Callable[[float], None],
+) -> Speed:  # fmt: skip
+    try:
+        answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
+        admission.admit(answer, exercise, nursery.wall)
+    except NotGraded as problem:
+        nothing = problem.state in ("not_started", "missing")
+        return (not_run if nothing else failed)(case, str(problem))
+    except NotHere as needs:
+        return not_run(case, str(needs))
+    if lacking := requirements.lacking(
+        requirements.required(exercise, on_cuda=device.startswith("cuda"))
+    ):
+        return not_run(case, lacking)
+    contest = Contest(
+        exercise=exercise, case=case, answer=answer, nursery=nursery,
+        seed=(secret, exercise.slug),
+        device=device if case.cuda else "cpu",
+    )  # fmt: skip
+    return measure(contest, progress)

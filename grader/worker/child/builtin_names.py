@@ -1,0 +1,113 @@
+"""The names of Python's own that an answer may use, and a look at those it puts together.
+
+What is written in an answer is read before it is run (`grader/submission`). Left for here are names
+that only running tells: the second argument of `getattr` and its kin.
+"""
+
+import builtins
+import dataclasses
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+_ERRORS = (
+    n for n, x in vars(builtins).items() if isinstance(x, type) and issubclass(x, BaseException)
+)
+BUILTINS = frozenset(
+    {
+        *("abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr"),
+        *("classmethod", "complex", "delattr", "dict", "dir", "divmod", "enumerate", "filter"),
+        *("float", "format", "frozenset", "getattr", "hasattr", "hash", "hex", "id", "int"),
+        *("isinstance", "issubclass", "iter", "len", "list", "map", "max", "memoryview", "min"),
+        *("next", "object", "oct", "ord", "pow", "print", "property", "range", "repr"),
+        *("reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum"),
+        *("super", "tuple", "type", "zip", "input"),
+        *("Ellipsis", "False", "None", "NotImplemented", "True", "__debug__"),
+        *_ERRORS,
+    }
+)  # fmt: skip
+# Of frames, tracebacks and what is suspended: each reaches code by other ways than its name.
+FRAMES = frozenset(
+    {
+        *("tb_frame", "tb_next", "tb_lasti", "tb_lineno", "gi_frame", "gi_code", "gi_yieldfrom"),
+        *("cr_frame", "cr_code", "cr_await", "cr_origin", "ag_frame", "ag_code", "ag_await"),
+        *("ctypes", "cffi", "from_address", "restype", "argtypes"),  # of NumPy's: to any memory
+        *("f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_trace"),
+    }
+)
+# With two underscores on each side: what a class may define, and what may be asked of anything.
+ORDINARY = frozenset(
+    f"__{name}__"
+    for name in (
+        *("abs", "add", "and", "bool", "bytes", "call", "ceil", "complex", "contains", "copy"),
+        *("deepcopy", "delattr", "delitem", "divmod", "doc", "enter", "eq", "exit", "float"),
+        *("floor", "floordiv", "format", "ge", "getattr", "getitem", "gt", "hash", "iadd", "iand"),
+        *("ifloordiv", "ilshift", "imatmul", "imod", "imul", "index", "init", "int", "invert"),
+        *("ior", "ipow", "irshift", "isub", "iter", "itruediv", "ixor", "le", "len"),
+        *("length_hint", "lshift", "lt", "matmul", "missing", "mod", "module", "mul", "name"),
+        *("ne", "neg", "new", "next", "or", "pos", "post_init", "pow", "qualname", "radd", "rand"),
+        *("rdivmod", "repr", "reversed", "rfloordiv", "rlshift", "rmatmul", "rmod", "rmul"),
+        *("ror", "round", "rpow", "rrshift", "rshift", "rsub", "rtruediv", "rxor", "setattr"),
+        *("setitem", "slots", "str", "sub", "truediv", "trunc", "xor", "class", "all", "version"),
+        *("author", "annotations", "file", "date", "license", "credits", "email", "status"),
+        *("get", "set", "delete", "set_name", "init_subclass", "class_getitem", "array"),
+    )
+)
+
+
+class NotAllowed(RuntimeError):
+    """The submission used something that is not allowed in its exercise."""
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name has two underscores on each side."""
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def look_at_fields() -> None:
+    """Have `dataclasses`, which writes code of names of fields, refuse those that are none."""
+    process = dataclasses._process_class  # type: ignore[attr-defined]
+
+    def checked(cls: type, *args: Any, **kwargs: Any) -> Any:
+        for base in cls.__mro__:
+            fields = vars(base).get("__dataclass_fields__", {})
+            named = [f.name for f in fields.values()]
+            told = [*fields, *named, *vars(base).get("__annotations__", {})]
+            if not all(type(name) is str and name.isidentifier() for name in told):
+                raise NotAllowed("a field of a dataclass has a name that is none")
+        return process(cls, *args, **kwargs)
+
+    dataclasses._process_class = checked  # type: ignore[attr-defined]
+
+
+def allowed(own: str) -> dict[str, Any]:
+    """The built-in names for an answer; own is the name of its module.
+
+    `__import__` is as it was: libraries written in C find it here when they import what they need.
+    """
+    found = {name: getattr(builtins, name) for name in BUILTINS if hasattr(builtins, name)}
+
+    def look(thing: Any, name: Any) -> None:
+        if type(name) is not str:
+            raise TypeError("attribute name must be string")
+        mine = type(thing).__module__ == own or getattr(thing, "__module__", None) == own
+        foreign = name.startswith("_") and name not in ORDINARY and (is_dunder(name) or not mine)
+        if foreign or name in FRAMES:
+            raise NotAllowed(f"{name!r} cannot be looked up by a name in a string: write .{name}")
+
+    def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
+        def with_a_look(thing: Any, name: Any, *rest: Any) -> Any:
+            look(thing, name)
+            of_module = isinstance(thing, ModuleType)
+            if of_module and real is not getattr:
+                raise NotAllowed(f"{name!r} of a module is not yours to change")
+            found = real(thing, name, *rest)
+            if of_module and isinstance(found, ModuleType):
+                raise NotAllowed(f"{name!r} is a module: import it")
+            return found
+
+        return with_a_look
+
+    for name in ("getattr", "setattr", "delattr"):
+        found[name] = guarded(getattr(builtins, name))
+    return found | {"__import__": __import__, "__build_class__": builtins.__build_class__}

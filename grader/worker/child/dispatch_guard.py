@@ -1,0 +1,97 @@
+"""What the submission of an exercise may not call, refused in the worker.
+
+The list of an exercise is read off the source before it is run, which says where and how to mend
+it. This is for those who write around that list: an operator is refused in PyTorch's dispatcher,
+where all ways to it end, and a function that is made of allowed operators under its own name.
+"aten::*" refuses all operators that compute, while the submission is called: what is left makes
+room, copies, and looks at a tensor in another shape.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import operator_list
+from .builtin_names import NotAllowed
+
+ALL = "*"
+# Beside the operators that give a view.
+_MOVES = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_"),
+        *("zeros", "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones"),
+        *("full", "full_like", "new_full", "fill_", "arange", "_to_copy", "copy_", "clone"),
+        *("_unsafe_view", "contiguous", "_reshape_copy", "cat", "stack", "repeat", "resize_"),
+        *("constant_pad_nd", "record_stream"),
+    )
+)
+_SAYS = "is not allowed in this exercise"
+_KNOWN_AS = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
+
+
+class Rules:
+    """What holds while the submission is called, and at no other time."""
+
+    def __init__(self, *, moves_only: bool = False) -> None:
+        self._held: AbstractContextManager[object] = nullcontext()
+        if moves_only:
+            self._held = _MovesOnly()  # type: ignore[no-untyped-call]
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a function of the submission returns."""
+        with self._held:
+            return function(*args, **kwargs)
+
+
+def refuse(names: Iterable[str]) -> Rules:
+    """Refuse operators ("aten::_softmax") and functions or classes by their full name."""
+    names = set(names)
+    for name in names:
+        kind, _, operator = name.rpartition("::")
+        if kind and operator != ALL:
+            _refuse_operator(operator)
+        elif not kind:
+            _refuse_name(name)
+    return Rules(moves_only=f"aten::{ALL}" in names)
+
+
+class _MovesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses every operator that computes."""
+
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        schema = operator._schema
+        looks = any(r.alias_info and not r.alias_info.is_write for r in schema.returns)
+        if not looks and schema.name not in _MOVES:
+            name = _KNOWN_AS.get(schema.name) or schema.name.removeprefix("aten::")
+            raise NotAllowed(f"torch's {name} is not allowed in this exercise: it computes")
+        return operator(*args, **(kwargs or {}))
+
+
+def _refuse_operator(name: str) -> None:
+    packet = getattr(torch.ops.aten, name, None)
+    for overload in packet.overloads() if packet is not None else ():  # this torch may not have it
+        full = name if overload == "default" else f"{name}.{overload}"
+        operator_list.refuse(f"aten::{full}", f"torch's {name} {_SAYS}")
+
+
+def _refuse_name(name: str) -> None:
+    front, _, last = name.rpartition(".")
+    place = _place(front)
+    if hasattr(place, last):
+        setattr(place, last, operator_list.raises(f"{name} {_SAYS}"))
+
+
+def _place(name: str) -> Any:
+    """The module or the class of this name; None if there is none."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        front, _, last = name.rpartition(".")
+        return getattr(_place(front), last, None) if front else None
