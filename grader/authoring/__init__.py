@@ -1,1 +1,1 @@
-"""What an author runs: proofs of the suites."""
+"""What an author runs: skeletons, a new exercise, the rules of the project, the proof of suites."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from grader.authoring import (
     allowed_page,
+    architecture_page,
     chinese_rules,
     exercise_index,
     exercise_rules,
@@ -77,7 +78,7 @@ def the_core_is_whole() -> Iterator[str]:
 
 def the_pages_are_in_step() -> Iterator[str]:
     """docs/exercises.md and docs/allowed.md say what the manifests and the list say."""
-    for page in (exercise_index, allowed_page):
+    for page in (exercise_index, allowed_page, architecture_page):
         path = ROOT / page.PATH
         if not path.is_file() or path.read_bytes() != page.page().encode():
             yield f"{page.PATH} is not what the manifests say. Run `make skeletons`."

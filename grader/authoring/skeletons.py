@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.authoring import allowed_page, exercise_index
+from grader.authoring import allowed_page, architecture_page, exercise_index
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
@@ -34,7 +34,7 @@ def write_all() -> Iterator[tuple[str, str]]:
             yield _name(answer), "yours"
         else:
             yield _put(answer, skeleton_text(exercise, source))
-    for page in (exercise_index, allowed_page):
+    for page in (exercise_index, allowed_page, architecture_page):
         yield _put(ROOT / page.PATH, page.page())
 
 

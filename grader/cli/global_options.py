@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from grader import __version__
 from grader.classroom.settings import BadCourse, Settings, read
 from grader.cli.options import COURSE, stop, words_in
 from grader.core import catalog
@@ -59,7 +60,23 @@ def _ours_first(args: Sequence[str]) -> list[str]:
     return [*first, *others]
 
 
-def begin(context: typer.Context, course: _Course = None, exercises: _Packs = None) -> None:
+def _print_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+]
+
+
+def begin(
+    context: typer.Context, course: _Course = None, exercises: _Packs = None,
+    version: _Version = False,
+) -> None:  # fmt: skip
     """Grades attention written by hand."""
     COURSE.set(Settings())
     if exercises:

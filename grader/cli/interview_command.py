@@ -40,7 +40,7 @@ _NO_MINUTES = "{minutes} is no time for an interview: give whole minutes, 1 to {
 _NO_SEED = "{seed} is no seed of an interview: at most {digits} digits, or no --seed at all."
 _NO_HUNT = "{slug} is a bug hunt, which begins with an answer: `make drill` draws one."
 _NOT_HERE = "{slug} cannot be graded here: {why}"
-_NONE_FITS = "No exercise fits into {minutes} min: give more, or name one (EX=ex01_softmax)."
+_NONE_FITS = "No exercise fits in {minutes} minutes: give more time, or name one (EX=ex01_softmax)."
 _DRAWN = "Drawn: {slug} (SEED={seed} draws it again)."
 _DIGITS = 18
 

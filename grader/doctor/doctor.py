@@ -36,7 +36,7 @@ _WHAT = {
 }
 _TITLES = {
     "stops": "What stops grading here:",
-    "limits": "What this machine cannot do as it is:",
+    "limits": "Not available on this machine:",
     "note": "Worth knowing:",
 }
 _COLOURS = {"stops": "red", "limits": "yellow", "note": "dim"}

@@ -85,7 +85,7 @@ def notebooks(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
     """nbgrader is not here."""
     for wanted in map(Requirement, requirements):
         if wanted.name == "nbgrader" and wanted.name not in have:
-            says = "nbgrader is not installed; who teaches with notebooks needs it."
+            says = "nbgrader is not installed. Only courses that use notebooks need it."
             yield Problem("note", says, "`make release` installs it.")
 
 

@@ -60,7 +60,7 @@ def cores(machine: Machine) -> Problems:
         yield Problem("limits", says, cure)
     elif machine.load > machine.cores / 2:
         says = f"The machine is busy: a load of {machine.load:.1f} on {machine.cores:g} cores."
-        cure = "Speeds are steadier when that has ended; what is right does not depend on it."
+        cure = "Timing is steadier on an idle machine; correctness is unaffected."
         yield Problem("note", says, cure)
     if machine.system == "Linux" and not machine.counts_waiting:
         says = "This kernel does not count how long a process waits for a processor."

@@ -1,4 +1,4 @@
-"""The first run on a GPU, and every later one: all that exists only on CUDA, quickest first.
+"""Runs everything on a GPU, quickest first, and keeps each result.
 
 Each step runs in a process of its own and prints a line of JSON for each result, so that what goes
 wrong in one leaves all others. The lines are kept in a file as they come: a run that is cut off has

@@ -1,1 +1,1 @@
-"""Grades: one exercise, a run over many, a replay of an earlier report."""
+"""Grades one exercise, a run over many, and an earlier report once more."""

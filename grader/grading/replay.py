@@ -80,7 +80,7 @@ def _differing(before: ExerciseReport, after: ExerciseReport, file: Path) -> Ite
         known = f"sha256 {before.sha256[:16]}" if before.sha256 else before.state
         yield f"{file} is not the file that was graded ({known})"
         return
-    if not before.sha256:  # nothing was asked
+    if not before.sha256:  # nothing was run
         return
     if before.score is not None and before.score != score(before.checks, before.speed):
         yield "the report's score is not what its checks add up to"

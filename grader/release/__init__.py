@@ -1,1 +1,1 @@
-"""What a course hands out: the bundle, notebooks, sealed bundles, and the bridge to nbgrader."""
+"""What a course hands out: the bundle, notebooks, sealed bundles, the bridge to nbgrader."""

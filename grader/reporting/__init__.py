@@ -1,1 +1,1 @@
-"""One `Report`, drawn in several formats."""
+"""Draws one report in several formats: terminal, HTML, JSON, JUnit, Gradescope and more."""

@@ -70,7 +70,7 @@ def summary(report: Report, words: Words) -> str:
     ]
     if report.further:
         lines += [
-            words("Further exercises, which the total leaves out"),
+            words("Optional exercises, not counted in the total"),
             "",
             f"| {words('Exercise')} | {words('Points')} | |",
             "|---|---|---|",

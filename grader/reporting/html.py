@@ -168,7 +168,7 @@ class _Tell:
         asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
         passed = sum(c.verdict is Verdict.PASSED for c in asked)
         if not asked:
-            return self._words("nothing was asked")
+            return self._words("nothing was run")
         if passed == len(asked) and (e.speed is None or e.speed.verdict != "failed"):
             return self._words("all right")
         return self._words("{passed} of {asked} checks passed", passed=passed, asked=len(asked))

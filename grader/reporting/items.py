@@ -47,7 +47,7 @@ def items(e: ExerciseReport, words: Words) -> Iterator[Item]:
 def _told(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
     if c.verdict is Verdict.BLOCKED and e.state == "graded":
         blocker = next((words.check(e.slug, o.id, o.says) for o in e.checks if o.says == c.why), "")
-        yield words("waits for: {check}", check=blocker or c.why)
+        yield words("blocked by: {check}", check=blocker or c.why)
         return
     yield from words.said(c.why).splitlines()
     if c.diagnosis is None:

@@ -33,7 +33,7 @@ class TaskReport:
 
     @property
     def not_run(self) -> bool:
-        """Whether there is something that could not be asked, so that no points can be given."""
+        """Whether there is something that could not be run, so that no points can be given."""
         if self.exercise.score is None or (self.speed is not None and not self.speed.counts):
             return True
         return any(c.verdict is Verdict.NOT_RUN for c in self.checks)

@@ -34,7 +34,7 @@ def show(report: Report, console: Console, words: Words = Words()) -> None:  # n
     console.print(_table(report, report.core or report.further, words, total=True))
     if apart:
         console.print()
-        console.print(words("Further exercises, which the total leaves out"), style="bold")
+        console.print(words("Optional exercises, not counted in the total"), style="bold")
         console.print(_table(report, apart, words, total=False))
     for exercise in report.exercises:
         if single or exercise.state in ("refused", "fault"):
@@ -93,7 +93,7 @@ def _graded(e: ExerciseReport, words: Words) -> str:
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
     told = "{passed} of {asked} checks passed" if wrong else "all right"
-    text = words(told if asked else "nothing was asked", passed=passed, asked=asked)
+    text = words(told if asked else "nothing was run", passed=passed, asked=asked)
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:
@@ -144,7 +144,7 @@ def check_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
             known = _diagnosis(c.diagnosis, e.slug, words)
             return Group(head, *(_indented(line) for line in (*lines, *known)))
         case Verdict.BLOCKED if c.why != e.sentence:
-            text = words("waits for: {check}", check=_said_of(c.why, e, words))
+            text = words("blocked by: {check}", check=_said_of(c.why, e, words))
             return Group(head, _indented(Text(text, style="dim")))
         case Verdict.NOT_RUN:
             return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
@@ -189,7 +189,7 @@ def _next(report: Report, words: Words) -> Text:
         if step.kind is Kind.NOT_RUN:
             return Text(f"\n{words('No check could be run here.')}")
         if step.kind is Kind.NOTHING:
-            return Text(f"\n{words('Everything that was asked is right.')}", style="green")
+            return Text(f"\n{words('All checks passed.')}", style="green")
         fault = "The grader itself failed on an exercise marked above. Please report it."
         return Text(f"\n{words(fault)}")
     path, shows_all = (e.path, "bold"), words(" (make grade EX={slug} shows all)", slug=e.slug)

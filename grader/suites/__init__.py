@@ -1,1 +1,1 @@
-"""The suites: a folder for each exercise. Those of packs are found beside them."""
+"""A folder for each exercise: checks, mistakes, right variants, hints, speed."""

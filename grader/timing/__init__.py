@@ -1,1 +1,1 @@
-"""Speed: rounds, statistics, points."""
+"""Speed and memory: rounds beside a slow and a fast answer, statistics, points."""

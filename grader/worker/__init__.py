@@ -1,1 +1,1 @@
-"""Runs one submission apart from everything that decides."""
+"""Runs one submission behind a wall, apart from everything that decides."""

@@ -121,7 +121,7 @@ def test_enter_or_done_hands_in(desk, held, graded, writes, typed):
 
 def test_any_other_word_does_not(desk, held, graded, writes):
     desk.at = {5: writes("mine = 1\n"), 9: "no"}
-    assert "The time is over: the file counts as it was saved." in held("ex02")[1]
+    assert "Time is up: your last save is graded." in held("ex02")[1]
     assert desk.time == 30 * 60
 
 

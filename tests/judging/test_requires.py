@@ -154,8 +154,8 @@ def test_every_format_says_why(report, language):
     }
     says = "".join(words.said(MISSING).split())  # a notebook's text is wrapped
     assert [name for name, text in told.items() if says not in "".join(text.split())] == []
-    assert words("nothing was asked") in told["terminal"]
-    assert words("nothing was asked") in told["page"]
+    assert words("nothing was run") in told["terminal"]
+    assert words("nothing was run") in told["page"]
     assert github.summary(whole(report), words)
     assert not [line for line in github.annotations(whole(report), words) if "::error" in line]
 
@@ -176,7 +176,7 @@ def test_no_format_says_that_all_is_right(report, language):
         github.summary(whole(report), words),
         classroom50.to_classroom50(whole(report), words, ENVIRONMENT),
     ]
-    for right in ("all right", "Everything that was asked is right."):
+    for right in ("all right", "All checks passed."):
         assert not any(words(right) in text for text in told)
     assert not any("✓" in text for text in told)
     assert words("No check could be run here.") in told[0]
@@ -186,7 +186,7 @@ def test_no_format_says_that_all_is_right(report, language):
 def test_a_report_without_any_check_says_that_nothing_was_asked(report):
     console = Console(file=io.StringIO(), width=1000)
     terminal.show(whole(replace(report, checks=())), console, Words("en"))
-    assert "nothing was asked" in console.file.getvalue()
+    assert "nothing was run" in console.file.getvalue()
 
 
 def test_nbgrader_leaves_it_to_a_person_and_gives_no_next_step(report):

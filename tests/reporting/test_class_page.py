@@ -92,7 +92,7 @@ def test_the_exercises_have_their_figures():
         "Softmax ex01_softmax ! grader fault: 1 student 10 4 2 80% "
         "Masking ex02_masking 10 4 1 45% "
         "Scaled dot-product attention ex03_sdpa 10 3 3 100% "
-        "Further exercises, which the total leaves out "
+        "Optional exercises, not counted in the total "
         "Multi-head attention ex04_heads 10 1 1 30%"
     )
 

@@ -167,9 +167,9 @@ SLOW = replace(FASTER, speed=replace(SCORED, verdict="failed", earned=0))
         ([FASTER, exercise()], "mend_check", "Next exercises/ex03_sdpa.py What own_b asks."),
         ([RIGHT, SLOW], "mend_speed", "Next exercises/ex01_softmax.py As fast as can be."),
         ([RIGHT, FASTER], "faster", "Next exercises/ex01_softmax.py Right, and it could be faster."),
-        ([RIGHT], "nothing", "Next Everything that was asked is right."),
+        ([RIGHT], "nothing", "Next All checks passed."),
         ([NOT_RUN], "not_run", "Next No check could be run here."),
-        ([NOT_RUN, RIGHT], "nothing", "Next Everything that was asked is right."),
+        ([NOT_RUN, RIGHT], "nothing", "Next All checks passed."),
     ],
 )  # fmt: skip
 def test_the_next_thing_to_do_is_told(exercises, kind, says):
@@ -187,7 +187,7 @@ def test_the_exercise_to_mend_is_open_and_the_others_are_not():
 
 def test_the_further_track_stands_apart():
     assert page(EVERYTHING).texts("h2", "further") == [
-        "Further exercises, which the total leaves out"
+        "Optional exercises, not counted in the total"
     ]
     assert page(report(RIGHT)).all("h2", "further") == []
 

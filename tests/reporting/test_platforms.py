@@ -96,7 +96,7 @@ def test_no_line_of_a_summary_is_a_command_or_markup_of_the_students():
 
 def test_the_further_track_stands_below_the_others_in_a_summary():
     text = github.summary(report(RIGHT, FURTHER), EN)
-    core, apart = text.split("Further exercises, which the total leaves out")
+    core, apart = text.split("Optional exercises, not counted in the total")
     assert f"| {FURTHER.slug} |" not in core
     assert f"| {FURTHER.slug} | 7/7 |" in apart
 

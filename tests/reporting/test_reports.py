@@ -130,7 +130,7 @@ def test_the_total_in_the_terminal_is_that_of_the_record():
 
 def test_the_further_track_stands_below_the_total_in_the_terminal():
     core, apart = drawn(report(exercise(), exercise(slug="ex09_gradients", track="further"))).split(
-        "Further exercises, which the total leaves out"
+        "Optional exercises, not counted in the total"
     )
     assert "Total 2/10" in core
     assert "ex09_gradients" not in core

@@ -41,7 +41,7 @@ def test_a_right_answer(ask, monkeypatch):
     steps = [" ".join(line.split()) for line in text.splitlines()]
     assert "q B H Lq D (1, 2, 2, 4) given" in steps
     assert "mask Lq Lk (2, 2) the same" in steps
-    assert "scores B H Lq Lk (1, 2, 2, 2) not to be seen from outside" in steps
+    assert "scores B H Lq Lk (1, 2, 2, 2) internal, not returned" in steps
     assert "HEAD=1 shows another head" in text
 
 

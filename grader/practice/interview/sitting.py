@@ -70,7 +70,7 @@ class Sitting:
         if early:
             self.say("Handed in after {time}.", time=minutes(used))
         else:
-            self.say("The time is over: the file counts as it was saved.")
+            self.say("Time is up: your last save is graded.")
         if late > _NOTICED_SECONDS:
             self.say(_LATE, time=minutes(late))
         return content is not None

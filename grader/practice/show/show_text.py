@@ -80,7 +80,7 @@ def _verdict(step: Step, words: Words) -> Text:
     if step.yours is None and step.problem:
         return Text(words("no answer"), "red")
     if step.yours is None:
-        return Text(words("given") if step.given else words("not to be seen from outside"), "dim")
+        return Text(words("given") if step.given else words("internal, not returned"), "dim")
     if np.isinf(step.largest):
         finite = np.isfinite(step.yours).all()
         says = "finite where it should be infinite" if finite else "not a number (NaN), or infinite"

@@ -132,7 +132,7 @@ def _headline(e: ExerciseReport, words: Words) -> Text:
     title = words.title(catalog.find(e.slug))
     right = sum(c.verdict is Verdict.PASSED for c in e.checks)
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
-    told = "{passed} of {asked} checks passed" if asked else "nothing was asked"
+    told = "{passed} of {asked} checks passed" if asked else "nothing was run"
     told = words(told, passed=right, asked=asked)
     return Text.assemble(
         (title, "bold"), "  ", (e.path, "dim"), f"  {told}" if e.state == "graded" else ""

@@ -119,7 +119,7 @@ def _as_it_stands(text: str) -> str:
 
 
 class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
-    """Saves scores and comments. What could not be asked waits for a person."""
+    """Saves scores and comments. What could not be run waits for a person."""
 
     def _add_score(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_score(cell, resources)
