@@ -12,10 +12,11 @@ from grader.authoring.changes import Change, changes
 from grader.authoring.mutants import variant_source
 from grader.authoring.process_limits import Endless, at_most
 from grader.authoring.reach import users
-from grader.authoring.side_by_side import SideBySide, Told
+from grader.authoring.side_by_side import SideBySide, TrialValues
+from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import suite_runner
-from grader.judging.case import GraderFault, StudentFault
+from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
@@ -48,7 +49,7 @@ class Outcome:
     verdict: Verdict
     how: str = ""  # the check that fails, or how else it was caught
     inputs: int = 0  # on which it equals the right answer
-    told: Told | None = None
+    told: TrialValues | None = None
     seconds: float = 0.0  # of the processor
 
 
@@ -98,7 +99,7 @@ class Proof:
             inputs=inputs, told=told, seconds=time.process_time() - started,
         )  # fmt: skip
 
-    def _judged(self, change: Change) -> tuple[Verdict, str, int, Told | None]:
+    def _judged(self, change: Change) -> tuple[Verdict, str, int, TrialValues | None]:
         try:
             with at_most(self._seconds):
                 module = loaded(change.source, self._exercise.slug, self._exercise.prelude)

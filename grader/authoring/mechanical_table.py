@@ -13,7 +13,7 @@ from grader.judging import suite_runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class MechanicalOptions:
     """What is asked of a run."""
 
     inputs: int = 1000  # for each change that no check catches
@@ -39,7 +39,7 @@ class Row:
     seconds: float  # of the processor
 
 
-def run(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[Outcome]:
+def run(exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console) -> list[Outcome]:
     """Make every change; print holes, and what could not be tried, as they are found."""
     found = []
     for outcome in outcomes(jobs(exercises, terms), terms.processes or os.cpu_count() or 1):
@@ -49,7 +49,7 @@ def run(exercises: Sequence[Exercise], terms: Terms, console: Console) -> list[O
     return found
 
 
-def jobs(exercises: Sequence[Exercise], terms: Terms) -> list[Job]:
+def jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[Job]:
     """The changes of the shard, of every exercise in Python."""
     found: list[Job] = []
     for exercise in exercises:
@@ -118,7 +118,7 @@ def whole(found: Iterable[Outcome]) -> bool:
     return all(o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT) for o in found)
 
 
-def _told(outcome: Outcome, terms: Terms) -> str:
+def _told(outcome: Outcome, terms: MechanicalOptions) -> str:
     """The lines about one change; "" if it is in order."""
     answer = f" variant {outcome.variant}" if outcome.variant else ""
     what = f"{outcome.slug}{answer}, line {outcome.line}, {outcome.where}: {outcome.kind}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from grader.authoring import skeletons
 from grader.core import catalog
 from grader.core.catalog import ROOT, SUITES
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
 from grader.submission import answer_file
@@ -21,7 +22,7 @@ _OPEN = re.compile(r"\bTODO\b:?\s*(.*)")
 _READ = (".py", ".toml", ".cu")
 
 
-class CannotWrite(Exception):
+class CannotWrite(UserError):
     """A new exercise that cannot be begun; the message is a sentence with the cure."""
 
 

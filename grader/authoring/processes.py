@@ -14,7 +14,7 @@ from grader.authoring.changes import Change
 from grader.authoring.mechanical import SECONDS, Outcome, Proof, Verdict, changes_of
 from grader.authoring.process_limits import limit_memory
 from grader.core import catalog
-from grader.judging.case import GraderFault
+from grader.core.errors import GraderFault
 
 AT_ONCE = 40  # changes for one process: to start the next costs 4 s, and the last ones end alone
 READY = "ready"

@@ -25,9 +25,9 @@ import numpy as np
 from grader.authoring import mutants, right_answers
 from grader.authoring.proof_store import Store
 from grader.core import allowed_tables, catalog
+from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import drills, suite_runner
-from grader.judging.case import GraderFault
 from grader.judging.diagnosis import Catalogue
 from grader.worker import requirements
 from grader.worker.child import operator_list

@@ -15,8 +15,8 @@ from torch import Tensor
 from grader.authoring import values
 from grader.authoring.process_limits import Endless, at_most
 from grader.authoring.recorder import Recorder
+from grader.core.errors import GraderFault
 from grader.core.records import Exercise
-from grader.judging.case import GraderFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Trial
 
@@ -37,7 +37,7 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TrialValues:
     """An input on which two modules differ."""
 
     trial: str
@@ -65,10 +65,10 @@ class SideBySide:
         trials = [t for t in self._trials if set(t.of) & set(names)]
         return [(trials[n % len(trials)], n // len(trials)) for n in range(count)] if trials else []
 
-    def smallest(self, changed: ModuleType, inputs: Sequence[Input]) -> Told | None:
+    def smallest(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
         """The input with the fewest numbers on which the module differs, if there is any."""
         recorder = Recorder(self._exercise, changed)
-        found: Told | None = None
+        found: TrialValues | None = None
         for trial, number in inputs:
             told = self._told(recorder, trial, number)
             if told and (found is None or told.elements < found.elements):
@@ -77,13 +77,13 @@ class SideBySide:
                 break  # each of its inputs would take as long
         return found
 
-    def first(self, changed: ModuleType, inputs: Sequence[Input]) -> Told | None:
+    def first(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
         """The first of these inputs on which the module differs, if there is any."""
         recorder = Recorder(self._exercise, changed)
         found = (self._told(recorder, trial, number) for trial, number in inputs)
         return next((told for told in found if told), None)
 
-    def _told(self, recorder: Recorder, trial: Trial, number: int) -> Told | None:
+    def _told(self, recorder: Recorder, trial: Trial, number: int) -> TrialValues | None:
         right = self._values(trial, number)
         recorder.clear()
         why = ""
@@ -94,7 +94,7 @@ class SideBySide:
             why = ENDLESS
         if not why:
             return None
-        return Told(
+        return TrialValues(
             trial=trial.id, number=number, calls=recorder.text(), elements=recorder.elements,
             why=why,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 from grader.authoring import allowed_page, architecture_page, exercise_index
 from grader.core import catalog
 from grader.core.catalog import ROOT
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
 from grader.submission import answer_file
@@ -16,7 +17,7 @@ from grader.submission.solution_text import BadSource, cells, stubbed
 EMPTIED, SPACE = r"\n{4,}", "\n\n\n"  # a region at the top level leaves a hole
 
 
-class NoSkeleton(Exception):
+class NoSkeleton(UserError):
     """There is nothing to make a skeleton from. The message is a sentence with the cure."""
 
 

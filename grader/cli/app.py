@@ -43,13 +43,10 @@ from grader.cli.options import (
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
 from grader.core import catalog
-from grader.core.packs import BadPack
 from grader.core.progress import progress_bar
 from grader.core.records import Exercise, Report
-from grader.core.toml_values import BadFile
 from grader.core.translation import Words
 from grader.reporting.redact import limited
-from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
 _MARKS = ("junit", "gradescope", "classroom50")  # formats that a machine takes marks from
@@ -109,29 +106,20 @@ def bench(
     lang: Lang = None,
 ) -> None:
     """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
-    from grader.judging.case import GraderFault
     from grader.reporting import speed_text as reporting
     from grader.timing.bench_command import measure_all
-    from grader.timing.benchmark_options import BadOption, split
+    from grader.timing.benchmark_options import split
     from grader.timing.benchmark_table import replay
 
     check_whole("bench", words_in(lang))
-    try:
-        chosen, options = split([*(names or []), *context.args])
-    except BadOption as problem:
-        stop(str(problem))
+    chosen, options = split([*(names or []), *context.args])
     exercises = exercises_named(chosen, submission)
     check_device(device)
     words, wall = words_in(lang), wall_named(isolation, device)
-    try:
-        with progress_bar() as progress:
-            speeds = measure_all(
-                exercises, submission, seed=seed or None, device=device, wall=wall,
-                progress=progress,
-            )  # fmt: skip
-    except (GraderFault, NurseryFailed) as fault:
-        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
-        raise typer.Exit(FAULT) from None
+    with progress_bar() as progress:
+        speeds = measure_all(
+            exercises, submission, seed=seed or None, device=device, wall=wall, progress=progress
+        )
     console = Console()
     untimed = [e.slug for e in exercises if e.slug not in speeds]
     if chosen and untimed:
@@ -161,22 +149,15 @@ def show(
 ) -> None:
     """Show every step of an example, your answer beside the reference."""
     from grader.practice.show import show_command
-    from grader.practice.show.sentence import CannotShow
 
     words = words_in(lang)
     check_whole("show", words)
     exercise = exercise_named("show", name, submission)
     wall = wall_named(isolation, "cpu")
-    try:
-        show_command.show(
-            exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
-            embedding=embedding, head=head, output=output,
-        )  # fmt: skip
-    except CannotShow as problem:
-        stop(words.said(str(problem)))
-    except NurseryFailed as fault:
-        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
-        raise typer.Exit(FAULT) from None
+    show_command.show(
+        exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
+        embedding=embedding, head=head, output=output,
+    )  # fmt: skip
 
 
 @app.command()
@@ -211,16 +192,10 @@ def hint(
     from grader.practice import hints
 
     words, exercise = words_in(lang), exercise_named("hint", name, submission)
-    try:
-        told = hints.hint(
-            exercise, submission, words=words, level=level, solution=solution,
-            wall=wall_named(isolation, "cpu"), shows=course().shows,
-        )  # fmt: skip
-    except hints.NoHint as problem:
-        stop(str(problem))
-    except hints.Fault as fault:
-        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
-        raise typer.Exit(FAULT) from None
+    told = hints.hint(
+        exercise, submission, words=words, level=level, solution=solution,
+        wall=wall_named(isolation, "cpu"), shows=course().shows,
+    )  # fmt: skip
     print(*told, sep="\n")
 
 
@@ -243,20 +218,13 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
-    try:
-        app()
-    except (BadFile, BadPack) as problem:  # of a suite; any command may be the first that reads it
-        print(problem, file=sys.stderr)
-        sys.exit(USAGE)
+    app()
 
 
 def _in_runner() -> None:
-    from grader.reporting.classroom50 import NotInRunner, context
+    from grader.reporting.classroom50 import context
 
-    try:
-        context(os.environ)
-    except NotInRunner as problem:
-        stop(str(problem))
+    context(os.environ)
 
 
 def _graded(

@@ -49,14 +49,13 @@ def class_(
     lang: Lang = None,
 ) -> None:
     """Grade a class: a report for each student, the grades, and a page about all of them."""
-    from grader.classroom.run.class_grading import Asked, grade_class
+    from grader.classroom.run.class_grading import ClassRequest, grade_class
     from grader.classroom.run.class_progress import Progress
-    from grader.classroom.run.process_pool import Stopped
 
     words = words_in(lang)
     check_whole("class", words)
     exercises = finished(names or [], Path("."), words)
-    asked = Asked(
+    asked = ClassRequest(
         submissions=submissions, results=output, exercises=exercises,
         device=_device(device, cluster), wall=_wall(isolation, device, words), speed=speed,
         jobs=jobs or processors(), cluster=cluster, words=words, course=course(),
@@ -64,8 +63,6 @@ def class_(
     try:
         with Progress(Console(stderr=True), words) as progress:
             done = grade_class(asked, progress, resume=resume)
-    except Stopped as problem:
-        stop(words.said(str(problem)))
     except KeyboardInterrupt:
         stop(words("Stopped. What was graded is kept: `--resume` goes on."))
     _tell(done, output, words)
@@ -93,15 +90,11 @@ def diff(
 def _diff_of_class(results: Path, jobs: int, words: Words) -> None:
     from grader.classroom.run import regrade
     from grader.classroom.run.class_progress import Progress
-    from grader.classroom.run.process_pool import Stopped
     from grader.grading.report_diff import told
 
-    try:
-        asked = regrade.as_before(results, jobs, words, course())
-        with Progress(Console(stderr=True), words) as progress:
-            changes = list(regrade.changes(asked, progress))
-    except Stopped as problem:
-        stop(words.said(str(problem)))
+    asked = regrade.as_before(results, jobs, words, course())
+    with Progress(Console(stderr=True), words) as progress:
+        changes = list(regrade.changes(asked, progress))
     cure = "Nothing was written: `grader class` does that, without grading again."
     print(*told(changes, words, cure), sep="\n")
 
@@ -113,10 +106,7 @@ def _diff_of_course(course: Path, exercises: list[Exercise], words: Words) -> No
         from grader.release.nbgrader_bridge import score_diff
     except ModuleNotFoundError as error:
         stop(f"{error.name} is not installed: `make release` installs what notebooks need.")
-    try:
-        changes = list(score_diff.changes(course, exercises))
-    except score_diff.NoCourse as problem:
-        stop(str(problem))
+    changes = list(score_diff.changes(course, exercises))
     cure = "Nothing was written: `nbgrader autograde ASSIGNMENT --force` does that."
     print(*told(changes, words, cure), sep="\n")
 
@@ -133,10 +123,9 @@ def replay(
     isolation: Isolation = "auto",
 ) -> None:
     """Grade again what a report is about, with the same inputs: does it come out alike?"""
-    from grader.classroom.run.process_pool import Stopped
     from grader.classroom.run.regrade import answers_to, full_report, secret_beside
     from grader.grading import replay as replaying
-    from grader.reporting.from_json import NoReport, from_json
+    from grader.reporting.from_json import from_json
 
     try:
         report = full_report(report)
@@ -144,18 +133,13 @@ def replay(
         seed = replaying.secret_for(read, secret or secret_beside(report))
     except (OSError, UnicodeDecodeError):
         stop(f"{report} cannot be read.")
-    except (NoReport, Stopped, replaying.CannotReplay) as problem:
-        stop(str(problem))
     check_device(read.device)
     wall = wall_named(isolation, read.device)
     alike = True
-    try:
-        with nullcontext(submission) if submission else answers_to(report) as found:
-            for sentence, same in replaying.replay(read, seed, found, wall):
-                print(sentence)
-                alike &= same
-    except (Stopped, replaying.CannotReplay) as problem:
-        stop(str(problem))
+    with nullcontext(submission) if submission else answers_to(report) as found:
+        for sentence, same in replaying.replay(read, seed, found, wall):
+            print(sentence)
+            alike &= same
     if not alike:
         raise typer.Exit(BELOW)
 

@@ -31,20 +31,16 @@ def collect(
     ] = "",
 ) -> None:
     """Collect what a class handed in: submissions/<student>/<slug>.py, and when that was."""
-    from grader.classroom.collecting.collect_answers import Asked
+    from grader.classroom.collecting.collect_answers import CollectRequest
     from grader.classroom.collecting.collect_answers import collect as collected
-    from grader.classroom.collecting.roster_tables import moment_at
-    from grader.classroom.run.process_pool import Stopped
+    from grader.classroom.table_reader import moment_at
 
-    try:
-        told = collected(
-            Asked(
-                roster=roster, source=source, output=output, kind=kind, times=times,
-                until=moment_at(until, "--until") if until else None,
-            )
-        )  # fmt: skip
-    except Stopped as problem:
-        stop(str(problem))
+    told = collected(
+        CollectRequest(
+            roster=roster, source=source, output=output, kind=kind, times=times,
+            until=moment_at(until, "--until") if until else None,
+        )
+    )  # fmt: skip
     _tell(told.facts, told.open)
 
 
@@ -65,20 +61,16 @@ def return_(
 ) -> None:
     """Return the reports: a zip for each student, or a branch or files in each repository."""
     from grader.classroom.collecting import return_reports
-    from grader.classroom.run.process_pool import Stopped
 
     if to not in return_reports.WAYS:
         close = did_you_mean(to, return_reports.WAYS)
         stop(f"There is no way called {to!r}: {', '.join(return_reports.WAYS)}.{close}")
-    try:
-        told = return_reports.return_(
-            return_reports.Asked(
-                results=results, roster=roster, way=to, output=output, repositories=repositories,
-                branch=branch, dry=dry, words=words_in(lang),
-            )
-        )  # fmt: skip
-    except Stopped as problem:
-        stop(str(problem))
+    told = return_reports.return_(
+        return_reports.ReturnRequest(
+            results=results, roster=roster, way=to, output=output, repositories=repositories,
+            branch=branch, dry=dry, words=words_in(lang),
+        )
+    )  # fmt: skip
     _tell(told.facts, told.open)
 
 

@@ -49,7 +49,7 @@ def drill(
     lang: Lang = None,
 ) -> None:
     """Draw a bug hunt: an answer that you have passed with one mistake in it, to find and name."""
-    from grader.judging.case import GraderFault
+    from grader.core.errors import GraderFault
     from grader.practice import bug_hunts
 
     words = words_in(lang)
@@ -67,8 +67,6 @@ def drill(
     try:
         exercise = _exercise(name, submission, number, wall, words)
         kept = bug_hunts.put(path, hunt, f"{exercise.slug} {number}", words, again=again)
-    except bug_hunts.Occupied as problem:
-        stop(str(problem))
     except GraderFault as problem:
         stop(f"{problem}.")
     except OSError as error:

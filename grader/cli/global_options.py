@@ -4,6 +4,7 @@ A course's file gives the options of a command their defaults; one that is writt
 is never taken because it lies there: it is named, here, in GRADER_COURSE or as COURSE= of `make`.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from grader import __version__
-from grader.classroom.settings import BadCourse, Settings, read
-from grader.cli.options import COURSE, stop, words_in
+from grader.classroom.settings import Settings, read
+from grader.cli.options import COURSE, FAULT, stop, stop_for, words_in
 from grader.core import catalog
-from grader.core.packs import BadPack
+from grader.core.errors import GraderFault, UserError
 
 OPTIONS = ("--course", "--exercises")
 WITHOUT_COURSE = "course"  # the command that writes such a file
@@ -39,6 +40,16 @@ class Everywhere(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _ours_first(args))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an error that ends it is a sentence, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except UserError as problem:
+            stop_for(problem)
+        except GraderFault as fault:
+            print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+            raise typer.Exit(FAULT) from None
 
 
 def _ours_first(args: Sequence[str]) -> list[str]:
@@ -80,16 +91,10 @@ def begin(
     """Grades attention written by hand."""
     COURSE.set(Settings())
     if exercises:
-        try:
-            catalog.add_packs(exercises)
-        except (BadPack, catalog.BadManifest) as problem:
-            stop(str(problem))
+        catalog.add_packs(exercises)
     if course is None or context.invoked_subcommand == WITHOUT_COURSE:
         return
-    try:
-        settings = read(course)
-    except BadCourse as problem:
-        stop(str(problem))
+    settings = read(course)
     COURSE.set(settings)
     if settings.help == "exam" and context.invoked_subcommand in NOT_IN_EXAMS:
         stop(

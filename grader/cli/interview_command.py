@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,15 +22,14 @@ from grader.cli.options import (
     words_in,
 )
 from grader.core import catalog
-from grader.core.questions import BadQuestions, Question, questions
-from grader.core.records import Exercise, Report
+from grader.core.questions import Question, questions
+from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.interview import editor, viva
 from grader.practice.interview.clock import Clock
 from grader.practice.interview.keyboard import Keyboard
 from grader.practice.interview.sitting import Sitting
 from grader.worker import requirements
-from grader.worker.faults import NurseryFailed
 from grader.worker.walls import Wall
 
 commands = typer.Typer()
@@ -60,14 +58,13 @@ def interview(
     lang: Lang = None,
 ) -> None:
     """Write an answer from a blank file, against the clock; then a verdict and three questions."""
-    from grader.authoring.skeletons import NoSkeleton
     from grader.practice.interview.interview_task import task
 
     words, wall = words_in(lang), wall_named(isolation, "cpu")
     minutes, number = _minutes(given, words), _seed(seed, words)
-    command = _editor(words) if edit else []
+    command = editor.chosen() if edit else []
     exercise = _exercise(name, minutes, number, words)
-    asked = _questions(exercise, number)
+    asked = viva.drawn(questions(exercise), number)
     sitting = Sitting(
         exercise=exercise, minutes=minutes, words=words, console=Console(), keyboard=Keyboard(),
         folder=_folder(output, exercise.slug),
@@ -75,8 +72,6 @@ def interview(
     try:
         sitting.begin(task(exercise, minutes, words))
         _sit(sitting, command, wall, asked)
-    except NoSkeleton as problem:
-        stop(words.said(str(problem)))
     except KeyboardInterrupt:
         print()
         sitting.say("Ended. Your file is {path}; this grades it:", path=sitting.path)
@@ -89,7 +84,7 @@ def interview(
 def _sit(sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]) -> None:
     """The time, the verdict, the questions."""
     clock = Clock(60 * sitting.minutes)
-    report = _verdict(sitting, wall) if sitting.write(clock, command) else None
+    report = sitting.judge(wall) if sitting.write(clock, command) else None
     if report is None:
         sitting.say("Nothing is written in {path}: no points.", path=sitting.path)
     viva.hold(
@@ -101,16 +96,6 @@ def _sit(sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]
     sitting.say("All of it is in {folder}: {names}.", folder=sitting.folder, names=names)
     if report is not None and report.faulted:
         raise typer.Exit(FAULT)
-
-
-def _verdict(sitting: Sitting, wall: Wall) -> Report:
-    from grader.judging.case import GraderFault
-
-    try:
-        return sitting.judge(wall)
-    except (GraderFault, NurseryFailed) as fault:
-        print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
-        raise typer.Exit(FAULT) from None
 
 
 def _folder(output: Path, slug: str) -> Path:
@@ -141,20 +126,6 @@ def _seed(text: str | None, words: Words) -> int:
 
 def _is_number(text: str, digits: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= digits
-
-
-def _editor(words: Words) -> list[str]:
-    try:
-        return editor.chosen()
-    except editor.NoEditor as problem:
-        stop(words.said(str(problem)))
-
-
-def _questions(exercise: Exercise, seed: int) -> list[Question]:
-    try:
-        return viva.drawn(questions(exercise), seed)
-    except BadQuestions as problem:
-        stop(str(problem))
 
 
 def _exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exercise:

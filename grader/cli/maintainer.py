@@ -43,14 +43,12 @@ def release(
     exercises = finished(names or [], ROOT / "solutions", words)
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
-    terms = building.Terms(
+    terms = building.ReleaseTerms(
         language=words.language, device=device, speed=speed, sealed=sealed, course=course()
     )
     try:
         for what, path in building.release(output, exercises, terms):
             print(f"{what:14} {path}")
-    except building.CannotRelease as problem:
-        stop(str(problem))
     except OSError as error:
         stop(f"{error.filename or output} cannot be used: {error.strerror}.")
 
@@ -59,14 +57,11 @@ def release(
 def skeletons() -> None:
     """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
     from grader.authoring.skeletons import write_all
-    from grader.submission.solution_text import BadSource
 
     check_whole("skeletons", words_in(None))
     try:
         for path, what in write_all():
             print(f"{what:10} {path}")
-    except BadSource as problem:
-        stop(str(problem))
     except UnicodeDecodeError:
         stop("A solution or a skeleton is not UTF-8 text. `make house` says which: save it anew.")
     except OSError as error:

@@ -27,8 +27,6 @@ def new(
     try:
         for path in new_exercise.write(name, into):
             print(path.relative_to(catalog.ROOT) if into is None else path)
-    except (new_exercise.CannotWrite, catalog.BadManifest) as problem:
-        stop(str(problem))
     except OSError as error:
         stop(f"{error.filename or into} cannot be written: {error.strerror}.")
     print(

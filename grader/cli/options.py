@@ -10,6 +10,7 @@ import typer
 
 from grader.classroom.settings import NO_COURSE, Settings
 from grader.core import catalog, sealed_bundle
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES, Words, preferred
 from grader.worker import walls
@@ -36,7 +37,7 @@ def course() -> Settings:
 
 
 def exercises_named(names: list[str], place: Path) -> list[Exercise]:
-    """The exercises that were named; those of the course, or that of the file, if none was."""
+    """Resolve names; without any, take the exercise of the file, or those of the course."""
     if not _there(place):
         stop(f"{place} is not there. Name a folder of answers, or one file.")
     if len(set(names)) > 1 and place.is_file():
@@ -50,12 +51,10 @@ def exercises_named(names: list[str], place: Path) -> list[Exercise]:
     except catalog.UnknownExercise as error:
         hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
         stop(f"{error}{hint}")
-    except catalog.BadManifest as error:
-        stop(str(error))
 
 
 def finished(names: list[str], place: Path, words: Words) -> list[Exercise]:
-    """The same; but a draft is taken by its name alone, which is said."""
+    """Do as `exercises_named`, but drop unnamed drafts and print which."""
     found = exercises_named(names, place)
     if not names and (drafts := [e for e in found if e.draft]):
         left_out = ", ".join(e.slug for e in drafts)
@@ -117,7 +116,7 @@ def check_device(device: str) -> None:
 
 
 def check_whole(command: str, words: Words) -> None:
-    """Stop where a command needs what a sealed bundle does without."""
+    """Stop if the command needs solutions, which a sealed bundle lacks."""
     if sealed_bundle.is_sealed():
         stop(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
                    command=command))  # fmt: skip
@@ -130,11 +129,22 @@ def check_stored(device: str, seed: str, words: Words) -> None:
                    "and DEVICE=."))  # fmt: skip
 
 
+_SPOKEN: ContextVar[Words | None] = ContextVar("_SPOKEN", default=None)
+
+
 def words_in(language: str | None) -> Words:
+    """Return the language of this command, in which errors are told too."""
     if language not in (None, *LANGUAGES):
         close = catalog.did_you_mean(language, LANGUAGES)
         stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
-    return Words(language or preferred())
+    words = Words(language or preferred())
+    _SPOKEN.set(words)
+    return words
+
+
+def stop_for(problem: UserError) -> NoReturn:
+    """Print an error in the language of this command, and stop."""
+    stop((_SPOKEN.get() or Words("en")).said(str(problem)))
 
 
 def stop(sentence: str) -> NoReturn:

@@ -31,14 +31,14 @@ def similar(
     """List pairs of similar answers, for a person to look at: never a score."""
     from grader.classroom.run.gather_answers import NoClass
     from grader.classroom.similar import similar_page, similar_table
-    from grader.classroom.similar.similar_search import NoCopydetect, Terms, search
+    from grader.classroom.similar.similar_search import NoCopydetect, SearchTerms, search
 
     words = words_in(lang)
     exercises = exercises_named(names or [], Path("."))
     try:
         with progress_bar() as progress:
             found = search(
-                submissions, also or [], exercises, Terms(least=least, most=most), progress
+                submissions, also or [], exercises, SearchTerms(least=least, most=most), progress
             )
     except NoClass as problem:
         stop(words.said(str(problem)))

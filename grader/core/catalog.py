@@ -122,12 +122,12 @@ def find(name: str) -> Exercise:
 
 
 def suffix(slug: str) -> str:
-    """Of the files of answers to an exercise; that of Python for what is none."""
+    """Return the suffix of an exercise's answer files; ".py" if there is no such exercise."""
     return next((e.suffix for e in exercises() if e.slug == slug), ".py")
 
 
 def names_read(exercise: Exercise) -> tuple[str, ...]:
-    """The names that are taken of a notebook; of a bug hunt, what any exercise asks for."""
+    """Return the names to extract from a notebook; for a bug hunt, those of every exercise."""
     if not exercise.hunts:
         return exercise.names
     others = (name for e in exercises() if e.language == "python" for name in e.names)

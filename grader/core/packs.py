@@ -14,10 +14,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from grader.core.errors import UserError
+
 VARIABLE = "GRADER_EXERCISES"
 
 
-class BadPack(Exception):
+class BadPack(UserError):
     """A folder that is no pack; the message is a sentence with the cure."""
 
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 
 FILE = "questions.toml"
 _TEXTS = ("id", "asks", "answer")
 
 
-class BadQuestions(Exception):
+class BadQuestions(UserError):
     """A questions.toml that cannot be used. The message names the file, the entry, the cure."""
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from grader.core.catalog import did_you_mean
+from grader.core.errors import UserError
 
 MOMENT = "2027-03-01T23:59:00+01:00"  # how a moment is written
 YEARS = range(2000, 2101)
 
 
-class BadCourse(Exception):
+class BadCourse(UserError):
     """A file that cannot be followed; the message names the file, the entry and the cure."""
 
 

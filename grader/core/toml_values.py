@@ -7,8 +7,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from grader.core.errors import UserError
 
-class BadFile(Exception):
+
+class BadFile(UserError):
     """A TOML file that cannot be used. The message names the file, what is wrong, and the cure."""
 
 

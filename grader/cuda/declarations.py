@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from grader.core.catalog import did_you_mean
 from grader.core.records import Exercise
-from grader.cuda.source import Function, bare, closing, functions, joined
+from grader.cuda.source import FunctionText, bare, closing, functions, joined
 from grader.cuda.translate import parsed
 
 KERNEL = "_kernel"
@@ -46,13 +46,13 @@ def _has_c_linkage(name: str, code: str) -> bool:
     return any(b < place < closing(code, b) for b in blocks for place in places[:FEW])
 
 
-def _unwritten(name: str, defined: Mapping[str, Function]) -> Function | None:
+def _unwritten(name: str, defined: Mapping[str, FunctionText]) -> FunctionText | None:
     """The kernel or the function itself, if there is nothing between its braces."""
     parts = (defined.get(name + KERNEL), defined[name])
     return next((part for part in parts if part and not part.body.strip()), None)
 
 
-def _task(text: str, function: Function) -> str:
+def _task(text: str, function: FunctionText) -> str:
     """The first sentence of the comment above a function."""
     lines = text.split("\n")[: function.line - 1]
     while lines and not lines[-1].lstrip().startswith("//"):

@@ -25,7 +25,7 @@ _BODY = r"\)(?:\s|const\b|noexcept\b)*+\{"  # what follows the parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class FunctionText:
     """A function with a body: where it begins, its parameters, and what stands in its braces."""
 
     name: str
@@ -116,7 +116,7 @@ def _pairs(text: str) -> dict[int, int]:
     return found
 
 
-def functions(code: str) -> Iterator[Function]:
+def functions(code: str) -> Iterator[FunctionText]:
     """Every function with a body, in order.
 
     code  as `bare` gives it
@@ -130,7 +130,7 @@ def functions(code: str) -> Iterator[Function]:
         if begins is None or found[1] in ("if", "for", "while", "switch", "catch", "return"):
             continue
         place = closing(code, begins.end() - 1)  # no function stands in another
-        yield Function(
+        yield FunctionText(
             name=found[1],
             line=line_at(code, found.start()),
             parameters=tuple(p for p in split(code[found.end() : end]) if p and p != "void"),

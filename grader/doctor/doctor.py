@@ -16,7 +16,7 @@ from grader.core.catalog import ROOT
 from grader.core.records import Limits, Submission
 from grader.core.translation import Words
 from grader.doctor import package_problems, system_problems
-from grader.doctor.machine_facts import Machine, Torch, this_machine
+from grader.doctor.machine_facts import MachineFacts, Torch, this_machine
 from grader.doctor.problem import KINDS, Kind, Problem, Problems
 from grader.worker import walls
 from grader.worker.control_group import MEMORY_BYTES, PROCESSES, Share
@@ -85,7 +85,7 @@ def _line(problem: Problem, kind: Kind, words: Words) -> str:
     return f"[{_COLOURS[kind]}]-[/] {escape(both)}"
 
 
-def _problems(machine: Machine, probes: Sequence[Probe], *, shared: bool) -> Problems:
+def _problems(machine: MachineFacts, probes: Sequence[Probe], *, shared: bool) -> Problems:
     """Everything that can be told without running an answer."""
     exercises = catalog.exercises()
     core, notebooks = package_problems.needed(ROOT), package_problems.needed(ROOT, "notebooks")
@@ -109,7 +109,7 @@ def _problems(machine: Machine, probes: Sequence[Probe], *, shared: bool) -> Pro
     yield from package_problems.notebooks(notebooks, have)
 
 
-def _about(machine: Machine, words: Words) -> Iterator[str]:
+def _about(machine: MachineFacts, words: Words) -> Iterator[str]:
     yield words(
         "{system}, {cores} cores, {memory} GiB",
         system=f"{platform.system()} {platform.release()}, {platform.machine()}",

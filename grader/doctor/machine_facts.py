@@ -39,7 +39,7 @@ class Torch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MachineFacts:
     """Everything that the problems are read off."""
 
     system: str  # as `platform.system()` has it
@@ -63,11 +63,11 @@ class Machine:
 PROGRAMS = ("g++", "objdump", "strip")
 
 
-def this_machine() -> Machine:
+def this_machine() -> MachineFacts:
     """The machine on which this runs."""
     temporary = _temporary()
     programs = {name for name in PROGRAMS if shutil.which(name)}
-    return Machine(
+    return MachineFacts(
         system=platform.system(),
         environment=os.environ,
         prefix=sys.prefix,

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 
 from grader.core.records import Exercise
 from grader.core.this_python import pip, pip_install
-from grader.doctor.machine_facts import Machine, Torch
+from grader.doctor.machine_facts import MachineFacts, Torch
 from grader.doctor.problem import Problem, Problems, kernels
 
 _JUDGES = ("numpy", "torch")  # of what was pinned, what numbers come from
@@ -127,7 +127,7 @@ def asked_beside_torch() -> dict[str, list[str]]:
     return {name: importlib.metadata.requires(name) or [] for name in names}
 
 
-def torch(machine: Machine) -> Problems:
+def torch(machine: MachineFacts) -> Problems:
     """torch is here and does not work."""
     found = machine.torch
     if isinstance(found, Torch):
@@ -146,7 +146,7 @@ def torch(machine: Machine) -> Problems:
     )  # fmt: skip
 
 
-def cuda(machine: Machine, exercises: Iterable[Exercise]) -> Problems:
+def cuda(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
     """There is a GPU of NVIDIA's, or its driver, and it cannot be used."""
     found = machine.torch
     if not isinstance(found, Torch):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from grader.core.records import Exercise, Limits
-from grader.doctor.machine_facts import PROGRAMS, Machine
+from grader.doctor.machine_facts import PROGRAMS, MachineFacts
 from grader.doctor.problem import Problem, Problems, kernels
 from grader.worker.control_group import MEMORY_BYTES
 from grader.worker.walls import Probe
@@ -14,7 +14,7 @@ _FREE_BYTES = 1 << 30  # compiled answers, files of answers, reports
 _QUIET_CORES = 2  # one for the party that is asked, one for the grader and the rest
 
 
-def memory(machine: Machine) -> Problems:
+def memory(machine: MachineFacts) -> Problems:
     """An answer may use more than there is."""
     answer, all_of_it = Limits().memory_gib, f"{machine.memory_bytes / _GIB:.1f}"
     if machine.memory_bytes < answer * _GIB:
@@ -35,7 +35,7 @@ def memory(machine: Machine) -> Problems:
         yield Problem("limits", says, "Lift the limit: `ulimit -v unlimited`.")
 
 
-def temporary(machine: Machine, exercises: Iterable[Exercise], *, contained: bool) -> Problems:
+def temporary(machine: MachineFacts, exercises: Iterable[Exercise], *, contained: bool) -> Problems:
     """The folder for temporary files is missing, full, or mounted without a right.
 
     contained  whether answers have a place of their own instead
@@ -52,7 +52,7 @@ def temporary(machine: Machine, exercises: Iterable[Exercise], *, contained: boo
         yield Problem("limits", says, other)
 
 
-def cores(machine: Machine) -> Problems:
+def cores(machine: MachineFacts) -> Problems:
     """Too few processors for speeds, or busy ones."""
     if machine.cores < _QUIET_CORES:
         says = f"{machine.cores:.2g} cores may be used, and speeds need {_QUIET_CORES}."
@@ -67,7 +67,7 @@ def cores(machine: Machine) -> Problems:
         yield Problem("note", says, "Leave nothing running beside speeds; they are less steady.")
 
 
-def terminal(machine: Machine) -> Problems:
+def terminal(machine: MachineFacts) -> Problems:
     """Signs of the report cannot be printed."""
     if machine.encoding.lower().replace("-", "") not in ("utf8", "utf8sig"):
         says = (
@@ -76,7 +76,7 @@ def terminal(machine: Machine) -> Problems:
         yield Problem("note", says, "`export LC_ALL=C.UTF-8` makes it UTF-8.")
 
 
-def environment(machine: Machine) -> Problems:
+def environment(machine: MachineFacts) -> Problems:
     """`make` uses another environment than the Python that runs."""
     named = machine.environment.get("VIRTUAL_ENV", "")
     if named and os.path.realpath(named) != os.path.realpath(machine.prefix):
@@ -84,7 +84,7 @@ def environment(machine: Machine) -> Problems:
         yield Problem("note", says, "`unset VIRTUAL_ENV`, or activate the one that you mean.")
 
 
-def compilers(machine: Machine, exercises: Iterable[Exercise]) -> Problems:
+def compilers(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
     """Kernels cannot be compiled for the CPU."""
     missing = [name for name in PROGRAMS if name not in machine.programs]
     if not (slugs := kernels(exercises)):
@@ -126,7 +126,7 @@ def share(possible: bool) -> Problems:
 
 
 def importable(seen: Sequence[str]) -> Problems:
-    """An answer could ask what grades it."""
+    """Report that submissions can import the grader."""
     if seen:
         says = f"An answer could import {' and '.join(seen)}, so it is not graded fairly here."
         cure = "Uninstall attention-by-hand from this environment; it runs from its own folder."

@@ -1,7 +1,6 @@
 """Grades one exercise of one submission, from the file to its report."""
 
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -10,25 +9,22 @@ from pathlib import Path
 
 import numpy as np
 
+from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
 from grader.core.scoring import LEFT_OUT, TO_COME, score
+from grader.grading import ungraded
 from grader.judging import diagnosis, drills, recorded_cases, suite_runner
-from grader.judging.case import GraderFault
 from grader.judging.judge import NEEDS_CUDA, Judge
-from grader.judging.marks import Check
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.submission.admission import Admitted, NotGraded
-from grader.submission.line_names import written_as
 from grader.timing.contest import Contest
 from grader.timing.speed import failed, measure, not_run
 from grader.worker import requirements
-from grader.worker.faults import NotHere, NurseryFailed, WorkerFault
+from grader.worker.faults import NotHere, WorkerFault
 from grader.worker.harmless_text import harmless
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
-
-MAX_SENTENCE = 500  # characters about a fault of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,46 +59,102 @@ class Run:
 def grade(
     exercise: Exercise, place: Path, run: Run, problem: NotGraded | None = None
 ) -> ExerciseReport:
-    """The report on one exercise; whatever the file is, this returns.
+    """Grade one exercise: read, admit, judge, time, score. Whatever the file is, this returns.
 
     problem  why there is nothing to read, where that is known beforehand
     """
     started = time.monotonic()
     path = answer_file.locate(place, exercise.slug)
-    state, sentence, digest, printed = "graded", "", "", ""
-    checks: Sequence[CheckResult]
-    speed: Speed | None = None
     run.progress(f"grading {exercise.slug}", 0.0)
+    answer: Submission | None = None
+    judged = Judged()
+    speed: Speed | None = None
     try:
         recorded_cases.tape(exercise.slug)  # where a sealed bundle is damaged, that comes first
-        if problem is not None:
-            raise problem
-        if path.is_symlink() and not run.own:
-            raise NotGraded("unreadable", f"{path.name} is a link: hand in the file itself.")
-        answer = admission.read(path, exercise)
-        digest = answer.sha256
-        checks, printed = _judged(exercise, answer, run)
-        speed = _speed(exercise, answer, checks, run)
+        answer = _read(exercise, path, run, problem)
+        admitted = _admit(exercise, answer, run)
+        judged = _judge(admitted, run)
+        speed = _time(exercise, answer, judged.checks, run)
     except NotGraded as why:
-        state, sentence = why.state, str(why)
-        checks = _unasked(exercise, sentence, run)
-        speed = _untimed(exercise, sentence, run)
+        judged = Judged(
+            why.state, str(why), ungraded.checks_not_graded(exercise, str(why), on_cuda=run.on_cuda)
+        )
+        speed = _untimed(exercise, str(why), run)
+    except NotHere as needs:
+        judged = Judged(checks=ungraded.checks_not_run(exercise, str(needs)))
+        speed = _time(exercise, answer, judged.checks, run) if answer is not None else None
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
-        state, sentence, checks = "fault", _about_fault(error), ()
-    if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
-        state = "fault"
+        judged = Judged("fault", ungraded.describe_fault(error))
+    return _score(exercise, path, answer, judged, speed, started)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedAnswer:
+    """An answer that may be run: what a worker is given, and the exercise that it answers."""
+
+    exercise: Exercise  # of a bug hunt, with the hunt that was drawn
+    answer: Submission
+    given: Admitted
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdicts on an answer, or why there are none, and what the answer printed."""
+
+    state: str = "graded"
+    sentence: str = ""
+    checks: tuple[CheckResult, ...] = ()
+    printed: str = ""
+
+
+def _read(exercise: Exercise, path: Path, run: Run, problem: NotGraded | None) -> Submission:
+    """Read the file. Raises `NotGraded` with the sentence for the student."""
+    if problem is not None:
+        raise problem
+    if path.is_symlink() and not run.own:
+        raise NotGraded("unreadable", f"{path.name} is a link: hand in the file itself.")
+    return admission.read(path, exercise)
+
+
+def _admit(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
+    """Compare the answer with the list of what it may use, and compile it if it is compiled.
+
+    Raises `NotGraded`, and `NotHere` where this machine lacks what the exercise requires.
+    """
+    exercise = drills.held(exercise, answer.source)
+    admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
+    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=run.on_cuda)):
+        raise NotHere(lacking)
+    return AdmittedAnswer(exercise, answer, admitted)
+
+
+def _judge(admitted: AdmittedAnswer, run: Run) -> Judged:
+    """Run every check of the suite on the answer, in a worker."""
+    try:
+        return _judge_once(admitted, run, again=False)
+    except _Disturbed:
+        return _judge_once(admitted, run, again=True)
+
+
+def _score(
+    exercise: Exercise, path: Path, answer: Submission | None, judged: Judged,
+    speed: Speed | None, started: float,
+) -> ExerciseReport:  # fmt: skip
+    """Add up the points, and write the report on the exercise."""
+    faulty = any(check.verdict is Verdict.GRADER_FAULT for check in judged.checks)
+    state = "fault" if faulty else judged.state
     return ExerciseReport(
         slug=exercise.slug,
         title=exercise.title,
         track=exercise.track,
         path=harmless(str(path)),
-        sha256=digest,
+        sha256="" if answer is None else answer.sha256,
         state=state,
-        sentence=sentence,
-        score=None if state == "fault" else score(checks, speed),
-        checks=tuple(checks),
+        sentence=judged.sentence,
+        score=None if state == "fault" else score(judged.checks, speed),
+        checks=judged.checks,
         speed=speed,
-        output=printed,
+        output=judged.printed,
         seconds=time.monotonic() - started,
     )
 
@@ -112,59 +164,33 @@ def timed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport) -> 
     started = time.monotonic()
     try:
         answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
-        speed = _speed(exercise, answer, report.checks, replace(run, later=False))
+        speed = _time(exercise, answer, report.checks, replace(run, later=False))
     except Exception as error:  # as in `grade`
-        return replace(report, state="fault", sentence=_about_fault(error), score=None)
+        return replace(report, state="fault", sentence=ungraded.describe_fault(error), score=None)
     seconds = report.seconds + time.monotonic() - started
     return replace(report, speed=speed, score=score(report.checks, speed), seconds=seconds)
-
-
-def _about_fault(error: Exception) -> str:
-    """What is told of a fault of ours."""
-    if isinstance(error, (GraderFault, NurseryFailed)):
-        return str(error)
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(frame.filename).name}:{frame.lineno}"
-    return harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_SENTENCE])
-
-
-def _judged(
-    exercise: Exercise, answer: Submission, run: Run
-) -> tuple[tuple[CheckResult, ...], str]:
-    """The verdicts, and what the submission printed."""
-    exercise = drills.held(exercise, answer.source)
-    try:
-        admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
-        if lacking := requirements.lacking(requirements.required(exercise, on_cuda=run.on_cuda)):
-            return _not_asked(exercise, lacking), ""
-        try:
-            return _asked(exercise, answer, admitted, run, again=False)
-        except _Disturbed:
-            return _asked(exercise, answer, admitted, run, again=True)
-    except NotHere as needs:
-        return _not_asked(exercise, str(needs)), ""
 
 
 class _Disturbed(Exception):
     """A process was killed that may not have been killed by the submission: ask again."""
 
 
-def _asked(
-    exercise: Exercise, answer: Submission, admitted: Admitted, run: Run, *, again: bool
-) -> tuple[tuple[CheckResult, ...], str]:
+def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:
+    exercise, answer = admitted.exercise, admitted.answer
     worker = Supervisor(
-        run.nursery, admitted.runs, exercise.limits, on_cuda=run.on_cuda, refuse=exercise.refused,
-        preload=exercise.preload, prelude=exercise.prelude,
+        run.nursery, admitted.given.runs, exercise.limits, on_cuda=run.on_cuda,
+        refuse=exercise.refused, preload=exercise.preload, prelude=exercise.prelude,
     )  # fmt: skip
+    problems = admitted.given.problems
     try:
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
-            _load(worker, exercise, answer, admitted.problems)
-            student = Student(exercise, worker.client(), admitted.problems, answer)
+            _load(worker, exercise, answer, problems)
+            student = Student(exercise, worker.client(), problems, answer)
             tape = recorded_cases.tape(exercise.slug)
             judge = Judge(student, run.seed(answer), run.device, tape)
             checks = diagnosis.explained(exercise, suite_runner.ask(exercise, judge), judge)
-            found = tuple(replace(c, line=_line(c, answer, admitted)) for c in checks)
-            return found, worker.output()
+            found = tuple(replace(c, line=_line(c, answer, admitted.given)) for c in checks)
+            return Judged(checks=found, printed=worker.output())
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _Disturbed
@@ -189,53 +215,14 @@ def _load(
     except LoadFailed as failed:
         if exercise.language != "python":  # what is loaded is a module of ours
             raise GraderFault(f"what was compiled cannot be loaded: {failed.problem}") from None
-        raise NotGraded("unreadable", _about_loading(failed, answer, problems)) from None
+        raise NotGraded(
+            "unreadable", ungraded.describe_failed_import(failed, answer, problems)
+        ) from None
     except WorkerFault as problem:
         raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
 
 
-def _about_loading(failed: LoadFailed, answer: Submission, problems: Mapping[str, str]) -> str:
-    error, lines = failed.problem, harmless(answer.source).splitlines()
-    at = ""
-    if error.line is not None and 0 < error.line <= len(lines):
-        at = f" (line {written_as(answer.lines, error.line)}: {lines[error.line - 1].strip()})"
-    what = f"{error.kind}: {error.message}" if error.message else error.kind
-    if error.kind == "EOFError":
-        return f"The file waits for somebody to type something{at}: leave that out."
-    if error.message in problems.values():
-        asks = 'put that under `if __name__ == "__main__":`'
-        return f"{error.message} What calls it runs with the file: {asks}."
-    if error.kind in ("ModuleNotFoundError", "ImportError"):
-        return f"The file cannot be imported: {error.message}{at}. numpy and torch are at hand."
-    return f"The file cannot be imported: {what}{at}."
-
-
-def _unasked(exercise: Exercise, why: str, run: Run) -> tuple[CheckResult, ...]:
-    """The checks of a file that cannot be graded: worth their points, and none of them earned."""
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=run.on_cuda)):
-        return _not_asked(exercise, lacking)
-    tape = recorded_cases.tape(exercise.slug)
-    left_out = {} if tape is None else tape.left_out
-    return tuple(
-        _without_answer(check, Verdict.NOT_RUN, recorded_cases.LEFT_OUT)
-        if check.id in left_out
-        else _without_answer(check, Verdict.NOT_RUN, NEEDS_CUDA)
-        if check.cuda and not run.on_cuda
-        else _without_answer(check, Verdict.BLOCKED, why)
-        for check in suite_runner.checks(exercise)
-    )
-
-
-def _not_asked(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
-    """The checks of an exercise that nobody can be asked here."""
-    return tuple(_without_answer(c, Verdict.NOT_RUN, needs) for c in suite_runner.checks(exercise))
-
-
-def _without_answer(check: Check, verdict: Verdict, why: str) -> CheckResult:
-    return CheckResult(id=check.id, says=check.says, points=check.points, verdict=verdict, why=why)
-
-
-def _speed(
+def _time(
     exercise: Exercise, answer: Submission, checks: Sequence[CheckResult], run: Run
 ) -> Speed | None:
     """The verdict on the speed of an answer whose values have been judged."""

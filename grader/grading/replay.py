@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.core import catalog
+from grader.core.errors import UserError
 from grader.core.records import Exercise, ExerciseReport, Report
 from grader.core.scoring import score
 from grader.grading.session import seed_id
@@ -12,7 +13,7 @@ from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_this_process
 
 
-class CannotReplay(Exception):
+class CannotReplay(UserError):
     """A report that cannot be reproduced here; the message is a sentence with the cure."""
 
 

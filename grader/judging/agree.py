@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grader.core.errors import GraderFault
 from grader.judging import describe
-from grader.judging.case import Differs, GraderFault, Rule, StudentFault, current, fault
+from grader.judging.case import Differs, Rule, StudentFault, current, fault
 from grader.judging.tolerance import Difference, as_numbers, beyond, difference
 from grader.worker.child.executor import OF_VALUE
 from reference.expected import Array, Expected, f64, largest

@@ -37,7 +37,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LastCall:
     """One call of a function of the student's, and what came back."""
 
     name: str
@@ -46,16 +46,12 @@ class Asked:
     value: Any
 
 
-class GraderFault(Exception):
-    """Something on our side is wrong: no score."""
-
-
 @dataclass(slots=True)
 class Case:
     """The log of one case."""
 
     last_call: str = ""
-    asked: Asked | None = None  # the last call of a function; not of a method
+    asked: LastCall | None = None  # the last call of a function; not of a method
     called: set[str] = field(default_factory=set)
     modified: list[str] = field(default_factory=list)
     hard: set[str] = field(default_factory=set)  # the kinds of hard input that it announced

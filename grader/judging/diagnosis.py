@@ -21,7 +21,7 @@ from torch import Tensor
 from grader.core import catalog
 from grader.core.records import CheckResult, Diagnosis, Exercise, Named, Stage
 from grader.judging import likeness, location, solution_modules, stages, suite_runner
-from grader.judging.case import Asked, StudentFault
+from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import Failure, Judge
 from grader.judging.marks import CheckCase, Mistake
 from grader.judging.student import Student, StudentObject
@@ -209,7 +209,7 @@ def _failed_with(name: str, judge: Judge) -> frozenset[str]:
     return frozenset(f.check for f in judge.failures if name in f.calls)
 
 
-def _answers_alike(asked: Asked | None, mistake: Mistake, known: Catalogue) -> bool:
+def _answers_alike(asked: LastCall | None, mistake: Mistake, known: Catalogue) -> bool:
     """Whether a mistake answers the last call as the student did: soon seen, and mostly not so."""
     if asked is None or any(isinstance(x, StudentObject) for x in asked.args):
         return True

@@ -13,7 +13,7 @@ from grader.worker.harmless_text import harmless
 MAX_MESSAGE = 4  # lines of an exception's message
 
 
-class Door:
+class Connection:
     """One client, with what is needed to say what went wrong behind it."""
 
     def __init__(

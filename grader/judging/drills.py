@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grader.core import catalog, manifest, toml_values
+from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import suite_runner
-from grader.judging.case import GraderFault
 from grader.judging.marks import CannotEdit, Edits, Mistake, edited
 from grader.submission.reader_client import Unread, ask
 

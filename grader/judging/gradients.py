@@ -48,7 +48,7 @@ def _form(x: Tensor) -> tuple[Any, ...]:
     return x.shape, x.dtype, x.device
 
 
-class ThroughTheDoor(torch.autograd.Function):
+class RemoteFunction(torch.autograd.Function):
     """Autograd's view of a call that happens elsewhere."""
 
     @staticmethod

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from grader.core.records import CheckResult, Verdict
-from grader.judging.case import CASE, Asked, Case, StudentFault
+from grader.judging.case import CASE, Case, LastCall, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check, CheckCase
 from grader.judging.student import Student
@@ -61,7 +61,7 @@ class Failure:
     more: tuple[CheckCase, ...]  # the cases of the check that were not run
     fault: StudentFault
     calls: frozenset[str]
-    asked: Asked | None
+    asked: LastCall | None
 
 
 class Judge:

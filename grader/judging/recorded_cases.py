@@ -22,8 +22,8 @@ from typing import Any
 
 from grader.core import sealed_bundle
 from grader.core.catalog import ROOT
+from grader.core.errors import GraderFault
 from grader.core.this_python import pip_install
-from grader.judging.case import GraderFault
 
 NAME = "reference"  # the package that a sealed bundle does without
 LEFT_OUT = "the sealed bundle has no stored cases for it"

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from grader.core.records import Class, Exercise, Function, Submission
 from grader.judging import contract, describe
-from grader.judging.case import Asked, current, fault
-from grader.judging.door import Door
-from grader.judging.gradients import Exchange, ThroughTheDoor, plain, rebuild, tensors
+from grader.judging.case import LastCall, current, fault
+from grader.judging.door import Connection
+from grader.judging.gradients import Exchange, RemoteFunction, plain, rebuild, tensors
 from grader.judging.held import HeldTensor, held
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
@@ -38,7 +38,7 @@ class Student:
         answer: Submission | None = None,
     ) -> None:
         self._exercise = exercise
-        self._door = Door(client, problems or {}, answer)
+        self._door = Connection(client, problems or {}, answer)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions, classes = self._exercise.functions, self._exercise.classes
@@ -56,7 +56,7 @@ class Student:
         return self._door.guard(name, text, self._door.client.chain, name, chain, named)
 
     def told(self, name: str) -> Any:
-        """What the prelude of the exercise keeps in the worker. It may be a lie, of any form."""
+        """Return a value that the prelude recorded in the worker. It is not to be trusted."""
         try:
             return self._door.client.told(name)
         except WorkerFault as error:
@@ -81,7 +81,7 @@ class StudentObject:
     """An object of the student's. Attributes are read and set, methods called, where it lives."""
 
     def __init__(
-        self, door: "Door", handle: Handle, declared: Class, text: str, sizes: contract.Sizes
+        self, door: "Connection", handle: Handle, declared: Class, text: str, sizes: contract.Sizes
     ) -> None:
         fields = {"_door": door, "_handle": handle, "_declared": declared, "_text": text}
         fields["_sizes"] = sizes  # what its attributes' shapes are written in
@@ -131,7 +131,7 @@ class _Call:
     """A function or a method, ready to be called."""
 
     def __init__(
-        self, door: Door, on: StudentObject | None, name: str, declared: Function, text: str
+        self, door: Connection, on: StudentObject | None, name: str, declared: Function, text: str
     ) -> None:
         self._door = door
         self._on = on
@@ -165,7 +165,7 @@ class _Call:
 
         value = self._with_graph(ask, leaves, owner, text) if with_graph else plain(ask().value)
         if self._on is None:
-            current().asked = Asked(name=self._name, args=args, kwargs=kwargs, value=value)
+            current().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
         if self._declared is not _ANY:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value
@@ -221,7 +221,7 @@ class _Call:
             return self._door.guard(owner, text, client.backward, graph, gradients)
 
         exchange = Exchange(ask, backward, self._door.client.drop_call)
-        results = ThroughTheDoor.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
+        results = RemoteFunction.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
         outputs = iter(results if isinstance(results, tuple) else (results,))
         return rebuild(exchange.value, outputs)
 
@@ -243,7 +243,7 @@ class _CallAbout(_Call):
 class _Constructor:
     """A class of the student's, ready to be called."""
 
-    def __init__(self, door: Door, declared: Class) -> None:
+    def __init__(self, door: Connection, declared: Class) -> None:
         self._door = door
         self._declared = declared
 

@@ -11,9 +11,9 @@ import torch
 
 from grader.core import sealed_bundle, toml_values
 from grader.core.catalog import SUITES
+from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise
 from grader.judging import suite_imports
-from grader.judging.case import GraderFault
 from grader.judging.judge import NAME, Judge, case_of
 from grader.judging.marks import Check, CheckCase, Mistake, SpeedCase, Trial, Variant, marks
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from grader.judging.case import GraderFault, Rule
+from grader.core.errors import GraderFault
+from grader.judging.case import Rule
 from reference.expected import UNIT, Array, Errors, Expected, errors, f64, name_of
 
 # The share of an allowance from which the nudged yardsticks, which only widen it, are run.

@@ -5,6 +5,7 @@ import secrets
 from pathlib import Path
 
 from grader.core import backup
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES, Words
 from grader.judging import drills
@@ -44,7 +45,7 @@ def mistake() -> str:
 _IN_USE = "{name} has work of yours in it: `make drill ARGS=--again` keeps it and draws a new one."
 
 
-class Occupied(Exception):
+class Occupied(UserError):
     """There is an answer that somebody has worked on. The message is a sentence."""
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.core.errors import GraderFault, UserError
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting.redact import of_exercise
@@ -18,12 +19,8 @@ from grader.worker.walls import PROCESS, Wall
 FILE = ".hints.json"  # beside the answers
 
 
-class NoHint(Exception):
+class NoHint(UserError):
     """What was asked for cannot be given; the message is a sentence with the cure."""
-
-
-class Fault(Exception):
-    """The grader itself failed; the message says how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,7 @@ def hint(
     """The next hint on an answer in `place`, in sentences; or, of a passed exercise, its solution.
 
     The exercise is graded first, without its speed. Raises `NoHint` if there is no such level, or
-    no solution to show yet, and `Fault` if the grader itself failed.
+    no solution to show yet, and `GraderFault` if the grader itself failed.
     """
     report = of_exercise(_graded(exercise, place, wall), shows)
     before = read(place, exercise)
@@ -143,7 +140,7 @@ def _graded(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
     [report] = grade_all([exercise], place, wall=wall, speed=False).exercises
     if report.state == "fault":
         faults = [c.why for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
-        raise Fault("; ".join([report.sentence, *faults]).strip("; "))
+        raise GraderFault("; ".join([report.sentence, *faults]).strip("; "))
     return report
 
 

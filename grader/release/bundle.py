@@ -19,7 +19,7 @@ from grader.core.translation import LANGUAGES
 from grader.submission.answer_file import lesson_path
 
 TOP = "attention-by-hand"
-_FILES = ("LICENSE", "pyproject.toml", "constraints.txt")
+_FILES = ("LICENSE", "pyproject.toml", "constraints.txt", ".github/CONTRIBUTING.md")
 _READMES = {  # with what is said first of all, below the title
     "README.md": """
 > This is the bundle of a course, a part of the project: `solutions/`, the project's tests and what
@@ -33,7 +33,7 @@ _READMES = {  # with what is said first of all, below the title
 _FOLDERS = ("grader", "reference", "docs", ".devcontainer")
 _OURS = (  # goals of the Makefile that need what is left out
     "test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom", "cheats",
-    "house", "new", "gpu-check", "picture", "bench-.*",
+    "house", "new", "gpu-check", "picture", "wheel", "bench-.*",
 )  # fmt: skip
 _REFUSED = (
     "@echo '`make $@` needs the whole project, of which this bundle is a part: `make` lists what"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from grader.classroom.course_file import to_toml
 from grader.classroom.settings import FILE, NO_COURSE, Chosen, Settings
 from grader.core import catalog
+from grader.core.errors import UserError
 from grader.core.grade_ids import grade_id
 from grader.core.packs import packs
 from grader.core.records import Exercise
@@ -54,12 +55,12 @@ configure(c)
 """
 
 
-class CannotRelease(Exception):
+class CannotRelease(UserError):
     """A release that cannot be made; the message is a sentence with the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ReleaseTerms:
     """What a release contains."""
 
     language: str = "en"
@@ -74,7 +75,9 @@ class Terms:
         return replace(self.course, language=self.language, device=self.device, speed=self.speed)
 
 
-def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tuple[str, Path | str]]:
+def release(
+    out: Path, exercises: list[Exercise], terms: ReleaseTerms
+) -> Iterator[tuple[str, Path | str]]:
     """Write the course and the bundle into `out`; yields what was written, and where.
 
     A gradebook and submissions that are there already stay as they are.
@@ -112,7 +115,7 @@ def release(out: Path, exercises: list[Exercise], terms: Terms) -> Iterator[tupl
     yield "for Gradescope", out / GRADESCOPE
 
 
-def _for_students(exercises: Sequence[Exercise], terms: Terms) -> str:
+def _for_students(exercises: Sequence[Exercise], terms: ReleaseTerms) -> str:
     """The course's file as students get it: what is released, and nobody's extension."""
     if terms.course.path is None:
         return ""
@@ -122,7 +125,11 @@ def _for_students(exercises: Sequence[Exercise], terms: Terms) -> str:
 
 
 def _sealed(
-    out: Path, exercises: list[Exercise], notebooks: Mapping[str, Path], secret: str, terms: Terms
+    out: Path,
+    exercises: list[Exercise],
+    notebooks: Mapping[str, Path],
+    secret: str,
+    terms: ReleaseTerms,
 ) -> Iterator[tuple[str, Path | str]]:
     """Write the sealed bundle; raise `CannotRelease` if something in it is an answer."""
     from grader.release.sealed import bundle_contents, leaks, record_cases
@@ -146,7 +153,7 @@ def _sealed(
     yield "for students", out / SEALED
 
 
-def _write_config(course: Path, terms: Terms) -> None:
+def _write_config(course: Path, terms: ReleaseTerms) -> None:
     text = _GENERATED.format(
         root=str(catalog.ROOT), packs=list(map(str, packs())), language=terms.language,
         device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
@@ -158,7 +165,7 @@ def _write_config(course: Path, terms: Terms) -> None:
         (course / CONFIG).write_text(_CONFIG, encoding="utf-8")
 
 
-def _check_grades(course: Path, exercise: Exercise, terms: Terms) -> None:
+def _check_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
     """Raise `CannotRelease` where there are grades for points that this release would not have."""
     from nbgrader.api import Gradebook, MissingEntry
 
@@ -187,7 +194,7 @@ def _gradebook(course: Path) -> str:
     return str(own)
 
 
-def _set_due_date(course: Path, exercise: Exercise, terms: Terms) -> None:
+def _set_due_date(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
     """The deadline as nbgrader shows it; without a course's file, whatever is set there stays."""
     from nbgrader.api import Gradebook
 
@@ -204,7 +211,7 @@ def config(course: Path) -> "Config":
     return PyFileConfigLoader(CONFIG, path=str(course.absolute())).load_config()
 
 
-def _write_source(course: Path, exercise: Exercise, terms: Terms) -> Path:
+def _write_source(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
     from grader.release import notebook_pages
 
     path = course / "source" / exercise.slug / f"{exercise.slug}.ipynb"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from grader.core.errors import UserError
 from grader.core.records import Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import Item, items
@@ -25,7 +26,7 @@ _GIVEN = {
 _INSTANT = re.compile(r"submit/(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)Z-\w+")
 
 
-class NotInRunner(Exception):
+class NotInRunner(UserError):
     """What the runner gives is not there; the message is a sentence with the cure."""
 
 

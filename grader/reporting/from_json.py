@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from grader.core.errors import UserError
 from grader.core.records import (
     CheckResult,
     Diagnosis,
@@ -20,7 +21,7 @@ from grader.core.records import (
 from grader.reporting.as_json import PARTIES, SCHEMA
 
 
-class NoReport(Exception):
+class NoReport(UserError):
     """A text that is no report of ours; the message is a sentence."""
 
 

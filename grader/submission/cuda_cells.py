@@ -3,13 +3,13 @@
 import re
 
 from grader.cuda.source import bare, functions, joined
-from grader.submission.notebook_cells import Answer, BadNotebook, code_cells
+from grader.submission.notebook_cells import BadNotebook, NotebookAnswer, code_cells
 
 _BEGINS = re.compile(r"\s*(%%cu(da)?\b|%%(write)?file\s+\S+\.cuh?\s|//\s*cuda\b)", re.IGNORECASE)
 _KERNEL = re.compile(r"\b__global__\b")
 
 
-def answer(content: bytes) -> Answer:
+def answer(content: bytes) -> NotebookAnswer:
     """The CUDA file in a notebook's file: its cells that begin with `%%cuda`, in their order.
 
     Cells that write a `.cu` file count too. Of cells that define the same function the last counts,
@@ -31,12 +31,12 @@ def answer(content: bytes) -> Answer:
         where += [(number, before + n) for n in range(1, len(rest) + 3)]
     source = "\n".join(lines).rstrip("\n") + "\n"
     if _is_written(source):
-        return Answer(source, tuple(where))
+        return NotebookAnswer(source, tuple(where))
     for number, text in cells:
         if _KERNEL.search(text) and _is_written(text):
             told = f"Cell {number} has a kernel, but does not begin with a line %%cuda."
             raise BadNotebook(told)
-    return Answer("", ())
+    return NotebookAnswer("", ())
 
 
 def _is_written(text: str) -> bool:

@@ -69,7 +69,7 @@ class _Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NotebookAnswer:
     """The source that was taken, and for each of its lines the cell and the line there.
 
     `problems` says of names that are missing in which cell they may be, and why it is not Python.
@@ -94,7 +94,7 @@ class _Unread:
         )
 
 
-def answer(content: bytes, names: Sequence[str]) -> Answer:
+def answer(content: bytes, names: Sequence[str]) -> NotebookAnswer:
     """The answer in a notebook's file to an exercise that asks for `names`.
 
     Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
@@ -112,13 +112,13 @@ def answer(content: bytes, names: Sequence[str]) -> Answer:
     if not written.intersection(names):
         if problems:
             raise BadNotebook(next(iter(problems.values())))
-        return Answer("", ())
+        return NotebookAnswer("", ())
     lines, where = [], []
     for unit in _in_order(taken):
         text = unit.text.split("\n")
         lines += [*text, "", ""]
         where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
-    return Answer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
+    return NotebookAnswer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
 
 
 def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.core import catalog
+from grader.core.errors import UserError
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 CUDA_BEGIN, CUDA_END = "/// BEGIN SOLUTION", "/// END SOLUTION"
 MARKS = (BEGIN, END, CUDA_BEGIN, CUDA_END)
 
 
-class BadSource(Exception):
+class BadSource(UserError):
     """A solution file that cannot be built from; the message names the line and the cure."""
 
 

@@ -8,10 +8,11 @@ from typing import Any
 from pytest_benchmark.plugin import pytest_addoption
 
 from grader.core.catalog import did_you_mean
+from grader.core.errors import UserError
 from grader.core.this_python import pip_install
 
 
-class BadOption(Exception):
+class BadOption(UserError):
     """An option that cannot be used; the message is a sentence with the cure."""
 
 

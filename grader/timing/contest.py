@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from grader.core.errors import GraderFault
 from grader.core.records import Exercise, Submission
-from grader.judging.case import GraderFault, StudentFault
+from grader.judging.case import StudentFault
 from grader.judging.marks import SpeedCase
 from grader.judging.student import Student
 from grader.submission import admission

@@ -1,5 +1,7 @@
 """What a submission can do instead of answering. Each is the student's, and reads as a sentence."""
 
+from grader.core.errors import GraderFault
+
 
 class WorkerFault(Exception):
     """The submission did not answer; the message is the sentence the student reads."""
@@ -29,8 +31,8 @@ class NoAnswer(WorkerFault):
 
 
 class NotHere(Exception):
-    """The exercise cannot be asked on this machine; the message is what it needs."""
+    """The machine lacks a requirement of the exercise; the message names it."""
 
 
-class NurseryFailed(Exception):
+class NurseryFailed(GraderFault):
     """Workers cannot be started: a grader fault, not the student's."""

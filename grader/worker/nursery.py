@@ -168,7 +168,7 @@ class Nursery:
         return data
 
     def _words_at_the_end(self, seconds: float = 0.0) -> str:
-        """End the process, give it `seconds` to do so by itself; the last line of its errors."""
+        """End the process, kill it after `seconds`, and return the last line of its errors."""
         try:
             _, errors = self._process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

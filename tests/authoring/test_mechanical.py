@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from grader.authoring import mechanical_table
 from grader.authoring.mechanical import Verdict
-from grader.authoring.mechanical_table import Terms, jobs, run, whole
+from grader.authoring.mechanical_table import MechanicalOptions, jobs, run, whole
 from grader.authoring.processes import Job, outcomes
 from grader.cli.app import app
 from grader.core import catalog, packs
-from grader.judging.case import GraderFault
+from grader.core.errors import GraderFault
 from grader.judging.draw import Draw
 from tests.authoring import pack
 
@@ -34,7 +34,7 @@ def exercise(tmp_path_factory):
 def made(exercise):
     """Every change of its solution, made once, and what was printed."""
     console = Console(file=io.StringIO(), width=200)
-    found = run([exercise], Terms(inputs=INPUTS, processes=1, seconds=0.5), console)
+    found = run([exercise], MechanicalOptions(inputs=INPUTS, processes=1, seconds=0.5), console)
     return found, console.file.getvalue()
 
 
@@ -48,7 +48,7 @@ def what_became_of(made):
 
 
 def test_every_change_is_accounted_for(made, exercise):
-    [job] = jobs([exercise], Terms())
+    [job] = jobs([exercise], MechanicalOptions())
     assert len(made[0]) == len(job.numbers) > 30
 
 
@@ -122,7 +122,7 @@ def test_it_is_whole_only_where_all_are_caught_or_equivalent(made):
 
 def test_shards_have_every_change_once(exercise):
     def numbers(*shard):
-        found = jobs([exercise], Terms(shard=shard))
+        found = jobs([exercise], MechanicalOptions(shard=shard))
         return [n for job in found for n in job.numbers]
 
     assert sorted(n for i in (1, 2, 3) for n in numbers(i, 3)) == numbers(1, 1)

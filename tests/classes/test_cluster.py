@@ -14,8 +14,8 @@ from distributed import Security
 from grader.classroom.run import cluster
 from grader.classroom.run.cluster import _check_address, _check_lane
 from grader.classroom.run.grade_task import SPEED, VALUES
-from grader.classroom.run.process_pool import Stopped
 from grader.core.catalog import ROOT
+from grader.core.errors import UserError
 from tests.classes.classroom import (
     RIGHT,
     command,
@@ -143,7 +143,7 @@ def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
     monkeypatch.setattr(cluster, "PATIENCE", -1.0)
     lanes = cluster.Cluster(dask.address, "secret", "cpu")
     try:
-        with pytest.raises(Stopped, match=r"No worker has offered TIMING.*--resume"):
+        with pytest.raises(UserError, match=r"No worker has offered TIMING.*--resume"):
             lanes.look(SPEED)
         lanes.look(VALUES)
     finally:
@@ -176,12 +176,12 @@ def test_a_scheduler_that_listens_to_everybody_is_refused(expected, tmp_path):
     "address", ["", "foo", "tcp://", "tcp://[bad", "127.0.0.1", "tcp://127.0.0.1:abc", "http://a:1"]
 )
 def test_what_is_no_address_gets_a_sentence(address):
-    with pytest.raises(Stopped, match="is no address of a Dask scheduler"):
+    with pytest.raises(UserError, match="is no address of a Dask scheduler"):
         cluster.Cluster(address, "secret", "cpu")
 
 
 def test_tls_without_certificates_gets_a_sentence():
-    with pytest.raises(Stopped, match=r"There are no certificates for tls://127\.0\.0\.1:1"):
+    with pytest.raises(UserError, match=r"There are no certificates for tls://127\.0\.0\.1:1"):
         cluster.Cluster("tls://127.0.0.1:1", "secret", "cpu")
 
 
@@ -227,7 +227,7 @@ def test_only_tls_or_this_machine(address, safe):
     if safe:
         _check_address(address, "The scheduler")
     else:
-        with pytest.raises(Stopped, match="without TLS"):
+        with pytest.raises(UserError, match="without TLS"):
             _check_address(address, "The scheduler")
 
 
@@ -265,5 +265,5 @@ def test_each_lane_is_served_and_timing_by_one_of_each_machine(lane, offers, say
     if says is None:
         _check_lane(lane, workers)
     else:
-        with pytest.raises(Stopped, match=says):
+        with pytest.raises(UserError, match=says):
             _check_lane(lane, workers)

@@ -3,10 +3,13 @@
 import csv
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
 
+from grader.classroom.collecting import submitted_times
+from grader.classroom.run import submission_times
 from grader.cli.app import app
 from grader.core.catalog import ROOT
 
@@ -173,22 +176,38 @@ def test_results_of_a_course_are_not_graded_without_it(again):
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("name,when\n", "its first line should be student,exercise,submitted"),
-        (TIMES + "cy,ex02,yesterday\n", "line 4: 'yesterday' is no time"),
-        (TIMES + "cy,ex02,2027-03-01T10:00:00\n", "line 4: 2027-03-01T10:00:00 has no zone"),
+        ("name,when\n", "its first line should name the columns student, exercise, submitted"),
+        (TIMES + "cy,ex02,yesterday\n", "line 4: yesterday is no time with its distance from UTC"),
+        (
+            TIMES + "cy,ex02,2027-03-01T10:00:00\n",
+            "line 4: 2027-03-01T10:00:00 is no time with its distance from UTC",
+        ),
         (TIMES + "cy,ex77,2027-03-01T10:00:00Z\n", "line 4: There is no exercise called 'ex77'"),
         (
             TIMES + "ada,ex02,2027-03-01T10:00:00Z\n",
             "line 4: ada has a time for ex02_masking already",
         ),
-        (b"\xff\xfe", "cannot be read: save it as UTF-8 text."),
-        ("", "its first line should be"),
+        (b"\xff\xfe", "is not UTF-8 text: save it as CSV in UTF-8."),
+        ("", "its first line should name the columns"),
+        (
+            TIMES + "cy,ex02,1970-01-01T00:00:00Z\n",
+            "line 4: 1970-01-01T00:00:00Z is in the year 1970",
+        ),
     ],
 )
 def test_times_that_cannot_be_read_get_a_sentence(again, text, says):
     path = again / "submissions/submitted.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert says in run(again, code=2)
+
+
+def test_the_table_of_a_platform_may_have_semicolons_and_utc(tmp_path):
+    path = tmp_path / "submitted.csv"
+    path.write_text("submitted;Student;exercise\n2027-03-01 10:00:00 UTC;cy;ex02\n")
+    found, unused = submission_times.read(tmp_path, ["cy"])
+    assert unused == []
+    assert found == {("cy", "ex02_masking"): datetime(2027, 3, 1, 10, tzinfo=UTC)}
+    assert submitted_times.read(tmp_path) == found  # as `collect` reads it
 
 
 def test_a_folder_in_the_place_of_the_times_gets_a_sentence(again):

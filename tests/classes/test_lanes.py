@@ -4,10 +4,10 @@ from concurrent.futures import BrokenExecutor, Future
 
 import pytest
 
-from grader.classroom.run.grade_task import VALUES, Task, Terms
+from grader.classroom.run.grade_task import VALUES, GradeTerms, Task
 from grader.classroom.run.process_pool import results
 
-TERMS = Terms(seed_id="0" * 16, device="cpu", wall="locked", versions={})
+TERMS = GradeTerms(seed_id="0" * 16, device="cpu", wall="locked", versions={})
 
 
 def task(student: str) -> Task:
@@ -98,10 +98,10 @@ def test_the_key_depends_on_everything_but_the_bytes_themselves():
     for change in (
         {"student": "b"}, {"slug": "ex02_masking"}, {"sha256": "e"}, {"code": "x"}, {"name": "n"},
         {"lane": "speed"}, {"state": "missing"}, {"sentence": "s"},
-        {"terms": Terms(seed_id="1" * 16, device="cpu", wall="locked", versions={})},
-        {"terms": Terms(seed_id="0" * 16, device="cuda", wall="locked", versions={})},
-        {"terms": Terms(seed_id="0" * 16, device="cpu", wall="contained", versions={})},
-        {"terms": Terms(seed_id="0" * 16, device="cpu", wall="locked", versions={"torch": "2"})},
+        {"terms": GradeTerms(seed_id="1" * 16, device="cpu", wall="locked", versions={})},
+        {"terms": GradeTerms(seed_id="0" * 16, device="cuda", wall="locked", versions={})},
+        {"terms": GradeTerms(seed_id="0" * 16, device="cpu", wall="contained", versions={})},
+        {"terms": GradeTerms(seed_id="0" * 16, device="cpu", wall="locked", versions={"torch": "2"})},
     ):  # fmt: skip
         from dataclasses import replace
 

@@ -10,14 +10,14 @@ from grader.classroom.run import source_digest
 from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.class_run import ClassRun
 from grader.classroom.run.gather_answers import entries
-from grader.classroom.run.grade_task import SPEED, VALUES, Terms
+from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms
 from grader.classroom.run.result_store import Store
 from grader.core import catalog
 from grader.core.translation import Words
 from tests.classes.lanes import Pretended
 
 SLUG = "ex01_softmax"
-TERMS = Terms(seed_id="0" * 16, device="cpu", wall="locked", versions={"torch": "2.13.0"})
+TERMS = GradeTerms(seed_id="0" * 16, device="cpu", wall="locked", versions={"torch": "2.13.0"})
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def hand_in(folder: Path, student: str, text: str) -> None:
     (folder / "submissions" / student / f"{SLUG}.py").write_text(text)
 
 
-def run(folder: Path, *, speed: bool = True, terms: Terms = TERMS, during=None) -> ClassRun:
+def run(folder: Path, *, speed: bool = True, terms: GradeTerms = TERMS, during=None) -> ClassRun:
     """A whole run; `lanes` of what is returned says what was asked of it."""
     students, _ = entries(folder / "submissions")
     lanes = Pretended()
@@ -93,7 +93,7 @@ def test_another_suite_version_or_secret_is_another_result(folder, monkeypatch, 
         monkeypatch.setattr(source_digest, "digest", lambda slug: "another")
     else:
         new = {"versions": {"torch": "3"}} if change == "versions" else {"seed_id": "1" * 16}
-        terms = Terms(**{"seed_id": TERMS.seed_id, "device": "cpu", "wall": "locked",
+        terms = GradeTerms(**{"seed_id": TERMS.seed_id, "device": "cpu", "wall": "locked",
                          "versions": TERMS.versions, **new})  # fmt: skip
     assert len(asked(run(folder, terms=terms))) == 4
 

@@ -17,7 +17,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.translation import Words
 from grader.doctor import doctor, package_problems, system_problems
-from grader.doctor.machine_facts import Machine, Torch, this_machine
+from grader.doctor.machine_facts import MachineFacts, Torch, this_machine
 from grader.doctor.problem import Problem
 from grader.worker import walls
 from grader.worker.faults import NurseryFailed
@@ -26,7 +26,7 @@ from grader.worker.walls import PROCESS, Probe
 HAN = re.compile("[\u4e00-\u9fff]")
 GIB = 1 << 30
 EXERCISES = catalog.exercises()
-HEALTHY = Machine(
+HEALTHY = MachineFacts(
     system="Linux", environment={}, prefix="/venv", encoding="utf-8", cores=4, load=0.3,
     memory_bytes=16 * GIB, address_bytes=None, temporary="/tmp", free_bytes=20 * GIB,
     loads_libraries=True, counts_waiting=True, programs=frozenset({"g++", "objdump", "strip"}),
@@ -49,11 +49,11 @@ def probes(*working: str, why: str = "bubblewrap is not installed") -> list[Prob
     ]
 
 
-def machine(**changes) -> Machine:
+def machine(**changes) -> MachineFacts:
     return replace(HEALTHY, **changes)
 
 
-def on(**changes) -> Machine:
+def on(**changes) -> MachineFacts:
     """A machine with NVIDIA's driver."""
     return machine(driver=True, devices=True) if not changes else machine(driver=True, **changes)
 

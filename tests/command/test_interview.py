@@ -226,7 +226,7 @@ WRONG = [
     *((["ex02", "--seed", s], NO_SEED.format(s)) for s in ("x", "-1", "9" * 19)),
     (["ex5"], "There is no exercise called 'ex5'. Did you mean ex05?"),
     (["ex17"], "ex17_bug_hunt is a bug hunt, which begins with an answer: `make drill` draws one."),
-    (["--minutes", "5"], "No exercise fits into 5 min: give more, or name one (EX=ex01_softmax)."),
+    (["--minutes", "5"], "No exercise fits in 5 minutes: give more time, or name one (EX=ex01_softmax)."),
 ]  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def test_what_cannot_be_held_gets_a_sentence(desk, held, tmp_path, arguments, sa
 
 def test_what_cannot_be_graded_here_is_not_begun(desk, held, tmp_path, monkeypatch):
     why = "needs triton, which is not installed here: pip install triton"
-    monkeypatch.setattr(interview_command.packages, "lacking", lambda _: why)
+    monkeypatch.setattr(interview_command.requirements, "lacking", lambda _: why)
     assert held("ex14") == (2, "", f"ex14_triton cannot be graded here: {why}\n")
     assert not (tmp_path / "held").exists()
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from grader.core import catalog
+from grader.core.errors import GraderFault
 from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.judging import Draw, passes
-from grader.judging.case import GraderFault, StudentFault
+from grader.judging.case import StudentFault
 from grader.judging.drills import CHOICES, Drill, NoDrill, choices, drill, drills, held, stated
 from grader.judging.student import Student
 from grader.judging.suite_runner import mistakes

@@ -16,8 +16,8 @@ import torch
 
 from grader.core import catalog, sealed_bundle
 from grader.core.catalog import ROOT
+from grader.core.errors import GraderFault
 from grader.judging import recorded_cases
-from grader.judging.case import GraderFault
 from grader.release import bundle
 from grader.release.sealed import bundle_contents, leaks
 from grader.release.sealed.record_cases import Recorded, dependent, modules, record_one

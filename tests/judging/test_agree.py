@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from grader.core.errors import GraderFault
 from grader.judging import agree, backward, expect, gradcheck, rejects, same, untouched
-from grader.judging.case import CASE, Case, GraderFault, StudentFault, current, fault
+from grader.judging.case import CASE, Case, StudentFault, current, fault
 from reference.expected import Expected
 
 X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)

@@ -8,9 +8,9 @@ import torch
 
 from grader.authoring.mutants import in_this_process, solution
 from grader.core import catalog
+from grader.core.errors import GraderFault
 from grader.core.records import Verdict
 from grader.judging import suite_runner
-from grader.judging.case import GraderFault
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.worker.in_process import in_process

@@ -111,7 +111,7 @@ def test_the_future_comes_first():
 def test_nothing_written_is_an_empty_answer():
     assert notebook_cells.answer(
         notebook("import numpy as np", STUB), ["softmax"]
-    ) == notebook_cells.Answer("", ())
+    ) == notebook_cells.NotebookAnswer("", ())
     assert notebook_cells.answer(notebook(), ["softmax"]).source == ""
     methods = "class A:\n    x: int\n    def __init__(self):\n        super().__init__()\n        raise NotImplementedError('a')"
     assert notebook_cells.answer(notebook(methods), ["A"]).source == ""

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from grader.authoring import exercise_index
 from grader.classroom.run import class_grading
-from grader.classroom.run.process_pool import Stopped
 from grader.cli import app
 from grader.core import catalog
 from grader.core.catalog import ROOT
+from grader.core.errors import UserError
 from grader.core.records import Score
 from grader.core.translation import Words
 from grader.release import bundle
@@ -134,7 +134,7 @@ def test_a_class_is_told_that_it_is_left_out(monkeypatch, tmp_path, names, goes)
 
     def stopped(what, *_, **__):
         asked.extend(what.exercises)
-        raise Stopped("That is all.")
+        raise UserError("That is all.")
 
     monkeypatch.setattr(class_grading, "grade_class", stopped)
     done = CliRunner().invoke(app.app, ["class", str(tmp_path), *names, "--lang", "en"])

@@ -103,7 +103,7 @@ def drawn(report: Report) -> str:
                 "✗ Rows sum to one. 0/2",
                 " out[0] is 1, but should be 2 [f()]",
                 " 3 of 4 entries differ.",
-                " waits for: Rows sum to one.",
+                " blocked by: Rows sum to one.",
                 "○ Rows sum to one. needs CUDA",
                 "Next: exercises/ex03_sdpa.py: Rows sum to one.",
                 "device cpu, wall process, 1.2 s",

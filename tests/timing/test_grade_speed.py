@@ -6,11 +6,11 @@ import pytest
 
 from grader.authoring.skeletons import skeleton_text
 from grader.core import catalog
+from grader.core.errors import GraderFault
 from grader.core.records import Score
 from grader.grading import exercise as grading
 from grader.grading.exercise import Run, grade
 from grader.judging import agree, suite_runner
-from grader.judging.case import GraderFault
 from tests.conftest import solution
 from tests.timing.contests import feed, made_up
 from tests.timing.rounds import rounds

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from grader.core.errors import GraderFault
 from grader.judging import agree
-from grader.judging.case import GraderFault, StudentFault
+from grader.judging.case import StudentFault
 from grader.timing import meters
 from grader.timing import race as racing
 from grader.timing.contest import Contest

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from grader.cli import app, options
 from grader.core.catalog import ROOT
+from grader.core.errors import GraderFault
 from grader.core.records import Interval, Measured, Speed
-from grader.judging.case import GraderFault
 from grader.timing import bench_command
 from grader.timing.benchmark_table import replay
 from tests.timing.rounds import rounds

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from grader.core.errors import GraderFault
 from grader.core.scoring import score
-from grader.judging.case import GraderFault, StudentFault
+from grader.judging.case import StudentFault
 from grader.timing.contest import Disturbed
 from grader.timing.speed import CERTAIN, EXTENSIONS, SETS, STEADY, measure
 from grader.timing.statistics import points

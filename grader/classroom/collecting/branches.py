@@ -14,7 +14,7 @@ from grader.classroom.collecting.clones import (
     plain_environment,
     reference,
 )
-from grader.classroom.run.process_pool import Stopped
+from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 
 _NONE = "0" * 40  # what a branch that is not there points to
@@ -26,10 +26,10 @@ _WHO = {
 
 
 def check_name(branch: str) -> None:
-    """Raise `Stopped` where no branch can be called so."""
+    """Raise `UserError` where no branch can be called so."""
     done = git(["check-ref-format", f"refs/heads/{branch}"], plain_environment())
     if done.returncode or branch.startswith("-"):
-        raise Stopped(f"{branch!r} cannot be the name of a branch: `--branch grading`, say.")
+        raise UserError(f"{branch!r} cannot be the name of a branch: `--branch grading`, say.")
 
 
 def check_clone(clone: Clone, branch: str) -> None:

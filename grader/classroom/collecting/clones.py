@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from grader.classroom.collecting.source_files import folders
 from grader.classroom.run.answer_files import is_folder
-from grader.classroom.run.process_pool import Stopped
+from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
@@ -119,7 +119,7 @@ def _text(path: Path) -> str:
 
 @contextmanager
 def beside(clone: Clone) -> Iterator[Mapping[str, str]]:
-    """The environment of a git that sees the clone's objects, and nothing else of it."""
+    """Return an environment in which git reads only the clone's object store."""
     check(clone)
     with TemporaryDirectory() as ours:
         for name in ("objects", "refs"):
@@ -173,6 +173,6 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise Stopped("git is not installed, which reads repositories: install it.") from None
+        raise UserError("git is not installed, which reads repositories: install it.") from None
     except subprocess.TimeoutExpired:
         raise Unreadable(f"git was not done with it after {SECONDS} seconds.") from None

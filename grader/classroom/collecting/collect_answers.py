@@ -13,18 +13,18 @@ from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting import roster, source_kinds, submitted_times
 from grader.classroom.collecting.roster import Person, Roster
-from grader.classroom.collecting.source_files import Parcel, Told, folders, may_be
+from grader.classroom.collecting.source_files import CollectResult, Parcel, folders, may_be
 from grader.classroom.run.answer_contents import answers, is_answer
 from grader.classroom.run.answer_files import is_folder
 from grader.classroom.run.gather_answers import MAX_NOTES, SUBMITTED, about
-from grader.classroom.run.process_pool import Stopped
 from grader.classroom.run.result_store import is_written, write
+from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CollectRequest:
     """What a collection is asked for."""
 
     roster: Path
@@ -40,7 +40,7 @@ class _Collection:
     """The folder of submissions while it is written."""
 
     folder: Path
-    told: Told
+    told: CollectResult
     times: submitted_times.Submitted
     counts: Counter[str] = field(default_factory=Counter)
     found: dict[str, set[str]] = field(default_factory=dict)  # names of answers, by student
@@ -127,9 +127,9 @@ class _Collection:
                 )
 
 
-def collect(asked: Asked) -> Told:
-    """Collect a class. Raises `Stopped` with a sentence."""
-    told = Told()
+def collect(asked: CollectRequest) -> CollectResult:
+    """Collect a class. Raises `UserError` with a sentence."""
+    told = CollectResult()
     people, told.open = roster.read(asked.roster)
     kind = source_kinds.kind(asked.source, asked.kind)
     told.facts.append(f"{printable(str(asked.source))} is read as {source_kinds.KINDS[kind]}.")
@@ -140,11 +140,11 @@ def collect(asked: Asked) -> Told:
         _take(parcels, people, asked.output, told)
     except OSError as error:
         shown = printable(str(error.filename or asked.output))
-        raise Stopped(f"{shown} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
     return told
 
 
-def _take(parcels: Iterator[Parcel], people: Roster, folder: Path, told: Told) -> None:
+def _take(parcels: Iterator[Parcel], people: Roster, folder: Path, told: CollectResult) -> None:
     made = _Collection(folder=folder, told=told, times=submitted_times.read(folder))
     try:
         for parcel in parcels:
@@ -159,11 +159,11 @@ def _take(parcels: Iterator[Parcel], people: Roster, folder: Path, told: Told) -
     )
 
 
-def _check_places(asked: Asked) -> None:
+def _check_places(asked: CollectRequest) -> None:
     source, output = (Path(os.path.realpath(path)) for path in (asked.source, asked.output))
     if output.is_relative_to(source) or source.is_relative_to(output):
         named = " and ".join(printable(str(path)) for path in (asked.source, asked.output))
-        raise Stopped(f"Of {named} one lies in the other: name another folder of submissions.")
+        raise UserError(f"Of {named} one lies in the other: name another folder of submissions.")
 
 
 def _misnamed(parcel: Parcel) -> list[str]:

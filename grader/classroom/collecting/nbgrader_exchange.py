@@ -13,11 +13,11 @@ from pathlib import Path
 
 from grader.classroom.collecting import source_files
 from grader.classroom.collecting.roster import Person, Roster, only
-from grader.classroom.collecting.roster_tables import moment
-from grader.classroom.collecting.source_files import Parcel, Told, folders
+from grader.classroom.collecting.source_files import CollectResult, Parcel, folders
 from grader.classroom.run import answer_files
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import File, is_folder
+from grader.classroom.table_reader import moment
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
@@ -36,7 +36,9 @@ class Handed:
     time: datetime | None
 
 
-def read(folder: Path, roster: Roster, until: datetime | None, told: Told) -> Iterator[Parcel]:
+def read(
+    folder: Path, roster: Roster, until: datetime | None, told: CollectResult
+) -> Iterator[Parcel]:
     """What each student handed in, of every assignment the last time, or the last one `until`."""
     by_name: dict[str, list[Handed]] = defaultdict(list)
     for handed in handings(folder):
@@ -46,7 +48,7 @@ def read(folder: Path, roster: Roster, until: datetime | None, told: Told) -> It
 
 
 def _parcels(
-    found: Sequence[tuple[Person, Sequence[Handed]]], until: datetime | None, told: Told
+    found: Sequence[tuple[Person, Sequence[Handed]]], until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     for person, handed in found:
         if last := _last(handed, until, told):
@@ -94,7 +96,7 @@ def _time(folder: Path) -> datetime | None:
     return moment(text) or moment(f"{text} UTC")  # nbgrader takes what names no zone for UTC
 
 
-def _last(found: Sequence[Handed], until: datetime | None, told: Told) -> list[Handed]:
+def _last(found: Sequence[Handed], until: datetime | None, told: CollectResult) -> list[Handed]:
     """Of each assignment the one that counts; a sentence where that is not known."""
     chosen = []
     by_assignment: dict[str, list[Handed]] = defaultdict(list)
@@ -115,7 +117,9 @@ def _last(found: Sequence[Handed], until: datetime | None, told: Told) -> list[H
     return chosen
 
 
-def _parcel(person: Person, found: Sequence[Handed], stack: ExitStack, told: Told) -> Parcel:
+def _parcel(
+    person: Person, found: Sequence[Handed], stack: ExitStack, told: CollectResult
+) -> Parcel:
     all_files: list[File] = []
     submitted: dict[str, datetime] = {}
     for handed in found:

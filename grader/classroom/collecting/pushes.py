@@ -9,8 +9,8 @@ from pathlib import Path
 
 from grader.classroom.collecting.clones import ID
 from grader.classroom.collecting.roster import read_as
-from grader.classroom.collecting.roster_tables import lines, moment_at
-from grader.classroom.run.process_pool import Stopped
+from grader.classroom.table_reader import lines, moment_at
+from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
@@ -29,14 +29,16 @@ Pushes = Mapping[str, Sequence[Push]]  # by `read_as` of the repository's name, 
 
 
 def read(path: Path) -> Pushes:
-    """The pushes in a list: repository, pushed, and commit if it is known. Raises `Stopped`."""
+    """The pushes in a list: repository, pushed, and commit if it is known. Raises `UserError`."""
     found = defaultdict(set)
     for line in lines(path, ["repository", "pushed"]):
         commit = line.get("commit").lower()
         if commit and not ID.fullmatch(commit):
-            raise Stopped(f"{line.at}: {printable(commit)} is no whole commit id: write all of it.")
+            raise UserError(
+                f"{line.at}: {printable(commit)} is no whole commit id: write all of it."
+            )
         if not (repository := line.get("repository")):
-            raise Stopped(f"{line.at}: no repository is named: write its name.")
+            raise UserError(f"{line.at}: no repository is named: write its name.")
         push = Push(pushed=moment_at(line.get("pushed"), line.at), commit=commit)
         found[repository_named(repository)].add(push)
     return {

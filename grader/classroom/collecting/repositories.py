@@ -9,8 +9,8 @@ from grader.classroom.collecting import clones, git_objects, pushes, source_file
 from grader.classroom.collecting.clones import Clone
 from grader.classroom.collecting.git_objects import Objects
 from grader.classroom.collecting.pushes import Push, Pushes
-from grader.classroom.collecting.roster import Nobody, Person, Roster, only, read_as
-from grader.classroom.collecting.source_files import Parcel, Told
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, only, read_as
+from grader.classroom.collecting.source_files import CollectResult, Parcel
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import File
 from grader.submission.answer_file import Unreadable
@@ -20,7 +20,7 @@ _CURE = "Write the repository's name into a column `repository` of the roster."
 
 
 def read(
-    folder: Path, roster: Roster, times: Path | None, until: datetime | None, told: Told
+    folder: Path, roster: Roster, times: Path | None, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     """What each student has in their repository: of the last push, or the last one `until`."""
     known = _pushes(folder, times, told)
@@ -31,7 +31,10 @@ def read(
 
 
 def _parcels(
-    found: Sequence[tuple[Person, Clone]], known: Pushes, until: datetime | None, told: Told
+    found: Sequence[tuple[Person, Clone]],
+    known: Pushes,
+    until: datetime | None,
+    told: CollectResult,
 ) -> Iterator[Parcel]:
     for person, clone in found:
         try:
@@ -70,7 +73,9 @@ def _submitted(
     return found
 
 
-def owned(found: Sequence[Clone], roster: Roster, told: Told) -> list[tuple[Person, Clone]]:
+def owned(
+    found: Sequence[Clone], roster: Roster, told: CollectResult
+) -> list[tuple[Person, Clone]]:
     """Whose each clone is."""
     return source_files.owned(found, partial(_owner, roster), lambda clone: clone.shown, told)
 
@@ -83,14 +88,14 @@ def _owner(roster: Roster, clone: Clone) -> Person:
     logins = [p for p in roster.people if p.login and f"-{name}".endswith(f"-{p.login}")]
     person = only(logins, clone.shown, _CURE)
     if person.repository:
-        raise Nobody(
+        raise UnknownStudent(
             f"{clone.shown} was left alone: the roster names {printable(person.repository)} as "
             f"{printable(person.student)}'s repository."
         )
     return person
 
 
-def _pushes(folder: Path, times: Path | None, told: Told) -> Pushes:
+def _pushes(folder: Path, times: Path | None, told: CollectResult) -> Pushes:
     path = times or folder / pushes.NAME
     if times is None and not path.exists():
         told.open.append(

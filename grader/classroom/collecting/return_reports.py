@@ -15,12 +15,12 @@ from pathlib import Path
 
 from grader.classroom.collecting import branches, clones, repositories, roster
 from grader.classroom.collecting.clones import Clone
-from grader.classroom.collecting.roster import Nobody, Roster, only, read_as
-from grader.classroom.collecting.source_files import Told, folders
+from grader.classroom.collecting.roster import Roster, UnknownStudent, only, read_as
+from grader.classroom.collecting.source_files import CollectResult, folders
 from grader.classroom.run import results_folder
-from grader.classroom.run.process_pool import Stopped
 from grader.classroom.run.result_store import is_written, write
 from grader.classroom.run.results_folder import STUDENTS
+from grader.core.errors import UserError
 from grader.core.translation import Words
 from grader.reporting import github
 from grader.reporting.from_json import NoReport, from_json
@@ -32,7 +32,7 @@ WAYS = ("zips", "branches", "files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReturnRequest:
     """What a return is asked for."""
 
     results: Path
@@ -59,9 +59,9 @@ class Returned:
         return printable(self.student)
 
 
-def return_(asked: Asked) -> Told:
-    """Return every report. Raises `Stopped` with a sentence."""
-    told = Told()
+def return_(asked: ReturnRequest) -> CollectResult:
+    """Return every report. Raises `UserError` with a sentence."""
+    told = CollectResult()
     known = None
     if asked.roster:
         known, told.open = roster.read(asked.roster)
@@ -75,15 +75,15 @@ def return_(asked: Asked) -> Told:
             _repositories(asked, found, known, told)
     except OSError as error:
         shown = printable(str(error.filename or asked.output))
-        raise Stopped(f"{shown} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
     if asked.dry:
         told.facts.append("Nothing was written: this was a dry run.")
     return told
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: ReturnRequest) -> None:
     if asked.way != "zips" and not (asked.roster and asked.repositories):
-        raise Stopped(
+        raise UserError(
             f"Whose repository is it? `--to {asked.way} --roster roster.csv --repositories FOLDER`."
         )
     if asked.way == "branches":
@@ -91,12 +91,12 @@ def _check(asked: Asked) -> None:
     try:
         run = results_folder.last_run(asked.results)
     except results_folder.NoResults as problem:
-        raise Stopped(str(problem)) from None
+        raise UserError(str(problem)) from None
     if not run.finished:
-        raise Stopped(f"The last run into {asked.results} was not finished: finish it first.")
+        raise UserError(f"The last run into {asked.results} was not finished: finish it first.")
 
 
-def _reports(asked: Asked, told: Told) -> list[Returned]:
+def _reports(asked: ReturnRequest, told: CollectResult) -> list[Returned]:
     """The reports in a folder of results that are of those whose folders they lie in."""
     alike: dict[str, list[Path]] = defaultdict(list)
     for path in folders(asked.results / STUDENTS):
@@ -129,7 +129,7 @@ def _read(place: Path, words: Words) -> Returned:
     return Returned(student=place.name, page=page, record=record, summary=summary)
 
 
-def _known(found: Sequence[Returned], known: Roster | None, told: Told) -> list[Returned]:
+def _known(found: Sequence[Returned], known: Roster | None, told: CollectResult) -> list[Returned]:
     """Those who are in the roster; everybody where there is none."""
     if known is None:
         return list(found)
@@ -138,7 +138,7 @@ def _known(found: Sequence[Returned], known: Roster | None, told: Told) -> list[
         try:
             only(known.known_as(mine.student, "student"), mine.shown, "Add it as a student.")
             kept.append(mine)
-        except Nobody as problem:
+        except UnknownStudent as problem:
             told.open.append(str(problem))
     without = {read_as(p.student): p for p in known.people}.keys() - {
         read_as(mine.student) for mine in found
@@ -148,7 +148,7 @@ def _known(found: Sequence[Returned], known: Roster | None, told: Told) -> list[
     return kept
 
 
-def _zips(asked: Asked, found: Sequence[Returned], told: Told) -> None:
+def _zips(asked: ReturnRequest, found: Sequence[Returned], told: CollectResult) -> None:
     changed = 0
     for mine in found:
         path, content = asked.output / f"{mine.student}.zip", _zip(mine)
@@ -176,7 +176,9 @@ def _zip(mine: Returned) -> bytes:
     return file.getvalue()
 
 
-def _repositories(asked: Asked, found: Sequence[Returned], known: Roster, told: Told) -> None:
+def _repositories(
+    asked: ReturnRequest, found: Sequence[Returned], known: Roster, told: CollectResult
+) -> None:
     assert asked.repositories is not None
     pairs = repositories.owned(clones.clones(asked.repositories), known, told)
     theirs = {person.student: clone for person, clone in pairs}
@@ -193,7 +195,7 @@ def _repositories(asked: Asked, found: Sequence[Returned], known: Roster, told: 
             told.open.append(str(problem))
 
 
-def _branch(asked: Asked, mine: Returned, clone: Clone) -> Iterator[str]:
+def _branch(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
     """Write the branch; the sentences say what was done, and how it is pushed."""
     branches.check_clone(clone, asked.branch)
     files = {"README.md": mine.summary, PAGE: mine.page, RECORD: mine.record}
@@ -207,7 +209,7 @@ def _branch(asked: Asked, mine: Returned, clone: Clone) -> Iterator[str]:
     yield f"{mine.shown}: on {asked.branch} of {clone.shown}; it is pushed by: {pushed}"
 
 
-def _files(asked: Asked, mine: Returned, clone: Clone) -> Iterator[str]:
+def _files(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
     """Write the report as files of the working tree, which nobody commits."""
     if clone.git == clone.path:
         raise Unreadable(f"{clone.shown} is a bare repository: `--to branches` writes into those.")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.collecting.roster_tables import lines
 from grader.classroom.run.gather_answers import SUBMITTED
-from grader.classroom.run.process_pool import Stopped
+from grader.classroom.table_reader import lines
+from grader.core.errors import UserError
 from grader.submission.handed_files import is_passed_over, printable
 
 _OTHERS = ("login", "id", "name", "repository")
@@ -38,22 +38,22 @@ class Roster:
         return [p for p in self.people if wanted and wanted in (_named(p, c) for c in columns)]
 
 
-class Nobody(Exception):
+class UnknownStudent(Exception):
     """A name that belongs to no student, or to several; the message is a sentence."""
 
 
 def only(found: Sequence[Person], what: str, cure: str) -> Person:
-    """The one who was found; `Nobody` says why there is none."""
+    """Return the single match; raise `UnknownStudent` with the reason otherwise."""
     if len(found) > 1:
         names = ", ".join(printable(person.student) for person in found)
-        raise Nobody(f"{what} may be of {names}: it was left alone. {cure}")
+        raise UnknownStudent(f"{what} may be of {names}: it was left alone. {cure}")
     if not found:
-        raise Nobody(f"{what} belongs to nobody in the roster: it was left alone. {cure}")
+        raise UnknownStudent(f"{what} belongs to nobody in the roster: it was left alone. {cure}")
     return found[0]
 
 
 def read(path: Path) -> tuple[Roster, list[str]]:
-    """The roster in a CSV, and a sentence on each line that cannot count. Raises `Stopped`."""
+    """The roster in a CSV, and a sentence on each line that cannot count. Raises `UserError`."""
     problems = []
     alike: dict[str, list[tuple[str, Person]]] = defaultdict(list)
     for line in lines(path, ["student"]):
@@ -68,7 +68,7 @@ def read(path: Path) -> tuple[Roster, list[str]]:
     problems += [_same(found) for found in alike.values() if len(found) > 1]
     problems += _shared(people)
     if not alike:
-        raise Stopped(f"{path} names no student: write a line for each, below student,login,id.")
+        raise UserError(f"{path} names no student: write a line for each, below student,login,id.")
     return Roster(people=people), problems
 
 

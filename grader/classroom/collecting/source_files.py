@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from grader.classroom.collecting.roster import Nobody, Person
+from grader.classroom.collecting.roster import Person, UnknownStudent
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import is_folder
-from grader.classroom.run.process_pool import Stopped
+from grader.core.errors import UserError
 from grader.submission.handed_files import is_passed_over, printable
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Parcel:
 
 
 @dataclass(slots=True)
-class Told:
+class CollectResult:
     """What is said at the end: how it is, and what a person has to settle."""
 
     facts: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Told:
 
 
 def may_be(name: str) -> bool:
-    """Whether a file of this name may be an answer, if a misnamed one."""
+    """Return whether the name may be that of a misspelt answer file."""
     return PurePosixPath(name).suffix.lower() in (".py", ".ipynb", ".cu")
 
 
@@ -43,18 +43,18 @@ def folders(folder: Path) -> list[Path]:
     try:
         return sorted(p for p in folder.iterdir() if is_folder(p) and not is_passed_over(p.name))
     except OSError as error:
-        raise Stopped(f"{printable(str(folder))} cannot be read: {error.strerror}.") from None
+        raise UserError(f"{printable(str(folder))} cannot be read: {error.strerror}.") from None
 
 
 def owned(
-    found: Iterable[T], owner: Callable[[T], Person], shown: Callable[[T], str], told: Told
+    found: Iterable[T], owner: Callable[[T], Person], shown: Callable[[T], str], told: CollectResult
 ) -> list[tuple[Person, T]]:
     """Whose each of these is; a sentence on what is nobody's, or one of several."""
     by_student: dict[str, list[tuple[Person, T]]] = defaultdict(list)
     for thing in found:
         try:
             person = owner(thing)
-        except Nobody as problem:
+        except UnknownStudent as problem:
             told.open.append(str(problem))
         else:
             by_student[person.student].append((person, thing))

@@ -9,15 +9,15 @@ from grader.classroom.collecting import (
     clones,
     nbgrader_exchange,
     repositories,
-    time_formats,
+    upload_times,
     uploads,
 )
 from grader.classroom.collecting.roster import Roster
-from grader.classroom.collecting.source_files import Parcel, Told
-from grader.classroom.collecting.time_formats import Times
+from grader.classroom.collecting.source_files import CollectResult, Parcel
+from grader.classroom.collecting.upload_times import Times
 from grader.classroom.run.answer_files import is_folder
-from grader.classroom.run.process_pool import Stopped
 from grader.core import catalog
+from grader.core.errors import UserError
 from grader.submission.handed_files import is_zip, printable
 
 KINDS = {
@@ -28,17 +28,17 @@ KINDS = {
 
 
 def kind(source: Path, wished: str) -> str:
-    """What lies at `source`, or what it is wished to be. Raises `Stopped`."""
+    """What lies at `source`, or what it is wished to be. Raises `UserError`."""
     shown = printable(str(source))
     if wished not in ("auto", *KINDS):
         close = catalog.did_you_mean(wished, list(KINDS))
-        raise Stopped(f"There is no kind called {wished!r}: auto, {', '.join(KINDS)}.{close}")
+        raise UserError(f"There is no kind called {wished!r}: auto, {', '.join(KINDS)}.{close}")
     if not os.path.exists(source):
-        raise Stopped(f"{shown} is not there: name a folder, or a zip of uploads.")
+        raise UserError(f"{shown} is not there: name a folder, or a zip of uploads.")
     if not is_folder(source):
         if source.is_file() and is_zip(source.name) and wished in ("auto", "uploads"):
             return "uploads"
-        raise Stopped(f"{shown} is neither a folder nor a zip of uploads: name one of these.")
+        raise UserError(f"{shown} is neither a folder nor a zip of uploads: name one of these.")
     if wished != "auto":
         return wished
     if clones.clones(source):
@@ -57,7 +57,12 @@ def _is_nbgraders(source: Path) -> bool:
 
 
 def parcels(
-    source: Path, kind: str, roster: Roster, table: Path | None, until: datetime | None, told: Told
+    source: Path,
+    kind: str,
+    roster: Roster,
+    table: Path | None,
+    until: datetime | None,
+    told: CollectResult,
 ) -> Iterator[Parcel]:
     """What a source of this kind holds of each student."""
     match kind:
@@ -65,11 +70,11 @@ def parcels(
             return repositories.read(source, roster, table, until, told)
         case "nbgrader":
             if table is not None:
-                raise Stopped("nbgrader has times of its own: leave out --times.")
+                raise UserError("nbgrader has times of its own: leave out --times.")
             return nbgrader_exchange.read(source, roster, until, told)
         case _:
             known = Times({})
             if table is not None:
-                known, problems = time_formats.read(table, roster)
+                known, problems = upload_times.read(table, roster)
                 told.open += problems
             return uploads.read(source, roster, known, until, told)

@@ -5,9 +5,9 @@ import io
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.collecting.roster_tables import lines, moment_at
 from grader.classroom.run.gather_answers import SUBMITTED
 from grader.classroom.run.result_store import write
+from grader.classroom.table_reader import lines, moment_at
 from grader.core import catalog
 
 COLUMNS = ("student", "exercise", "submitted")

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting import source_files
-from grader.classroom.collecting.roster import Nobody, Person, Roster, only
-from grader.classroom.collecting.source_files import Parcel, Told
-from grader.classroom.collecting.time_formats import Times
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, only
+from grader.classroom.collecting.source_files import CollectResult, Parcel
+from grader.classroom.collecting.upload_times import Times
 from grader.classroom.run import answer_contents, answer_files, class_archive
 from grader.classroom.run.answer_files import File, is_folder
-from grader.classroom.run.process_pool import Stopped
+from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import is_zip, printable
 
@@ -47,14 +47,14 @@ class Key:
 
 
 def read(
-    place: Path, roster: Roster, times: Times, until: datetime | None, told: Told
+    place: Path, roster: Roster, times: Times, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     """What each student uploaded; nothing of it is unpacked to the disk."""
     by_key: dict[Key, list[File]] = defaultdict(list)
     for file in _files(place, told):
         try:
             key, name = _keyed(file)
-        except Nobody as problem:
+        except UnknownStudent as problem:
             told.open.append(str(problem))
         else:
             by_key[key].append(replace(file, name=name))
@@ -64,7 +64,7 @@ def read(
 
 def _parcels(
     owned: Sequence[tuple[Person, Key]], by_key: Mapping[Key, Sequence[File]], times: Times,
-    until: datetime | None, told: Told,
+    until: datetime | None, told: CollectResult,
 ) -> Iterator[Parcel]:  # fmt: skip
     for person, key in owned:
         try:
@@ -85,7 +85,7 @@ def _owner(roster: Roster, key: Key) -> Person:
     return only(roster.known_as(key.value, *key.columns), key.shown, key.cure)
 
 
-def _files(place: Path, told: Told) -> Iterator[File]:
+def _files(place: Path, told: CollectResult) -> Iterator[File]:
     """Everything in a zip, or in a folder and the folders in it."""
     if not is_folder(place):
         yield from _of_zip(place)
@@ -106,7 +106,7 @@ def _of_zip(place: Path) -> list[File]:
     try:
         return class_archive.files_of_class(place)
     except Unreadable as problem:
-        raise Stopped(str(problem)) from None
+        raise UserError(str(problem)) from None
 
 
 def _listed(folder: Path, shown: str) -> list[File]:
@@ -117,12 +117,12 @@ def _listed(folder: Path, shown: str) -> list[File]:
 
 
 def _keyed(file: File) -> tuple[Key, str]:
-    """Who uploaded a file, and how they called it. `Nobody` says why that is not known."""
+    """Who uploaded a file, and how they called it. `UnknownStudent` says why that is not known."""
     top, _, rest = file.path.partition("/")
     if found := _MOODLE.fullmatch(top):
         front, *others = top.split("_assignsubmission_")
         if len(others) > 1:
-            raise Nobody(f"{file.shown} may be of several students: it was left alone.")
+            raise UnknownStudent(f"{file.shown} may be of several students: it was left alone.")
         name = found["file"] or PurePosixPath(rest).name
         return Key(printable(front), found["name"], ("name", "student")), name
     if not rest and (found := _CANVAS.fullmatch(top)):
@@ -131,13 +131,16 @@ def _keyed(file: File) -> tuple[Key, str]:
     if rest or is_zip(top):
         owner = top if rest else top[: -len(".zip")]
         return Key(printable(owner), owner, ("student", "login", "id")), file.name
-    raise Nobody(
+    raise UnknownStudent(
         f"{file.shown} does not say who uploaded it: put it into a folder named by the student."
     )
 
 
 def _in_time(
-    found: Sequence[File], submitted: Mapping[str, datetime], until: datetime | None, told: Told
+    found: Sequence[File],
+    submitted: Mapping[str, datetime],
+    until: datetime | None,
+    told: CollectResult,
 ) -> list[File]:
     """The files that count; a sentence on each answer that nobody says was in time."""
     if until is None:

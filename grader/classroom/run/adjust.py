@@ -4,8 +4,8 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grader.classroom.run.process_pool import Stopped
 from grader.core import catalog
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.reporting.exercise_mark import Adjustment
 
@@ -20,7 +20,7 @@ def read(
 ) -> tuple[Adjustments, list[str]]:
     """The adjustments in a folder of results, and a sentence on each that is for nobody here.
 
-    Raises `Stopped`, with the line, for one that cannot be followed.
+    Raises `UserError`, with the line, for one that cannot be followed.
     """
     path = folder / NAME
     slugs = {exercise.slug for exercise in exercises}
@@ -31,10 +31,10 @@ def read(
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise Stopped(f"{path} cannot be read: save it as UTF-8 text.") from None
+        raise UserError(f"{path} cannot be read: save it as UTF-8 text.") from None
     rows = csv.DictReader(lines)
     if tuple(rows.fieldnames or ()) != _COLUMNS:
-        raise Stopped(f"{path}: its first line should be {','.join(_COLUMNS)}")
+        raise UserError(f"{path}: its first line should be {','.join(_COLUMNS)}")
     for row in rows:
         at = f"{path}, line {rows.line_num}"
         student, slug, made = _read(row, at)
@@ -46,7 +46,7 @@ def read(
             unused.append(f"{at}: {slug} is no part of this run.")
             continue
         if students.count(student) > 1:
-            raise Stopped(f"{at}: more than one folder's name reads {student!r}: rename them.")
+            raise UserError(f"{at}: more than one folder's name reads {student!r}: rename them.")
         mine = found.setdefault(student, {})
         mine[slug] = _sum(mine[slug], made) if slug in mine else made
     return found, unused
@@ -57,9 +57,9 @@ def _read(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]
     try:
         return student, catalog.find(exercise).slug, Adjustment(points=int(points), why=why)
     except catalog.UnknownExercise as problem:
-        raise Stopped(f"{at}: {problem}") from None
+        raise UserError(f"{at}: {problem}") from None
     except ValueError:
-        raise Stopped(f"{at}: {points!r} is no whole number of points.") from None
+        raise UserError(f"{at}: {points!r} is no whole number of points.") from None
 
 
 def _sum(one: Adjustment, other: Adjustment) -> Adjustment:

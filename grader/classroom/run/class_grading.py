@@ -18,14 +18,15 @@ from grader.classroom.run import (
 )
 from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.class_run import ClassRun
-from grader.classroom.run.grade_task import Terms
-from grader.classroom.run.grade_work import Unlike
-from grader.classroom.run.late_students import Lates
-from grader.classroom.run.process_pool import Lanes, Local, Stopped
+from grader.classroom.run.grade_task import GradeTerms
+from grader.classroom.run.grade_work import EnvironmentMismatch
+from grader.classroom.run.late_students import LatenessReport
+from grader.classroom.run.process_pool import Lanes, Local
 from grader.classroom.run.result_store import Store
 from grader.classroom.run.results_folder import PARTS, STUDENTS, LastRun
 from grader.classroom.run.write_results import Written
 from grader.classroom.settings import NO_COURSE, Settings
+from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.this_python import pip_install
 from grader.core.translation import Words
@@ -37,7 +38,7 @@ from grader.worker.walls import NoSuchWall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ClassRequest:
     """What a class run is asked for."""
 
     submissions: Path
@@ -75,8 +76,8 @@ class Done:
         return sum(figures.faults for figures in (*self.summary.core, *self.summary.further))
 
 
-def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
-    """Grade a class, and write what was found. Raises `Stopped` with a sentence."""
+def grade_class(asked: ClassRequest, progress: Progress, *, resume: bool) -> Done:
+    """Grade a class, and write what was found. Raises `UserError` with a sentence."""
     _check_places(asked)
     with results_folder.opened(asked.results), sentences():
         entries, remarks = gather_answers.entries(asked.submissions)
@@ -102,26 +103,26 @@ def grade_class(asked: Asked, progress: Progress, *, resume: bool) -> Done:
     return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left))
 
 
-def lates_of(asked: Asked, students: Sequence[str]) -> tuple[Lates, list[str]]:
-    """What there is to know about who came late, and a sentence on what is of nobody here."""
+def lates_of(asked: ClassRequest, students: Sequence[str]) -> tuple[LatenessReport, list[str]]:
+    """Return lateness by student, and warnings about unknown students."""
     if not asked.course.deadlines:
-        return Lates(course=asked.course), []
+        return LatenessReport(course=asked.course), []
     found, unused = submission_times.read(asked.submissions, students)
-    lates = Lates(course=asked.course, times=found)
+    lates = LatenessReport(course=asked.course, times=found)
     return lates, [*unused, *lates.for_nobody(students)]
 
 
-def _check_places(asked: Asked) -> None:
-    """Raise `Stopped` if results would lie among what was handed in."""
+def _check_places(asked: ClassRequest) -> None:
+    """Raise `UserError` if results would lie among what was handed in."""
     submissions, results = asked.submissions.resolve(), asked.results.resolve()
     if results.is_relative_to(submissions):
-        raise Stopped(
+        raise UserError(
             f"{asked.results} lies in {asked.submissions}: name another folder of results."
         )
 
 
 def _tell_alike(run: ClassRun) -> None:
-    """Remark on students whose names a reader would take for one another."""
+    """Warn about students' names that look identical."""
     read = defaultdict(list)
     for row in run.rows:
         name = unicodedata.normalize("NFKC", row.student).casefold()
@@ -132,10 +133,10 @@ def _tell_alike(run: ClassRun) -> None:
             run.remarks.setdefault(row.folder, []).append(remark)
 
 
-def class_run(asked: Asked, entries: Sequence[Path]) -> ClassRun:
+def class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
     """A run over the students of `entries`, with the secret and the store of its results."""
     secret = secret_of(asked.results)
-    terms = Terms(
+    terms = GradeTerms(
         seed_id=seed_id(secret), device=asked.device, wall=asked.wall, versions=versions("off")
     )
     return ClassRun(
@@ -144,14 +145,14 @@ def class_run(asked: Asked, entries: Sequence[Path]) -> ClassRun:
     )  # fmt: skip
 
 
-def _lanes(asked: Asked, terms: Terms, secret: str) -> Lanes:
+def _lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
     if asked.cluster is None:
         return Local(asked.jobs, secret)
     try:
         from grader.classroom.run.cluster import Cluster
     except ModuleNotFoundError as error:
         cure = pip_install("distributed", "cryptography")
-        raise Stopped(f"{error.name} is not installed: `{cure}`.") from None
+        raise UserError(f"{error.name} is not installed: `{cure}`.") from None
     cluster = Cluster(asked.cluster, secret, asked.device)
     try:
         codes = {e.slug: source_digest.digest(e.slug) for e in asked.exercises}
@@ -164,20 +165,20 @@ def _lanes(asked: Asked, terms: Terms, secret: str) -> Lanes:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """What ends a run, as a sentence that says that nothing is lost."""
+    """Turn a fatal error into `UserError`, saying that results are kept."""
     try:
         yield
     except (gather_answers.NoClass, BadSecret, results_folder.NoResults) as problem:
-        raise Stopped(str(problem)) from None
+        raise UserError(str(problem)) from None
     except CancelledError:
-        raise Stopped("The cluster went away. What was graded is kept: `--resume`.") from None
-    except (Unlike, NoSuchWall) as problem:
-        raise Stopped(
+        raise UserError("The cluster went away. What was graded is kept: `--resume`.") from None
+    except (EnvironmentMismatch, NoSuchWall) as problem:
+        raise UserError(
             f"A process does not grade as this one would: {problem}. What was graded is kept: "
             "`--resume`."
         ) from None
     except OSError as error:
-        raise Stopped(
+        raise UserError(
             f"{error.filename or 'A file'}: {error.strerror}. What was graded is kept: `--resume`."
         ) from None
 

@@ -17,7 +17,7 @@ from typing import Any
 from grader.classroom.run import source_digest
 from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.gather_answers import Handed, HandedIn, handed_in
-from grader.classroom.run.grade_task import SPEED, VALUES, Task, Terms
+from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
 from grader.classroom.run.process_pool import Lanes, Result, results
 from grader.classroom.run.result_store import Store
 from grader.core.records import Exercise
@@ -27,7 +27,7 @@ LOST = "the process that graded it ended twice before it was done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ProgressRow:
     """One student, and what is asked about each answer; without the answers themselves."""
 
     entry: Path
@@ -44,10 +44,10 @@ class ClassRun:
 
     entries: Sequence[Path]
     exercises: Sequence[Exercise]
-    terms: Terms
+    terms: GradeTerms
     store: Store
     start: Callable[[], Lanes]  # called if there is anything to grade
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ProgressRow] = field(default_factory=list)
     graded: int = 0  # tasks that were done by this run
     remarks: dict[str, list[str]] = field(default_factory=dict)  # by folder, of the run itself
     _unkept: dict[str, Result | None] = field(default_factory=dict)  # what is not kept, by key
@@ -100,14 +100,14 @@ class ClassRun:
                 else:
                     progress.advance(kept=True)
 
-    def _to_time(self, row: Row) -> Iterator[Task]:
+    def _to_time(self, row: ProgressRow) -> Iterator[Task]:
         for task in row.tasks:
             judged = self._found(task)
             if judged is not None and _is_to_come(judged):
                 yield task
 
     def _with_content(
-        self, waiting: Iterable[tuple[Row, Task]], progress: Progress
+        self, waiting: Iterable[tuple[ProgressRow, Task]], progress: Progress
     ) -> Iterator[Task]:
         for row, task in waiting:
             judged = self._found(task)
@@ -136,8 +136,8 @@ class ClassRun:
                 progress.advance()
 
 
-def _row(handed: HandedIn, entry: Path, terms: Terms) -> tuple[Row, list[bytes]]:
-    row = Row(
+def _row(handed: HandedIn, entry: Path, terms: GradeTerms) -> tuple[ProgressRow, list[bytes]]:
+    row = ProgressRow(
         entry=entry, student=handed.student, folder=handed.folder, notes=handed.notes,
         tasks=tuple(_task(answer, handed.student, terms) for answer in handed.answers),
         paths=tuple(answer.path for answer in handed.answers),
@@ -145,7 +145,7 @@ def _row(handed: HandedIn, entry: Path, terms: Terms) -> tuple[Row, list[bytes]]
     return row, [answer.content for answer in handed.answers]
 
 
-def _task(answer: Handed, student: str, terms: Terms) -> Task:
+def _task(answer: Handed, student: str, terms: GradeTerms) -> Task:
     return Task(
         lane=VALUES, terms=terms, code=source_digest.digest(answer.slug), slug=answer.slug,
         student=student, name=answer.name, sha256=hashlib.sha256(answer.content).hexdigest(),

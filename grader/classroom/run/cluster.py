@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 
 from distributed import Client, KilledWorker, Security
 
-from grader.classroom.run.grade_task import SPEED, VALUES, Task, Terms
-from grader.classroom.run.grade_work import Here, here, perform
-from grader.classroom.run.process_pool import Result, Stopped, apart
+from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
+from grader.classroom.run.grade_work import Environment, here, perform
+from grader.classroom.run.process_pool import Result, apart
+from grader.core.errors import UserError
 
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
 _CONNECT = 10  # seconds
@@ -40,7 +41,7 @@ class Cluster:
         try:
             self._client = Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise Stopped(f"No Dask scheduler answers at {address}: {error}") from None
+            raise UserError(f"No Dask scheduler answers at {address}: {error}") from None
         self._secret = secret
         self._device = device
         self._asked = float("-inf")
@@ -60,7 +61,7 @@ class Cluster:
             return
         self._alone_since = self._alone_since or time.monotonic()
         if time.monotonic() - self._alone_since > PATIENCE:
-            raise Stopped(
+            raise UserError(
                 f"No worker has offered {RESOURCES[lane]} for {PATIENCE / 60:.0f} minutes. "
                 "What was graded is kept: `--resume`."
             )
@@ -77,36 +78,36 @@ class Cluster:
     def close(self, *, at_once: bool) -> None:
         self._client.close()  # Dask forgets what nobody waits for
 
-    def check(self, terms: Terms, codes: dict[str, str], speed: bool) -> None:
-        """Raise `Stopped` unless every worker there is now can be reached safely and fits."""
+    def check(self, terms: GradeTerms, codes: dict[str, str], speed: bool) -> None:
+        """Raise `UserError` unless every worker there is now can be reached safely and fits."""
         for listening in self._client.run_on_scheduler(_scheduler_listens):
             _check_address(listening, "The scheduler")
         workers = self._workers()
         if not workers:
-            raise Stopped("The scheduler has no worker: start some (docs/scale.md).")
+            raise UserError("The scheduler has no worker: start some (docs/scale.md).")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
             _check_lane(lane, workers)
         addresses = [address for address, _, _ in workers]
         self._ask_whether_known(addresses)
         for address, found in self._answers(addresses, tuple(codes), terms):
             for what, is_so, wanted in found.unlike(terms, codes):
-                raise Stopped(
+                raise UserError(
                     f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
                     f"there and {wanted} here. Give both the same."
                 )
 
     def _ask_whether_known(self, addresses: list[str]) -> None:
-        """Raise `Stopped` if a worker cannot import the grader: a task would end it."""
+        """Raise `UserError` if a worker cannot import the grader: a task would end it."""
         answers = self._client.run(_worker_listens, on_error="return", workers=addresses)
         for address, answer in answers.items():
             if isinstance(answer, BaseException):
-                raise Stopped(f"The worker at {address} cannot grade: {_said(answer)}")
+                raise UserError(f"The worker at {address} cannot grade: {_said(answer)}")
             for listening in answer:
                 _check_address(listening, "A worker")
 
     def _answers(
-        self, addresses: list[str], slugs: tuple[str, ...], terms: Terms
-    ) -> Iterator[tuple[str, Here]]:
+        self, addresses: list[str], slugs: tuple[str, ...], terms: GradeTerms
+    ) -> Iterator[tuple[str, Environment]]:
         """What each worker would grade with; all are asked at once, since they import torch."""
         ask = (apart, here, slugs, terms.wall, terms.device)
         asked = {a: self._client.submit(*ask, workers=[a], pure=False) for a in addresses}
@@ -114,15 +115,17 @@ class Cluster:
             try:
                 problem = future.exception(timeout=_FIRST_IMPORT)
             except TimeoutError:
-                raise Stopped(f"The worker at {address} does not answer: start it anew.") from None
+                raise UserError(
+                    f"The worker at {address} does not answer: start it anew."
+                ) from None
             if problem:
-                raise Stopped(f"The worker at {address} cannot grade: {_said(problem)}")
+                raise UserError(f"The worker at {address} cannot grade: {_said(problem)}")
             yield address, future.result()
 
     def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
         """The address, the machine and the resources of every worker.
 
-        Raises `Stopped` for one that came later and can be reached by others.
+        Raises `UserError` for one that came later and can be reached by others.
         """
         found = list(self._client.run_on_scheduler(_workers))
         for address, _, _ in found:
@@ -150,7 +153,7 @@ def _worker_listens(dask_worker: Any) -> list[str]:
 
 
 def _checked(address: str) -> str:
-    """The whole address of a scheduler to which something can connect; `Stopped` says why not."""
+    """The whole address of a scheduler to which something can connect; `UserError` says why not."""
     whole = address if "://" in address else f"tcp://{address}"
     try:
         parts = urlsplit(whole)
@@ -158,30 +161,30 @@ def _checked(address: str) -> str:
     except ValueError:
         host = port = None
     if not host or not port or parts.scheme not in ("tcp", "tls"):
-        raise Stopped(
+        raise UserError(
             f"{address!r} is no address of a Dask scheduler: those look like "
             "tcp://127.0.0.1:8786 or tls://host:8786."
         )
     _check_address(whole, "The scheduler")
     if parts.scheme == "tls" and not Security().get_connection_args("client").get("ssl_context"):
-        raise Stopped(
+        raise UserError(
             f"There are no certificates for {address}: docs/scale.md says how to make some."
         )
     try:
         create_connection((host, port), _CONNECT).close()
     except OSError as error:
-        raise Stopped(
+        raise UserError(
             f"No Dask scheduler answers at {address}: {error.strerror or error}"
         ) from None
     return whole
 
 
 def _check_address(address: str, who: str) -> None:
-    """Raise `Stopped` for what others could listen to, or give orders to."""
+    """Raise `UserError` for what others could listen to, or give orders to."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme == "tls" or (parts.scheme == "tcp" and _is_loopback(parts.hostname or "")):
         return
-    raise Stopped(
+    raise UserError(
         f"{who} listens at {address} without TLS, where anybody in the network can give it orders. "
         "Start it with `--host 127.0.0.1`, or with certificates (docs/scale.md)."
     )
@@ -203,15 +206,17 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
-    """Raise `Stopped` if nobody serves a lane, or if two would time on one machine."""
+    """Raise `UserError` if nobody serves a lane, or if two would time on one machine."""
     name = RESOURCES[lane]
     hosts = [host for _, host, offer in workers for _ in range(int(offer.get(name, 0)))]
     if not hosts:
         without = " Or leave speed out: `--no-speed`." if lane == SPEED else ""
-        raise Stopped(f"No worker offers {name}: start some with `--resources {name}=1`.{without}")
+        raise UserError(
+            f"No worker offers {name}: start some with `--resources {name}=1`.{without}"
+        )
     if lane == SPEED and len(set(hosts)) < len(hosts):
         twice = next(host for host in hosts if hosts.count(host) > 1)
-        raise Stopped(
+        raise UserError(
             f"More than one worker on {twice} offers {name}: they would disturb each other. "
             "Let one of each machine offer it."
         )

@@ -9,7 +9,7 @@ VALUES, SPEED = "values", "speed"  # the two things that are asked, each in a la
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class GradeTerms:
     """What the answers of one class run have in common."""
 
     seed_id: str
@@ -23,7 +23,7 @@ class Task:
     """One answer to be judged, or to be timed once it is judged."""
 
     lane: str  # VALUES or SPEED
-    terms: Terms
+    terms: GradeTerms
     code: str  # the digest of the code that judges it: no other may
     slug: str
     student: str

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.run import source_digest
-from grader.classroom.run.grade_task import SPEED, Task, Terms
+from grader.classroom.run.grade_task import SPEED, GradeTerms, Task
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
 from grader.grading.official_grader import Official
@@ -25,19 +25,19 @@ atexit.register(leave)
 _ONE_AT_A_TIME = threading.Lock()  # a nursery serves one grading
 
 
-class Unlike(Exception):
-    """This process does not grade as the run wants it; the message is a sentence."""
+class EnvironmentMismatch(Exception):
+    """This worker's versions or code differ from the run's; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """What a verdict depends on besides the answer, as it is in this process."""
+class Environment:
+    """Return the versions, wall and device that determine a verdict."""
 
     wall: str
     versions: dict[str, str]
     codes: dict[str, str]  # of the code that judges, by slug
 
-    def unlike(self, terms: Terms, codes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    def unlike(self, terms: GradeTerms, codes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """What is not as a run wants it: what, how it is here, how it should be."""
         pairs = {
             "the wall": (self.wall, terms.wall),
@@ -53,14 +53,17 @@ def _wall(name: str, on_cuda: bool) -> str:
     return walls.choose(name, on_cuda=on_cuda).name
 
 
-def here(slugs: Sequence[str], wall: str, device: str) -> Here:
+def here(slugs: Sequence[str], wall: str, device: str) -> Environment:
     """What this process would grade with."""
     codes = {slug: source_digest.digest(slug) for slug in slugs}
-    return Here(wall=_wall(wall, device == "cuda"), versions=versions(tf32()), codes=codes)
+    return Environment(wall=_wall(wall, device == "cuda"), versions=versions(tf32()), codes=codes)
 
 
 def perform(task: Task, secret: str) -> dict[str, Any]:
-    """The report on one answer, as JSON has it. Raises `Unlike`; nothing that an answer does."""
+    """Grade one answer and return its JSON report. The answer itself makes it raise nothing.
+
+    Raises `EnvironmentMismatch`.
+    """
     with _ONE_AT_A_TIME:
         exercise = _exercise(task)
         grader = _official(secret, task.terms.wall, task.terms.device)
@@ -78,7 +81,7 @@ def _exercise(task: Task) -> Exercise:
     """The exercise, if this process judges it with the code and the versions of the run."""
     found = here([task.slug], task.terms.wall, task.terms.device)
     for what, is_so, wanted in found.unlike(task.terms, {task.slug: task.code}):
-        raise Unlike(f"{what} is {is_so}, and should be {wanted}")
+        raise EnvironmentMismatch(f"{what} is {is_so}, and should be {wanted}")
     return catalog.find(task.slug)
 
 

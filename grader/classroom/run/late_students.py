@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.classroom.lateness import lateness
-from grader.classroom.run.process_pool import Stopped
 from grader.classroom.run.submission_times import Times
 from grader.classroom.settings import NO_COURSE, Settings
 from grader.core.catalog import did_you_mean
+from grader.core.errors import UserError
 from grader.core.records import ExerciseReport, Report
 from grader.reporting.csv_table import to_csv
 from grader.reporting.exercise_mark import Late
@@ -23,7 +23,7 @@ COLUMNS = ("student", "exercise", "points", "why")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lates:
+class LatenessReport:
     """When answers were handed in, and what the course says of it."""
 
     course: Settings = NO_COURSE
@@ -89,4 +89,4 @@ def before(results: Path) -> dict[tuple[str, str], int]:
         rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
         return {(row["student"], row["exercise"]): int(row["points"]) for row in rows}
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
-        raise Stopped(f"{path} cannot be read: grade the class again.") from None
+        raise UserError(f"{path} cannot be read: grade the class again.") from None

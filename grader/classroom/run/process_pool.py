@@ -31,10 +31,6 @@ LOOK = 10.0  # seconds without a result, after which is asked whether there is a
 LAST_WORDS = 15.0  # seconds that a process has to clean up after the run was killed
 
 
-class Stopped(Exception):
-    """The run cannot go on; the message is a sentence with the cure."""
-
-
 class Lanes(Protocol):
     """Where tasks are graded."""
 
@@ -47,7 +43,7 @@ class Lanes(Protocol):
         """Have a task graded."""
 
     def look(self, lane: str) -> None:
-        """Raise `Stopped` if nothing will come of what is under way."""
+        """Raise `UserError` if nothing will come of what is under way."""
 
     def close(self, *, at_once: bool) -> None:
         """End it all; `at_once` gives up what is under way."""
@@ -120,7 +116,7 @@ class Local:
                 return self._pool.submit(function, *arguments)
 
     def look(self, lane: str) -> None:
-        """A process that ended is seen without it."""
+        """Do nothing: the local pool reports dead processes itself."""
 
     def close(self, *, at_once: bool) -> None:
         if at_once:
@@ -163,7 +159,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def _end_with_parent() -> None:
-    """A killed run cannot say so, and a process of a pool does not notice by itself."""
+    """Exit when the parent has died."""
     parent, main = multiprocessing.parent_process(), threading.main_thread().ident
     assert parent is not None and main is not None
     connection.wait([parent.sentinel])

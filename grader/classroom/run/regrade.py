@@ -8,13 +8,19 @@ from tempfile import TemporaryDirectory
 
 from grader.classroom.run import adjust, gather_answers, late_students
 from grader.classroom.run.adjust import Adjustments
-from grader.classroom.run.class_grading import Asked, class_run, lates_of, left_behind, sentences
+from grader.classroom.run.class_grading import (
+    ClassRequest,
+    class_run,
+    lates_of,
+    left_behind,
+    sentences,
+)
 from grader.classroom.run.class_progress import Progress
-from grader.classroom.run.process_pool import Stopped
 from grader.classroom.run.results_folder import RUN, LastRun, full_reports, last_run, opened
 from grader.classroom.run.write_results import Written
 from grader.classroom.settings import BadCourse, Settings, read
 from grader.core import catalog
+from grader.core.errors import UserError
 from grader.core.records import Exercise, Report
 from grader.core.translation import Words
 from grader.grading import report_diff
@@ -55,7 +61,7 @@ def _results_of(report: Path) -> Path:
 def answers_to(report: Path) -> Iterator[Path | None]:
     """A folder with the answers that a report of a class run is about; None for another report.
 
-    Raises `Stopped` if they are not where they were.
+    Raises `UserError` if they are not where they were.
     """
     results = _results_of(report)
     if not is_results(results):
@@ -76,7 +82,7 @@ def answers_to(report: Path) -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def changes(asked: Asked, progress: Progress) -> Iterator[Change]:
+def changes(asked: ClassRequest, progress: Progress) -> Iterator[Change]:
     """Whose marks another grading would change. What it finds is kept, but not written.
 
     A later class run takes what was found here: nothing is graded twice.
@@ -103,7 +109,7 @@ def changes(asked: Asked, progress: Progress) -> Iterator[Change]:
             yield from _of_lateness(row.student, written.lates.of(report), before)
 
 
-def as_before(results: Path, jobs: int, words: Words, course: Settings) -> Asked:
+def as_before(results: Path, jobs: int, words: Words, course: Settings) -> ClassRequest:
     """What the last run into this folder was asked for, by the course as it is now.
 
     course  another one than that of the last run, if it has a path
@@ -113,8 +119,8 @@ def as_before(results: Path, jobs: int, words: Words, course: Settings) -> Asked
     try:
         now = read(Path(last.course)) if last.course and course.path is None else course
     except BadCourse as problem:
-        raise Stopped(str(problem)) from None
-    return Asked(
+        raise UserError(str(problem)) from None
+    return ClassRequest(
         submissions=Path(last.submissions), results=results,
         exercises=[now.counted(e) for e in _exercises(last)], device=last.device,
         wall=last.wall, speed=last.speed, jobs=jobs, cluster=None, words=words, course=now,
@@ -129,9 +135,9 @@ def _exercises(last: LastRun) -> list[Exercise]:
             read(Path(last.course))
         return [catalog.find(slug) for slug in last.exercises]
     except BadCourse as problem:
-        raise Stopped(str(problem)) from None
+        raise UserError(str(problem)) from None
     except catalog.UnknownExercise as problem:
-        raise Stopped(f"{problem} {catalog.OF_PACK}") from None
+        raise UserError(f"{problem} {catalog.OF_PACK}") from None
 
 
 def _before(path: Path) -> Report | None:
@@ -141,7 +147,7 @@ def _before(path: Path) -> Report | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, NoReport):
-        raise Stopped(f"{path} cannot be read: grade the class again.") from None
+        raise UserError(f"{path} cannot be read: grade the class again.") from None
 
 
 def _of_student(before: Report | None, after: Report, adjusted: Adjustments) -> Iterator[Change]:

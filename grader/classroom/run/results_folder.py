@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from grader.classroom.run.process_pool import Stopped
 from grader.classroom.run.result_store import sweep, write
+from grader.core.errors import UserError
 from grader.grading.official_grader import SECRET
 
 RUN = ".run.json"
@@ -42,12 +42,12 @@ def opened(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("w")
     except OSError as error:
-        raise Stopped(f"{folder} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Stopped(f"Another run writes to {folder}: wait until it is done.") from None
+            raise UserError(f"Another run writes to {folder}: wait until it is done.") from None
         sweep(folder)
         yield
 
@@ -74,14 +74,14 @@ def full_reports(folder: Path, shows: str) -> Path:
 def begin(folder: Path, run: LastRun, *, resume: bool) -> None:
     """Write down what this run is asked for. A run that was not finished is not begun again."""
     if not resume and (folder / RUN).exists() and not last_run(folder).finished:
-        raise Stopped(f"The last run into {folder} was not finished: `--resume` goes on with it.")
+        raise UserError(f"The last run into {folder} was not finished: `--resume` goes on with it.")
     if (folder / RUN).exists() and last_run(folder).course and not run.course:
-        raise Stopped(
+        raise UserError(
             f"{folder} was graded for {last_run(folder).course}: name that again (`--course`), or "
             "another folder of results."
         )
     if (folder / PARTS).exists() and not (folder / SECRET).exists():
-        raise Stopped(
+        raise UserError(
             f"{folder / SECRET} is gone, from which all inputs were drawn: put it back, or name "
             "another folder to grade everything anew."
         )

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.classroom.run.adjust import Adjustments
-from grader.classroom.run.class_run import LOST, ClassRun, Row
-from grader.classroom.run.grade_task import Terms
-from grader.classroom.run.late_students import TABLE, Lates, table, told
+from grader.classroom.run.class_run import LOST, ClassRun, ProgressRow
+from grader.classroom.run.grade_task import GradeTerms
+from grader.classroom.run.late_students import TABLE, LatenessReport, table, told
 from grader.classroom.run.process_pool import Result
 from grader.classroom.run.result_store import is_written, write
 from grader.classroom.run.results_folder import STUDENTS, full_reports
@@ -35,7 +35,7 @@ class Written:
     words: Words
     speed: bool
     adjustments: Adjustments
-    lates: Lates
+    lates: LatenessReport
 
     def write(self, run: ClassRun, title: str) -> ClassSummary:
         """Write everything; files that would not change are left as they are."""
@@ -59,7 +59,7 @@ class Written:
         write(kept, look)
         return summary
 
-    def reports(self, run: ClassRun) -> Iterator[tuple[Row, Report]]:
+    def reports(self, run: ClassRun) -> Iterator[tuple[ProgressRow, Report]]:
         """The report on each student, one after the other."""
         for row in run.rows:
             found = [self._report(run, row, number) for number in range(len(row.tasks))]
@@ -92,7 +92,7 @@ class Written:
             write(page, html.to_html(report, self.words))
             write(place / "report.json", text)  # last: it says that the page is of it
 
-    def _report(self, run: ClassRun, row: Row, number: int) -> ExerciseReport:
+    def _report(self, run: ClassRun, row: ProgressRow, number: int) -> ExerciseReport:
         task, exercise = row.tasks[number], run.exercises[number]
         found = run.result(task)
         report = _lost(exercise) if found is None else _read(found, exercise)
@@ -123,7 +123,7 @@ def _without_speed(report: ExerciseReport) -> ExerciseReport:
     return replace(report, speed=speed, score=score(report.checks, speed))
 
 
-def _of_student(row: Row, found: Sequence[ExerciseReport], terms: Terms) -> Report:
+def _of_student(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms) -> Report:
     return Report(
         student=row.student, seed_id=terms.seed_id, seed=None, device=terms.device,
         isolation=terms.wall, versions=terms.versions, exercises=tuple(found),
@@ -135,7 +135,7 @@ def _of_course(course: Settings, words: Words) -> Mapping[str, str]:
     return {} if course.path is None else {words("Course"): course.name}
 
 
-def _facts(terms: Terms, words: Words) -> Mapping[str, str]:
+def _facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
     versions = ", ".join(f"{name} {version}" for name, version in terms.versions.items())
     return {
         words("Versions"): versions,
@@ -146,7 +146,7 @@ def _facts(terms: Terms, words: Words) -> Mapping[str, str]:
 
 
 def _look(words: Words) -> str:
-    """The digest of what a page looks like, whatever it is about."""
+    """Return the digest of templates and styles."""
     found = hashlib.sha256(words.language.encode())
     folder = ROOT / "grader"
     sources = [*folder.glob("reporting/*.*"), *folder.glob("core/translation.py")]

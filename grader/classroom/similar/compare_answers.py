@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.classroom.similar.compared_answers import Answer
+from grader.classroom.similar.compared_answers import ComparedAnswer
 from grader.classroom.similar.fingerprints import GAP, SHORTEST
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _PRIVATE, _MANY = 0xF0000, 0x1FFFE  # letters that no token has
 class Side:
     """One of two answers, and what of it is in the other."""
 
-    answer: Answer
+    answer: ComparedAnswer
     common: Array  # whether each token is
     share: float
 
@@ -68,7 +68,7 @@ def prints(letters: str, number: int) -> Array:
     return np.fromiter(hashes, dtype=np.int64, count=len(hashes))
 
 
-def compare(first: Answer, second: Answer) -> Alike:
+def compare(first: ComparedAnswer, second: ComparedAnswer) -> Alike:
     """What two answers have in common."""
     from copydetect import compare_files
 
@@ -77,7 +77,7 @@ def compare(first: Answer, second: Answer) -> Alike:
     return Alike(first=_side(first, slices[0]), second=_side(second, slices[1]))
 
 
-def _side(answer: Answer, slices: Sequence[Sequence[int]]) -> Side:
+def _side(answer: ComparedAnswer, slices: Sequence[Sequence[int]]) -> Side:
     common = np.zeros(len(answer.tokens.letters), dtype=bool)
     for start, end in zip(*slices, strict=True):
         common[int(start) : int(end)] = True

@@ -27,7 +27,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ComparedAnswer:
     """One answer; what was given to everybody is no part of its tokens."""
 
     number: int  # among the answers to its exercise
@@ -70,9 +70,9 @@ def _is_flat(place: Path) -> bool:
 
 def answers(
     people: Sequence[Writer], exercise: Exercise, given: Tokens
-) -> tuple[list[Answer], list[str]]:
+) -> tuple[list[ComparedAnswer], list[str]]:
     """The answers to an exercise in which something was written, and why others cannot be read."""
-    found: list[Answer] = []
+    found: list[ComparedAnswer] = []
     problems = []
     with TemporaryDirectory() as folder:
         for writer in people:
@@ -90,7 +90,9 @@ def answers(
                 continue
             if written.count:
                 number = len(found)
-                found.append(Answer(number=number, writer=writer, source=source, tokens=written))
+                found.append(
+                    ComparedAnswer(number=number, writer=writer, source=source, tokens=written)
+                )
     return found, problems
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from grader.classroom.similar.compare_answers import Alike, compare, prints
-from grader.classroom.similar.compared_answers import Answer, answers, skeleton, writers
+from grader.classroom.similar.compared_answers import ComparedAnswer, answers, skeleton, writers
 from grader.classroom.similar.fingerprint_index import Pair, indexed
 from grader.classroom.similar.fingerprints import tokens
 from grader.classroom.similar.rank import ranked
@@ -26,7 +26,7 @@ class NoCopydetect(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class SearchTerms:
     """What is listed."""
 
     least: int = 40  # tokens that two answers must have in common
@@ -56,7 +56,7 @@ def search(
     submissions: Path,
     also: Sequence[Path],
     exercises: Sequence[Exercise],
-    terms: Terms,
+    terms: SearchTerms,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> Found:
     """The answers of a class that are alike, or like one that was added to it.
@@ -87,7 +87,7 @@ def _check_copydetect() -> None:
         raise NoCopydetect from None
 
 
-def _groups(slug: str, found: Sequence[Answer], terms: Terms) -> list[Group]:
+def _groups(slug: str, found: Sequence[ComparedAnswer], terms: SearchTerms) -> list[Group]:
     """The groups of one exercise, as many as may be shown of all."""
     same = _same(found)
     if not same:
@@ -102,9 +102,9 @@ def _groups(slug: str, found: Sequence[Answer], terms: Terms) -> list[Group]:
     return list(islice((group for group in groups if group.pairs), terms.most))
 
 
-def _same(found: Iterable[Answer]) -> list[list[Answer]]:
+def _same(found: Iterable[ComparedAnswer]) -> list[list[ComparedAnswer]]:
     """Answers that are one and the same, together; those of this class first."""
-    same: dict[str, list[Answer]] = {}
+    same: dict[str, list[ComparedAnswer]] = {}
     for answer in found:
         same.setdefault(answer.tokens.letters, []).append(answer)
     return list(same.values())
@@ -113,9 +113,9 @@ def _same(found: Iterable[Answer]) -> list[list[Answer]]:
 def _group(
     slug: str,
     numbers: Sequence[Pair],
-    same: Sequence[Sequence[Answer]],
+    same: Sequence[Sequence[ComparedAnswer]],
     unusual: float,
-    terms: Terms,
+    terms: SearchTerms,
 ) -> Group:
     found: list[Alike] = []
     everybody: dict[str, None] = {}
@@ -130,8 +130,8 @@ def _group(
 
 
 def _answers(
-    numbers: Iterable[Pair], same: Sequence[Sequence[Answer]]
-) -> Iterator[tuple[Answer, Answer]]:
+    numbers: Iterable[Pair], same: Sequence[Sequence[ComparedAnswer]]
+) -> Iterator[tuple[ComparedAnswer, ComparedAnswer]]:
     """The answers that are meant by numbers.
 
     Of one that several of this class handed in only the first is paired with another: that theirs

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from grader.core.errors import UserError
 
-class NoEditor(Exception):
+
+class NoEditor(UserError):
     """There is none to be opened. The message is a sentence with the cure."""
 
 

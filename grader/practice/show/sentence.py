@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from torch import Tensor
 
 from grader.core.catalog import did_you_mean
+from grader.core.errors import UserError
 from grader.judging.draw import Draw
 from grader.worker.harmless_text import harmless
 
@@ -15,7 +16,7 @@ MOST = 16  # tokens: more do not fit beside each other
 LOUD = 8.0  # length of a one-hot query; one of length 1 would hardly tell the keys apart
 
 
-class CannotShow(ValueError):
+class CannotShow(UserError, ValueError):
     """What was asked for cannot be shown; the message is a sentence for the learner."""
 
 

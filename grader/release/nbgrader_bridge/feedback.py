@@ -11,7 +11,7 @@ Resources = dict[str, Any]
 
 
 class Received(GetGrades):  # type: ignore[misc]
-    """In the place of nbgrader's own, which writes the score above the page and every cell."""
+    """HTML feedback without scores, in place of nbgrader's exporter."""
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
         nb, resources = super().preprocess(nb, resources)

@@ -56,7 +56,7 @@ def _cell(given: dict[str, Any]) -> NotebookNode:
 
 
 def _whole(text: str) -> str:
-    """Text without halves of characters, which no file can hold."""
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 

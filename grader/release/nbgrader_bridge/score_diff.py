@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from grader.core.errors import UserError
 from grader.core.grade_ids import SPEED, grade_id
 from grader.core.records import Exercise
 from grader.grading import report_diff
@@ -14,7 +15,7 @@ from grader.release.nbgrader_bridge.nbgrader_judge import KEY
 from grader.reporting import as_json
 
 
-class NoCourse(Exception):
+class NoCourse(UserError):
     """A folder that is no course; the message is a sentence with the cure."""
 
 

@@ -59,7 +59,7 @@ class Recorder:
         """An attribute of an object of the reference."""
         value = getattr(thing, name)
         if callable(value) and not _is_object(value):
-            return Function(self, f"{what}.{name}", value)
+            return RecordedFunction(self, f"{what}.{name}", value)
         if self._depth:
             return value
         self.values.add(f"{type(thing).__name__}.{name}")
@@ -96,10 +96,10 @@ class Module(ModuleType):
         value = getattr(self._real, name)
         if name == "Expected" or isinstance(value, ModuleType) or not callable(value):
             return value
-        return Function(self._recorder, f"{self.__name__}.{name}", value)
+        return RecordedFunction(self._recorder, f"{self.__name__}.{name}", value)
 
 
-class Function:
+class RecordedFunction:
     """A function of the reference, a class, or a method of one of its objects."""
 
     def __init__(self, recorder: Recorder, what: str, real: Callable[..., Any]) -> None:
@@ -151,7 +151,7 @@ def _is_object(value: Any) -> bool:
 def _real(value: Any) -> Any:
     """What a recorder stands before."""
     match value:
-        case Function() | Object():
+        case RecordedFunction() | Object():
             return value.real
         case tuple() if type(value) is tuple:
             return tuple(_real(item) for item in value)

@@ -155,7 +155,7 @@ def _stands_still(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> boo
 
 
 def _go_on(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
-    """Let a worker go on; an orphan, which nobody can be asked about, stands still for good."""
+    """Continue a stopped worker; its orphans stay stopped."""
     if pid in workers:
         process_tree.signal_all(process_tree.descendants([pid]), signal.SIGCONT)
     return {}

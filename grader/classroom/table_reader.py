@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.run.process_pool import Stopped
+from grader.core.errors import UserError
+from grader.core.toml_file import YEARS
 from grader.submission.handed_files import printable
 
 _MAX_BYTES = 10_000_000
@@ -28,17 +29,17 @@ class Line:
 def lines(path: Path, needed: Sequence[str]) -> list[Line]:
     """The lines of a table that has the columns `needed`; blank ones are passed over.
 
-    Columns may stand in any order, in any case, and beside others. Raises `Stopped`.
+    Columns may stand in any order, in any case, and beside others. Raises `UserError`.
     """
     shown = printable(str(path))
     try:
         rows = list(_rows(path, shown))
     except csv.Error as error:
-        raise Stopped(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
+        raise UserError(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
     names = [name.strip().lower() for name in rows[0][1]] if rows else []
     for column in needed:
         if names.count(column) != 1:
-            raise Stopped(
+            raise UserError(
                 f"{shown}: its first line should name the columns {', '.join(needed)}, each once; "
                 f"{column} is {'there more than once' if column in names else 'missing'}."
             )
@@ -58,13 +59,15 @@ def _rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
             content = file.read(_MAX_BYTES + 1)
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise Stopped(f"{shown} is not there: name a CSV file.") from None
+        raise UserError(f"{shown} is not there: name a CSV file.") from None
     except OSError as error:
-        raise Stopped(f"{shown} cannot be read: {error.strerror}.") from None
+        raise UserError(
+            f"{shown} cannot be read: {error.strerror}. Put a CSV file there."
+        ) from None
     except UnicodeDecodeError:
-        raise Stopped(f"{shown} is not UTF-8 text: save it as CSV in UTF-8.") from None
+        raise UserError(f"{shown} is not UTF-8 text: save it as CSV in UTF-8.") from None
     if len(content) > _MAX_BYTES:
-        raise Stopped(f"{shown} is too large: a table has at most {_MAX_BYTES:,} bytes.")
+        raise UserError(f"{shown} is too large: a table has at most {_MAX_BYTES:,} bytes.")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     return [(rows.line_num, row) for row in rows if any(field.strip() for field in row)]
@@ -83,10 +86,12 @@ def moment(text: str) -> datetime | None:
 
 
 def moment_at(text: str, at: str) -> datetime:
-    """The time in a field; `Stopped` says where there is none, and what it should look like."""
+    """The time in a field; `UserError` says where there is none, and what it should look like."""
     if (found := moment(text)) is None:
-        raise Stopped(
+        raise UserError(
             f"{at}: {printable(text)} is no time with its distance from UTC: write it as "
             "2026-03-01T18:00:00+01:00 or 2026-03-01T17:00:00Z."
         )
+    if found.year not in YEARS:
+        raise UserError(f"{at}: {printable(text)} is in the year {found.year}: mend the year.")
     return found

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from grader.classroom.collecting.roster import Nobody, Person, Roster, only
-from grader.classroom.collecting.roster_tables import Line, lines, moment_at
-from grader.classroom.run.process_pool import Stopped
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, only
+from grader.classroom.table_reader import Line, lines, moment_at
 from grader.core import catalog
+from grader.core.errors import UserError
 
 _WHO = ("student", "login", "id")
 
@@ -27,14 +27,14 @@ class Times:
 
 
 def read(path: Path, roster: Roster) -> tuple[Times, list[str]]:
-    """The times in a table, and a sentence on each that is of nobody. Raises `Stopped`."""
+    """The times in a table, and a sentence on each that is of nobody. Raises `UserError`."""
     found: dict[tuple[str, str], list[datetime]] = defaultdict(list)
     problems = []
     for line in lines(path, ["submitted"]):
         submitted = moment_at(line.get("submitted"), line.at)
         try:
             found[_person(line, roster).student, _slug(line)].append(submitted)
-        except Nobody as problem:
+        except UnknownStudent as problem:
             problems.append(str(problem))
     return Times({key: max(times) for key, times in found.items()}), problems
 
@@ -48,4 +48,4 @@ def _slug(line: Line) -> str:
     try:
         return catalog.find(line.get("exercise")).slug if line.get("exercise") else ""
     except catalog.UnknownExercise as problem:
-        raise Stopped(f"{line.at}: {problem}") from None
+        raise UserError(f"{line.at}: {problem}") from None
