@@ -1,4 +1,4 @@
-"""Writes bug hunts: the code of a solution with one mistake in it, and what it may be called."""
+"""Writes bug hunts: the code of a solution with one mistake, and the names to choose from."""
 
 import re
 import secrets
@@ -12,9 +12,9 @@ from grader.judging import drills
 from grader.submission import answer_file
 from grader.submission.solution_text import BEGIN, END, cells
 
-MOST = 10**6
-_MADE = re.compile(r'^    return "(ex\d\d_\w+ \d+)"$', re.MULTILINE)
-_TEXT = '''\
+SEED_COUNT = 10**6
+_DRILL_NAME = re.compile(r'^    return "(ex\d\d_\w+ \d+)"$', re.MULTILINE)
+_DRILL_TEMPLATE = '''\
 """{title}
 
 {todo}
@@ -46,23 +46,23 @@ _IN_USE = "{name} has work of yours in it: `make drill ARGS=--again` keeps it an
 
 
 class Occupied(UserError):
-    """There is an answer that somebody has worked on. The message is a sentence."""
+    """Raised if an answer has work in it. The message is a sentence."""
 
 
 def new_seed() -> int:
-    return secrets.randbelow(MOST)
+    return secrets.randbelow(SEED_COUNT)
 
 
-def text(name: str, hunt: Exercise, words: Words) -> str:
-    """The file of a drill, as a student gets it."""
+def drill_text(name: str, hunt: Exercise, words: Words) -> str:
+    """Return the file of a drill as a student gets it."""
     drawn = drills.drill(name)
     source = drawn.exercise.solution.read_text(encoding="utf-8")
-    imports, code = _code(drawn.applied(source))
+    imports, code = _imports_and_code(drawn.applied(source))
     offered = [
         f"  {m.id}\n      {words.mistake(drawn.exercise.slug, m.id, m.says, m.mend)[0]}"
         for m in drills.choices(name)
     ]
-    return _TEXT.format(
+    return _DRILL_TEMPLATE.format(
         title=words(
             "Bug hunt: an answer to {slug} with one mistake in it.", slug=drawn.exercise.slug
         ),
@@ -80,37 +80,37 @@ def text(name: str, hunt: Exercise, words: Words) -> str:
 
 
 def put(path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool) -> Path | None:
-    """Write a drill to `path`. What somebody has worked on there is kept beside it with `again`.
+    """Write a drill to `path`; with `again`, first keep a copy of the work there beside it.
 
-    Returns where an earlier answer went, if there was one.
+    Returns the path of that copy, if there was any work.
     """
-    drawn = text(drill, hunt, words)  # before anything is moved: it may fail
-    used = path.exists() and not _is_fresh(path, hunt)
+    drawn = drill_text(drill, hunt, words)  # before anything is moved: it may fail
+    used = path.exists() and not _is_untouched_drill(path, hunt)
     if used and not again:
         raise Occupied(words(_IN_USE, name=path.name))
     return next(iter(backup.put(path, drawn, [path] if used else [])), None)
 
 
-def _is_fresh(path: Path, hunt: Exercise) -> bool:
-    """Whether this is the skeleton, or a drill that nobody has touched."""
+def _is_untouched_drill(path: Path, hunt: Exercise) -> bool:
+    """Return whether the file is the skeleton, or a drill that nobody has edited."""
     if answer_file.is_untouched(path):
         return True
     try:
         found = path.read_text(encoding="utf-8")
-        name = _MADE.search(found)
+        name = _DRILL_NAME.search(found)
         return name is not None and any(
-            found == text(name[1], hunt, Words(language)) for language in LANGUAGES
+            found == drill_text(name[1], hunt, Words(language)) for language in LANGUAGES
         )
     except (OSError, UnicodeDecodeError, drills.NoDrill):
         return False
 
 
-def _code(source: str) -> tuple[str, str]:
-    """The imports, and the other code cells of a solution, without the marks of its regions."""
-    imports, *code = [_unmarked(c.text) for c in cells(source) if c.kind == "code"]
-    return imports, _unmarked("\n\n\n".join(code))
+def _imports_and_code(source: str) -> tuple[str, str]:
+    """Return the imports and the other code cells of a solution, without region marks."""
+    imports, *code = [_strip_region_marks(c.text) for c in cells(source) if c.kind == "code"]
+    return imports, _strip_region_marks("\n\n\n".join(code))
 
 
-def _unmarked(code: str) -> str:
+def _strip_region_marks(code: str) -> str:
     lines = [line for line in code.splitlines() if line.strip() not in (BEGIN, END)]
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).strip()

@@ -1,4 +1,4 @@
-"""The next hint: on what the first failed check concerns, from gentle to plain."""
+"""Gives the next hint on the first failed check, from gentle to plain."""
 
 import json
 import os
@@ -16,16 +16,16 @@ from grader.submission import answer_file, solution_text
 from grader.worker.harmless_text import harmless
 from grader.worker.walls import PROCESS, Wall
 
-FILE = ".hints.json"  # beside the answers
+PROGRESS_FILE = ".hints.json"  # beside the answers
 
 
 class NoHint(UserError):
-    """What was asked for cannot be given; the message is a sentence with the cure."""
+    """Raised if a hint or solution cannot be given; the message is a sentence with the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How many hints on each name were given, and on which content of the file the last one."""
+    """The number of hints given on each name, and the answer's sha256 at the last hint."""
 
     sha256: str = ""
     given: Mapping[str, int] = field(default_factory=dict)
@@ -35,36 +35,36 @@ def hint(
     exercise: Exercise, place: Path, *, words: Words, level: int | None = None,
     solution: bool = False, wall: Wall = PROCESS, shows: str = "open",
 ) -> tuple[str, ...]:  # fmt: skip
-    """The next hint on an answer in `place`, in sentences; or, of a passed exercise, its solution.
+    """Return the next hint on an answer in `place`, in sentences; or a passed exercise's solution.
 
     The exercise is graded first, without its speed. Raises `NoHint` if there is no such level, or
     no solution to show yet, and `GraderFault` if the grader itself failed.
     """
-    report = of_exercise(_graded(exercise, place, wall), shows)
-    before = read(place, exercise)
-    progress = still_open(before, report)
-    if passed(report):
+    report = of_exercise(_grade_untimed(exercise, place, wall), shows)
+    before = read_progress(place, exercise)
+    progress = drop_passed_names(before, report)
+    if is_passed(report):
         if before.given:
-            write(place, exercise, Progress(sha256=report.sha256))
-        return (_code(exercise, words),) if solution else _congratulation(exercise, words)
+            write_progress(place, exercise, Progress(sha256=report.sha256))
+        return (_solution_code(exercise, words),) if solution else _congratulate(exercise, words)
     if solution:
         raise NoHint(words("The solution of {slug} is shown once it is passed. "
                            "`make hint EX={slug}` gives a hint.", slug=exercise.slug))  # fmt: skip
     if report.state not in ("graded", "not_started"):
         return words.said(report.sentence), words("A hint can be given once the file can be run.")
-    name = concerned(exercise, first_failure(report))
+    name = concerned_name(exercise, first_failure(report))
     hints = words.hints(exercise, name)
-    number = _level(level, progress.given.get(name, 0), len(hints), name, words)
+    number = _choose_level(level, progress.given.get(name, 0), len(hints), name, words)
     given = {**progress.given, name: number}
-    kept = write(place, exercise, Progress(sha256=report.sha256, given=given))
+    kept = write_progress(place, exercise, Progress(sha256=report.sha256, given=given))
     what = words("Hint {number} of {count} on {name}: {hint}",
                  number=number, count=len(hints), name=name, hint=hints[number - 1])  # fmt: skip
-    after = _after(exercise, number, len(hints), kept, words)
-    return *_about(exercise, report, name, words), what, after
+    after = _next_hint_advice(exercise, number, len(hints), kept, words)
+    return *_describe_failure(exercise, report, name, words), what, after
 
 
-def passed(report: ExerciseReport) -> bool:
-    """Whether every check passed that could be asked."""
+def is_passed(report: ExerciseReport) -> bool:
+    """Return whether every check passed that could be run."""
     verdicts = {c.verdict for c in report.checks}
     return report.state == "graded" and verdicts - {Verdict.NOT_RUN} == {Verdict.PASSED}
 
@@ -73,11 +73,11 @@ def first_failure(report: ExerciseReport) -> CheckResult | None:
     return next((c for c in report.checks if c.verdict is Verdict.FAILED), None)
 
 
-def concerned(exercise: Exercise, check: CheckResult | None) -> str:
-    """The function or class that a failed check is about; without a check, the first to write.
+def concerned_name(exercise: Exercise, check: CheckResult | None) -> str:
+    """Return the function or class that a failed check is about; without a check, the first name.
 
-    Of several that the check called it is the one that its failure names first: the call that went
-    wrong stands in it.
+    If the check called several names, take the one that its failure names first: that message holds
+    the call that went wrong.
     """
     called = [] if check is None else [n for n in exercise.names if n in check.calls]
     why = "" if check is None else check.why
@@ -85,8 +85,8 @@ def concerned(exercise: Exercise, check: CheckResult | None) -> str:
     return min(found, key=found.__getitem__, default=[*called, *exercise.names][0])
 
 
-def still_open(progress: Progress, report: ExerciseReport) -> Progress:
-    """The progress without the names whose checks pass now; none if the file was begun anew."""
+def drop_passed_names(progress: Progress, report: ExerciseReport) -> Progress:
+    """Drop the names whose checks pass now; all names if the file was begun anew."""
     if report.state == "not_started" and progress.sha256 != report.sha256:
         return Progress(sha256=report.sha256)
     right = {n for c in report.checks if c.verdict is Verdict.PASSED for n in c.calls}
@@ -95,9 +95,9 @@ def still_open(progress: Progress, report: ExerciseReport) -> Progress:
     return Progress(sha256=progress.sha256, given=given)
 
 
-def read(place: Path, exercise: Exercise) -> Progress:
-    """What was written last; nothing where the file is missing or damaged."""
-    entry = _entries(place).get(exercise.slug)
+def read_progress(place: Path, exercise: Exercise) -> Progress:
+    """Read the progress that was written last; empty if the file is missing or damaged."""
+    entry = _read_entries(place).get(exercise.slug)
     entry = entry if isinstance(entry, dict) else {}
     given, sha256 = entry.get("given"), entry.get("sha256")
     numbers = given.items() if isinstance(given, dict) else ()
@@ -107,13 +107,13 @@ def read(place: Path, exercise: Exercise) -> Progress:
     )
 
 
-def write(place: Path, exercise: Exercise, progress: Progress) -> bool:
-    """Keep the progress; whether it could be written."""
+def write_progress(place: Path, exercise: Exercise, progress: Progress) -> bool:
+    """Write the progress; return whether it could be written."""
     entry = {"sha256": progress.sha256, "given": dict(progress.given)}
-    path = _file(place)
-    new = path.with_name(f"{FILE}.{os.getpid()}")
+    path = _progress_path(place)
+    new = path.with_name(f"{PROGRESS_FILE}.{os.getpid()}")
     try:
-        new.write_text(json.dumps({**_entries(place), exercise.slug: entry}, indent=2) + "\n")
+        new.write_text(json.dumps({**_read_entries(place), exercise.slug: entry}, indent=2) + "\n")
         new.replace(path)  # nobody ever sees half of it
     except OSError:
         with suppress(OSError):
@@ -122,19 +122,19 @@ def write(place: Path, exercise: Exercise, progress: Progress) -> bool:
     return True
 
 
-def _entries(place: Path) -> dict[str, object]:
+def _read_entries(place: Path) -> dict[str, object]:
     try:
-        entries = json.loads(_file(place).read_text(encoding="utf-8"))
+        entries = json.loads(_progress_path(place).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return entries if isinstance(entries, dict) else {}
 
 
-def _file(place: Path) -> Path:
-    return (place if place.is_dir() else place.parent) / FILE
+def _progress_path(place: Path) -> Path:
+    return (place if place.is_dir() else place.parent) / PROGRESS_FILE
 
 
-def _graded(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
+def _grade_untimed(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
     from grader.grading.session import grade_all
 
     [report] = grade_all([exercise], place, wall=wall, speed=False).exercises
@@ -144,7 +144,7 @@ def _graded(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
     return report
 
 
-def _level(level: int | None, given: int, count: int, name: str, words: Words) -> int:
+def _choose_level(level: int | None, given: int, count: int, name: str, words: Words) -> int:
     if level is None:
         return min(given + 1, count)
     if not 1 <= level <= count:
@@ -153,8 +153,10 @@ def _level(level: int | None, given: int, count: int, name: str, words: Words) -
     return level
 
 
-def _about(exercise: Exercise, report: ExerciseReport, name: str, words: Words) -> tuple[str, ...]:
-    """What fails, and which mistake it is where that is known; its cure is left to the hints."""
+def _describe_failure(
+    exercise: Exercise, report: ExerciseReport, name: str, words: Words
+) -> tuple[str, ...]:
+    """Say what fails, and the mistake if it is known; its cure is left to the hints."""
     failed = first_failure(report)
     if failed is None:
         lesson = answer_file.lesson_path(exercise.slug, words.language)
@@ -168,18 +170,19 @@ def _about(exercise: Exercise, report: ExerciseReport, name: str, words: Words) 
     )
 
 
-def _after(exercise: Exercise, number: int, count: int, kept: bool, words: Words) -> str:
+def _next_hint_advice(exercise: Exercise, number: int, count: int, kept: bool, words: Words) -> str:
     slug = exercise.slug
     if number == count:
         lesson = answer_file.lesson_path(slug, words.language)
         return words("This is the last hint; the lesson is {lesson}.", lesson=lesson)
     if not kept:
         return words("{file} cannot be written: `make hint EX={slug} ARGS='--level {number}'` "
-                     "gives the next one.", file=FILE, slug=slug, number=number + 1)  # fmt: skip
+                     "gives the next one.",
+                     file=PROGRESS_FILE, slug=slug, number=number + 1)  # fmt: skip
     return words("`make hint EX={slug}` gives the next one.", slug=slug)
 
 
-def _congratulation(exercise: Exercise, words: Words) -> tuple[str, ...]:
+def _congratulate(exercise: Exercise, words: Words) -> tuple[str, ...]:
     told = words("{slug} is passed: there is nothing to hint at.", slug=exercise.slug)
     if not exercise.solution.is_file():
         return (told,)
@@ -187,8 +190,8 @@ def _congratulation(exercise: Exercise, words: Words) -> tuple[str, ...]:
                        "lay yours.", slug=exercise.slug)  # fmt: skip
 
 
-def _code(exercise: Exercise, words: Words) -> str:
-    """The code of the solution, without its prose."""
+def _solution_code(exercise: Exercise, words: Words) -> str:
+    """Return the code of the solution, without its prose."""
     path = exercise.solution
     if not path.is_file():
         raise NoHint(words("The solution of {slug} is not at hand here.", slug=exercise.slug))

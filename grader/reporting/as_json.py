@@ -20,12 +20,12 @@ PARTIES = ("zero", "reference", "student")
 
 
 def to_json(report: Report) -> str:
-    """The report as JSON text, indented, keys in the order of the description."""
+    """Return the report as indented JSON text, its keys in the order of the description."""
     return json.dumps(to_dict(report), indent=2, ensure_ascii=False) + "\n"
 
 
 def to_dict(report: Report) -> dict[str, Any]:
-    """The report as plain values."""
+    """Return the report as dicts, lists and numbers."""
     own = {} if report.seed is None else {"seed": report.seed}
     return {
         "schema": SCHEMA,
@@ -36,14 +36,14 @@ def to_dict(report: Report) -> dict[str, Any]:
         "isolation": report.isolation,
         "versions": dict(report.versions),
         "seconds": round(report.seconds, 3),
-        "score": _score(report.score),
+        "score": _score_to_dict(report.score),
         "exercises": [of_exercise(e) for e in report.core],
         "further": [of_exercise(e) for e in report.further],
     }
 
 
 def of_exercise(e: ExerciseReport) -> dict[str, Any]:
-    """The report on one exercise as plain values."""
+    """Return the report on one exercise as dicts, lists and numbers."""
     return {
         "slug": e.slug,
         **({"draft": True} if e.track == "draft" else {}),
@@ -52,15 +52,15 @@ def of_exercise(e: ExerciseReport) -> dict[str, Any]:
         "sha256": e.sha256,
         "state": e.state,
         "sentence": e.sentence,
-        "score": None if e.score is None else _score(e.score),
-        "checks": [_check(c) for c in e.checks],
-        "speed": None if e.speed is None else _speed(e.speed),
+        "score": None if e.score is None else _score_to_dict(e.score),
+        "checks": [_check_to_dict(c) for c in e.checks],
+        "speed": None if e.speed is None else _speed_to_dict(e.speed),
         "output": e.output,
         "seconds": round(e.seconds, 3),
     }
 
 
-def _check(c: CheckResult) -> dict[str, Any]:
+def _check_to_dict(c: CheckResult) -> dict[str, Any]:
     return {
         "id": c.id,
         "says": c.says,
@@ -68,30 +68,30 @@ def _check(c: CheckResult) -> dict[str, Any]:
         "points": c.points,
         "earned": c.earned,
         "why": c.why,
-        "diagnosis": None if c.diagnosis is None else _diagnosis(c.diagnosis),
+        "diagnosis": None if c.diagnosis is None else _diagnosis_to_dict(c.diagnosis),
         "where": c.where,
         "seconds": round(c.seconds, 3),
     }
 
 
-def _diagnosis(d: Diagnosis) -> dict[str, Any]:
+def _diagnosis_to_dict(d: Diagnosis) -> dict[str, Any]:
     return {
         "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
         "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
-        "stage": None if d.stage is None else _stage(d.stage),
+        "stage": None if d.stage is None else _stage_to_dict(d.stage),
     }
 
 
-def _stage(s: Stage) -> dict[str, Any]:
-    got, right = ([[_finite(x) for x in row] for row in rows] for rows in (s.got, s.right))
+def _stage_to_dict(s: Stage) -> dict[str, Any]:
+    got, right = ([[_finite_or_null(x) for x in row] for row in rows] for rows in (s.got, s.right))
     return {"name": s.name, "factor": s.factor, "got": got, "right": right}
 
 
-def _finite(x: float) -> float | None:
+def _finite_or_null(x: float) -> float | None:
     return x if math.isfinite(x) else None  # JSON has no NaN
 
 
-def _speed(s: Speed) -> dict[str, Any]:
+def _speed_to_dict(s: Speed) -> dict[str, Any]:
     m = s.measured
     return {
         "verdict": s.verdict,
@@ -102,11 +102,11 @@ def _speed(s: Speed) -> dict[str, Any]:
         "fraction": s.fraction,
         "ratio": None if m is None else m.ratio.middle,
         "interval": None if m is None else [m.ratio.low, m.ratio.high],
-        "measured": None if m is None else _measured(m),
+        "measured": None if m is None else _measurement_to_dict(m),
     }
 
 
-def _measured(m: Measured) -> dict[str, Any]:
+def _measurement_to_dict(m: Measured) -> dict[str, Any]:
     return {
         "unit": m.unit,
         "typical": dict(zip(PARTIES, m.typical, strict=True)),
@@ -116,5 +116,5 @@ def _measured(m: Measured) -> dict[str, Any]:
     }
 
 
-def _score(s: Score) -> dict[str, int]:
+def _score_to_dict(s: Score) -> dict[str, int]:
     return {"earned": s.earned, "possible": s.possible, "not_run": s.not_run}

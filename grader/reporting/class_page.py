@@ -1,7 +1,7 @@
-"""What an instructor sees of a class: one self-contained HTML page.
+"""Draws the class as an instructor sees it: one self-contained HTML page.
 
-Like the report of a student it asks the network for nothing and runs no script, and its policy
-forbids both. The names of students are hostile, and so is what their files are called.
+Like the report of a student the page loads nothing and runs no script; its policy forbids both. The
+names of students and of their files may be hostile.
 """
 
 import math
@@ -15,27 +15,27 @@ from grader.core.translation import Words
 from grader.reporting import html
 from grader.reporting.class_summary import ClassSummary, Figures, Frequent, Row
 from grader.reporting.exercise_mark import Mark
-from grader.reporting.review_flags import line
+from grader.reporting.review_flags import as_line
 
-BINS = 10  # of the histogram, or one more
-DECADE = 10.0
-SHOWN = 10  # of the most frequent, and lines of a speed board: what is longer is folded
-OPEN = 40  # students: a longer list is folded
-_NO_FILE_NAME = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
+HISTOGRAM_BINS = 10  # or one more
+LOGARITHMIC_ABOVE_RATIO = 10.0
+UNFOLDED_LINES = 10  # of the most frequent checks or of a speed board: the others are folded
+UNFOLDED_STUDENTS = 40  # a longer list is folded
+_UNENCODABLE_CHARACTERS = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
 
 def to_html(summary: ClassSummary, words: Words, *, title: str, facts: Mapping[str, str]) -> str:
-    """The page in the language of `words`; `facts` are lines for its foot, each with a label."""
+    """Return the page in the language of `words`; `facts` are labelled lines for its foot."""
     return html.piece(
-        "class.html.j2", words, summary=summary, view=_View(words), title=line(title),
-        facts={line(label): line(value) for label, value in facts.items()},
-        bins=bins(summary.totals, summary.maximum), shown=SHOWN, open=OPEN,
+        "class.html.j2", words, summary=summary, view=_View(words), title=as_line(title),
+        facts={as_line(label): as_line(value) for label, value in facts.items()},
+        bins=bins(summary.totals, summary.maximum), shown=UNFOLDED_LINES, open=UNFOLDED_STUDENTS,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """Totals that stand together in the histogram."""
+    """One column of the histogram: a range of totals."""
 
     label: str
     students: int
@@ -43,20 +43,20 @@ class Bin:
 
 
 def bins(totals: Sequence[float], most: float) -> list[Bin]:
-    """The totals from 0 to the maximum; more than that, by adjustments, stands in the last bin."""
+    """Count the totals in ranges from 0 to `most`; the last bin holds larger totals too."""
     maximum = math.ceil(most)
-    width = max(1, math.ceil(maximum / BINS))
+    width = max(1, math.ceil(maximum / HISTOGRAM_BINS))
     places = [int(min(total, maximum) // width) for total in totals]
     counts = [places.count(place) for place in range(maximum // width + 1)]
     tallest = max([1, *counts])
     more = any(total > maximum for total in totals)
     return [
-        Bin(label=_range(width, place, maximum, more), students=count, share=count / tallest)
+        Bin(label=_bin_label(width, place, maximum, more), students=count, share=count / tallest)
         for place, count in enumerate(counts)
     ]
 
 
-def _range(width: int, place: int, maximum: int, more: bool) -> str:
+def _bin_label(width: int, place: int, maximum: int, more: bool) -> str:
     first = place * width
     last = min(first + width - 1, maximum)
     if last == maximum and more:
@@ -66,9 +66,9 @@ def _range(width: int, place: int, maximum: int, more: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Where ratios to the reference stand on a line, from 0 to 1.
+    """A line from 0 to 1 on which ratios to the reference have places.
 
-    It begins at 0, or is logarithmic if the ratios span more than a decade.
+    The line begins at 0, or is logarithmic if the ratios span more than a factor of ten.
     """
 
     low: float
@@ -86,22 +86,22 @@ class Scale:
 
 
 def scale(ratios: Sequence[float]) -> Scale:
-    """The scale on which these ratios and the reference have their places."""
+    """Return the scale that holds these ratios and the reference."""
     found = [r for r in (1.0, *ratios) if 0 < r < math.inf]
     low, high = min(found), max(found)
-    logarithmic = high / low > DECADE
+    logarithmic = high / low > LOGARITHMIC_ABOVE_RATIO
     return Scale(low=low if logarithmic else 0.0, high=high, logarithmic=logarithmic)
 
 
 class _View:
-    """The parts of the page in its language."""
+    """The functions of the page's template, in its language."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
     def link(self, page: str) -> str:
-        """The address of a page beside this one, whatever its path holds."""
-        path = _NO_FILE_NAME.sub("?", page)
+        """Return the address of a page beside this one, whatever its path holds."""
+        path = _UNENCODABLE_CHARACTERS.sub("?", page)
         return f"./{quote(path, errors='surrogateescape')}"
 
     def students(self, count: int) -> str:
@@ -119,15 +119,15 @@ class _View:
         return self._words.check(failed.slug, failed.id, failed.says)
 
     def mistake(self, made: Frequent) -> tuple[str, str]:
-        """What it is, and how to mend it."""
+        """Return what the mistake is, and how to mend it."""
         return self._words.mistake(made.slug, made.id, made.says, made.mend)
 
     def number(self, value: float | None) -> str:
-        """A mean or a median, with as many digits as it needs."""
+        """Format a mean or a median with as many digits as the value needs."""
         return "–" if value is None else f"{value:.1f}".removesuffix(".0")
 
     def mark(self, mark: Mark | None) -> tuple[str, str]:
-        """What stands in the table, and in words what that means where it is a sign."""
+        """Return a mark's sign in the table, and the sign's meaning in words."""
         if mark is None:
             return "", ""
         if mark.points is None:
@@ -143,14 +143,14 @@ class _View:
         return f"{mark.points}", ""
 
     def adjusted(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
-        """Every adjustment: whose, of which exercise, and what it says."""
+        """Yield each adjustment: the student's row, the exercise, the points and the reason."""
         for row in rows:
             for slug, mark in row.marks.items():
                 if mark.adjustment:
                     yield row, slug, f"{mark.adjustment.points:+d}: {mark.adjustment.why}"
 
     def late(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
-        """Every answer that came late: whose, to which exercise, and what that costs."""
+        """Yield each late answer: the student's row, the exercise, the points lost and why."""
         for row in rows:
             for slug, mark in row.marks.items():
                 if mark.late:
@@ -160,14 +160,14 @@ class _View:
         ratios = [timing.ratio for _, timing in figures.timed]
         return scale([end for r in ratios for end in (r.low, r.middle, r.high)])
 
-    def scale_told(self, scale: Scale) -> str:
+    def scale_sentence(self, scale: Scale) -> str:
         text = "The scale goes from {low} to {high}."
         told = self._words(text, low=self.ratio(scale.low), high=self.ratio(scale.high))
         more = self._words("It is logarithmic.") if scale.logarithmic else ""
         return self._words.joined(told, more)
 
     def ratio(self, value: float) -> str:
-        """A ratio with two digits at least, such as 0.93 and 0.0041."""
+        """Format a ratio with at least two digits, such as 0.93 and 0.0041."""
         return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
     def interval(self, ratio: Interval) -> str:

@@ -1,7 +1,7 @@
-"""What a class run came to: a small row for each student, and the figures of the class.
+"""Sums up a class run: a small row for each student, and the figures of the class.
 
-The reports are taken from a stream, one after the other, and let go again: of a thousand students
-a thousand rows are kept. Nothing depends on the order in which they come.
+The reports come from a stream, one after the other, and are not kept: a thousand students take the
+memory of a thousand rows. The order of the reports changes nothing.
 """
 
 from collections import Counter
@@ -12,14 +12,14 @@ from types import MappingProxyType
 
 from grader.core.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
 from grader.reporting.exercise_mark import Adjustment, Late, Mark, Timing
-from grader.reporting.review_flags import Reason, line, reasons
+from grader.reporting.review_flags import Reason, as_line, reasons
 
 _Key = tuple[str, str, str, str]  # slug, id, what it says, how to mend it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """What a class run knows of one student."""
+    """One student's report, and what a class run adds to it."""
 
     report: Report
     notes: tuple[str, ...] = ()  # sentences about what was handed in
@@ -30,9 +30,9 @@ class Graded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One student: the marks by slug, and of what counts the score and the adjusted total.
+    """One student's marks by slug, with the score and adjusted total of the exercises that count.
 
-    The score has no weights, the total has them.
+    The score is without weights, the total is with them.
     """
 
     name: str
@@ -51,8 +51,8 @@ class Row:
 class Figures:
     """One exercise in the whole class, as it was graded: adjustments change nothing here.
 
-    `maximum` is the highest `possible` of any student's score. It leaves out what nobody could be
-    asked in this run: CUDA without a GPU, speed with --no-speed.
+    `maximum` is the highest `possible` of any student's score. It leaves out checks that
+    could not run for anybody: CUDA without a GPU, speed with --no-speed.
     """
 
     exercise: Exercise
@@ -89,22 +89,22 @@ class ClassSummary:
 
     @property
     def maximum(self) -> float:
-        """The most that a total can be in this run, before adjustments."""
+        """Return the largest total of this run, before adjustments."""
         return rounded(sum(figures.weight * figures.maximum for figures in self.core))
 
     @property
     def weighted(self) -> bool:
-        """Whether points do not count as they are."""
+        """Return whether an exercise that counts has a weight other than 1."""
         return any(figures.weight != 1 for figures in self.core)
 
     @property
     def faults(self) -> int:
-        """How many exercises of students have no score."""
+        """Count the exercises of all students that have no score."""
         return sum(figures.faults for figures in (*self.core, *self.further))
 
     @property
     def totals(self) -> list[float]:
-        """Of those who handed in something."""
+        """Return the totals of the students who handed in something."""
         return [row.total for row in self.rows if row.handed_in]
 
     @property
@@ -117,12 +117,12 @@ class ClassSummary:
 
     @property
     def full(self) -> int:
-        """How many have everything that was to be had."""
+        """Count the students with full marks."""
         return sum(total >= self.maximum > 0 for total in self.totals)
 
 
 def rounded(points: float) -> float:
-    """Weighted points with two decimals, and a whole number where they are one."""
+    """Round weighted points to two decimals; a whole number becomes an int."""
     found = round(points, 2)
     return int(found) if found == int(found) else found
 
@@ -133,10 +133,10 @@ def summarise(
     weights: Mapping[str, float] = MappingProxyType({}),
     deadlines: bool = False,
 ) -> ClassSummary:
-    """The class in rows and figures; `exercises` are the columns, the core track first.
+    """Sum up the class in rows and figures; `exercises` are the columns, the core track first.
 
-    Where `weights` has none for an exercise it is 1 in the core track, and 0 in the further. A
-    draft counts nothing.
+    An exercise without an entry in `weights` has weight 1 in the core track, 0 in the further
+    one. A draft has weight 0.
     """
     counts = {
         e.slug: 0 if e.draft else weights.get(e.slug, 1 if e.track == "core" else 0)
@@ -145,22 +145,22 @@ def summarise(
     failed, mistakes = Counter[_Key](), Counter[_Key]()
     rows = []
     for one in graded:
-        rows.append(_row(one, exercises, counts))
-        failed.update(_failed(one.report))
-        mistakes.update(_mistakes(one.report))
+        rows.append(_student_row(one, exercises, counts))
+        failed.update(_failed_checks(one.report))
+        mistakes.update(_certain_mistakes(one.report))
     rows.sort(key=lambda row: (row.name.casefold(), row.name, row.page))
-    figures = [_figures(exercise, rows, counts[exercise.slug]) for exercise in exercises]
+    figures = [_exercise_figures(exercise, rows, counts[exercise.slug]) for exercise in exercises]
     return ClassSummary(
         rows=tuple(rows),
         core=tuple(f for f in figures if f.weight),
         further=tuple(f for f in figures if not f.weight),
-        failed=_most_frequent(failed),
-        mistakes=_most_frequent(mistakes),
+        failed=_sort_by_frequency(failed),
+        mistakes=_sort_by_frequency(mistakes),
         deadlines=deadlines,
     )
 
 
-def _most_frequent(found: Counter[_Key]) -> tuple[Frequent, ...]:
+def _sort_by_frequency(found: Counter[_Key]) -> tuple[Frequent, ...]:
     ordered = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
     return tuple(
         Frequent(slug=slug, id=id, says=says, mend=mend, students=students)
@@ -168,13 +168,13 @@ def _most_frequent(found: Counter[_Key]) -> tuple[Frequent, ...]:
     )
 
 
-def _failed(report: Report) -> set[_Key]:
+def _failed_checks(report: Report) -> set[_Key]:
     checks = ((e.slug, c) for e in report.exercises for c in e.checks)
     return {(slug, c.id, c.says, "") for slug, c in checks if c.verdict is Verdict.FAILED}
 
 
-def _mistakes(report: Report) -> set[_Key]:
-    """The mistakes that a student made, each once; not those that one of two may be."""
+def _certain_mistakes(report: Report) -> set[_Key]:
+    """Return each mistake once that a student certainly made, not those that one of two may be."""
     known = ((e.slug, c.diagnosis) for e in report.exercises for c in e.checks if c.diagnosis)
     return {
         (slug, named.id, named.says, named.mend)
@@ -184,15 +184,15 @@ def _mistakes(report: Report) -> set[_Key]:
     }
 
 
-def _row(one: Graded, exercises: Sequence[Exercise], weights: Mapping[str, float]) -> Row:
+def _student_row(one: Graded, exercises: Sequence[Exercise], weights: Mapping[str, float]) -> Row:
     reports = {e.slug: e for e in one.report.exercises}
     asked = [(e, reports[e.slug]) for e in exercises if e.slug in reports]
-    marks = {e.slug: _mark(report, one) for e, report in asked}
+    marks = {e.slug: _exercise_mark(report, one) for e, report in asked}
     counted = {slug: mark for slug, mark in marks.items() if weights[slug]}
     scores = (mark.score for mark in counted.values() if mark.score is not None)
     total = rounded(sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items()))
     return Row(
-        name=line(one.report.student) or "?",
+        name=as_line(one.report.student) or "?",
         marks=marks,
         score=sum(scores, Score(earned=0, possible=0, not_run=0)),
         total=total,
@@ -201,7 +201,7 @@ def _row(one: Graded, exercises: Sequence[Exercise], weights: Mapping[str, float
     )
 
 
-def _mark(e: ExerciseReport, one: Graded) -> Mark:
+def _exercise_mark(e: ExerciseReport, one: Graded) -> Mark:
     adjustment, late = one.adjustments.get(e.slug), one.late.get(e.slug)
     asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
     passed = bool(asked) and all(c.verdict is Verdict.PASSED for c in asked)
@@ -210,20 +210,20 @@ def _mark(e: ExerciseReport, one: Graded) -> Mark:
         state=e.state,
         score=e.score,
         right=e.state == "graded" and passed and not too_slow,
-        timing=None if e.speed is None else _timing(e.speed),
-        adjustment=adjustment and Adjustment(points=adjustment.points, why=line(adjustment.why)),
-        late=late and Late(points=late.points, why=line(late.why)),
+        timing=None if e.speed is None else _answer_timing(e.speed),
+        adjustment=adjustment and Adjustment(points=adjustment.points, why=as_line(adjustment.why)),
+        late=late and Late(points=late.points, why=as_line(late.why)),
     )
 
 
-def _timing(speed: Speed) -> Timing | None:
+def _answer_timing(speed: Speed) -> Timing | None:
     if speed.verdict != "scored" or speed.measured is None:
         return None
     ratio = speed.measured.ratio
     return Timing(ratio=ratio, fraction=speed.fraction, earned=speed.earned, points=speed.points)
 
 
-def _figures(exercise: Exercise, rows: Sequence[Row], weight: float) -> Figures:
+def _exercise_figures(exercise: Exercise, rows: Sequence[Row], weight: float) -> Figures:
     slug = exercise.slug
     marks = [row.marks[slug] for row in rows if slug in row.marks]
     scored = [(mark, mark.score) for mark in marks if mark.score is not None]

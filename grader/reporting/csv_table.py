@@ -1,21 +1,21 @@
-"""Rows as CSV (RFC 4180) in which nothing is a formula to a spreadsheet."""
+"""Writes rows as CSV (RFC 4180) in which nothing is a formula to a spreadsheet."""
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(rows: Iterable[Sequence[object]]) -> str:
-    """The rows as CSV text; None is an empty field."""
+    """Return the rows as CSV text; None is an empty field."""
     file = io.StringIO()
-    csv.writer(file).writerows([_field(value) for value in row] for row in rows)
+    csv.writer(file).writerows([_escape_formula(value) for value in row] for row in rows)
     return file.getvalue()
 
 
-def _field(value: object) -> object:
-    """A text that a spreadsheet would run as a formula gets an apostrophe before it."""
-    if isinstance(value, str) and value.startswith(_FORMULA):
+def _escape_formula(value: object) -> object:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula."""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     return value

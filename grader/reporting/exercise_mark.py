@@ -1,4 +1,4 @@
-"""What one exercise came to for one student of a class."""
+"""The mark of one student for one exercise."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from grader.reporting.review_flags import NOT_BEGUN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
-    """Points that a person gave or took, and why."""
+    """Points that a person gave or took, and the reason."""
 
     points: int  # may be negative
     why: str
@@ -16,7 +16,7 @@ class Adjustment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """Points that an answer loses because it came late, and why; 0 where it costs nothing."""
+    """Points that an answer loses because it came late, and the reason; 0 if it loses none."""
 
     points: int
     why: str
@@ -24,7 +24,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How fast one answer is: its ratio to the reference, and what that earned."""
+    """The ratio of one answer's time to the reference, and the points that it earned."""
 
     ratio: Interval
     fraction: float | None
@@ -34,7 +34,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What one exercise came to for one student. `score` is None after a grader fault."""
+    """The mark of one student for one exercise. `score` is None after a grader fault."""
 
     state: str
     score: Score | None
@@ -49,19 +49,19 @@ class Mark:
 
     @property
     def lost(self) -> int:
-        """What coming late costs, 0 or less: no more than was earned."""
+        """Return the points lost by lateness, 0 or less; never more than were earned."""
         if self.score is None or self.late is None:
             return 0
         return -min(self.late.points, self.score.earned)
 
     @property
     def adjusted(self) -> int:
-        """What the adjustment comes to: it makes no points less than 0."""
+        """Return the points that the adjustment changes; it makes no mark less than 0."""
         if self.score is None or self.adjustment is None:
             return 0
         return max(self.adjustment.points, -(self.score.earned + self.lost))
 
     @property
     def points(self) -> int | None:
-        """What it counts: with lateness and adjustment; None where there is no score."""
+        """Return the points with lateness and adjustment; None if there is no score."""
         return None if self.score is None else self.score.earned + self.lost + self.adjusted

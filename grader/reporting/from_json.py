@@ -1,4 +1,4 @@
-"""A report read back from its JSON: the inverse of `as_json`, but for what that leaves out."""
+"""Reads a report back from its JSON: the inverse of `as_json`, without what that leaves out."""
 
 import json
 from typing import Any
@@ -22,11 +22,11 @@ from grader.reporting.as_json import PARTIES, SCHEMA
 
 
 class NoReport(UserError):
-    """A text that is no report of ours; the message is a sentence."""
+    """Raised for a text that is no report of ours; the message is a sentence."""
 
 
 def from_json(text: str) -> Report:
-    """The report in a text that `as_json.to_json` wrote; `NoReport` says why there is none."""
+    """Read the report that `as_json.to_json` wrote; `NoReport` says why a text is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -34,12 +34,12 @@ def from_json(text: str) -> Report:
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise NoReport(f"This is no report: its schema is not {SCHEMA}.")
     try:
-        return _report(found)
+        return _report_from_dict(found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NoReport(f"This report is damaged ({type(error).__name__}: {error}).") from None
 
 
-def _report(found: dict[str, Any]) -> Report:
+def _report_from_dict(found: dict[str, Any]) -> Report:
     core = (exercise(e, track="core") for e in found["exercises"])
     further = (
         exercise(e, track="draft" if e.get("draft") else "further") for e in found["further"]
@@ -57,40 +57,40 @@ def _report(found: dict[str, Any]) -> Report:
 
 
 def exercise(found: dict[str, Any], track: str) -> ExerciseReport:
-    """The report on one exercise."""
+    """Read the report on one exercise."""
     same = ("slug", "title", "path", "sha256", "state", "sentence", "output", "seconds")
     return ExerciseReport(
         **{name: found[name] for name in same},
         track=track,
         score=None if found["score"] is None else Score(**found["score"]),
-        checks=tuple(map(_check, found["checks"])),
-        speed=None if found["speed"] is None else _speed(found["speed"]),
+        checks=tuple(map(_check_from_dict, found["checks"])),
+        speed=None if found["speed"] is None else _speed_from_dict(found["speed"]),
     )
 
 
-def _check(found: dict[str, Any]) -> CheckResult:
+def _check_from_dict(found: dict[str, Any]) -> CheckResult:
     same = ("id", "says", "points", "why", "where", "seconds")
     result = CheckResult(
         **{name: found[name] for name in same},
         verdict=Verdict(found["verdict"]),
-        diagnosis=None if found["diagnosis"] is None else _diagnosis(found["diagnosis"]),
+        diagnosis=None if found["diagnosis"] is None else _diagnosis_from_dict(found["diagnosis"]),
     )
     if found["earned"] != result.earned:
         raise ValueError(f"{result.id} did not earn {found['earned']}")
     return result
 
 
-def _diagnosis(found: dict[str, Any]) -> Diagnosis:
+def _diagnosis_from_dict(found: dict[str, Any]) -> Diagnosis:
     return Diagnosis(
         mistakes=tuple(Named(**m) for m in found["mistakes"]),
         places=tuple(
             Place(axis=p["axis"], wrong=tuple(p["wrong"]), size=p["size"]) for p in found["places"]
         ),
-        stage=None if found["stage"] is None else _stage(found["stage"]),
+        stage=None if found["stage"] is None else _stage_from_dict(found["stage"]),
     )
 
 
-def _stage(found: dict[str, Any]) -> Stage:
+def _stage_from_dict(found: dict[str, Any]) -> Stage:
     got, right = (
         tuple(tuple(float("nan") if x is None else x for x in row) for row in found[name])
         for name in ("got", "right")
@@ -98,15 +98,15 @@ def _stage(found: dict[str, Any]) -> Stage:
     return Stage(name=found["name"], factor=found["factor"], got=got, right=right)
 
 
-def _speed(found: dict[str, Any]) -> Speed:
+def _speed_from_dict(found: dict[str, Any]) -> Speed:
     same = ("verdict", "says", "points", "earned", "why", "fraction")
     return Speed(
         **{name: found[name] for name in same},
-        measured=None if found["measured"] is None else _measured(found),
+        measured=None if found["measured"] is None else _measurement_from_dict(found),
     )
 
 
-def _measured(found: dict[str, Any]) -> Measured:
+def _measurement_from_dict(found: dict[str, Any]) -> Measured:
     measured = found["measured"]
     low, high = found["interval"]
     zero, reference, student = (measured["typical"][party] for party in PARTIES)
@@ -114,12 +114,12 @@ def _measured(found: dict[str, Any]) -> Measured:
     return Measured(
         unit=measured["unit"],
         typical=(zero, reference, student),
-        position=_interval(*measured["position"]),
-        ratio=_interval(low, found["ratio"], high),
+        position=_interval_from_numbers(*measured["position"]),
+        ratio=_interval_from_numbers(low, found["ratio"], high),
         rounds=tuple(zip(*rounds, strict=True)),
         device=measured["device"],
     )
 
 
-def _interval(low: float, middle: float, high: float) -> Interval:
+def _interval_from_numbers(low: float, middle: float, high: float) -> Interval:
     return Interval(low=low, middle=middle, high=high)

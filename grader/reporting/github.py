@@ -1,7 +1,7 @@
-"""The report for GitHub Actions: a summary of the job, and annotations at the student's lines.
+"""Writes the report for GitHub Actions: a job summary, and annotations at the student's lines.
 
-What a submission printed or said is never a command to the runner: annotations are the only lines
-that begin with `::`, and what stands in them is escaped.
+No output of a submission is a command to the runner: annotations are the only lines that begin with
+`::`, and their text is escaped.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from grader.reporting.redact import RECEIVED
 from grader.worker.harmless_text import harmless
 
 MOST_ANNOTATIONS = 10  # of a step; the runner drops those beyond
-MOST_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole
+MOST_SUMMARY_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole
 _SIGNS = {
     Verdict.PASSED: "✓",
     Verdict.FAILED: "✗",
@@ -24,16 +24,16 @@ _SIGNS = {
 
 
 def annotations(report: Report, words: Words) -> list[str]:
-    """One workflow command for each failed check, at most ten."""
+    """Return one workflow command for each failed check, at most ten."""
     return [
-        _annotation(e, item.says, item.told, line)
+        _annotation_command(e, item.says, item.told, line)
         for e in report.exercises
-        for item, line in _wrong(e, words)
+        for item, line in _failed_items(e, words)
     ][:MOST_ANNOTATIONS]
 
 
-def _wrong(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]:
-    """The failed checks with the lines they point to; of an ungraded file one for all of them."""
+def _failed_items(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]:
+    """Yield the failed checks and their lines; for an ungraded file only the first check."""
     lines = {c.id: c.line for c in e.checks}
     for item in items(e, words):
         if item.verdict is Verdict.FAILED and e.state != "not_started":
@@ -42,22 +42,22 @@ def _wrong(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]:
                 return
 
 
-def _annotation(e: ExerciseReport, title: str, message: str, line: int) -> str:
+def _annotation_command(e: ExerciseReport, title: str, message: str, line: int) -> str:
     at = f",line={line}" if line else ""
-    said = f"file={_property(e.path)}{at},title={_property(title)}"
-    return f"::error {said}::{_data(harmless(message))}"
+    said = f"file={_escape_command_property(e.path)}{at},title={_escape_command_property(title)}"
+    return f"::error {said}::{_escape_command_text(harmless(message))}"
 
 
-def _data(text: str) -> str:
+def _escape_command_text(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(harmless(text)).replace(":", "%3A").replace(",", "%2C")
+def _escape_command_property(text: str) -> str:
+    return _escape_command_text(harmless(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def summary(report: Report, words: Words) -> str:
-    """The report in Markdown, cut where the runner would drop it."""
+    """Return the report in Markdown, cut before the size at which the runner drops it."""
     score = report.score
     total = f": {score.earned}/{score.worth}" if score.worth else ""
     lines = [
@@ -65,7 +65,7 @@ def summary(report: Report, words: Words) -> str:
         "",
         f"| {words('Exercise')} | {words('Points')} | |",
         "|---|---|---|",
-        *(_row(e, words) for e in report.core),
+        *(_markdown_row(e, words) for e in report.core),
         "",
     ]
     if report.further:
@@ -74,41 +74,41 @@ def summary(report: Report, words: Words) -> str:
             "",
             f"| {words('Exercise')} | {words('Points')} | |",
             "|---|---|---|",
-            *(_row(e, words) for e in report.further),
+            *(_markdown_row(e, words) for e in report.further),
             "",
         ]
     text = "\n".join(lines)
     for e in report.exercises:
-        part = "\n".join(_details(e, words))
-        if len((text + part).encode()) > MOST_BYTES:
+        part = "\n".join(_markdown_details(e, words))
+        if len((text + part).encode()) > MOST_SUMMARY_BYTES:
             break
         text += part
     return text
 
 
-def _row(e: ExerciseReport, words: Words) -> str:
+def _markdown_row(e: ExerciseReport, words: Words) -> str:
     points = "-" if e.score is None or e.state == RECEIVED else f"{e.score.earned}/{e.score.worth}"
-    return f"| {e.slug} | {points} | {_plain(words.said(e.sentence))} |"
+    return f"| {e.slug} | {points} | {_escape_markdown(words.said(e.sentence))} |"
 
 
-def _details(e: ExerciseReport, words: Words) -> Iterator[str]:
-    """What failed, and below it what is to be said about it."""
+def _markdown_details(e: ExerciseReport, words: Words) -> Iterator[str]:
+    """Yield each check of a graded exercise, and below a failed one its explanation."""
     if e.state != "graded":
         return
     yield f"\n<details><summary>{e.slug}</summary>\n\n"
     for item in items(e, words):
-        yield f"{_SIGNS[item.verdict]} {_escaped(item.says)} {item.earned}/{item.points}  \n"
+        yield f"{_SIGNS[item.verdict]} {_escape_html(item.says)} {item.earned}/{item.points}  \n"
         if item.told and item.verdict is not Verdict.PASSED:
-            yield f"<pre>{_escaped(item.told)}</pre>\n"
+            yield f"<pre>{_escape_html(item.told)}</pre>\n"
     yield "\n</details>\n"
 
 
-def _escaped(text: str) -> str:
+def _escape_html(text: str) -> str:
     text = harmless(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\n", "&#10;")  # a blank line would end the block
 
 
-def _plain(text: str) -> str:
-    """Text in one line that Markdown takes as it stands."""
-    text = _escaped(" ".join(text.split()))
+def _escape_markdown(text: str) -> str:
+    """Return `text` in one line that Markdown shows as it is."""
+    text = _escape_html(" ".join(text.split()))
     return "".join(f"\\{c}" if c in "\\`*_[]|#~" else c for c in text)

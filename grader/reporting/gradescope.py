@@ -1,7 +1,7 @@
-"""The report as Gradescope's `results.json`.
+"""Writes the report as Gradescope's `results.json`.
 
-https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. What was not run has
-nothing to be earned; the rest keeps its points.
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. A check that
+was not run has a maximum of 0 points; all others keep their points.
 """
 
 import json
@@ -12,27 +12,27 @@ from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import Item, items
 
-_VISIBLE = "visible"
+_VISIBILITY = "visible"
 
 
 def to_gradescope(report: Report, words: Words) -> str:
-    """The report as JSON text."""
+    """Return the report as JSON text."""
     tests = [
-        _test(item, e, f"{place}.{number}")
+        _test_entry(item, e, f"{place}.{number}")
         for place, e in enumerate(report.exercises, 1)
         for number, item in enumerate(items(e, words), 1)
     ]
     found = {
         "score": report.score.earned,
         "execution_time": round(report.seconds),
-        "output": "\n".join(_sentences(report, words)),
+        "output": "\n".join(_output_sentences(report, words)),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
-        "visibility": _VISIBLE,
+        "visibility": _VISIBILITY,
         "stdout_visibility": "hidden",
         "tests": tests,
-        "leaderboard": list(_leaderboard(report)),
+        "leaderboard": list(_leaderboard_entries(report)),
         "extra_data": {
             "seed_id": report.seed_id,
             "isolation": report.isolation,
@@ -42,8 +42,8 @@ def to_gradescope(report: Report, words: Words) -> str:
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def _test(item: Item, e: ExerciseReport, number: str) -> dict[str, Any]:
-    verdict = {} if not item.counts else {"status": _status(item)}
+def _test_entry(item: Item, e: ExerciseReport, number: str) -> dict[str, Any]:
+    verdict = {} if not item.counts else {"status": _test_status(item)}
     return {
         "name": f"{e.slug}: {item.says}",
         "number": number,
@@ -51,15 +51,15 @@ def _test(item: Item, e: ExerciseReport, number: str) -> dict[str, Any]:
         "max_score": item.points if item.counts else 0,
         **verdict,
         "output": item.told,
-        "visibility": _VISIBLE,
+        "visibility": _VISIBILITY,
     }
 
 
-def _status(item: Item) -> str:
+def _test_status(item: Item) -> str:
     return "passed" if item.verdict is Verdict.PASSED else "failed"
 
 
-def _sentences(report: Report, words: Words) -> Iterator[str]:
+def _output_sentences(report: Report, words: Words) -> Iterator[str]:
     for e in report.exercises:
         if e.score is None:
             yield f"{e.slug}: {words('grader fault: no score')}"
@@ -67,8 +67,8 @@ def _sentences(report: Report, words: Words) -> Iterator[str]:
             yield f"{e.slug}: {words.said(e.sentence)}"
 
 
-def _leaderboard(report: Report) -> Iterator[dict[str, Any]]:
-    """How far each answer has come between a slow one and a fast one."""
+def _leaderboard_entries(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield for each timed answer its place between a slow and a fast answer, from 0 to 1."""
     for e in report.exercises:
         if e.speed is not None and e.speed.fraction is not None:
             yield {"name": e.slug, "value": round(e.speed.fraction, 3), "order": "desc"}

@@ -1,7 +1,7 @@
-"""The report as one self-contained HTML page.
+"""Draws the report as one self-contained HTML page.
 
-It asks the network for nothing and runs no script, and its policy forbids both. Whatever comes from
-a submission (its path, its errors, what it printed) is escaped by the template.
+The page loads nothing and runs no script; its policy forbids both. The template escapes all text of
+a submission: its path, its errors, its output.
 """
 
 import math
@@ -29,8 +29,8 @@ from grader.reporting import locations, speed_text, stage_text
 from grader.reporting.next_step import next_step
 from grader.submission import answer_file
 
-TAGS = {"en": "en", "zh": "zh-Hans"}  # for `lang`
-_CODE = re.compile("`([^`]+)`")
+LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}  # for `lang`
+_CODE_SPAN = re.compile("`([^`]+)`")
 
 # A colour, a sign, and a word for those who see neither.
 Look = tuple[str, str, str]
@@ -44,43 +44,39 @@ _LOOKS: dict[Verdict, Look] = {
 
 
 def to_html(report: Report, words: Words) -> str:
-    """The report as an HTML page in the language of `words`."""
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(report=report, words=words, tell=_Tell(words), step=next_step(report), tags=TAGS)
-    )
+    """Return the report as an HTML page in the language of `words`."""
+    return piece("report.html.j2", words, report=report, step=next_step(report))
 
 
 def piece(template: str, words: Words, **values: object) -> str:
-    """Some part of a report, drawn with the same parts as the page."""
-    drawn = _environment().get_template(template)
-    return drawn.render(words=words, tell=_Tell(words), tags=TAGS, **values)
+    """Render a template with the parts that every page shares."""
+    drawn = _template_environment().get_template(template)
+    return drawn.render(words=words, tell=_Tell(words), tags=LANGUAGE_TAGS, **values)
 
 
 @cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"prose": _prose, "percent": _percent}
-    environment.filters |= {"shade": _shade}
-    environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _speed_look, "tone": _tone}
+    environment.filters |= {"prose": _mark_up_code, "percent": _format_percent}
+    environment.filters |= {"shade": _weight_opacity, "tone": _exercise_tone}
+    environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _speed_look}
     return environment
 
 
-def _prose(text: str) -> Markup:
-    """A sentence with its `code` marked as code; everything else in it stays text."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+def _mark_up_code(text: str) -> Markup:
+    """Mark the `code` in a sentence as code; all its other text stays text."""
+    return Markup(_CODE_SPAN.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.2f}%"
 
 
-def _shade(weight: float) -> str:
-    """How dark a weight is drawn, from 0 to 1; nothing for what is no number."""
+def _weight_opacity(weight: float) -> str:
+    """Return the opacity of a weight, from 0 to 1; "" for a weight that is NaN or infinite."""
     return f"{min(1.0, max(0.0, weight)):.3f}" if math.isfinite(weight) else ""
 
 
@@ -92,8 +88,8 @@ def _speed_look(s: Speed) -> Look:
     return ("bad", "✗", "failed") if s.earned == 0 else ("partly", "◐", "partly")
 
 
-def _tone(e: ExerciseReport) -> str:
-    """The colour of an exercise as a whole."""
+def _exercise_tone(e: ExerciseReport) -> str:
+    """Return the colour of an exercise as a whole."""
     if e.score is None:
         return "fault"
     if e.state == "not_started" or not e.score.possible:
@@ -104,7 +100,7 @@ def _tone(e: ExerciseReport) -> str:
 
 
 class _Tell:
-    """The parts of a report in the language of the page."""
+    """The functions of the report's templates, in the language of the page."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -119,7 +115,7 @@ class _Tell:
         return self._words.check(e.slug, c.id, c.says)
 
     def blocker(self, e: ExerciseReport, c: CheckResult) -> CheckResult | None:
-        """The check that a blocked one waits for, which is known by its sentence."""
+        """Find the check that blocks another, by its sentence in the blocked one's `why`."""
         return next((other for other in e.checks if other.says == c.why), None)
 
     def places(self, d: Diagnosis) -> str:
@@ -129,31 +125,31 @@ class _Tell:
         return stage_text.sentence(d.stage, self._words) if d.stage else ""
 
     def maps(self, d: Diagnosis) -> list[tuple[str, list[list[float]]]]:
-        """Heat maps of the weights of a small example, each with its name."""
+        """Return heat maps of the weights of a small example, each with its name."""
         return stage_text.maps(d.stage, self._words) if d.stage else []
 
     def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
-        """What it is, and how to mend it."""
+        """Return what the mistake is, and how to mend it."""
         return self._words.mistake(e.slug, m.id, m.says, m.mend)
 
     def measured(self, m: Measured) -> list[str]:
-        return speed_text.told(m, self._words)
+        return speed_text.measurement_lines(m, self._words)
 
     def ends(self, m: Measured) -> tuple[str, str]:
-        """What the two ends of the scale are."""
-        return speed_text.ends(m, self._words)
+        """Return the labels of the two ends of the scale."""
+        return speed_text.scale_ends(m, self._words)
 
     def not_run(self, score: Score) -> str:
-        """How many points were not run; nothing if there are none."""
+        """Say how many points were not run; "" if all were run."""
         if score.not_run == 1:
             return self._words("1 point not run")
         return self._words("{points} points not run", points=score.not_run) * bool(score.not_run)
 
     def state(self, e: ExerciseReport) -> str:
-        """What became of an exercise, in a few words."""
+        """Return the state of an exercise in a few words."""
         match e.state:
             case "graded":
-                return self._graded(e)
+                return self._passed_checks_sentence(e)
             case "not_started":
                 return self._words("not started yet")
             case "fault":
@@ -164,7 +160,7 @@ class _Tell:
                 return self._words("not graded: it uses something that is not allowed")
         return self._words("not graded")
 
-    def _graded(self, e: ExerciseReport) -> str:
+    def _passed_checks_sentence(self, e: ExerciseReport) -> str:
         asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
         passed = sum(c.verdict is Verdict.PASSED for c in asked)
         if not asked:

@@ -1,4 +1,4 @@
-"""What the formats of platforms list: an item for each check, and one for speed, in plain text."""
+"""Lists a report for platforms: an item for each check, and one for speed, in plain text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from grader.reporting import locations, speed_text, stage_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One line of a mark."""
+    """One line of a mark: a check, or the speed."""
 
     id: str
     says: str
     verdict: Verdict
     points: int
     earned: int
-    told: str  # what is to be said below it, in lines
+    told: str  # the explanation below it, in lines
     seconds: float = 0.0
 
     @property
     def counts(self) -> bool:
-        """Whether its points could be earned in this run."""
+        """Return whether the item's points could be earned in this run."""
         return self.verdict is not Verdict.NOT_RUN
 
 
 def items(e: ExerciseReport, words: Words) -> Iterator[Item]:
-    """The items of an exercise. Of one that could not be graded every check has failed."""
+    """Yield the items of an exercise. If it could not be graded, every check has failed."""
     for check in e.checks:
         lost = check.verdict is Verdict.BLOCKED and e.state != "graded"
         yield Item(
@@ -37,14 +37,14 @@ def items(e: ExerciseReport, words: Words) -> Iterator[Item]:
             verdict=Verdict.FAILED if lost else check.verdict,
             points=check.points,
             earned=check.earned,
-            told="\n".join(_told(check, e, words)),
+            told="\n".join(_explanation_lines(check, e, words)),
             seconds=check.seconds,
         )
     if e.speed is not None:
-        yield _of_speed(e.speed, e.slug, words)
+        yield _speed_item(e.speed, e.slug, words)
 
 
-def _told(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
+def _explanation_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
     if c.verdict is Verdict.BLOCKED and e.state == "graded":
         blocker = next((words.check(e.slug, o.id, o.says) for o in e.checks if o.says == c.why), "")
         yield words("blocked by: {check}", check=blocker or c.why)
@@ -61,9 +61,9 @@ def _told(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
         yield stage_text.sentence(c.diagnosis.stage, words)
 
 
-def _of_speed(s: Speed, slug: str, words: Words) -> Item:
+def _speed_item(s: Speed, slug: str, words: Words) -> Item:
     verdict = Verdict.PASSED if s.earned else Verdict.FAILED  # what it earned stands beside it
-    measured = [] if s.measured is None else speed_text.told(s.measured, words)
+    measured = [] if s.measured is None else speed_text.measurement_lines(s.measured, words)
     return Item(
         id=SPEED,
         says=words.speed(slug, s.says),

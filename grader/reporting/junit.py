@@ -1,4 +1,4 @@
-"""The report as JUnit XML: a suite for each exercise, a case for each check.
+"""Writes the report as JUnit XML: a suite for each exercise, a case for each check.
 
 The attributes are those that pytest's `xunit1` family writes, which CI systems read.
 """
@@ -11,7 +11,7 @@ from grader.core.translation import Words
 from grader.reporting.items import Item, items
 from grader.worker.harmless_text import harmless
 
-_WRONG = {
+_VERDICT_TAGS = {
     Verdict.FAILED: "failure",
     Verdict.GRADER_FAULT: "error",
     Verdict.BLOCKED: "skipped",
@@ -20,24 +20,24 @@ _WRONG = {
 
 
 def to_junit(report: Report, words: Words) -> str:
-    """The report as a document of one `testsuites` element."""
+    """Return the report as a document with one `testsuites` element."""
     root = Element("testsuites", name="attention-by-hand", time=f"{report.seconds:.3f}")
     for exercise in report.exercises:
-        _suite(root, exercise, report, words)
+        _add_suite(root, exercise, report, words)
     for count in ("tests", "failures", "errors", "skipped"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _suite(root: Element, e: ExerciseReport, report: Report, words: Words) -> None:
+def _add_suite(root: Element, e: ExerciseReport, report: Report, words: Words) -> None:
     listed = list(items(e, words))
     suite = SubElement(root, "testsuite", name=e.slug, time=f"{e.seconds:.3f}")
     properties = SubElement(suite, "properties")
-    for name, value in _properties(e, report).items():
+    for name, value in _suite_properties(e, report).items():
         SubElement(properties, "property", name=name, value=value)
     for item in listed:
-        _case(suite, e, item)
+        _add_case(suite, e, item)
     if not listed:  # an error of ours, before any check was asked
         case = SubElement(suite, "testcase", classname=e.slug, name="grading", time="0")
         SubElement(case, "error", message=e.sentence).text = e.sentence
@@ -47,7 +47,7 @@ def _suite(root: Element, e: ExerciseReport, report: Report, words: Words) -> No
         suite.set(count, str(kinds.count(kind)))
 
 
-def _properties(e: ExerciseReport, report: Report) -> dict[str, str]:
+def _suite_properties(e: ExerciseReport, report: Report) -> dict[str, str]:
     known = {"path": e.path, "sha256": e.sha256, "seed_id": report.seed_id}
     known |= {"isolation": report.isolation, "device": report.device}
     if e.score is not None:
@@ -55,16 +55,16 @@ def _properties(e: ExerciseReport, report: Report) -> dict[str, str]:
     return known
 
 
-def _case(suite: Element, e: ExerciseReport, item: Item) -> None:
+def _add_case(suite: Element, e: ExerciseReport, item: Item) -> None:
     case = SubElement(suite, "testcase", classname=e.slug, name=item.id, time=f"{item.seconds:.3f}")
-    told = _allowed(item.told)
-    if (kind := _WRONG.get(item.verdict)) is not None:
+    told = _drop_characters_outside_xml(item.told)
+    if (kind := _VERDICT_TAGS.get(item.verdict)) is not None:
         first = told.splitlines()[0] if told else item.says
         SubElement(case, kind, message=first).text = f"{item.says}\n{told}".strip()
     elif told:
         SubElement(case, "system-out").text = told
 
 
-def _allowed(text: str) -> str:
-    """Text without what XML 1.0 has no place for."""
+def _drop_characters_outside_xml(text: str) -> str:
+    """Drop the characters of `text` that XML 1.0 does not allow."""
     return harmless(text).replace("\ufffe", "").replace("\uffff", "")

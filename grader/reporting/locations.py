@@ -1,29 +1,29 @@
-"""Where an answer is wrong, in words."""
+"""Says in words where an answer is wrong."""
 
 from collections.abc import Sequence
 
 from grader.core.records import Place
 from grader.core.translation import Words
 
-_NOUNS = {
+_AXIS_NOUNS = {
     "batch": ("batch entry", "batch entries"),
     "head": ("head", "heads"),
     "kv_head": ("key/value head", "key/value heads"),
     "row": ("row", "rows"),
     "key": ("key", "keys"),
 }
-_LISTED = 6  # numbers that are listed one by one
+_MOST_LISTED_NUMBERS = 6  # numbers that are listed one by one
 
 
 def sentence(places: Sequence[Place], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
-    """'Wrong: head 3 only, of 8; rows 0 to 10, of 12.' Nothing if all of it is wrong."""
-    told = words("; ").join(_place(place, words) for place in places)
+    """Say 'Wrong: head 3 only, of 8; rows 0 to 10, of 12.'; "" if `places` is empty."""
+    told = words("; ").join(_describe_place(place, words) for place in places)
     return words("Wrong: {places}.", places=told) if told else ""
 
 
-def _place(place: Place, words: Words) -> str:
+def _describe_place(place: Place, words: Words) -> str:
     wrong, size = place.wrong, place.size
-    axis, several = map(words, _NOUNS[place.axis])
+    axis, several = map(words, _AXIS_NOUNS[place.axis])
     right = sorted(set(range(size)) - set(wrong))
     if len(wrong) == 1:
         return words("{axis} {number} only, of {size}", axis=axis, number=wrong[0], size=size)
@@ -35,7 +35,7 @@ def _place(place: Place, words: Words) -> str:
     if wrong == tuple(range(wrong[0], wrong[-1] + 1)):
         text = "{axes} {first} to {last}, of {size}"
         return words(text, axes=several, first=wrong[0], last=wrong[-1], size=size)
-    if len(wrong) <= _LISTED:
+    if len(wrong) <= _MOST_LISTED_NUMBERS:
         numbers = words(", ").join(map(str, wrong))
         return words("{axes} {numbers}, of {size}", axes=several, numbers=numbers, size=size)
     text = "{count} of {size} {axes}, the first {first}"

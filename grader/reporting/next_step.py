@@ -1,4 +1,4 @@
-"""The first thing that a student should do after a report."""
+"""Chooses the first thing that a student should do after a report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from grader.reporting.redact import RECEIVED
 
 
 class Kind(StrEnum):
-    """What there is to do."""
+    """The kinds of next steps."""
 
     REPORT_FAULT = "report_fault"  # the grader failed, not the student
     START = "start"  # read the lesson, write the file
-    MEND_FILE = "mend_file"  # it cannot be graded as it stands
+    MEND_FILE = "mend_file"  # the file cannot be graded as it is
     MEND_CHECK = "mend_check"
     MEND_SPEED = "mend_speed"  # right until it was timed
     FASTER = "faster"  # right, and some points for speed are left
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What to do, in which exercise, because of which check."""
+    """One next step, and the exercise and the check that call for it."""
 
     kind: Kind
     exercise: ExerciseReport | None = None
@@ -32,20 +32,20 @@ class Step:
 
 
 def next_step(report: Report) -> Step:
-    """What was begun comes before what was not, values before speed, and earlier before later.
+    """Choose the next step: begun exercises before others, values before speed, then by order.
 
-    A draft is worked on by its author: it comes in question only where it is asked alone.
+    Only its author works on a draft: its steps count only if a report has nothing but drafts.
     """
     if report.faulted:
         return Step(kind=Kind.REPORT_FAULT)
     exercises = [e for e in report.exercises if e.track != "draft"] or report.exercises
-    values = [step for e in exercises if (step := _values(e)) is not None]
-    begun = [step for step in values if not _unwritten(step)]
-    speed = [step for e in exercises if (step := _speed(e)) is not None]
-    return next(iter([*begun, *values, *speed]), Step(kind=_at_last(exercises)))
+    values = [step for e in exercises if (step := _value_step(e)) is not None]
+    begun = [step for step in values if not _is_unwritten(step)]
+    speed = [step for e in exercises if (step := _speed_step(e)) is not None]
+    return next(iter([*begun, *values, *speed]), Step(kind=_kind_without_failures(exercises)))
 
 
-def _at_last(exercises: Sequence[ExerciseReport]) -> Kind:
+def _kind_without_failures(exercises: Sequence[ExerciseReport]) -> Kind:
     """Return the kind of step where nothing is left to mend."""
     if any(e.state == RECEIVED for e in exercises):
         return Kind.WAIT
@@ -53,11 +53,11 @@ def _at_last(exercises: Sequence[ExerciseReport]) -> Kind:
     return Kind.NOTHING if asked else Kind.NOT_RUN
 
 
-def _unwritten(step: Step) -> bool:
+def _is_unwritten(step: Step) -> bool:
     return step.exercise is not None and step.exercise.state in ("not_started", "missing")
 
 
-def _values(e: ExerciseReport) -> Step | None:
+def _value_step(e: ExerciseReport) -> Step | None:
     if e.state == RECEIVED:
         return None
     if e.state != "graded":
@@ -67,7 +67,7 @@ def _values(e: ExerciseReport) -> Step | None:
     return None if failed is None else Step(kind=Kind.MEND_CHECK, exercise=e, check=failed)
 
 
-def _speed(e: ExerciseReport) -> Step | None:
+def _speed_step(e: ExerciseReport) -> Step | None:
     if e.speed is None or not e.speed.counts or e.speed.earned == e.speed.points:
         return None
     kind = Kind.MEND_SPEED if e.speed.verdict == "failed" else Kind.FASTER

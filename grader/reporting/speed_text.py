@@ -1,4 +1,4 @@
-"""What was measured of one exercise's speed or memory, as a person reads it in a terminal."""
+"""Prints the measured speed or memory of one exercise for a terminal."""
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -8,24 +8,24 @@ from grader.core.records import Measured, Speed
 from grader.core.scoring import MARGIN
 from grader.core.translation import Words
 
-_WIDTH = 40  # cells between the zero and the reference
+_SCALE_CELLS = 40  # cells between the zero and the reference
 
 
 def lines(s: Speed, slug: str, words: Words = Words()) -> RenderableType:  # noqa: B008 (frozen)
-    """The verdict, and below it the three parties on one scale."""
+    """Return the verdict, and below it the three parties on one scale."""
     why = words.said(s.why)
-    head = Text.assemble(_sign(s), " ", words.speed(slug, s.says))
+    head = Text.assemble(_speed_sign(s), " ", words.speed(slug, s.says))
     head.append(f"  {s.earned}/{s.points}" if s.counts else f"  {why}", "dim")
     below = [Text(line) for line in why.splitlines()] if s.counts else []
     if s.measured is not None:
         below += [
-            _scale(s.measured, words),
-            *(Text(line, style="dim") for line in told(s.measured, words)),
+            _draw_scale(s.measured, words),
+            *(Text(line, style="dim") for line in measurement_lines(s.measured, words)),
         ]
     return Group(head, *(Padding(line, (0, 0, 0, 4)) for line in below))
 
 
-def _sign(s: Speed) -> Text:
+def _speed_sign(s: Speed) -> Text:
     if not s.counts:
         return Text("○", style="dim")
     if s.earned == s.points:
@@ -33,30 +33,30 @@ def _sign(s: Speed) -> Text:
     return Text("✗", style="red") if s.earned == 0 else Text("◐", style="yellow")
 
 
-def _scale(m: Measured, words: Words) -> Text:
+def _draw_scale(m: Measured, words: Words) -> Text:
     """zero 40 ms ├────░●░──┤ 1.2 times the reference: 19.2 ms"""
     low, middle, high = (
-        round(x * (_WIDTH - 1)) for x in (m.position.low, m.position.middle, m.position.high)
+        round(x * (_SCALE_CELLS - 1)) for x in (m.position.low, m.position.middle, m.position.high)
     )
-    cells = ["─"] * _WIDTH
+    cells = ["─"] * _SCALE_CELLS
     cells[low : high + 1] = "░" * (high + 1 - low)
     cells[middle] = "●"
-    zero, full = ends(m, words)
+    zero, full = scale_ends(m, words)
     return Text.assemble(f"{zero} ├", ("".join(cells), "cyan"), f"┤ {full}")
 
 
-def ends(m: Measured, words: Words) -> tuple[str, str]:
-    """What the two ends of the scale are: x = 0 and x = 1."""
+def scale_ends(m: Measured, words: Words) -> tuple[str, str]:
+    """Return the labels of the two ends of the scale: x = 0 and x = 1."""
     zero, reference, _ = m.typical
     full = "1.2 times the reference: {amount}"
     return (
-        words("zero {amount}", amount=amount(zero, m.unit)),
-        words(full, amount=amount(MARGIN * reference, m.unit)),
+        words("zero {amount}", amount=format_amount(zero, m.unit)),
+        words(full, amount=format_amount(MARGIN * reference, m.unit)),
     )
 
 
-def told(m: Measured, words: Words) -> list[str]:
-    """What was measured, in words, and what it ran on."""
+def measurement_lines(m: Measured, words: Words) -> list[str]:
+    """Describe the measurement in words, and then the device that it ran on."""
     r, x = m.ratio, m.position
     numbers = {"ratio": r.middle, "low": r.low, "high": r.high, "x": x.middle, "x_low": x.low,
                "x_high": x.high}  # fmt: skip
@@ -65,12 +65,12 @@ def told(m: Measured, words: Words) -> list[str]:
         "({x_low} to {x_high}); {rounds} rounds"
     )
     rounded = {name: f"{value:.2f}" for name, value in numbers.items()}
-    first = words(text, amount=amount(m.typical[2], m.unit), rounds=len(m.rounds), **rounded)
+    first = words(text, amount=format_amount(m.typical[2], m.unit), rounds=len(m.rounds), **rounded)
     return [first, *(f"{name}: {value}" for name, value in m.device.items())]
 
 
-def amount(value: float, unit: str) -> str:
-    """Seconds or bytes in a unit that fits."""
+def format_amount(value: float, unit: str) -> str:
+    """Format seconds or bytes in a unit that fits the value."""
     if unit == "bytes":
         return f"{value / 2**20:.1f} MiB"
     for factor, name in ((1.0, "s"), (1e3, "ms")):

@@ -1,4 +1,4 @@
-"""At which stage an attention is wrong, in words, and a small map of its weights."""
+"""Says in words at which stage an attention is wrong, and draws a small map of its weights."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from grader.core.records import Stage
 from grader.core.translation import Words
 
 _SHADES = " ░▒▓█"
-_GAP = "   "
+_COLUMN_GAP = "   "
 
 
 def sentence(stage: Stage, words: Words) -> str:
-    """What is wrong first; what comes after it was not looked at."""
+    """Say which stage is the first that is wrong; later stages were not checked."""
     if stage.name == "scores" and stage.factor is not None:
         return words(
             "The scores are {factor} times what they should be.", factor=f"{stage.factor:.3g}"
@@ -25,20 +25,20 @@ def sentence(stage: Stage, words: Words) -> str:
 
 
 def weights(stage: Stage, words: Words) -> list[str]:
-    """The weights of a small example, yours and the right ones side by side, a row per query."""
+    """Draw the weights of a small example, yours beside the right ones, a row per query."""
     if not stage.got:
         return []
     width = len(stage.got[0]) * 2 + 2
-    head = _padded(words("yours"), width) + _GAP + words("right")
+    head = _pad_to_columns(words("yours"), width) + _COLUMN_GAP + words("right")
     rows = [
-        f"│{_row(got)}│{_GAP}│{_row(right)}│"
+        f"│{_shade_row(got)}│{_COLUMN_GAP}│{_shade_row(right)}│"
         for got, right in zip(stage.got, stage.right, strict=True)
     ]
     return [head, *rows]
 
 
 def maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
-    """The same weights as numbers, and how far they are apart; NaN where one is no number."""
+    """Return the same weights and their differences as numbers; NaN where one is no number."""
     if not stage.got:
         return []
     got, right = ([list(row) for row in rows] for rows in (stage.got, stage.right))
@@ -47,18 +47,18 @@ def maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
     return [(words("yours"), got), (words("right"), right), (words("difference"), apart)]
 
 
-def _row(row: Sequence[float]) -> str:
-    return "".join(2 * _shade(x) for x in row)
+def _shade_row(row: Sequence[float]) -> str:
+    return "".join(2 * _weight_shade(x) for x in row)
 
 
-def _shade(x: float) -> str:
+def _weight_shade(x: float) -> str:
     if not math.isfinite(x):
         return "?"
     place = math.ceil(min(max(x, 0.0), 1.0) * (len(_SHADES) - 1) - 1e-2)
     return _SHADES[max(place, 0)]
 
 
-def _padded(text: str, width: int) -> str:
-    """Filled up with blanks; a Chinese character takes two columns."""
+def _pad_to_columns(text: str, width: int) -> str:
+    """Pad `text` with blanks to `width` columns; a Chinese character takes two columns."""
     taken = sum(2 if ord(c) > 0x2E80 else 1 for c in text)
     return text + " " * (width - taken)

@@ -1,4 +1,4 @@
-"""What a notebook shows below a task: its checks and points, of the report on the exercise."""
+"""Shows one task below its notebook cell: checks and points of the exercise's report."""
 
 import io
 from collections.abc import Collection
@@ -13,8 +13,8 @@ from grader.core.translation import Words
 from grader.reporting import html, speed_text, terminal
 from grader.reporting.redact import RECEIVED
 
-_STYLE = Path(__file__).with_name("report.css")
-_WIDTH = 100
+_STYLE_PATH = Path(__file__).with_name("report.css")
+_COLUMNS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,14 @@ class TaskReport:
 
     @property
     def not_run(self) -> bool:
-        """Whether there is something that could not be run, so that no points can be given."""
+        """Return whether a check or the speed was not run, so that no points can be given."""
         if self.exercise.score is None or (self.speed is not None and not self.speed.counts):
             return True
         return any(c.verdict is Verdict.NOT_RUN for c in self.checks)
 
 
 def of_task(report: ExerciseReport, ids: Collection[str], worth: int, timed: bool) -> TaskReport:
-    """Of an exercise's report, the checks with these ids; or its speed, if it is `timed`."""
+    """Select from a report the checks with these ids, and the speed if it is `timed`."""
     return TaskReport(
         exercise=report,
         worth=worth,
@@ -50,7 +50,7 @@ def of_task(report: ExerciseReport, ids: Collection[str], worth: int, timed: boo
 
 
 def to_html(task: TaskReport, words: Words) -> str:
-    """A piece of a page, with its own style."""
+    """Return a piece of an HTML page, with its own style."""
     return html.piece(
         "task.html.j2",
         words,
@@ -59,19 +59,19 @@ def to_html(task: TaskReport, words: Words) -> str:
         speed=task.speed,
         earned=task.earned,
         worth=task.worth,
-        tone=_tone(task),
-        sentence=_sentence(task),
-        style=Markup(_STYLE.read_text(encoding="utf-8").replace(":root", "&")),
+        tone=_task_tone(task),
+        sentence=_task_sentence(task),
+        style=Markup(_STYLE_PATH.read_text(encoding="utf-8").replace(":root", "&")),
     )
 
 
 def to_text(task: TaskReport, words: Words) -> str:
-    """The same as plain text."""
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
+    """Return the task's report as plain text."""
+    console = Console(file=io.StringIO(), width=_COLUMNS, color_system=None, legacy_windows=False)
     if task.exercise.state != RECEIVED:
         console.print(f"{task.earned}/{task.worth} {words('points')}", highlight=False)
-    if _sentence(task):
-        console.print(words.said(_sentence(task)), markup=False, highlight=False)
+    if _task_sentence(task):
+        console.print(words.said(_task_sentence(task)), markup=False, highlight=False)
     for check in task.checks:
         console.print(terminal.check_lines(check, task.exercise, words))
     if task.speed is not None:
@@ -81,9 +81,9 @@ def to_text(task: TaskReport, words: Words) -> str:
 
 
 def in_short(task: TaskReport, words: Words) -> str:
-    """The first thing that is wrong, in plain sentences."""
-    if _sentence(task):
-        return words.said(_sentence(task))
+    """Return the first failure in plain sentences; "" if nothing failed."""
+    if _task_sentence(task):
+        return words.said(_task_sentence(task))
     slug = task.exercise.slug
     for check in task.checks:
         if check.verdict is Verdict.FAILED:
@@ -94,13 +94,13 @@ def in_short(task: TaskReport, words: Words) -> str:
     return ""
 
 
-def _sentence(task: TaskReport) -> str:
+def _task_sentence(task: TaskReport) -> str:
     if task.exercise.score is None:
         return "The grader itself failed. Please report it."
     return task.exercise.sentence
 
 
-def _tone(task: TaskReport) -> str:
+def _task_tone(task: TaskReport) -> str:
     if task.exercise.score is None:
         return "fault"
     if task.not_run:

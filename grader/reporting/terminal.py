@@ -1,4 +1,4 @@
-"""The report as a person reads it in a terminal."""
+"""Prints the report for a person at a terminal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,34 +23,34 @@ SIGNS = {
     Verdict.NOT_RUN: Text("○", style="dim"),
     Verdict.GRADER_FAULT: Text("!", style="magenta"),
 }
-_SHOWN_OUTPUT = 10  # lines of what a submission printed
-_SHOWN_LINES = 10  # lines of one failure
+_SHOWN_OUTPUT_LINES = 10  # lines of what a submission printed
+_SHOWN_FAILURE_LINES = 10  # lines of one failure
 
 
 def show(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
     """Draw the report: a table, what went wrong, and the first thing to do next."""
     single = len(report.exercises) == 1
     apart = report.further if report.core else ()
-    console.print(_table(report, report.core or report.further, words, total=True))
+    console.print(_exercise_table(report, report.core or report.further, words, total=True))
     if apart:
         console.print()
         console.print(words("Optional exercises, not counted in the total"), style="bold")
-        console.print(_table(report, apart, words, total=False))
+        console.print(_exercise_table(report, apart, words, total=False))
     for exercise in report.exercises:
         if single or exercise.state in ("refused", "fault"):
-            console.print(_details(exercise, words))
-        elif exercise.state == "graded" and (failed := _first_failure(exercise)):
+            console.print(_exercise_details(exercise, words))
+        elif exercise.state == "graded" and (failed := _first_failed_check(exercise)):
             console.print(
-                _headline(exercise, words), check_lines(failed, exercise, words), sep="\n"
+                _exercise_headline(exercise, words), check_lines(failed, exercise, words), sep="\n"
             )
-    console.print(_next(report, words))
-    console.print(_footer(report, words), style="dim", highlight=False)
+    console.print(_next_step_text(report, words))
+    console.print(_report_footer(report, words), style="dim", highlight=False)
 
 
-def _table(
+def _exercise_table(
     report: Report, exercises: Sequence[ExerciseReport], words: Words, *, total: bool
 ) -> RenderableType:
-    """A row for each exercise; below several of the core track what they add up to."""
+    """Return a table with a row for each exercise, and below several core exercises the total."""
     score, core = report.score, bool(report.core)
     table = Table(
         box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=total,
@@ -58,24 +58,24 @@ def _table(
     )  # fmt: skip
     table.add_column(words("Exercise"), footer=words("Total"))
     table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.worth}")
-    table.add_column("", footer=_not_run(score.not_run, words))
+    table.add_column("", footer=_points_not_run(score.not_run, words))
     for e in exercises:
         draft = (f"{words('draft')} · ", "yellow") if e.track == "draft" else ""
-        table.add_row(e.slug, _points(e), Text.assemble(draft, _state(e, words)))
+        table.add_row(e.slug, _points_text(e), Text.assemble(draft, _state_text(e, words)))
     return table
 
 
-def _points(e: ExerciseReport) -> Text:
+def _points_text(e: ExerciseReport) -> Text:
     if e.score is None or e.state == RECEIVED:
         return Text("-", style="magenta" if e.score is None else "")
     style = "green" if e.score.earned == e.score.possible > 0 else ""
     return Text(f"{e.score.earned}/{e.score.worth}", style=style)
 
 
-def _state(e: ExerciseReport, words: Words) -> Text:
+def _state_text(e: ExerciseReport, words: Words) -> Text:
     match e.state:
         case "graded":
-            return Text(_graded(e, words))
+            return Text(_graded_sentence(e, words))
         case "not_started":
             lesson = answer_file.lesson_path(e.slug, words.language)
             return Text(words("not started yet: {lesson}", lesson=lesson), style="dim")
@@ -88,7 +88,7 @@ def _state(e: ExerciseReport, words: Words) -> Text:
     return Text(words.said(e.sentence), style="red")
 
 
-def _graded(e: ExerciseReport, words: Words) -> str:
+def _graded_sentence(e: ExerciseReport, words: Words) -> str:
     passed = sum(c.verdict is Verdict.PASSED for c in e.checks)
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
@@ -97,31 +97,31 @@ def _graded(e: ExerciseReport, words: Words) -> str:
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:
-        text += f"; {_not_run(e.score.not_run, words)}{_why_not(e, words)}"
+        text += f"; {_points_not_run(e.score.not_run, words)}{_reasons_not_run(e, words)}"
     return text
 
 
-def _not_run(points: int, words: Words) -> str:
+def _points_not_run(points: int, words: Words) -> str:
     if points < 2:
         return words("1 point not run") if points else ""
     return words("{points} points not run", points=points)
 
 
-def _why_not(e: ExerciseReport, words: Words) -> str:
+def _reasons_not_run(e: ExerciseReport, words: Words) -> str:
     reasons = [c.why for c in e.checks if c.verdict is Verdict.NOT_RUN]
     if e.speed is not None and not e.speed.counts:
         reasons.append(e.speed.why)
     return f" ({', '.join(map(words.said, dict.fromkeys(reasons)))})"
 
 
-def _headline(e: ExerciseReport, words: Words) -> Text:
+def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
     title = words.title(catalog.find(e.slug))
     return Text.assemble("\n", (title, "bold"), "  ", (e.path, "dim"))
 
 
-def _details(e: ExerciseReport, words: Words) -> Group:
-    """Every check of one exercise, with what went wrong below it."""
-    parts: list[RenderableType] = [_headline(e, words)]
+def _exercise_details(e: ExerciseReport, words: Words) -> Group:
+    """Return every check of one exercise, with what went wrong below it."""
+    parts: list[RenderableType] = [_exercise_headline(e, words)]
     if e.sentence:
         parts.append(Text(words.said(e.sentence)))
     if e.state in ("graded", "fault"):
@@ -130,7 +130,7 @@ def _details(e: ExerciseReport, words: Words) -> Group:
             parts.append(speed_text.lines(e.speed, e.slug, words))
     if e.output:
         parts.append(Text(words("It printed:"), style="dim"))
-        printed = e.output.splitlines()[:_SHOWN_OUTPUT]
+        printed = e.output.splitlines()[:_SHOWN_OUTPUT_LINES]
         parts += [Text(f"  | {line}", style="dim") for line in printed]
     return Group(*parts)
 
@@ -140,23 +140,23 @@ def check_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
     head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
     match c.verdict:
         case Verdict.FAILED | Verdict.GRADER_FAULT:
-            lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_LINES]]
-            known = _diagnosis(c.diagnosis, e.slug, words)
-            return Group(head, *(_indented(line) for line in (*lines, *known)))
+            lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_FAILURE_LINES]]
+            known = _diagnosis_lines(c.diagnosis, e.slug, words)
+            return Group(head, *(_indent(line) for line in (*lines, *known)))
         case Verdict.BLOCKED if c.why != e.sentence:
-            text = words("blocked by: {check}", check=_said_of(c.why, e, words))
-            return Group(head, _indented(Text(text, style="dim")))
+            text = words("blocked by: {check}", check=_translate_check(c.why, e, words))
+            return Group(head, _indent(Text(text, style="dim")))
         case Verdict.NOT_RUN:
             return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
     return Group(head)
 
 
-def _said_of(says: str, e: ExerciseReport, words: Words) -> str:
-    """The sentence of a check, which is known by its English."""
+def _translate_check(says: str, e: ExerciseReport, words: Words) -> str:
+    """Translate the sentence of a check, found by its English."""
     return next((words.check(e.slug, c.id, c.says) for c in e.checks if c.says == says), says)
 
 
-def _diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
+def _diagnosis_lines(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
     if d is None:
         return
     if where := locations.sentence(d.places, words):
@@ -171,16 +171,16 @@ def _diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
         yield from (Text(line) for line in stage_text.weights(d.stage, words))
 
 
-def _indented(text: Text) -> Padding:
+def _indent(text: Text) -> Padding:
     return Padding(text, (0, 0, 0, 4))
 
 
-def _first_failure(e: ExerciseReport) -> CheckResult | None:
+def _first_failed_check(e: ExerciseReport) -> CheckResult | None:
     return next((c for c in e.checks if c.verdict is Verdict.FAILED), None)
 
 
-def _next(report: Report, words: Words) -> Text:
-    """The first thing to do."""
+def _next_step_text(report: Report, words: Words) -> Text:
+    """Say the first thing to do."""
     step = next_step(report)
     e, check = step.exercise, step.check
     if e is None:
@@ -211,7 +211,7 @@ def _next(report: Report, words: Words) -> Text:
     return Text.assemble("\n", words("Right, and it could be faster: "), path, how)
 
 
-def _footer(report: Report, words: Words) -> str:
+def _report_footer(report: Report, words: Words) -> str:
     seconds = f"{report.seconds:.1f}"
     about = "device {device}, wall {wall}, {seconds} s"
     lines = [words(about, device=report.device, wall=report.isolation, seconds=seconds)]

@@ -1,4 +1,4 @@
-"""The report in the formats that are files."""
+"""Writes the report in the formats that are files."""
 
 import os
 import sys
@@ -11,10 +11,10 @@ from grader.core.translation import Words
 def write(report: Report, format: str, output: Path | None, words: Words) -> None:
     """Write the report to `output`, or print it.
 
-    For GitHub the summary goes where the runner reads it, and the annotations are printed. Raises
-    `classroom50.NotInRunner` where there is no runner of Classroom 50.
+    For GitHub, write the summary to the runner's file, and print the annotations. Raises
+    `classroom50.NotInRunner` outside of Classroom 50's runner.
     """
-    text = _text(report, format, words)
+    text = _format_report(report, format, words)
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if format == "github" else None
     if output is not None:
         output.write_text(text, encoding="utf-8")
@@ -29,7 +29,7 @@ def write(report: Report, format: str, output: Path | None, words: Words) -> Non
         print(*annotations(report, words), sep="\n")
 
 
-def _text(report: Report, format: str, words: Words) -> str:
+def _format_report(report: Report, format: str, words: Words) -> str:
     from grader.reporting import as_json, classroom50, github, gradescope, html, junit
 
     match format:

@@ -36,7 +36,7 @@ def _one_nursery(nursery, monkeypatch):
     def graded(exercise, place, wall):
         return grade(exercise, place, Run(nursery=nursery, student="me", secret="s", speed=False))
 
-    monkeypatch.setattr(hints, "_graded", graded)
+    monkeypatch.setattr(hints, "_grade_untimed", graded)
 
 
 @pytest.fixture
@@ -131,17 +131,17 @@ def test_a_passed_exercise_offers_its_solution(asked):
 
 def test_what_is_passed_is_forgotten_and_no_file_is_made_for_it(asked, tmp_path):
     asked(solution("ex01_softmax"))
-    assert not (tmp_path / hints.FILE).exists()
+    assert not (tmp_path / hints.PROGRESS_FILE).exists()
     asked(BEGUN)
     asked(solution("ex01_softmax"))
-    assert hints.read(tmp_path, EX01).given == {}
+    assert hints.read_progress(tmp_path, EX01).given == {}
 
 
 def test_the_solution_is_code_that_passes(asked, graded):
     [code] = asked(solution("ex01_softmax"), solution=True)
     assert "SOLUTION" not in code
     assert "# %%" not in code
-    assert hints.passed(graded("ex01_softmax", code))
+    assert hints.is_passed(graded("ex01_softmax", code))
 
 
 def test_the_solution_is_kept_from_who_has_not_passed(asked):
@@ -190,7 +190,7 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
         id="test_inverse", says="", verdict=Verdict.FAILED, points=1, why=why,
         calls=frozenset({"split_heads", "merge_heads"}),
     )  # fmt: skip
-    assert hints.concerned(catalog.find("ex04"), check) == name
+    assert hints.concerned_name(catalog.find("ex04"), check) == name
 
 
 @pytest.mark.parametrize(
@@ -208,33 +208,35 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
     ],
 )
 def test_a_damaged_memory_is_an_empty_one(tmp_path, content):
-    (tmp_path / hints.FILE).write_bytes(content)
-    assert hints.read(tmp_path, EX01) == hints.Progress()
+    (tmp_path / hints.PROGRESS_FILE).write_bytes(content)
+    assert hints.read_progress(tmp_path, EX01) == hints.Progress()
 
 
 def test_a_damaged_memory_is_written_anew(asked, tmp_path):
-    (tmp_path / hints.FILE).write_bytes(b'{"ex01_softmax": [')
+    (tmp_path / hints.PROGRESS_FILE).write_bytes(b'{"ex01_softmax": [')
     assert told(asked(BEGUN)) == "Hint 1 of 3 on softmax_numpy"
     assert told(asked(BEGUN)) == "Hint 2 of 3 on softmax_numpy"
 
 
 def test_a_number_too_large_is_the_last_hint(asked, tmp_path):
-    (tmp_path / hints.FILE).write_text('{"ex01_softmax": {"given": {"softmax_numpy": 99}}}')
+    (tmp_path / hints.PROGRESS_FILE).write_text(
+        '{"ex01_softmax": {"given": {"softmax_numpy": 99}}}'
+    )
     assert told(asked(BEGUN)) == "Hint 3 of 3 on softmax_numpy"
 
 
 def test_where_nothing_can_be_remembered_the_next_level_is_named(asked, tmp_path):
-    (tmp_path / hints.FILE).mkdir()
+    (tmp_path / hints.PROGRESS_FILE).mkdir()
     assert asked(BEGUN)[-1] == (
         ".hints.json cannot be written: `make hint EX=ex01_softmax ARGS='--level 2'` gives the next one."
     )
-    assert [p.name for p in tmp_path.glob(".hints*")] == [hints.FILE]
+    assert [p.name for p in tmp_path.glob(".hints*")] == [hints.PROGRESS_FILE]
 
 
 def test_one_exercise_does_not_forget_another(asked, tmp_path):
     asked(BEGUN)
     asked((ROOT / "exercises" / "ex02_masking.py").read_text(encoding="utf-8"), "ex02_masking")
-    kept = json.loads((tmp_path / hints.FILE).read_text())
+    kept = json.loads((tmp_path / hints.PROGRESS_FILE).read_text())
     assert {slug: entry["given"] for slug, entry in kept.items()} == {
         "ex01_softmax": {"softmax_numpy": 1},
         "ex02_masking": {"additive_mask": 1},

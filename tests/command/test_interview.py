@@ -129,7 +129,9 @@ def test_what_is_saved_after_the_end_does_not_count(desk, held, graded, writes, 
     opened = Late(writes("late = 1\n"))
     desk.at = {5: writes("in_time = 1\n")}
     monkeypatch.setattr(sitting.editor, "chosen", lambda: ["ed"])
-    monkeypatch.setattr(sitting.editor, "opened", lambda *_: desk.line(2.0 * 60 * 60) or opened)
+    monkeypatch.setattr(
+        sitting.editor, "open_editor", lambda *_: desk.line(2.0 * 60 * 60) or opened
+    )
     code, printed, _ = held("ex02", "--edit")
     [(place, text)] = graded
     assert (code, place.name, text) == (0, "handed_in.py", "in_time = 1\n")
@@ -259,7 +261,7 @@ def test_without_questions_there_is_a_sentence(desk, held, monkeypatch):
 def test_every_sentence_is_there_in_chinese():
     english = [
         *(says for arguments, says in WRONG if arguments != ["ex5"]),
-        sitting._LATE.format(time="1:30"),
+        sitting._LATE_SENTENCE.format(time="1:30"),
     ]
     for sentence in english:
         assert in_chinese(sentence), sentence

@@ -37,9 +37,9 @@ def test_that_there_is_no_editor_is_said_in_chinese_too():
 
 
 def test_an_editor_is_waited_for_until_the_end_and_no_longer(tmp_path):
-    closed = editor.opened([sys.executable, "-c", ""], tmp_path, 60.0)
+    closed = editor.open_editor([sys.executable, "-c", ""], tmp_path, 60.0)
     assert closed.poll() == 0
-    left_open = editor.opened([shutil.which("sleep")], Path("60"), 0.01)
+    left_open = editor.open_editor([shutil.which("sleep")], Path("60"), 0.01)
     assert left_open.poll() is None
     left_open.kill()
     left_open.wait()
@@ -77,7 +77,7 @@ def test_without_a_terminal_a_line_comes_every_five_minutes():
 @pytest.mark.parametrize("left", [600, 60])
 def test_the_line_on_the_screen_is_there_in_chinese(left):
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with clock.face(console, Words("zh")) as shown:
+    with clock.clock_face(console, Words("zh")) as shown:
         shown.show(left)
     told = "按 Enter 交卷" if left > 60 else "请保存文件"
     assert told in console.file.getvalue()

@@ -110,7 +110,7 @@ def test_what_is_no_drill_gets_a_sentence(name, says):
     assert says in str(caught.value)
 
 
-UNTOUCHED = files.text(NAME, HUNT, Words("en"))
+UNTOUCHED = files.drill_text(NAME, HUNT, Words("en"))
 MENDED = UNTOUCHED.replace("behind <= window", "behind < window")
 TODO = 'raise NotImplementedError("Return the name of the mistake that you found.")'
 RIGHT, WRONG = 'return "window_one_too_wide"', 'return "window_centred"'
@@ -157,7 +157,7 @@ def test_the_right_name_is_not_given_away(graded):
 
 
 def test_what_the_exercise_does_not_allow_is_refused(graded):
-    drawn = files.text("ex01_softmax 3", HUNT, Words("en"))
+    drawn = files.drill_text("ex01_softmax 3", HUNT, Words("en"))
     cheated = f"{drawn}\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n"
     report = graded("ex17_bug_hunt", cheated)
     assert (report.state, report.score.earned) == ("graded", 0)
@@ -175,7 +175,7 @@ def mended(monkeypatch):
     monkeypatch.setattr(Drill, "applied", lambda self, source: source)
 
     def solved(name):
-        drawn = files.text(name, HUNT, Words("en"))
+        drawn = files.drill_text(name, HUNT, Words("en"))
         return drawn.replace(TODO, f'return "{drill(name).mistake}"')
 
     return solved
@@ -204,7 +204,7 @@ def test_pytest_by_hand_allows_it_too(mended, tmp_path):
 
 def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
     needs("ex14_triton")
-    drawn = files.text("ex14_triton 1", HUNT, Words("en"))
+    drawn = files.drill_text("ex14_triton 1", HUNT, Words("en"))
     report = graded("ex17_bug_hunt", drawn.replace("ex14_triton 1", 'ex14_" + "triton 1'))
     assert report.checks[0].why.startswith("`drill` returns a drill that is not written in it")
 
@@ -232,7 +232,7 @@ def test_a_file_says_what_it_was_drawn_from(source, slug):
 @each
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_drill_shows_neither_the_mend_nor_the_lesson(language, exercise):
-    text = files.text(f"{exercise.slug} 6", HUNT, Words(language))
+    text = files.drill_text(f"{exercise.slug} 6", HUNT, Words(language))
     assert all(old not in text for old, _ in drill(f"{exercise.slug} 6").edits)
     assert "SOLUTION" not in text
     assert "%%" not in text
@@ -242,7 +242,7 @@ NO_SPACE, STALE = OSError(28, "No space left on device"), GraderFault("0 times i
 
 
 @pytest.mark.parametrize(
-    "owner, name, problem", [(Path, "write_text", NO_SPACE), (files, "text", STALE)]
+    "owner, name, problem", [(Path, "write_text", NO_SPACE), (files, "drill_text", STALE)]
 )
 def test_an_answer_stays_if_no_drill_can_take_its_place(
     monkeypatch, tmp_path, owner, name, problem

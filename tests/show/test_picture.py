@@ -91,11 +91,13 @@ def test_files_that_cannot_be(tmp_path, name, sentence):
 
 
 def test_letters_that_no_font_has_are_numbered(monkeypatch):
-    monkeypatch.setattr(picture, "_font_of", lambda letters: "" if letters else "DejaVu Sans")
+    monkeypatch.setattr(picture, "_find_font", lambda letters: "" if letters else "DejaVu Sans")
     found = show.weights(np.eye(2), tokens="猫 狗")
     assert labels(found.figure().axes[0]) == ["1", "2"]
-    assert picture.unwritable(found.trace, WORDS)
+    assert picture.is_without_font(found.trace, WORDS)
 
 
 def test_a_font_that_has_only_boxes_is_no_font():
-    assert not picture._font_of(frozenset("\U0001f9ff\u16a0\u1b05\ua8f2")).startswith("Last Resort")
+    assert not picture._find_font(frozenset("\U0001f9ff\u16a0\u1b05\ua8f2")).startswith(
+        "Last Resort"
+    )

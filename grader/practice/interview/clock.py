@@ -1,4 +1,4 @@
-"""The clock of an interview, and the two ways to see it: a line that changes, or lines."""
+"""Runs the clock of an interview, and shows it as a line that changes, or as lines."""
 
 import math
 import time
@@ -12,14 +12,14 @@ from rich.text import Text
 
 from grader.core.translation import Words
 
-DONE = ("", "done")
-_LOOK_SECONDS = 1.0
-_SAVE_SECONDS = 60  # before the end: the line changes its colour
-_LINE_SECONDS = 300  # between two lines, where there is no screen
+DONE_WORDS = ("", "done")
+_POLL_SECONDS = 1.0
+_WARNING_SECONDS = 60  # before the end: the line changes its colour
+_LINE_INTERVAL_SECONDS = 300  # between two lines, where there is no screen
 
 
 class Clock:
-    """Seconds that go by however the machine's date is set; on Linux not while it sleeps."""
+    """A clock of seconds that ignores the machine's date; on Linux it stops while that sleeps."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -32,25 +32,25 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """Seconds until the end; less than 0 after it."""
+        """Return the seconds until the end; less than 0 after it."""
         return self._seconds - self.used
 
     def run(self, typed: Callable[[float], str | None], show: Callable[[float], None]) -> bool:
-        """Wait for the end; whether it was handed in before.
+        """Wait for the end; return whether the answer was handed in before.
 
-        typed  waits for a line, at most so many seconds; None if there was none
-        show   is given the seconds that are left, about once a second
+        typed  waits for a line, at most so many seconds; returns None if no line came
+        show   is called with the seconds that are left, about once a second
         """
         while (left := self.left) > 0:
             show(left)
-            line = typed(min(left, _LOOK_SECONDS))
-            if line is not None and line.strip().lower() in DONE and self.left > 0:
+            line = typed(min(left, _POLL_SECONDS))
+            if line is not None and line.strip().lower() in DONE_WORDS and self.left > 0:
                 return True
         return False
 
 
 class Face(Protocol):
-    """What shows the time that is left."""
+    """A display of the time that is left."""
 
     def show(self, left: float) -> None: ...
 
@@ -64,13 +64,13 @@ class Face(Protocol):
     ) -> None: ...
 
 
-def face(console: Console, words: Words) -> Face:
-    """A line that counts down on a terminal; elsewhere a line every five minutes."""
+def clock_face(console: Console, words: Words) -> Face:
+    """Return a line that counts down on a terminal; elsewhere a line every five minutes."""
     return Screen(console, words) if console.is_terminal else Lines(console, words)
 
 
 class Screen:
-    """One line, drawn in place."""
+    """A display of one line, drawn in place."""
 
     def __init__(self, console: Console, words: Words) -> None:
         self._words = words
@@ -89,17 +89,17 @@ class Screen:
         self._live.stop()
 
     def show(self, left: float) -> None:
-        late = left <= _SAVE_SECONDS
+        late = left <= _WARNING_SECONDS
         told = "{time} left. Save your file: it counts as it is saved." if late else (
             "{time} left. Enter hands in, Ctrl-C ends it without a verdict."
         )  # fmt: skip
-        line = Text(self._words(told, time=minutes(left)), style="bold red" if late else "bold")
+        line = Text(self._words(told, time=clock_time(left)), style="bold red" if late else "bold")
         line.no_wrap, line.overflow = True, "ellipsis"
         self._live.update(line, refresh=True)
 
 
 class Lines:
-    """A line at the beginning and every five minutes."""
+    """A display that prints a line at the beginning and every five minutes."""
 
     def __init__(self, console: Console, words: Words) -> None:
         self._console = console
@@ -119,12 +119,12 @@ class Lines:
 
     def show(self, left: float) -> None:
         if left <= self._next:
-            self._next = (math.ceil(left / _LINE_SECONDS) - 1) * _LINE_SECONDS
-            told = self._words("{time} left.", time=minutes(left))
+            self._next = (math.ceil(left / _LINE_INTERVAL_SECONDS) - 1) * _LINE_INTERVAL_SECONDS
+            told = self._words("{time} left.", time=clock_time(left))
             self._console.print(told, markup=False, highlight=False)
 
 
-def minutes(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
     """ "12:05" """
     whole = math.ceil(seconds)
     return f"{whole // 60}:{whole % 60:02}"

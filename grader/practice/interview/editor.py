@@ -1,4 +1,4 @@
-"""The person's own editor, in the foreground while the clock runs."""
+"""Opens the person's own editor in the foreground while the clock runs."""
 
 import os
 import shlex
@@ -12,11 +12,11 @@ from grader.core.errors import UserError
 
 
 class NoEditor(UserError):
-    """There is none to be opened. The message is a sentence with the cure."""
+    """Raised if no editor can be opened. The message is a sentence with the cure."""
 
 
 def chosen(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The command that VISUAL or EDITOR names."""
+    """Return the editor command that VISUAL or EDITOR names."""
     named = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:
         command = shlex.split(named)
@@ -35,8 +35,8 @@ def chosen(environment: Mapping[str, str] = os.environ) -> list[str]:
     return command
 
 
-def opened(command: list[str], path: Path, seconds: float) -> subprocess.Popen[bytes]:
-    """The editor with the file in it, after it was closed or the time was over."""
+def open_editor(command: list[str], path: Path, seconds: float) -> subprocess.Popen[bytes]:
+    """Open the file in the editor; return after it was closed or the time was over."""
     process = subprocess.Popen([*command, str(path)])
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)

@@ -1,4 +1,4 @@
-"""The file that an interview begins with: the task as comments, and what was written below it."""
+"""Writes the file that an interview begins with, and reads what was written below the task."""
 
 import ast
 import re
@@ -10,26 +10,26 @@ from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.submission.handed_files import MAX_BYTES
 
-_WIDTH = 96
-_WRITE = "Write all of this into this file; names and arguments stay as they are."
+_LINE_COLUMNS = 96
+_WRITE_SENTENCE = "Write all of this into this file; names and arguments stay as they are."
 
 
 def task(exercise: Exercise, minutes: int, words: Words) -> str:
-    """The text of the file: who is asked for what, each line a comment."""
+    """Return the text of the file: the task, each line a comment."""
     title = words.title(exercise)
     told = words("{title}: {minutes} min", title=f"{title} ({exercise.slug})", minutes=minutes)
-    about = [told, words(_WRITE)]
+    about = [told, words(_WRITE_SENTENCE)]
     if exercise.not_allowed_text:
         about.append(words("Not allowed: {names}.", names=", ".join(exercise.not_allowed_text)))
-    lines = [part for line in about for part in textwrap.wrap(line, _WIDTH)]
+    lines = [part for line in about for part in textwrap.wrap(line, _LINE_COLUMNS)]
     source = pristine(exercise)
-    asked = _python(source) if exercise.language == "python" else _cuda(source)
+    asked = _python_outline(source) if exercise.language == "python" else _cuda_outline(source)
     sign = comment_sign(exercise)
     return "".join(f"{f'{sign} {line}'.rstrip()}\n" for line in [*lines, *asked]) + "\n"
 
 
-def written(exercise: Exercise, path: Path) -> bytes | None:
-    """The bytes of the file as it is now; None if there is nothing but comments in it."""
+def written_answer(exercise: Exercise, path: Path) -> bytes | None:
+    """Return the bytes of the file as it is now; None if it holds nothing but comments."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -39,17 +39,17 @@ def written(exercise: Exercise, path: Path) -> bytes | None:
     return content if any(line and not line.startswith(sign) for line in lines) else None
 
 
-def _python(source: str) -> list[str]:
-    """Of every function and class its first lines and its docstring, and nothing between them."""
+def _python_outline(source: str) -> list[str]:
+    """Return the first lines and the docstring of every function and class, without bodies."""
     lines = source.splitlines()
     found = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found += ["", *_outline(node, lines)]
+            found += ["", *_definition_outline(node, lines)]
     return found
 
 
-def _outline(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> list[str]:
+def _definition_outline(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> list[str]:
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     body = node.body
     told = ast.get_docstring(node) is not None
@@ -57,13 +57,13 @@ def _outline(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> list[str
     found = lines[first - 1 : last]
     for part in body if isinstance(node, ast.ClassDef) else ():
         if isinstance(part, ast.FunctionDef):
-            found += ["", *_outline(part, lines)]
+            found += ["", *_definition_outline(part, lines)]
         elif isinstance(part, ast.AnnAssign):
             found += ["", *lines[part.lineno - 1 : part.end_lineno]]
     return found
 
 
-def _cuda(source: str) -> list[str]:
-    """The declarations, with what is said above each."""
+def _cuda_outline(source: str) -> list[str]:
+    """Return the declarations, each with the comment above it."""
     declared = source[source.index("\n///") :]
     return re.sub(r" \{\s*\}", ";", declared).rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""What is typed, line by line, with a limit to the wait."""
+"""Reads what is typed, line by line, with a limit to the wait."""
 
 import os
 import select
@@ -6,7 +6,7 @@ import sys
 import termios
 import time
 
-_BYTES = 65536
+_MOST_BYTES_READ = 65536
 
 
 class Keyboard:
@@ -20,15 +20,15 @@ class Keyboard:
         self.closed = descriptor < 0
 
     def line(self, seconds: float) -> str | None:
-        """The next line without its end; None if none came in this time.
+        """Return the next line without its end; None if no line came within `seconds`.
 
-        Ctrl-D ends a line as Enter does. Where nothing can come any more, the time is slept.
+        Ctrl-D ends a line as Enter does. At the end of the input it sleeps for `seconds`.
         """
         if b"\n" not in self._bytes:
             if self.closed:
                 time.sleep(seconds)
                 return None
-            self._read(seconds)
+            self._read_input(seconds)
         line, end, rest = self._bytes.partition(b"\n")
         if not end:
             return None
@@ -36,7 +36,7 @@ class Keyboard:
         return line.decode("utf-8", "replace").rstrip("\r")
 
     def text(self) -> str:
-        """Lines up to an empty one, or to the end of the input."""
+        """Return the lines up to an empty one, or to the end of the input."""
         lines: list[str] = []
         while True:
             line = self.line(1.0)
@@ -47,17 +47,17 @@ class Keyboard:
             lines.append(line or "")
 
     def forget(self) -> None:
-        """Drop what was typed on a terminal before anybody asked."""
+        """Drop what was typed on a terminal before a question was asked."""
         if not self.closed and os.isatty(self._descriptor):
             self._bytes = b""
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
-    def _read(self, seconds: float) -> None:
+    def _read_input(self, seconds: float) -> None:
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         if not ready:
             return
         try:
-            new = os.read(self._descriptor, _BYTES)
+            new = os.read(self._descriptor, _MOST_BYTES_READ)
         except OSError:  # the terminal is gone
             new, self.closed = b"", True
         else:

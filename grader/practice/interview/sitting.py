@@ -1,4 +1,4 @@
-"""One interview, from the first second to the verdict."""
+"""Holds one interview, from the first second to the verdict."""
 
 import subprocess
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from rich.console import Console
 from grader.core.records import Exercise, Report
 from grader.core.translation import Words
 from grader.practice.interview import editor
-from grader.practice.interview.clock import Clock, face, minutes
-from grader.practice.interview.interview_task import written
+from grader.practice.interview.clock import Clock, clock_face, clock_time
+from grader.practice.interview.interview_task import written_answer
 from grader.practice.interview.keyboard import Keyboard
 from grader.worker.walls import Wall
 
-_NOTICED_SECONDS = 5.0  # so late the end of the time may be noticed without a word
-_LATE = (
+_TOLERATED_DELAY_SECONDS = 5.0  # the end of the time may be noticed so late without a message
+_LATE_SENTENCE = (
     "The end was noticed {time} late, because this machine slept or the program was stopped: what"
     " was saved until then counts."
 )
@@ -23,7 +23,7 @@ _LATE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sitting:
-    """An exercise, the time for it, and a folder."""
+    """One interview: an exercise, the time for it, and a folder."""
 
     exercise: Exercise
     minutes: int
@@ -34,12 +34,12 @@ class Sitting:
 
     @property
     def path(self) -> Path:
-        """The file that is written in."""
+        """Return the path of the file that the person writes."""
         return self.folder / self.exercise.file
 
     @property
     def handed_in(self) -> Path:
-        """That file as it was at the end."""
+        """Return the path of the copy that was handed in at the end."""
         return self.folder / f"handed_in{self.exercise.suffix}"
 
     def say(self, english: str, **values: object) -> None:
@@ -54,25 +54,25 @@ class Sitting:
         self.say("Your file: {path}", path=self.path)
 
     def write(self, clock: Clock, command: list[str]) -> bool:
-        """Let the person write until the end; whether something was handed in.
+        """Let the person write until the end; return whether something was handed in.
 
         command  the editor to be opened; empty for none
         """
-        process = editor.opened(command, self.path, clock.left) if command else None
+        process = editor.open_editor(command, self.path, clock.left) if command else None
         self.keyboard.forget()
-        with face(self.console, self.words) as shown:
+        with clock_face(self.console, self.words) as shown:
             early = clock.run(self.keyboard.line, shown.show)
         used, late = clock.used, -clock.left
-        content = written(self.exercise, self.path)
+        content = written_answer(self.exercise, self.path)
         if content is not None:
             self.handed_in.write_bytes(content)
-        _wait(process)
+        _wait_for_editor(process)
         if early:
-            self.say("Handed in after {time}.", time=minutes(used))
+            self.say("Handed in after {time}.", time=clock_time(used))
         else:
             self.say("Time is up: your last save is graded.")
-        if late > _NOTICED_SECONDS:
-            self.say(_LATE, time=minutes(late))
+        if late > _TOLERATED_DELAY_SECONDS:
+            self.say(_LATE_SENTENCE, time=clock_time(late))
         return content is not None
 
     def judge(self, wall: Wall) -> Report:
@@ -91,8 +91,8 @@ class Sitting:
         return report
 
 
-def _wait(process: subprocess.Popen[bytes] | None) -> None:
-    """For an editor that is still open at the end: it has the screen."""
+def _wait_for_editor(process: subprocess.Popen[bytes] | None) -> None:
+    """Wait for an editor that is still open at the end, because it has the screen."""
     if process is not None and process.poll() is None:
         print("\a", end="", flush=True)
         process.wait()

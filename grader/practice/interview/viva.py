@@ -1,4 +1,4 @@
-"""The questions after an interview: asked one at a time, and kept with both answers."""
+"""Asks the questions after an interview one at a time, and keeps them with both answers."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,19 +10,19 @@ from grader.core.questions import Question
 from grader.core.translation import Words
 from grader.practice.interview.keyboard import Keyboard
 
-COUNT = 3
+QUESTION_COUNT = 3
 
 
 def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
-    """Some of the questions, the same for the same seed."""
-    return Random(f"questions {seed}").sample(questions, min(COUNT, len(questions)))
+    """Draw some of the questions, the same for the same seed."""
+    return Random(f"questions {seed}").sample(questions, min(QUESTION_COUNT, len(questions)))
 
 
 def hold(
     questions: Sequence[Question], slug: str, *, keyboard: Keyboard, console: Console,
     words: Words, path: Path,
 ) -> None:  # fmt: skip
-    """Ask each question, read an answer, show the model answer; all is kept in `path`."""
+    """Ask each question, read an answer, show the model answer; write all of them to `path`."""
 
     def say(text: str, style: str = "") -> None:
         console.print(text, style=style, markup=False, highlight=False)
@@ -42,12 +42,12 @@ def hold(
             own = keyboard.text()
             say(words("A model answer:"), style="bold")
             say(model)
-            file.writelines(_kept(number, asks, own, model, words))
+            file.writelines(_question_markdown(number, asks, own, model, words))
             file.flush()
 
 
-def _kept(number: int, asks: str, own: str, model: str, words: Words) -> Iterator[str]:
-    """A piece of Markdown; the person's own lines are quoted, whatever is in them."""
+def _question_markdown(number: int, asks: str, own: str, model: str, words: Words) -> Iterator[str]:
+    """Yield a question with its answers in Markdown; the person's lines are quoted."""
     quoted = "\n".join(f"> {line}".rstrip() for line in own.splitlines())
     yield f"\n## {number}. {asks}\n"
     yield f"\n{words('Your answer:')}\n\n{quoted or words('(none written)')}\n"

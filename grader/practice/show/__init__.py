@@ -21,11 +21,11 @@ if TYPE_CHECKING:  # torch and matplotlib are imported when something is shown
 
 __all__ = ["attention", "weights"]
 
-DEFAULT = "the cat sat on the mat"
+DEFAULT_TOKENS = "the cat sat on the mat"
 
 
 def attention(
-    *functions: Callable[..., Any], like: str = "", tokens: str = DEFAULT,
+    *functions: Callable[..., Any], like: str = "", tokens: str = DEFAULT_TOKENS,
     embedding: str = "drawn", head: int | None = None, lang: str = "",
 ) -> View:  # fmt: skip
     """Your functions beside the reference, on a small sentence.
@@ -38,9 +38,9 @@ def attention(
     lang       "en" or "zh"; by default that of the environment
     raises     `CannotShow`, a ValueError, with a sentence
     """
-    from grader.practice.show.show_in_notebook import beside_the_reference
+    from grader.practice.show.show_in_notebook import view_beside_reference
 
-    return beside_the_reference(functions, like, tokens, embedding, head, lang)
+    return view_beside_reference(functions, like, tokens, embedding, head, lang)
 
 
 def weights(
@@ -53,6 +53,6 @@ def weights(
     against  weights of the same shape to be shown beside them, with the difference
     raises   `CannotShow`, a ValueError, with a sentence
     """
-    from grader.practice.show.show_in_notebook import beside_others
+    from grader.practice.show.show_in_notebook import view_weights
 
-    return beside_others(weights, tokens, against, head, lang)
+    return view_weights(weights, tokens, against, head, lang)

@@ -28,14 +28,14 @@ Inputs = Mapping[str, Tensor]
 
 
 def has_example(exercise: Exercise) -> bool:
-    """Whether there is something to show of an exercise."""
+    """Return whether an exercise has an example to show."""
     return (exercise.folder / "show.py").is_file()
 
 
 def trace(
     exercise: Exercise, sentence: Sentence, student: Student | None, head: int | None = None
 ) -> Trace:
-    """Every step of the example; beside it the student's, if there is a student."""
+    """Run every step of the example; beside it the student's steps, if there is a student."""
     if not has_example(exercise):
         raise CannotShow(f"There is nothing to show of {exercise.slug}.")
     example = suite_imports.module(exercise, "show")
@@ -45,28 +45,28 @@ def trace(
     rows = min(steps[target][1].shape[-2], len(sentence))  # padding is not asked about
     row = (rows - 1) // 2  # one in the middle has a past and a future
     asked = {} if student is None else example.asked(student, **inputs)
-    answers = {name: _answered(_several(asked[name]), name == target) for name in asked}
+    answers = {name: _first_answer(_as_sequence(asked[name]), name == target) for name in asked}
     found = Trace(
         title=exercise.slug, tokens=sentence.tokens, embedding=sentence.embedding,
         steps=tuple(
-            replace(_step(n, letters, x, answers.get(n)), given=n in inputs)
+            replace(_step_beside_answer(n, letters, x, answers.get(n)), given=n in inputs)
             for n, (letters, x) in steps.items()
         ),
         head=head, row=row,
     )  # fmt: skip
     check_head(found)
-    return _with_flows(found, steps[target][1], inputs, target, answers.get(target))
+    return _add_gradient_flows(found, steps[target][1], inputs, target, answers.get(target))
 
 
 def check_head(found: Trace) -> None:
-    """Raise `CannotShow` unless the head that was asked for is there."""
+    """Raise `CannotShow` unless the requested head exists."""
     if found.head is not None and not 0 <= found.head < found.heads:
         what = f"there are {found.heads}, counted from 0"
         raise CannotShow(f"There is no head {found.head}: {what}.")
 
 
 class _Answer:
-    """What came of asking: a value, the call that gave it, or the sentences instead."""
+    """The result of a student's call: a value and the call, or sentences about its failure."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -74,12 +74,12 @@ class _Answer:
         self.problems: list[str] = []
 
 
-def _several(calls: Ask | Sequence[Ask]) -> Sequence[Ask]:
+def _as_sequence(calls: Ask | Sequence[Ask]) -> Sequence[Ask]:
     return [calls] if callable(calls) else calls
 
 
-def _answered(calls: Sequence[Ask], with_graph: bool) -> _Answer:
-    """The answer of the first of `calls` whose function is written."""
+def _first_answer(calls: Sequence[Ask], with_graph: bool) -> _Answer:
+    """Return the answer of the first of `calls` whose function is written."""
     answer = _Answer()
     for ask in calls:
         CASE.set(Case())
@@ -95,7 +95,7 @@ def _answered(calls: Sequence[Ask], with_graph: bool) -> _Answer:
     return answer
 
 
-def _step(name: str, letters: str, value: Tensor, answer: _Answer | None) -> Step:
+def _step_beside_answer(name: str, letters: str, value: Tensor, answer: _Answer | None) -> Step:
     reference = array(value)
     if answer is None:
         return Step(name=name, letters=letters, reference=reference)
@@ -114,18 +114,18 @@ def _step(name: str, letters: str, value: Tensor, answer: _Answer | None) -> Ste
                 call=answer.call)  # fmt: skip
 
 
-def _with_flows(
+def _add_gradient_flows(
     found: Trace, value: Tensor, inputs: Inputs, target: str, answer: _Answer | None
 ) -> Trace:
-    """The trace with the gradients of `value`, and of the answer to the step `target`."""
+    """Return the trace with the gradients of `value`, and of the answer to the step `target`."""
     head = found.head or 0
-    reference = _norms(value, inputs, head, found.row)
+    reference = _gradient_norms(value, inputs, head, found.row)
     yours: dict[str, Array] = {}
     problems: list[str] = []
     fits = any(step.name == target and step.yours is not None for step in found.steps)
     if answer is not None and fits and isinstance(answer.value, Tensor):
         try:
-            yours = _norms(answer.value, inputs, head, found.row)
+            yours = _gradient_norms(answer.value, inputs, head, found.row)
         except StudentFault as fault:
             problems.append(str(fault))
     elif fits:
@@ -136,8 +136,8 @@ def _with_flows(
     return replace(found, flows=flows, problems=tuple(problems))
 
 
-def _norms(value: Tensor, inputs: Inputs, head: int, row: int) -> dict[str, Array]:
-    """For each input, the norm of the derivatives of one row of `value` by each of its tokens.
+def _gradient_norms(value: Tensor, inputs: Inputs, head: int, row: int) -> dict[str, Array]:
+    """Return, for each input, the norms of the derivatives of a row of `value` by each token.
 
     The row is a vector: its derivatives by the vector of one token are a matrix, and the root of
     the sum of their squares is its norm.

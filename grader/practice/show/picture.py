@@ -1,4 +1,4 @@
-"""A trace as heat maps: each head a row; yours, the reference and the difference beside it."""
+"""Draws a trace as heat maps: each head a row; yours, the reference and the difference."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-NUMBERED = 10  # tokens up to which every cell has its number
+MOST_NUMBERED_TOKENS = 10  # tokens up to which every cell has its number
 Labels = tuple[Sequence[str], Sequence[str]]
 
 
 def figure(trace: Trace, words: Words) -> "Figure":
-    """The masks and the weights: of one head if one was asked for, else of all."""
+    """Draw the masks and the weights: of the requested head, or else of all heads."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
@@ -30,53 +30,53 @@ def figure(trace: Trace, words: Words) -> "Figure":
         cure = pip_install("matplotlib")
         raise CannotShow(f"Pictures need matplotlib: `{cure}`.") from None
 
-    panels = list(_panels(trace))
-    beside = max(len(_parts(step)) for step, _ in panels)
+    panels = list(_heat_map_panels(trace))
+    beside = max(len(_panel_parts(step)) for step, _ in panels)
     tall = [0.36 * step.reference.shape[-2] + 0.5 for step, _ in panels]
     wide = 0.5 * max(step.reference.shape[-1] for step, _ in panels) + 1.6
-    plain = _without(trace, words)
-    with rc_context({"font.family": _fonts(_letters(trace, words)), "font.size": 9}):
+    plain = is_without_font(trace, words)
+    with rc_context({"font.family": _font_families(_drawn_letters(trace, words)), "font.size": 9}):
         drawn = Figure(figsize=(beside * wide, sum(tall) + 0.4), layout="constrained")
         grid = drawn.add_gridspec(len(panels), beside, height_ratios=tall)
         for number, (step, head) in enumerate(panels):
-            labels = _labels(trace, step, plain)
-            for place, part in enumerate(_parts(step)):
+            labels = _axis_labels(trace, step, plain)
+            for place, part in enumerate(_panel_parts(step)):
                 axes = drawn.add_subplot(grid[number, place])
-                title = _title(step, head, part, trace, Words() if plain else words)
-                _draw(axes, step, part, head, labels, title)
+                title = _panel_title(step, head, part, trace, Words() if plain else words)
+                _draw_panel(axes, step, part, head, labels, title)
     return drawn
 
 
 def png(trace: Trace, words: Words) -> bytes:
-    """The heat maps as the bytes of a PNG file."""
+    """Return the heat maps as the bytes of a PNG file."""
     file = io.BytesIO()
     figure(trace, words).savefig(file, format="png", dpi=110)
     return file.getvalue()
 
 
-def unwritable(trace: Trace, words: Words) -> bool:
-    """Whether no font of this machine has all letters, so that the picture numbers the tokens."""
-    return _without(trace, words)
+def is_without_font(trace: Trace, words: Words) -> bool:
+    """Return whether no font here has all letters, so that the picture numbers the tokens."""
+    return not _find_font(frozenset(c for c in _drawn_letters(trace, words) if ord(c) > 0x2FF))
 
 
-def _panels(trace: Trace) -> Iterator[tuple[Step, int]]:
+def _heat_map_panels(trace: Trace) -> Iterator[tuple[Step, int]]:
     for step in trace.grids:
         heads = range(step.tables) if trace.head is None else [min(trace.head, step.tables - 1)]
         yield from ((step, head) for head in heads)
 
 
-def _parts(step: Step) -> tuple[str, ...]:
+def _panel_parts(step: Step) -> tuple[str, ...]:
     return ("Reference",) if step.yours is None else ("Yours", "Reference", "Difference")
 
 
-def _title(step: Step, head: int, part: str, trace: Trace, words: Words) -> str:
+def _panel_title(step: Step, head: int, part: str, trace: Trace, words: Words) -> str:
     name = words(step.name)
     if step.tables > 1:
         name += words(", head {head} of {heads}", head=head, heads=step.tables)
     return f"{words(part)}: {name}" if trace.embedding or step.yours is not None else name
 
 
-def _draw(axes: "Axes", step: Step, part: str, head: int, labels: Labels, title: str) -> None:
+def _draw_panel(axes: "Axes", step: Step, part: str, head: int, labels: Labels, title: str) -> None:
     source = {"Yours": step.yours, "Reference": step.reference, "Difference": step.difference}
     values = step.table(source[part], head)
     assert values is not None
@@ -96,11 +96,11 @@ def _draw(axes: "Axes", step: Step, part: str, head: int, labels: Labels, title:
     axes.grid(which="minor", color="lightgrey", linewidth=0.6)
     axes.tick_params(which="both", length=0)
     axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False)
-    if not step.is_mask and len(columns) <= NUMBERED:
-        _number(axes, numbers, how["vmax"])
+    if not step.is_mask and len(columns) <= MOST_NUMBERED_TOKENS:
+        _write_cell_numbers(axes, numbers, how["vmax"])
 
 
-def _number(axes: "Axes", numbers: Array, top: float) -> None:
+def _write_cell_numbers(axes: "Axes", numbers: Array, top: float) -> None:
     from grader.practice.show.show_text import number
 
     for (row, column), value in np.ndenumerate(numbers):
@@ -109,7 +109,7 @@ def _number(axes: "Axes", numbers: Array, top: float) -> None:
                   color="white" if dark else "black")  # fmt: skip
 
 
-def _labels(trace: Trace, step: Step, plain: bool) -> Labels:
+def _axis_labels(trace: Trace, step: Step, plain: bool) -> Labels:
     rows, columns = trace.rows(step), trace.columns(step)
     if not plain:
         return rows, columns
@@ -118,24 +118,20 @@ def _labels(trace: Trace, step: Step, plain: bool) -> Labels:
     return (["*"] if rows == ("*",) else numbered[first:]), numbered
 
 
-def _letters(trace: Trace, words: Words) -> frozenset[str]:
+def _drawn_letters(trace: Trace, words: Words) -> frozenset[str]:
     said = [words(word) for word in ("Yours", "Reference", "Difference")]
     said += [words(", head {head} of {heads}", head=0, heads=0)]
     return frozenset("".join([*trace.tokens, *said, *(words(s.name) for s in trace.grids)]))
 
 
-def _without(trace: Trace, words: Words) -> bool:
-    return not _font_of(frozenset(c for c in _letters(trace, words) if ord(c) > 0x2FF))
-
-
-def _fonts(letters: frozenset[str]) -> list[str]:
-    found = _font_of(frozenset(c for c in letters if ord(c) > 0x2FF))
+def _font_families(letters: frozenset[str]) -> list[str]:
+    found = _find_font(frozenset(c for c in letters if ord(c) > 0x2FF))
     return list(dict.fromkeys(name for name in (found, "DejaVu Sans") if name))
 
 
 @cache
-def _font_of(letters: frozenset[str]) -> str:
-    """A font of this machine that has all these letters, by its name; "" if there is none."""
+def _find_font(letters: frozenset[str]) -> str:
+    """Return the name of a font of this machine that has all these letters; "" if none has."""
     from matplotlib import font_manager
     from matplotlib.ft2font import FT2Font
 

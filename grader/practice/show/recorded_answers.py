@@ -1,4 +1,4 @@
-"""Somebody's functions as `example` asks them: behind a wall, or in this process."""
+"""Runs somebody's functions for `example`: behind a wall, or in this process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,8 +20,8 @@ from grader.worker.walls import Wall
 
 
 @contextmanager
-def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
-    """The answer to an exercise that lies in `place`, in a worker; `CannotShow` says why not."""
+def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
+    """Run the answer to an exercise in `place` in a worker; `CannotShow` says why it cannot run."""
     try:
         answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
         admitted = admission.admit(answer, exercise, wall)
@@ -46,8 +46,8 @@ def behind_a_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Stude
             yield Student(exercise, worker.client(), admitted.problems, answer)
 
 
-def in_this_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
-    """Functions of an exercise, by the names that it gives them; the others were not given."""
+def student_in_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
+    """Wrap functions of an exercise, named as it names them, as a student; others are missing."""
     module = ModuleType(exercise.slug)
     for name, function in given.items():
         setattr(module, name, function)

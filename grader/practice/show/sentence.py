@@ -1,4 +1,4 @@
-"""A small sentence, and the vectors that stand for its tokens."""
+"""Makes a small sentence, and the vectors that stand for its tokens."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from grader.judging.draw import Draw
 from grader.worker.harmless_text import harmless
 
 EMBEDDINGS = ("drawn", "one-hot")
-MOST = 16  # tokens: more do not fit beside each other
-LOUD = 8.0  # length of a one-hot query; one of length 1 would hardly tell the keys apart
+MOST_TOKENS = 16  # tokens: more do not fit beside each other
+ONE_HOT_LENGTH = 8.0  # of a query; a query of length 1 would hardly tell the keys apart
 
 
 class CannotShow(UserError, ValueError):
-    """What was asked for cannot be shown; the message is a sentence for the learner."""
+    """Raised if something cannot be shown; the message is a sentence for the learner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """Tokens, and how they become vectors: equal tokens become equal vectors."""
+    """Tokens with the kind of their vectors: equal tokens become equal vectors."""
 
     tokens: tuple[str, ...]
     embedding: str = "drawn"
@@ -32,49 +32,49 @@ class Sentence:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The different tokens, in the order in which they come."""
+        """Return the different tokens, in the order of their first use."""
         return tuple(dict.fromkeys(self.tokens))
 
     def heads(self, name: str, count: int, width: int) -> Tensor:
-        """Vectors (1, count, L, width) for the role `name`, which is q, k or v.
+        """Return vectors (1, count, L, width) for the role `name`, which is q, k or v.
 
-        One-hot vectors are as wide as the vocabulary, and the query of head h asks for the token
-        that stands h places further on in it. Keys and values of head h are 1 + h/2 long, so that
-        heads in another order are seen.
+        One-hot vectors are as wide as the vocabulary, and the query of head h matches the token
+        h places later in the vocabulary. Keys and values of head h have length 1 + h/2, so that
+        heads in another order are visible.
         """
         if self.embedding == "one-hot":
             heads = torch.arange(count)[:, None]
-            places = heads * (name == "q") + self._places()  # (count, L)
+            places = heads * (name == "q") + self._vocabulary_indices()  # (count, L)
             one_hot = torch.eye(len(self.vocabulary))[places % len(self.vocabulary)]
-            return one_hot[None] * (LOUD if name == "q" else 1 + heads[..., None] / 2)
+            return one_hot[None] * (ONE_HOT_LENGTH if name == "q" else 1 + heads[..., None] / 2)
         rows = [Draw("show", name, token).normal(count, width) for token in self.tokens]
         return torch.stack(rows, 1)[None]
 
     def embeddings(self, width: int) -> Tensor:
-        """Vectors (1, L, width); one-hot, as wide as the vocabulary needs in multiples of width."""
+        """Return vectors (1, L, width); one-hot: (1, L, n*width), wide enough for all words."""
         if self.embedding == "one-hot":
             wide = -(-len(self.vocabulary) // width) * width
-            return torch.eye(wide)[self._places()][None]
+            return torch.eye(wide)[self._vocabulary_indices()][None]
         return torch.stack([Draw("show", token).normal(width) for token in self.tokens])[None]
 
-    def _places(self) -> Tensor:
+    def _vocabulary_indices(self) -> Tensor:
         return torch.tensor([self.vocabulary.index(token) for token in self.tokens])
 
 
 def sentence(text: str, embedding: str = "drawn") -> Sentence:
-    """The sentence of `text`, cut at blanks, or into characters if it is Chinese without any."""
+    """Cut `text` into a sentence, at blanks, or into characters if it is Chinese without blanks."""
     if embedding not in EMBEDDINGS:
         close = did_you_mean(embedding, EMBEDDINGS)
         raise CannotShow(f"There is no embedding called {embedding}: drawn or one-hot.{close}")
-    return Sentence(tokens=cut(text), embedding=embedding)
+    return Sentence(tokens=cut_tokens(text), embedding=embedding)
 
 
-def cut(text: str) -> tuple[str, ...]:
-    """The tokens of `text`: 1 to 16."""
+def cut_tokens(text: str) -> tuple[str, ...]:
+    """Return the tokens of `text`: 1 to 16."""
     tokens = harmless(text).split()
     if len(tokens) == 1 and all(cell_len(letter) == 2 for letter in tokens[0]):
         tokens = list(tokens[0])
-    if not 1 <= len(tokens) <= MOST:
-        problem = f"Give 1 to {MOST} tokens with blanks between them, not {len(tokens)}."
+    if not 1 <= len(tokens) <= MOST_TOKENS:
+        problem = f"Give 1 to {MOST_TOKENS} tokens with blanks between them, not {len(tokens)}."
         raise CannotShow(problem)
     return tuple(tokens)

@@ -9,7 +9,7 @@ from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.show import picture
 from grader.practice.show.example import trace
-from grader.practice.show.recorded_answers import behind_a_wall
+from grader.practice.show.recorded_answers import student_behind_wall
 from grader.practice.show.sentence import CannotShow, Sentence, sentence
 from grader.practice.show.show_view import View, check_ending
 from grader.practice.show.trace import Trace
@@ -22,12 +22,12 @@ def show(
 ) -> None:  # fmt: skip
     """Print the example of an exercise, the answer in `place` beside it if there is one.
 
-    With `output` the heat maps are written there as well. `CannotShow` says what is not possible.
+    With `output`, also write the heat maps to that file. `CannotShow` says why something fails.
     """
     said = sentence(tokens, embedding)
     if output is not None:
         check_ending(output)
-    found = _traced(exercise, place, said, head, wall, words, console)
+    found = _trace_answer(exercise, place, said, head, wall, words, console)
     view = View(trace=found, words=words)
     console.print(view)
     if output is None:
@@ -37,21 +37,21 @@ def show(
         return
     view.save(output)
     console.print(Text("\n" + words("Heat maps: {path}", path=output)))
-    if picture.unwritable(found, words):
+    if picture.is_without_font(found, words):
         console.print(Text(words(
             "No font of this machine has these letters: the heat maps number the tokens instead."
         )))  # fmt: skip
 
 
-def _traced(
+def _trace_answer(
     exercise: Exercise, place: Path, said: Sentence, head: int | None, wall: Wall, words: Words,
     console: Console,
 ) -> Trace:  # fmt: skip
-    """The trace with the answer; if that cannot be run, a sentence, and the reference alone."""
-    alone = trace(exercise, said, None, head)  # what is asked wrongly is said before all else
+    """Return the trace with the answer; if it cannot run, print why and return the reference."""
+    alone = trace(exercise, said, None, head)  # wrong arguments fail before the answer is run
     hide_this_process()
     try:
-        with behind_a_wall(exercise, place, wall) as student:
+        with student_behind_wall(exercise, place, wall) as student:
             return trace(exercise, said, student, head)
     except CannotShow as problem:
         console.print(Text(words.said(str(problem)), style="red"))

@@ -1,4 +1,4 @@
-"""The learner's own functions and weights, in their own process."""
+"""Shows the learner's own functions and weights, in the learner's own process."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,17 +9,17 @@ from grader.core import catalog, sealed_bundle
 from grader.core.records import Exercise
 from grader.core.translation import Words, preferred
 from grader.practice.show.example import check_head, has_example, trace
-from grader.practice.show.recorded_answers import in_this_process
-from grader.practice.show.sentence import CannotShow, cut, sentence
+from grader.practice.show.recorded_answers import student_in_process
+from grader.practice.show.sentence import CannotShow, cut_tokens, sentence
 from grader.practice.show.show_view import View
 from grader.practice.show.trace import Array, Step, Trace, array
 
 
-def beside_the_reference(
+def view_beside_reference(
     functions: Sequence[Callable[..., Any]], like: str, tokens: str, embedding: str,
     head: int | None, lang: str,
 ) -> View:  # fmt: skip
-    """Functions of one exercise beside its reference."""
+    """Return a view of functions of one exercise beside its reference."""
     if sealed_bundle.is_sealed():
         raise CannotShow("A sealed bundle has no reference to show them beside.")
     if not functions:
@@ -29,17 +29,17 @@ def beside_the_reference(
     exercises = [e for e in catalog.exercises() if has_example(e)]
     exercise = next((e for e in exercises if names[0] in e.names), None)
     if exercise is None:
-        raise _unknown(names[0], exercises)
+        raise _unknown_function(names[0], exercises)
     given = dict(zip(names, functions, strict=True))
-    student = in_this_process(exercise, given)
+    student = student_in_process(exercise, given)
     found = trace(exercise, sentence(tokens, embedding), student, head)
     return View(trace=found, words=Words(lang or preferred()))
 
 
-def beside_others(weights: Any, tokens: str, against: Any, head: int | None, lang: str) -> View:
-    """A table of weights, or several, and others beside them."""
-    yours = _table(weights)
-    other = None if against is None else _table(against)
+def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang: str) -> View:
+    """Return a view of tables of weights, with other weights beside them."""
+    yours = _weights_array(weights)
+    other = None if against is None else _weights_array(against)
     if other is not None and other.shape != yours.shape:
         problem = f"The weights have shape {yours.shape}, but those beside them {other.shape}."
         raise CannotShow(problem)
@@ -47,7 +47,7 @@ def beside_others(weights: Any, tokens: str, against: Any, head: int | None, lan
     step = Step(name="weights", letters="", reference=reference,
                 yours=None if other is None else yours)  # fmt: skip
     keys = yours.shape[-1]
-    labels = cut(tokens) if tokens else tuple(str(n + 1) for n in range(keys))
+    labels = cut_tokens(tokens) if tokens else tuple(str(n + 1) for n in range(keys))
     if len(labels) != keys:
         raise CannotShow(f"There are {len(labels)} tokens, but weights for {keys} keys.")
     found = Trace(title="", tokens=labels, steps=(step,), head=head)
@@ -55,7 +55,7 @@ def beside_others(weights: Any, tokens: str, against: Any, head: int | None, lan
     return View(trace=found, words=Words(lang or preferred()))
 
 
-def _table(weights: Any) -> Array:
+def _weights_array(weights: Any) -> Array:
     try:
         found = array(weights)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -66,6 +66,6 @@ def _table(weights: Any) -> Array:
     return np.asarray(found)
 
 
-def _unknown(name: str, exercises: Sequence[Exercise]) -> CannotShow:
+def _unknown_function(name: str, exercises: Sequence[Exercise]) -> CannotShow:
     close = catalog.did_you_mean(name, [n for e in exercises for n in e.names])
     return CannotShow(f"No exercise has a function called {name}: say which with like=.{close}")

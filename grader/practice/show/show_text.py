@@ -1,4 +1,4 @@
-"""A trace as text: the steps with their shapes, tables of tokens, and gradients as bars."""
+"""Draws a trace as text: steps with their shapes, tables of tokens, and gradients as bars."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,26 +18,26 @@ Cell = Callable[[float], Text]
 
 
 def lines(trace: Trace, words: Words) -> RenderableType:
-    """Everything that a trace holds."""
+    """Return everything that a trace holds."""
     if not trace.embedding:
-        return Group(*(_tables(trace, step, words) for step in trace.grids))
+        return Group(*(_step_tables(trace, step, words) for step in trace.grids))
     parts: list[RenderableType] = [
-        _heading(trace, words),
-        _steps(trace, words),
-        *_said(trace, words),
+        _trace_heading(trace, words),
+        _steps_table(trace, words),
+        *_problem_sentences(trace, words),
     ]
     if (wrong := trace.first_wrong) is not None:
         says = words("The first step that differs: {step}.", step=words(wrong.name))
         parts.append(Text(says, style="yellow"))
-    parts += [_tables(trace, step, words) for step in trace.grids]
-    return Group(*parts, *_gradients(trace, words))
+    parts += [_step_tables(trace, step, words) for step in trace.grids]
+    return Group(*parts, *_gradient_bars(trace, words))
 
 
 def table(
     values: Array, rows: Sequence[str], columns: Sequence[str], cell: Cell | None = None
 ) -> Table:
-    """A table of numbers with tokens as labels; without `cell`, shaded by size."""
-    show = cell or _shaded(values)
+    """Return a table of numbers with tokens as labels; without `cell`, shaded by size."""
+    show = cell or _shaded_cell(values)
     drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     drawn.add_column("", no_wrap=True)
     for column in columns:
@@ -48,7 +48,7 @@ def table(
 
 
 def number(value: float) -> str:
-    """`.43`, `-.30`, `1.50`, `12.3`; without a point it is exact: `0`, `1`."""
+    """Format a value: `.43`, `-.30`, `1.50`, `12.3`; without a point it is exact: `0`, `1`."""
     if not np.isfinite(value):
         return str(float(value))
     if abs(value) < 10 and value == round(value):
@@ -58,25 +58,25 @@ def number(value: float) -> str:
     return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
 
 
-def _heading(trace: Trace, words: Words) -> Text:
+def _trace_heading(trace: Trace, words: Words) -> Text:
     one_hot = trace.embedding == "one-hot"
     kind = words("(one-hot embeddings)") if one_hot else words("(drawn embeddings)")
     text = Text.assemble((trace.title, "bold"), "  ", " ".join(trace.tokens))
     return text.append(f"  {kind}", "dim")
 
 
-def _steps(trace: Trace, words: Words) -> Table:
+def _steps_table(trace: Trace, words: Words) -> Table:
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     beside = any(step.yours is not None or step.problem for step in trace.steps)
     for heading in ("Step", "Axes", "Shape", *["Yours"] * beside):
         drawn.add_column(words(heading), no_wrap=heading != "Yours")
     for step in trace.steps:
         cells = (words(step.name), Text(step.letters, "dim"), str(step.reference.shape))
-        drawn.add_row(*cells, *[_verdict(step, words)] * beside)
+        drawn.add_row(*cells, *[_step_verdict(step, words)] * beside)
     return drawn
 
 
-def _verdict(step: Step, words: Words) -> Text:
+def _step_verdict(step: Step, words: Words) -> Text:
     if step.yours is None and step.problem:
         return Text(words("no answer"), "red")
     if step.yours is None:
@@ -90,44 +90,45 @@ def _verdict(step: Step, words: Words) -> Text:
     return Text(words("the same"), "green")
 
 
-def _said(trace: Trace, words: Words) -> list[Text]:
-    """Why something is missing, each sentence once."""
+def _problem_sentences(trace: Trace, words: Words) -> list[Text]:
+    """Say why steps are missing, each sentence once."""
     problems = [line for s in trace.steps for line in s.problem.splitlines()]
     once = dict.fromkeys([*problems, *trace.problems])
     return [Text(words.said(harmless(line)), style="red") for line in once if line]
 
 
-def _tables(trace: Trace, step: Step, words: Words) -> RenderableType:
+def _step_tables(trace: Trace, step: Step, words: Words) -> RenderableType:
     head = trace.head or 0
     rows, columns = trace.rows(step), trace.columns(step)
     title = words(step.name)
     if step.tables > 1:
         title += words(", head {head} of {heads}", head=head, heads=step.tables)
     beside: list[RenderableType] = []
-    reference = table(_drawn(step, step.reference, head), rows, columns)
+    reference = table(_head_table(step, step.reference, head), rows, columns)
     if step.yours is not None:
-        beside.append(_titled(words("Yours"), table(_drawn(step, step.yours, head), rows, columns)))
-        beside.append(_titled(words("Reference"), reference))
+        yours = table(_head_table(step, step.yours, head), rows, columns)
+        beside.append(_add_title(words("Yours"), yours))
+        beside.append(_add_title(words("Reference"), reference))
     else:
-        beside.append(_titled(words("Reference"), reference) if trace.embedding else reference)
+        beside.append(_add_title(words("Reference"), reference) if trace.embedding else reference)
     if step.differs and step.difference is not None:
-        difference = table(_drawn(step, step.difference, head), rows, columns, _signed)
-        beside.append(_titled(words("Difference"), difference))
+        difference = table(_head_table(step, step.difference, head), rows, columns, _signed_cell)
+        beside.append(_add_title(words("Difference"), difference))
     return Group(Text(f"\n{title}", style="bold"), Columns(beside, padding=(0, 3)))
 
 
-def _drawn(step: Step, values: Array, head: int) -> Array:
+def _head_table(step: Step, values: Array, head: int) -> Array:
     found = step.table(values, head)
     assert found is not None
     return found
 
 
-def _titled(title: str, drawn: RenderableType) -> Group:
+def _add_title(title: str, drawn: RenderableType) -> Group:
     return Group(Text(title, style="dim"), drawn)
 
 
-def _shaded(values: Array) -> Cell:
-    """Cells of a block as dark as the value is large, and the number; of a mask, blocks only."""
+def _shaded_cell(values: Array) -> Cell:
+    """Return a drawer of cells: numbers with a block as dark as they are large; masks as blocks."""
     if values.dtype == bool:
         return lambda value: Text("█" if value else "·")
     size = np.abs(values[np.isfinite(values)])
@@ -136,24 +137,24 @@ def _shaded(values: Array) -> Cell:
     def cell(value: float) -> Text:
         if not np.isfinite(value):
             return Text(number(value), style="red")
-        return Text(f"{SHADES[_level(abs(value) / top, len(SHADES))]}{number(value)}")
+        return Text(f"{SHADES[_shade_level(abs(value) / top, len(SHADES))]}{number(value)}")
 
     return cell
 
 
-def _signed(value: float) -> Text:
+def _signed_cell(value: float) -> Text:
     if value == 0:
         return Text("·", style="dim")
     return Text(f"{'+' if value > 0 else ''}{number(value)}", "red" if value > 0 else "blue")
 
 
-def _level(share: float, levels: int) -> int:
-    """Which of `levels` equal parts of 0 to 1; only nothing at all is the first."""
+def _shade_level(share: float, levels: int) -> int:
+    """Return the index of a share among `levels` equal parts of 0 to 1; only 0 has index 0."""
     return 0 if share <= 0 else min(levels - 1, 1 + int(share * (levels - 1)))
 
 
-def _gradients(trace: Trace, words: Words) -> list[RenderableType]:
-    """One line of bars for each input, as tall as the gradient is long; yours above ours."""
+def _gradient_bars(trace: Trace, words: Words) -> list[RenderableType]:
+    """Return a line of bars for each input, as tall as the gradient is long; yours come first."""
     if not trace.flows:
         return []
     columns = trace.columns(trace.grids[-1])
@@ -170,13 +171,13 @@ def _gradients(trace: Trace, words: Words) -> list[RenderableType]:
         for who, norms in (("Yours", flow.yours), ("Reference", flow.reference)):
             if norms is not None:
                 blank = [""] * (len(columns) - len(norms))
-                bars = [_bar(x, top) for x in norms]
+                bars = [_gradient_bar(x, top) for x in norms]
                 drawn.add_row(Text(flow.name), Text(words(who), "dim"), *blank, *bars)
     return [Text(f"\n{title}", style="bold"), drawn]
 
 
-def _bar(value: float, top: float) -> Text:
+def _gradient_bar(value: float, top: float) -> Text:
     if not np.isfinite(value):
         return Text(number(value), style="red")
     share = value / top if top else 0.0
-    return Text(f"{BARS[_level(share, len(BARS))]}{number(value)}")
+    return Text(f"{BARS[_shade_level(share, len(BARS))]}{number(value)}")

@@ -1,4 +1,4 @@
-"""What `show` returns: a trace that a terminal, a notebook or a file can draw."""
+"""Holds what `show` returns: a trace that a terminal, a notebook or a file can draw."""
 
 import base64
 import io
@@ -17,7 +17,7 @@ from grader.practice.show.trace import Trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDE = 110  # columns of a notebook's text
+TEXT_COLUMNS = 110  # of a notebook
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -28,7 +28,7 @@ class View:
     words: Words
 
     def figure(self) -> "Figure":
-        """The heat maps as a matplotlib figure."""
+        """Return the heat maps as a matplotlib figure."""
         return picture.figure(self.trace, self.words)
 
     def save(self, path: str | Path) -> None:
@@ -46,17 +46,17 @@ class View:
         return show_text.lines(self.trace, self.words)
 
     def __repr__(self) -> str:
-        console = Console(file=io.StringIO(), width=WIDE, color_system=None)
+        console = Console(file=io.StringIO(), width=TEXT_COLUMNS, color_system=None)
         console.print(self)
-        return "\n".join(line.rstrip() for line in _written(console).splitlines())
+        return "\n".join(line.rstrip() for line in _console_text(console).splitlines())
 
     def _repr_html_(self) -> str:
-        console = Console(file=io.StringIO(), width=WIDE, record=True, force_jupyter=False)
+        console = Console(file=io.StringIO(), width=TEXT_COLUMNS, record=True, force_jupyter=False)
         console.print(self)
         code = '<pre style="line-height:1.2;font-family:monospace">{code}</pre>'
-        return console.export_html(inline_styles=True, code_format=code) + self._image()
+        return console.export_html(inline_styles=True, code_format=code) + self._image_html()
 
-    def _image(self) -> str:
+    def _image_html(self) -> str:
         try:
             data = base64.b64encode(picture.png(self.trace, self.words)).decode()
         except CannotShow:  # without matplotlib the text is all there is
@@ -72,6 +72,6 @@ def check_ending(path: Path) -> None:
         raise CannotShow(f"{path} should end in one of {endings}.{close}")
 
 
-def _written(console: Console) -> str:
+def _console_text(console: Console) -> str:
     file: Any = console.file
     return str(file.getvalue())

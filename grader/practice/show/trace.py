@@ -1,4 +1,4 @@
-"""What was seen of one computation, step by step: the reference's, and somebody's beside it."""
+"""Records one computation step by step: the reference's, and somebody's beside it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,13 +8,13 @@ import torch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-ALIKE = 1e-4  # of the largest value; single precision is far below, a mistake far above
+TOLERANCE = 1e-4  # of the largest value; single precision is far below, a mistake far above
 PADDING = "<pad>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One named step: what it should be, and what it is, or why that is not known."""
+    """One named step: the reference's value and yours, or why yours is not known."""
 
     name: str
     letters: str  # of its shape: "B H Lq Lk"
@@ -26,7 +26,7 @@ class Step:
 
     @property
     def difference(self) -> Array | None:
-        """Yours minus the reference; what is equal, infinities and all, differs by 0."""
+        """Return yours minus the reference; equal values, infinities too, differ by 0."""
         if self.yours is None:
             return None
         ours, theirs = self.reference.astype(float), self.yours.astype(float)
@@ -36,7 +36,7 @@ class Step:
 
     @property
     def largest(self) -> float:
-        """The largest difference, as a number above 0; infinite where yours is no number."""
+        """Return the largest absolute difference; infinite where yours is no number."""
         if self.difference is None or not self.difference.size:
             return 0.0
         return float(np.nan_to_num(np.abs(self.difference), nan=np.inf, posinf=np.inf).max())
@@ -44,11 +44,11 @@ class Step:
     @property
     def differs(self) -> bool:
         size = np.abs(self.reference.astype(float))
-        return self.largest > ALIKE * max(1.0, float(size[np.isfinite(size)].max(initial=0.0)))
+        return self.largest > TOLERANCE * max(1.0, float(size[np.isfinite(size)].max(initial=0.0)))
 
     @property
     def tables(self) -> int:
-        """How many tables (heads) of rows and columns it holds."""
+        """Count the step's tables (heads) of rows and columns."""
         return int(np.prod(self.reference.shape[:-2]))
 
     @property
@@ -56,7 +56,7 @@ class Step:
         return self.reference.dtype == bool
 
     def table(self, values: Array | None, head: int) -> Array | None:
-        """One head's table (rows, columns) of `values`; the last one if there are fewer heads."""
+        """Return one head's table (rows, columns) of `values`; of fewer heads, the last one's."""
         if values is None:
             return None
         tables = values.reshape(-1, *values.shape[-2:])
@@ -65,7 +65,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """How strongly one output depends on each token of one input: norms, one per token."""
+    """The dependence of one output on each token of one input: norms, one per token."""
 
     name: str
     reference: Array  # (L,)
@@ -87,7 +87,7 @@ class Trace:
 
     @property
     def grids(self) -> tuple[Step, ...]:
-        """The steps that are tables of tokens: masks and weights."""
+        """Return the steps that are tables of tokens: masks and weights."""
         return tuple(s for s in self.steps if s.is_mask or s.name == "weights")
 
     @property
@@ -99,22 +99,22 @@ class Trace:
         return next((step for step in self.steps if step.differs), None)
 
     def columns(self, step: Step) -> tuple[str, ...]:
-        """The labels of a table's keys: the tokens, and padding after them."""
-        return self._labels(step.reference.shape[-1])
+        """Return the labels of a table's keys: the tokens, and padding after them."""
+        return self._token_labels(step.reference.shape[-1])
 
     def rows(self, step: Step) -> tuple[str, ...]:
-        """The labels of a table's queries: the last tokens; `*` where one mask serves them all."""
+        """Return the labels of a table's queries: the last tokens; `*` if one mask serves all."""
         count, keys = step.reference.shape[-2:]
         if step.is_mask and count == 1 < keys:
             return ("*",)
-        return self._labels(max(count, keys))[-count:]
+        return self._token_labels(max(count, keys))[-count:]
 
-    def _labels(self, count: int) -> tuple[str, ...]:
+    def _token_labels(self, count: int) -> tuple[str, ...]:
         return (*self.tokens, *[PADDING] * (count - len(self.tokens)))[:count]
 
 
 def array(value: Any) -> Array:
-    """Numbers as a person reads them: float64, or bool as it is. Raises if they are none."""
+    """Convert numbers to float64, or keep bool; raise TypeError if `value` holds no numbers."""
     if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bool:
         return np.asarray(value.detach().cpu().double().numpy())
     numbers = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)

@@ -1,18 +1,18 @@
-"""Breaks off a grading whose file was saved again."""
+"""Cancels a grading whose file was saved again."""
 
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
-PATIENCE = 2.0  # seconds after which a grading is not worth waiting for; most take one
-TICK = 0.2
+PATIENCE_SECONDS = 2.0  # a longer grading is not worth waiting for; most take one second
+CHECK_INTERVAL_SECONDS = 0.2
 
 
 class Overtaken:
-    """Within it, a KeyboardInterrupt is raised in the main thread once `changed()`.
+    """A context that raises a KeyboardInterrupt in the main thread once `changed()` is true.
 
-    `happened` tells it from one that a person caused. An answer that never returns would otherwise
-    hold up the next one until it has used up all its time.
+    `happened` tells such an interrupt from Ctrl-C. Without the context, an answer that never
+    returns would delay the next grading until its own time limit.
     """
 
     def __init__(self, changed: Callable[[], bool]) -> None:
@@ -22,8 +22,8 @@ class Overtaken:
 
     def __enter__(self) -> "Overtaken":
         self._armed = True
-        self._before = signal.signal(signal.SIGALRM, self._look)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE, TICK)
+        self._before = signal.signal(signal.SIGALRM, self._interrupt_if_changed)
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, CHECK_INTERVAL_SECONDS)
         return self
 
     def __exit__(
@@ -36,7 +36,7 @@ class Overtaken:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._before)
 
-    def _look(self, number: int, frame: FrameType | None) -> None:
+    def _interrupt_if_changed(self, number: int, frame: FrameType | None) -> None:
         if self._armed and self._changed():
             self.happened = True
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What stands on the screen while answers are watched, drawn in place."""
+"""Draws the screen in place while answers are watched."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -13,16 +13,16 @@ from rich.text import Text
 from grader.core import catalog
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.practice.hints import first_failure, passed
+from grader.practice.hints import first_failure, is_passed
 from grader.reporting import terminal
 from grader.submission import answer_file
 
-_SHOWN_OUTPUT = 5  # lines of what a submission printed
+_SHOWN_OUTPUT_LINES = 5  # lines of what a submission printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that the screen shows."""
+    """The state that the screen shows."""
 
     reports: Mapping[str, ExerciseReport]  # by slug: what has been graded so far
     slugs: tuple[str, ...]
@@ -33,7 +33,7 @@ class View:
 
 
 class Screen:
-    """A screen of its own in a terminal, gone at the end; elsewhere one view below the other."""
+    """A full screen in a terminal, cleared at the end; elsewhere views one below the other."""
 
     def __init__(self, console: Console, words: Words) -> None:
         self._console = console
@@ -62,9 +62,9 @@ class Screen:
         """Draw the view over the one before."""
         self._view, self._size = view, self._console.size
         if self._own:
-            self._live.update(drawn(view, self._words), refresh=True)
+            self._live.update(draw_view(view, self._words), refresh=True)
         elif not view.busy:
-            self._console.print(drawn(view, self._words), "", sep="\n")
+            self._console.print(draw_view(view, self._words), "", sep="\n")
 
     def fit(self) -> None:
         """Draw the same view again if the window has another size now."""
@@ -72,39 +72,39 @@ class Screen:
             self.show(self._view)
 
 
-def drawn(view: View, words: Words) -> RenderableType:
-    """The view, the most important things first: a low window cuts off the end."""
-    parts: list[RenderableType] = [_overview(view), _status(view, words), Text()]
+def draw_view(view: View, words: Words) -> RenderableType:
+    """Draw the view, the most important things first: a low window cuts off the end."""
+    parts: list[RenderableType] = [_exercises_line(view), _status_line(view, words), Text()]
     if view.news:
         parts += [Text(view.news, style="green"), Text()]
     if view.shown in view.reports:
-        parts += _exercise(view.reports[view.shown], words)
+        parts += _exercise_lines(view.reports[view.shown], words)
     return Group(*parts)
 
 
-def _overview(view: View) -> Text:
+def _exercises_line(view: View) -> Text:
     """ex01 ✓  ex02 ✗  ex03 ·"""
     line = Text(overflow="ellipsis", no_wrap=True)
     for slug in view.slugs:
         style = "bold reverse" if slug == view.shown else ""
-        line.append(slug.split("_")[0], style).append(" ").append(_sign(view.reports.get(slug)))
-        line.append("  ")
+        line.append(slug.split("_")[0], style).append(" ")
+        line.append(_exercise_sign(view.reports.get(slug))).append("  ")
     return line
 
 
-def _sign(report: ExerciseReport | None) -> Text:
+def _exercise_sign(report: ExerciseReport | None) -> Text:
     if report is None or report.state in ("not_started", "missing"):
         return Text("·", style="dim")
-    return Text("✓", style="green") if passed(report) else Text("✗", style="red")
+    return Text("✓", style="green") if is_passed(report) else Text("✗", style="red")
 
 
-def _status(view: View, words: Words) -> Text:
+def _status_line(view: View, words: Words) -> Text:
     ends = words("Ctrl-C ends.")
     return Text(f"{view.busy or view.graded} {ends}".strip(), style="dim")
 
 
-def _exercise(e: ExerciseReport, words: Words) -> list[RenderableType]:
-    parts: list[RenderableType] = [_headline(e, words)]
+def _exercise_lines(e: ExerciseReport, words: Words) -> list[RenderableType]:
+    parts: list[RenderableType] = [_exercise_headline(e, words)]
     if e.state == "not_started":
         lesson = answer_file.lesson_path(e.slug, words.language)
         todo = words("Read {lesson}, then write {path} and save it.", lesson=lesson, path=e.path)
@@ -115,20 +115,20 @@ def _exercise(e: ExerciseReport, words: Words) -> list[RenderableType]:
         parts.append(Text(words("The grader itself failed. Please report it."), style="magenta"))
     if e.state not in ("graded", "fault"):
         return parts
-    first = _first(e)
+    first = _check_in_full(e)
     if first is not None:
-        parts += [terminal.check_lines(first, e, words), Text(_help(e, words), style="dim"), Text()]
-    parts += [_short(c, e, words) for c in e.checks if c is not first]
-    return parts + _printed(e, words)
+        parts += [terminal.check_lines(first, e, words), _hint_line(e, words), Text()]
+    parts += [_check_line(c, e, words) for c in e.checks if c is not first]
+    return parts + _printed_output(e, words)
 
 
-def _first(e: ExerciseReport) -> CheckResult | None:
-    """The check that is shown in full."""
+def _check_in_full(e: ExerciseReport) -> CheckResult | None:
+    """Return the check that is shown in full."""
     faults = (c for c in e.checks if c.verdict is Verdict.GRADER_FAULT)
     return first_failure(e) or next(faults, None)
 
 
-def _headline(e: ExerciseReport, words: Words) -> Text:
+def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
     title = words.title(catalog.find(e.slug))
     right = sum(c.verdict is Verdict.PASSED for c in e.checks)
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
@@ -139,8 +139,8 @@ def _headline(e: ExerciseReport, words: Words) -> Text:
     )
 
 
-def _short(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
-    """A check on one line: what it waits for, or why it fails, is seen when its turn comes."""
+def _check_line(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
+    """Return a check in one line, without its explanation."""
     sign, says = terminal.SIGNS[c.verdict], words.check(e.slug, c.id, c.says)
     style = "dim" if c.verdict in (Verdict.BLOCKED, Verdict.NOT_RUN) else ""
     line = Text.assemble(sign, " ", (says, style))
@@ -148,12 +148,13 @@ def _short(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
     return line
 
 
-def _help(e: ExerciseReport, words: Words) -> str:
-    return "    " + words("`make hint EX={slug}` gives a hint.", slug=e.slug)
+def _hint_line(e: ExerciseReport, words: Words) -> Text:
+    hint = words("`make hint EX={slug}` gives a hint.", slug=e.slug)
+    return Text(f"    {hint}", style="dim")
 
 
-def _printed(e: ExerciseReport, words: Words) -> list[RenderableType]:
-    lines = e.output.splitlines()[-_SHOWN_OUTPUT:]
+def _printed_output(e: ExerciseReport, words: Words) -> list[RenderableType]:
+    lines = e.output.splitlines()[-_SHOWN_OUTPUT_LINES:]
     if not lines:
         return []
     shown = [Padding(Text(f"| {line}", style="dim"), (0, 0, 0, 2)) for line in lines]

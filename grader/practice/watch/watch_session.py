@@ -13,7 +13,7 @@ from rich.console import Console
 
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
-from grader.practice.hints import passed
+from grader.practice.hints import is_passed
 from grader.practice.watch.cancel_on_save import Overtaken
 from grader.practice.watch.watch_screen import Screen, View
 from grader.practice.watch.watched_files import Files
@@ -22,7 +22,7 @@ from grader.submission import answer_file
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall, hide_this_process
 
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 def watch(
@@ -31,7 +31,7 @@ def watch(
 ) -> None:  # fmt: skip
     """Grade the answers in `place` whenever one is saved, until Ctrl-C.
 
-    It begins with `start`, or with the first exercise that is not passed.
+    The watch begins with `start`, or with the first exercise that is not passed.
     """
     hide_this_process()  # it holds the seed and the expected values
     # A closed window ends it as Ctrl-C does, which a script's background ignores by default.
@@ -47,7 +47,7 @@ def watch(
 
 
 class Session:
-    """One sitting: a nursery kept warm, the last report on every exercise, and what is shown."""
+    """A watch session: a warm nursery, the last report on every exercise, and the view."""
 
     def __init__(
         self, exercises: Sequence[Exercise], place: Path, words: Words, screen: Screen, wall: Wall,
@@ -76,69 +76,69 @@ class Session:
         self._nursery.close()
 
     def run(self, start: Exercise) -> None:
-        """Show `start`, or what comes after it, and then what is saved; for ever."""
-        self._show(shown=start.slug, busy=self._words("Starting ..."))
-        self._grade(start.slug)
-        self._move_on(start.slug)
+        """Show `start`, or the first exercise after it that is not passed, then each saved one."""
+        self._update_view(shown=start.slug, busy=self._words("Starting ..."))
+        self._grade_exercise(start.slug)
+        self._show_next_exercise(start.slug)
         while True:
-            for slug in self._wait():
-                self._show(shown=slug, news="")
-                self._grade(slug)
-            self._move_on(self._view.shown)
+            for slug in self._wait_for_save():
+                self._update_view(shown=slug, news="")
+                self._grade_exercise(slug)
+            self._show_next_exercise(self._view.shown)
 
     def farewell(self) -> str:
-        """What was reached."""
-        done = sum(map(passed, self._view.reports.values()))
+        """Say how many exercises are passed."""
+        done = sum(map(is_passed, self._view.reports.values()))
         told = "{done} of {count} exercises are passed. `make watch` goes on from here."
         return self._words(told, done=done, count=len(self._exercises))
 
-    def _wait(self) -> list[str]:
+    def _wait_for_save(self) -> list[str]:
         while not (saved := self._files.saved()):
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             self._screen.fit()
         return saved
 
-    def _move_on(self, slug: str) -> None:
-        """Where `slug` is passed, show the next exercise that is not."""
+    def _show_next_exercise(self, slug: str) -> None:
+        """If `slug` is passed, show the next exercise that is not."""
         reports = self._view.reports
-        if not passed(reports[slug]):
-            return self._show(busy="")
+        if not is_passed(reports[slug]):
+            return self._update_view(busy="")
         slugs = list(self._exercises)
         at = slugs.index(slug)
         for other in [*slugs[at + 1 :], *slugs[:at]]:
             if other not in self._view.reports:
-                self._grade(other)
-            if not passed(self._view.reports[other]):
-                return self._show(shown=other, busy="", news=self._is_passed(slug))
-        return self._show(busy="", news=self._words("Every exercise here is passed."))
+                self._grade_exercise(other)
+            if not is_passed(self._view.reports[other]):
+                return self._update_view(shown=other, busy="", news=self._passed_sentence(slug))
+        return self._update_view(busy="", news=self._words("Every exercise here is passed."))
 
-    def _is_passed(self, slug: str) -> str:
+    def _passed_sentence(self, slug: str) -> str:
         report = self._view.reports[slug]
         told = self._words("{slug} is passed.", slug=slug)
         if report.speed is None:
             return told
         return f"{told} " + self._words("`make grade EX={slug}` also times it.", slug=slug)
 
-    def _grade(self, slug: str) -> None:
-        """Grade an exercise; once more with another nursery if the grader failed."""
-        self._show(busy=self._words("Grading {slug} ...", slug=slug))
-        report = self._newest(slug)
+    def _grade_exercise(self, slug: str) -> None:
+        """Grade an exercise; if the grader failed, once more with another nursery."""
+        self._update_view(busy=self._words("Grading {slug} ...", slug=slug))
+        report = self._newest_report(slug)
         if report.state == "fault":
-            self._renew()
-            report = self._newest(slug)
+            self._renew_nursery()
+            report = self._newest_report(slug)
         told = self._words("Graded at {clock} in {seconds} s.", clock=time.strftime("%H:%M:%S"),
                            seconds=f"{report.seconds:.1f}")  # fmt: skip
         reports = {**self._view.reports, slug: report}
         self._view = replace(self._view, reports=reports, graded=told)
 
-    def _newest(self, slug: str) -> ExerciseReport:
-        """The report on the file as it was saved last."""
-        while (report := self._attempt(slug)) is None:
+    def _newest_report(self, slug: str) -> ExerciseReport:
+        """Return the report on the file as it was saved last."""
+        while (report := self._attempt_grading(slug)) is None:
             pass
         return report
 
-    def _attempt(self, slug: str) -> ExerciseReport | None:
-        """The report, or None if the file was saved again before there was one."""
+    def _attempt_grading(self, slug: str) -> ExerciseReport | None:
+        """Return the report, or None if the file was saved again before the grading ended."""
         from grader.grading.exercise import Run, grade
 
         self._files.take(slug)
@@ -151,13 +151,13 @@ class Session:
         except KeyboardInterrupt:
             if not overtaken.happened:
                 raise
-        self._renew()  # it may have been in the middle of a word
+        self._renew_nursery()  # the interrupt may have cut off a message to the old one
         return None
 
-    def _renew(self) -> None:
+    def _renew_nursery(self) -> None:
         self._nursery.close()
         self._nursery = Nursery(self._wall)
 
-    def _show(self, **changes: str) -> None:
+    def _update_view(self, **changes: str) -> None:
         self._view = replace(self._view, **changes)  # type: ignore[arg-type]
         self._screen.show(self._view)
