@@ -5,18 +5,18 @@ import importlib.util
 import sys
 from pathlib import Path
 
-NEEDED = ("numpy", "torch", "pytest", "packaging")
+NEEDED_MODULES = ("numpy", "torch", "pytest", "packaging")
 OUTPUT = Path("gpu-check.json")
 
 
 def main() -> int:
     """Run what the command line asks for; 0 if everything was run and is right."""
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in NEEDED_MODULES if importlib.util.find_spec(name) is None]:
         names = " ".join(missing)
         print(f"Not installed for this Python: {names}.")
         print(f"Run `{sys.executable} -m pip install {names}`.")
         return 1
-    given = _parser().parse_args()
+    given = _argument_parser().parse_args()
     import torch
 
     if not given.rehearse and not torch.cuda.is_available():
@@ -32,7 +32,7 @@ def main() -> int:
     except ValueError as unknown:
         print(unknown)
         return 2
-    results = Results.opened(given.output, device, fresh=given.fresh)
+    results = Results.resume(given.output, device, fresh=given.fresh)
     try:
         return 0 if gpu_session.run(steps, results, minutes=given.minutes) else 1
     except KeyboardInterrupt:
@@ -40,7 +40,7 @@ def main() -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def _argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make gpu-check", description=main.__doc__)
     parser.add_argument("exercises", nargs="*", help="exercises by name; all, if none is named")
     parser.add_argument("--rehearse", action="store_true", help="run on the CPU instead")

@@ -14,8 +14,8 @@ from typing import Any
 from grader.core.catalog import ROOT
 
 FORMAT = "attention-by-hand/gpu-check/v2"
-CODE = ("grader", "reference", "solutions")
-PACKAGES = ("torch", "numpy", "triton", "pytest")
+CODE_FOLDERS = ("grader", "reference", "solutions")
+VERSIONED_PACKAGES = ("torch", "numpy", "triton", "pytest")
 
 
 @dataclass(slots=True)
@@ -36,10 +36,10 @@ class Results:
     steps: dict[str, Record] = field(default_factory=dict)
 
     @classmethod
-    def opened(cls, path: Path, device: str, *, fresh: bool = False) -> "Results":
+    def resume(cls, path: Path, device: str, *, fresh: bool = False) -> "Results":
         """What an earlier run of the same code left in the file; else none, and the file moves."""
-        results = cls(path, _about(device))
-        kept = None if fresh else _read(path)
+        results = cls(path, _run_conditions(device))
+        kept = None if fresh else _read_results(path)
         if kept and kept.get("about") == results.about:
             results.steps = {name: Record(**record) for name, record in kept["steps"].items()}
         elif path.is_file():
@@ -62,7 +62,7 @@ class Results:
         os.replace(beside, self.path)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read_results(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -70,31 +70,31 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
 
-def _about(device: str) -> dict[str, str]:
+def _run_conditions(device: str) -> dict[str, str]:
     """What the results depend on."""
     import torch
 
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     found = {"device": device, "name": name, "python": platform.python_version()}
-    return found | {p: _version(p) for p in PACKAGES} | {"code": _digest()}
+    return found | {p: _package_version(p) for p in VERSIONED_PACKAGES} | {"code": _code_digest()}
 
 
-def _version(package: str) -> str:
+def _package_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
 
 
-def _digest() -> str:
+def _code_digest() -> str:
     found = hashlib.sha256()
-    for path in sorted(_files()):
+    for path in sorted(_code_files()):
         found.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return found.hexdigest()[:16]
 
 
-def _files() -> Iterator[Path]:
-    for folder in CODE:
+def _code_files() -> Iterator[Path]:
+    for folder in CODE_FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in (".py", ".toml", ".cu", ".h", ".cpp"):
                 yield path

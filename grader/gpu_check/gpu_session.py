@@ -10,11 +10,11 @@ from typing import IO, Any
 
 from grader.core.catalog import ROOT
 from grader.gpu_check.gpu_results import Record, Results
-from grader.gpu_check.gpu_words import Tally, told
+from grader.gpu_check.gpu_words import Tally, describe_line
 from grader.gpu_check.plan import Step
 
-LONGEST_SECONDS = 900.0  # for one step: a device that hangs must not take the whole run
-MAX_ERROR = 500  # characters of what a process said at its end
+MAX_STEP_SECONDS = 900.0  # for one step: a device that hangs must not take the whole run
+MAX_ERROR_CHARACTERS = 500  # characters of what a process said at its end
 
 
 def run(steps: Sequence[Step], results: Results, *, minutes: float | None = None) -> bool:
@@ -27,9 +27,9 @@ def run(steps: Sequence[Step], results: Results, *, minutes: float | None = None
         kept = len(record.lines)
         print(f"\n{step.name}{' (from an earlier run)' if record.finished else ''}", flush=True)
         for line in record.lines:
-            tally.add(told(line))
-        if not record.finished and (seconds := min(LONGEST_SECONDS, end - time.monotonic())) > 0:
-            _finish(step, record, results, seconds, tally)
+            tally.add(describe_line(line))
+        if not record.finished and (seconds := min(MAX_STEP_SECONDS, end - time.monotonic())) > 0:
+            _finish_step(step, record, results, seconds, tally)
         if not record.finished:
             print(f"  not at its end: {len(record.lines) - kept} new results")
     left = [step.name for step in steps if not results.record(step.name).finished]
@@ -40,19 +40,21 @@ def run(steps: Sequence[Step], results: Results, *, minutes: float | None = None
     return not left and tally.right
 
 
-def _finish(step: Step, record: Record, results: Results, seconds: float, tally: Tally) -> None:
+def _finish_step(
+    step: Step, record: Record, results: Results, seconds: float, tally: Tally
+) -> None:
     """Run a step to its end, again after each line at which its process dies."""
     end = time.monotonic() + seconds
     while not record.finished and time.monotonic() < end:
         known = len(record.lines)
         started = time.monotonic()
-        failed = _process(step, record, results, end - started, tally)
+        failed = _run_process(step, record, results, end - started, tally)
         record.seconds += time.monotonic() - started
         record.finished = not failed
         if failed and failed != _OUT_OF_TIME:
             if not (record.lines[known:] and record.lines[-1].get("error")):  # it says so itself
                 record.lines.append({"error": failed})
-                tally.add(told(record.lines[-1]))
+                tally.add(describe_line(record.lines[-1]))
             record.finished = not step.by_line
         results.save()
 
@@ -60,7 +62,7 @@ def _finish(step: Step, record: Record, results: Results, seconds: float, tally:
 _OUT_OF_TIME = "the time was over"
 
 
-def _process(step: Step, record: Record, results: Results, seconds: float, tally: Tally) -> str:
+def _run_process(step: Step, record: Record, results: Results, seconds: float, tally: Tally) -> str:
     """Run a step's process once, and keep each line as it comes; why it failed, if it did."""
     command = [*step.command, *(["--after", str(len(record.lines))] if step.by_line else [])]
     over = threading.Event()
@@ -78,9 +80,9 @@ def _process(step: Step, record: Record, results: Results, seconds: float, tally
         try:
             assert child.stdout is not None
             for text in child.stdout:
-                if (line := _parsed(text)) is not None:
+                if (line := _parse_line(text)) is not None:
                     record.lines.append(line)
-                    tally.add(told(line))
+                    tally.add(describe_line(line))
                     results.save()
             child.wait()
         finally:
@@ -89,10 +91,10 @@ def _process(step: Step, record: Record, results: Results, seconds: float, tally
             child.wait()
         if over.is_set():
             return _OUT_OF_TIME
-        return "" if child.returncode == 0 else _about(child.returncode, errors)
+        return "" if child.returncode == 0 else _exit_sentence(child.returncode, errors)
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parse_line(text: str) -> dict[str, Any] | None:
     """A line of results; None for what a library prints between them."""
     try:
         found = json.loads(text)
@@ -101,8 +103,8 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _about(code: int, errors: IO[bytes]) -> str:
+def _exit_sentence(code: int, errors: IO[bytes]) -> str:
     errors.seek(0)
     said = errors.read().decode("utf-8", "replace").strip()
     how = f"signal {-code}" if code < 0 else f"status {code}"
-    return f"the process ended with {how}: {said[-MAX_ERROR:]}"
+    return f"the process ended with {how}: {said[-MAX_ERROR_CHARACTERS:]}"

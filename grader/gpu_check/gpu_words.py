@@ -44,23 +44,23 @@ class Tally:
         return f"{self.results} results, {self.wrong} of them wrong.{left}"
 
 
-def told(line: Mapping[str, Any]) -> Told:
+def describe_line(line: Mapping[str, Any]) -> Told:
     """What there is to say of a line."""
     match line:
         case {"about": "case", **rest}:
-            return _case(rest)
+            return _describe_case(rest)
         case {"about": "exercise", **rest}:
-            return _exercise(rest)
+            return _describe_exercise(rest)
         case {"about": "kernel", "name": name, "runs": runs}:
             return Told(f"{name}: {'runs' if runs else 'does not run: ' + str(line.get('why'))}")
         case {"about": "compiled", **rest}:
-            return _compiled(rest)
+            return _describe_kernel(rest)
         case {"error": error}:
             return Told(str(error), wrong=True, counts=True)
     return Told(", ".join(f"{k} {v}" for k, v in line.items() if k != "about"))
 
 
-def _case(case: Mapping[str, Any]) -> Told:
+def _describe_case(case: Mapping[str, Any]) -> Told:
     """A case of the fast path: told only where it is wrong."""
     name = f"{case['shape']} {case['dtype']} mask={case['mask']}"
     if error := case.get("error"):
@@ -71,7 +71,7 @@ def _case(case: Mapping[str, Any]) -> Told:
     return Told("", counts=True)
 
 
-def _compiled(kernel: Mapping[str, Any]) -> Told:
+def _describe_kernel(kernel: Mapping[str, Any]) -> Told:
     says = (
         f"{kernel['name']}: {kernel['registers']} registers, {kernel['spilled_bytes']} bytes "
         f"spilled, {kernel['shared_bytes'] >> 10} KiB shared"
@@ -79,7 +79,7 @@ def _compiled(kernel: Mapping[str, Any]) -> Told:
     return Told(says, wrong=kernel["spilled_bytes"] > 0, counts=True)
 
 
-def _exercise(told_of: Mapping[str, Any]) -> Told:
+def _describe_exercise(told_of: Mapping[str, Any]) -> Told:
     """The points of an exercise, what is wrong with it, and its speed."""
     report = told_of["report"]
     score, groups = report["score"], dict[str, list[str]]()
@@ -87,7 +87,9 @@ def _exercise(told_of: Mapping[str, Any]) -> Told:
         if check["verdict"] != "passed":
             groups.setdefault(f"{check['verdict']}. {check['why']}", []).append(check["id"])
     lines = [f"  {', '.join(names)}: {why}" for why, names in groups.items()]
-    lines += [f"  {text}" for text in (_speed(report["speed"]), report["sentence"]) if text]
+    lines += [
+        f"  {text}" for text in (_describe_speed(report["speed"]), report["sentence"]) if text
+    ]
     if score is not None and score["possible"] == 0:
         return Told("\n  ".join(["not run", *lines]), not_run=True)
     right = score is not None and score["earned"] == score["possible"]
@@ -96,7 +98,7 @@ def _exercise(told_of: Mapping[str, Any]) -> Told:
     return Told(says, wrong=not right, counts=True)
 
 
-def _speed(speed: Mapping[str, Any] | None) -> str:
+def _describe_speed(speed: Mapping[str, Any] | None) -> str:
     """What was measured of an exercise's speed, or why nothing was."""
     if speed is None:
         return ""

@@ -9,18 +9,24 @@ from grader.cuda import compiler
 from grader.worker import walls
 
 
-def lines(device: str) -> Iterator[dict[str, str]]:
+def machine_lines(device: str) -> Iterator[dict[str, str]]:
     """What nvcc, the driver and compute-sanitizer say of themselves, and which walls work."""
-    yield {"about": "tool", "nvcc": _said(compiler.nvcc(), "--version")}
-    yield {"about": "tool", "compute-sanitizer": _said(compiler.sanitizer(), "--version")}
+    yield {"about": "tool", "nvcc": _last_line(compiler.nvcc(), "--version")}
+    yield {
+        "about": "tool",
+        "compute-sanitizer": _last_line(compiler.sanitizer(), "--version"),
+    }
     query = "--query-gpu=driver_version,memory.total,clocks.max.sm,power.limit"
-    yield {"about": "tool", "nvidia-smi": _said("nvidia-smi", query, "--format=csv,noheader")}
+    yield {
+        "about": "tool",
+        "nvidia-smi": _last_line("nvidia-smi", query, "--format=csv,noheader"),
+    }
     for name in walls.NAMES:
         probe = walls.probe(name, on_cuda=device == "cuda")
         yield {"about": "wall", name: "works" if probe.wall else f"does not work: {probe.why}"}
 
 
-def _said(program: str | None, *arguments: str) -> str:
+def _last_line(program: str | None, *arguments: str) -> str:
     """The last line that a program prints; why there is none."""
     if not program:
         return "not found"
@@ -33,5 +39,5 @@ def _said(program: str | None, *arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    for found in lines(sys.argv[1]):
+    for found in machine_lines(sys.argv[1]):
         print(json.dumps(found), flush=True)

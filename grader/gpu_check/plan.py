@@ -8,7 +8,7 @@ from grader.core import catalog
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 
-OFFLINE = "compiled.py"  # of a suite: compiles the solution's kernels, and says what they need
+COMPILE_FILE = "compiled.py"  # of a suite: compiles the solution's kernels, and says what they need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +32,16 @@ def steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step
         exercises = [catalog.find(name) for name in names] or list(catalog.exercises())
     except catalog.UnknownExercise as unknown:
         raise ValueError(str(unknown)) from None
-    ordered = sorted(exercises, key=lambda e: (not _has_cuda(e), e.order))
+    ordered = sorted(exercises, key=lambda e: (not _has_cuda_part(e), e.order))
     found = [
-        _step("machine", "grader.gpu_check.machine_lines", device),
-        _step("fast path", "reference.on_device", device, by_line=True),
+        _python_step("machine", "grader.gpu_check.machine_lines", device),
+        _python_step("fast path", "reference.on_device", device, by_line=True),
     ]
     for exercise in ordered:
-        found += _of_suite(exercise, device)
+        found += _suite_steps(exercise, device)
     if speed:
         found += [
-            _step(
+            _python_step(
                 f"speed of {e.slug}", "grader.gpu_check.grade_solution", e.slug, device, "--speed"
             )
             for e in ordered
@@ -50,19 +50,19 @@ def steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step
     return found
 
 
-def _of_suite(exercise: Exercise, device: str) -> Iterator[Step]:
-    offline = exercise.folder / OFFLINE
+def _suite_steps(exercise: Exercise, device: str) -> Iterator[Step]:
+    offline = exercise.folder / COMPILE_FILE
     if offline.is_file():
         command = (sys.executable, str(offline), str(exercise.solution), device)
         yield Step(name=f"compiling {exercise.slug}", command=command)
-    yield _step(exercise.slug, "grader.gpu_check.grade_solution", exercise.slug, device)
+    yield _python_step(exercise.slug, "grader.gpu_check.grade_solution", exercise.slug, device)
 
 
-def _step(name: str, module: str, *arguments: str, by_line: bool = False) -> Step:
+def _python_step(name: str, module: str, *arguments: str, by_line: bool = False) -> Step:
     return Step(name=name, command=(sys.executable, "-m", module, *arguments), by_line=by_line)
 
 
-def _has_cuda(exercise: Exercise) -> bool:
+def _has_cuda_part(exercise: Exercise) -> bool:
     return _is_timed_on_cuda(exercise) or any(check.cuda for check in suite_runner.checks(exercise))
 
 

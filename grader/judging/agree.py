@@ -16,7 +16,7 @@ from torch import Tensor
 from grader.core.errors import GraderFault
 from grader.judging import describe
 from grader.judging.case import Differs, Rule, StudentFault, current, fault
-from grader.judging.tolerance import Difference, as_numbers, beyond, difference
+from grader.judging.tolerance import Difference, as_numbers, difference, difference_beyond
 from grader.worker.child.executor import OF_VALUE
 from reference.expected import Array, Expected, f64, largest
 
@@ -48,18 +48,18 @@ def agree(
     subject = says or name
     if not isinstance(expected, Expected):
         assert isinstance(expected, Tensor | np.ndarray)
-        _same_kind(got, as_numbers(expected), subject, call)
-        expected = _from_values(got, expected)
-    _same_form(got, expected.plain, subject, call)
+        _check_is_float(got, as_numbers(expected), subject, call)
+        expected = _expected_from_values(got, expected)
+    _check_form(got, expected.plain, subject, call)
     numbers = as_numbers(got)  # type: ignore[arg-type]
     applied: list[Rule] = []
     if within is None:
         found = difference(numbers, expected, applied)
     else:
-        found = beyond(numbers, expected.exact, within, applied)
+        found = difference_beyond(numbers, expected.exact, within, applied)
     current().rules += [(subject, rule) for rule in applied]
     if found is not None:
-        problem = fault(*_sentences(numbers, expected.exact, found, subject, call))
+        problem = fault(*_fault_lines(numbers, expected.exact, found, subject, call))
         problem.differs = Differs(
             got=numbers, exact=expected.exact, wrong=found.where, subject=subject, call=call
         )
@@ -74,12 +74,12 @@ def same(got: Any, expected: Any, says: str | None = None) -> None:
         if type(got) is not type(expected) or got != expected:
             raise fault(f"{subject} is {describe.value(got)}, but should be {expected!r}", call)
         return
-    _same_form(got, expected, subject, call)
+    _check_form(got, expected, subject, call)
     numbers, right = as_numbers(got), as_numbers(expected)
     wrong = ~((numbers == right) | (numbers != numbers) & (right != right))
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
-        sentence = _is_but(subject, place, numbers, right)
+        sentence = _entry_sentence(subject, place, numbers, right)
         problem = fault(sentence, call, f"{wrong.sum()} of {wrong.size} entries differ.")
         problem.differs = Differs(got=numbers, exact=right, wrong=wrong, subject=subject, call=call)
         raise problem
@@ -161,22 +161,22 @@ def gradcheck(function: Callable[..., Tensor], *inputs: Tensor) -> None:
     for i, (x, got) in enumerate(zip(inputs, grads, strict=True)):
         slopes = torch.zeros_like(x, requires_grad=False)
         for place in np.ndindex(*x.shape):
-            moved = [_moved(x, place, step) for step in (1e-6, -1e-6)]
+            moved = [_shift_entry(x, place, step) for step in (1e-6, -1e-6)]
             up, down = (function(*inputs[:i], at, *inputs[i + 1 :]).detach() for at in moved)
             for moved_output in (up, down):
-                _same_form(moved_output, output.detach(), "out", current().last_call)
+                _check_form(moved_output, output.detach(), "out", current().last_call)
             slopes[place] = ((up - down) * upstream).sum() / 2e-6
         says = f"gradient of input {i + 1} (by finite differences)"
         agree(got, slopes, says, within=1e-6 * max(1.0, largest(slopes)))
 
 
-def _moved(x: Tensor, place: tuple[int, ...], step: float) -> Tensor:
+def _shift_entry(x: Tensor, place: tuple[int, ...], step: float) -> Tensor:
     x = x.detach().clone()
     x[place] += step
     return x
 
 
-def _from_values(got: Any, values: Answer) -> Expected:
+def _expected_from_values(got: Any, values: Answer) -> Expected:
     """An `Expected` from values alone: their type, dtype and device are those of `got`."""
     numbers = as_numbers(values)
     if not isinstance(got, Tensor | np.ndarray):
@@ -190,32 +190,38 @@ def _from_values(got: Any, values: Answer) -> Expected:
     return Expected(numbers, plain, largest(values))
 
 
-def _same_form(got: Any, plain: Answer, subject: str, call: str) -> None:
+def _check_form(got: Any, plain: Answer, subject: str, call: str) -> None:
     """Type, shape, dtype and device are those of the yardstick."""
     kind = Tensor if isinstance(plain, Tensor) else np.ndarray
     if not isinstance(got, kind):
         wanted = describe.kind(plain)
         raise fault(f"{subject} is {describe.kind(got)}, but should be {wanted}", call)
     if tuple(got.shape) != tuple(plain.shape):
-        raise fault(_but(f"{subject}.shape", tuple(got.shape), tuple(plain.shape)), call)
+        raise fault(
+            _contrast_sentence(f"{subject}.shape", tuple(got.shape), tuple(plain.shape)), call
+        )
     if got.dtype != plain.dtype:
-        raise fault(_but(f"{subject}.dtype", describe.dtype(got), describe.dtype(plain)), call)
+        raise fault(
+            _contrast_sentence(f"{subject}.dtype", describe.dtype(got), describe.dtype(plain)), call
+        )
     if isinstance(got, Tensor) and isinstance(plain, Tensor) and got.device != plain.device:
-        raise fault(_but(f"{subject}.device", got.device, plain.device), call)
+        raise fault(_contrast_sentence(f"{subject}.device", got.device, plain.device), call)
 
 
-def _same_kind(got: Any, exact: Array, subject: str, call: str) -> None:
+def _check_is_float(got: Any, exact: Array, subject: str, call: str) -> None:
     """A float where the values are floats; which one, an array does not say."""
     if isinstance(got, Tensor | np.ndarray) and exact.dtype.kind == "f":
         dtype = describe.dtype(got)
         if "float" not in dtype:
-            raise fault(_but(f"{subject}.dtype", dtype, "a floating-point type"), call)
+            raise fault(
+                _contrast_sentence(f"{subject}.dtype", dtype, "a floating-point type"), call
+            )
 
 
-def _sentences(
+def _fault_lines(
     numbers: Array, exact: Array, found: Difference, subject: str, call: str
 ) -> list[str]:
-    problem = _is_but(subject, found.index, numbers, exact)
+    problem = _entry_sentence(subject, found.index, numbers, exact)
     summary = f"{found.wrong} of {found.total} entries differ"
     if found.wrong == 0:
         summary = "Every entry is close, but together they are not"
@@ -225,11 +231,11 @@ def _sentences(
     return [problem, call, f"{summary}; {measured}."]
 
 
-def _is_but(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:
+def _entry_sentence(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:
     at = subject + describe.index(place)
     index = tuple(int(i) for i in place)
-    return _but(at, *describe.numbers(numbers[index], right[index]))
+    return _contrast_sentence(at, *describe.numbers(numbers[index], right[index]))
 
 
-def _but(what: str, is_: object, should: object) -> str:
+def _contrast_sentence(what: str, is_: object, should: object) -> str:
     return f"{what} is {is_}, but should be {should}"

@@ -29,7 +29,7 @@ def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
         case None | bool() | str():
             return value
         case np.generic():
-            return ["scalar", _kept(torch.from_numpy(np.array(value)), tensors)]
+            return ["scalar", _store_tensor(torch.from_numpy(np.array(value)), tensors)]
         case int() | float():
             return value
         case torch.dtype():
@@ -39,9 +39,9 @@ def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
             return ["expected", *parts]
         case Tensor():
             strides = [] if value.is_contiguous() or 0 in value.stride() else [value.stride()]
-            return ["tensor", _kept(value, tensors), *strides]
+            return ["tensor", _store_tensor(value, tensors), *strides]
         case np.ndarray():
-            return ["array", _kept(torch.from_numpy(np.array(value, order="C")), tensors)]
+            return ["array", _store_tensor(torch.from_numpy(np.array(value, order="C")), tensors)]
         case tuple() | list():
             kind = "tuple" if isinstance(value, tuple) else "list"
             return [kind, *(pack(item, tensors) for item in value)]
@@ -50,7 +50,7 @@ def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
     raise CannotPack(type(value).__name__)
 
 
-def _kept(value: Tensor, tensors: dict[str, Tensor]) -> str:
+def _store_tensor(value: Tensor, tensors: dict[str, Tensor]) -> str:
     plain = value.detach().cpu().clone(memory_format=torch.contiguous_format)
     content = plain.reshape(-1).view(torch.uint8).numpy().tobytes()
     form = f"{plain.dtype} {tuple(plain.shape)} ".encode()
@@ -66,7 +66,7 @@ def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
     kind, *parts = packed
     match kind:
         case "tensor":
-            return _laid_out(tensors[parts[0]], *parts[1:])
+            return _restore_strides(tensors[parts[0]], *parts[1:])
         case "array":
             return tensors[parts[0]].numpy().copy()
         case "scalar":
@@ -85,7 +85,7 @@ def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
     raise CannotPack(kind)
 
 
-def _laid_out(value: Tensor, strides: list[int] | None = None) -> Tensor:
+def _restore_strides(value: Tensor, strides: list[int] | None = None) -> Tensor:
     if strides is None:
         return value.clone()
     return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
@@ -119,35 +119,37 @@ def mark(what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 def samples(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[float]:
     """A few numbers of every argument, by which a question is known again."""
-    return [float(f"{x:.6g}") for value in (*args, *kwargs.values()) for x in _few(value)]
+    return [
+        float(f"{x:.6g}") for value in (*args, *kwargs.values()) for x in _sample_numbers(value)
+    ]
 
 
-def _few(value: Any) -> list[float]:
+def _sample_numbers(value: Any) -> list[float]:
     if isinstance(value, Tensor):
         flat: Any = value.detach().reshape(-1)
     elif isinstance(value, np.ndarray):
         flat = value.reshape(-1)
     else:
-        flat = list(_numbers(value))
+        flat = list(_sample_nested(value))
     places = (0, len(flat) // 2, len(flat) - 1) if len(flat) else ()
     return [float(flat[place]) for place in places]
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def _sample_nested(value: Any) -> Iterator[float]:
     """Three numbers of each array in nested lists, tuples and dicts, and the others as they are."""
     match value:
         case Tensor() | np.ndarray():
-            yield from _few(value)
+            yield from _sample_numbers(value)
         case float():
             yield value
         case tuple() | list():
             for item in value:
-                yield from _numbers(item)
+                yield from _sample_nested(item)
         case dict():
-            yield from _numbers(list(value.values()))
+            yield from _sample_nested(list(value.values()))
 
 
-def alike(some: Sequence[float], others: Sequence[float]) -> bool:
+def samples_alike(some: Sequence[float], others: Sequence[float]) -> bool:
     """Whether two questions have the same numbers, as far as another machine may round them."""
     return len(some) == len(others) and all(
         math.isclose(a, b, rel_tol=1e-2, abs_tol=1e-4) or (a != a and b != b)

@@ -4,7 +4,7 @@
 "tensor ... Lq Dv" }` says what comes back. `...` is any leading dimensions, broadcast over the
 inputs; a letter that no input binds matches any size; a number is itself. `rows n m` is a list of
 lists of numbers. In a class, `attributes = { keys = "tensor num_blocks D" }` has the names of the
-constructor's parameters for letters.
+constructor's parameter_names for letters.
 """
 
 import ast
@@ -24,8 +24,8 @@ Sizes = dict[str, int]
 
 
 @cache
-def parameters(signature: str) -> tuple[str, ...]:
-    """The names of the parameters in a signature such as `(q, k, v, keep=None)` or `(*masks)`."""
+def parameter_names(signature: str) -> tuple[str, ...]:
+    """Return the names of the parameters in a signature such as `(q, k, v, keep=None)`."""
     tree = ast.parse(f"def f{signature}: ...").body[0]
     assert isinstance(tree, ast.FunctionDef)
     last = [tree.args.vararg] if tree.args.vararg else []
@@ -35,12 +35,12 @@ def parameters(signature: str) -> tuple[str, ...]:
 def check_answer(value: Any, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any],
                  call: str) -> None:  # fmt: skip
     """Raise a `StudentFault` unless `value` has the declared kinds and shapes."""
-    names = parameters(function.signature) or ("",)
+    names = parameter_names(function.signature) or ("",)
     positional = (
         zip_longest(names, args[: len(names)]),
         ((names[-1], x) for x in args[len(names) :]),
     )
-    leading, sizes = _bind(function.shapes, [*chain(*positional), *kwargs.items()])
+    leading, sizes = _bind_sizes(function.shapes, [*chain(*positional), *kwargs.items()])
     _check_structure(value, function.returns, leading, sizes, call)
 
 
@@ -54,8 +54,8 @@ def check_attribute(value: Any, wanted: str, name: str, sizes: Sizes, call: str)
 
 
 def sizes_given(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
-    """The whole numbers among the arguments, by the names of their parameters."""
-    named = [*zip(parameters(signature), args, strict=False), *kwargs.items()]
+    """The whole numbers among the arguments, by the names of their parameter_names."""
+    named = [*zip(parameter_names(signature), args, strict=False), *kwargs.items()]
     return {name: value for name, value in named if type(value) is int}
 
 
@@ -90,15 +90,15 @@ def check_kind(value: Any, wanted: str, name: str, call: str) -> None:
     if kind == "rows":
         _check_rows(value, name, call)
         return
-    if kind == "any" or _is_kind(value, kind):
+    if kind == "any" or _is_of_kind(value, kind):
         if kind == "bool" and value.dtype != torch.bool:
             problem = f"{name}.dtype is {describe.dtype(value)}, but should be bool"
             raise fault(problem, call)
         return
-    raise fault(f"{name} is {describe.kind(value)}, but should be {_article(kind)}", call)
+    raise fault(f"{name} is {describe.kind(value)}, but should be {_kind_with_article(kind)}", call)
 
 
-def _is_kind(value: Any, kind: str) -> bool:
+def _is_of_kind(value: Any, kind: str) -> bool:
     match kind:
         case "tensor" | "bool":
             return isinstance(value, torch.Tensor)
@@ -136,14 +136,14 @@ def _check_rows(value: Any, name: str, call: str) -> None:
                 raise fault(f"{name}[{i}, {j}] is {what}, but should be a number", call)
 
 
-def _size(value: Any) -> tuple[int, ...]:
+def _shape_of(value: Any) -> tuple[int, ...]:
     """The shape of a tensor, an array, or rows (of which none have no width)."""
     if isinstance(value, list):
         return (len(value), *([len(value[0])] if value and isinstance(value[0], list) else []))
     return tuple(value.shape)
 
 
-def _article(kind: str) -> str:
+def _kind_with_article(kind: str) -> str:
     words = {"bool": "a bool tensor", "str": "a string", "none": "None", "object": "an object",
              "flag": "True or False"}  # fmt: skip
     return words.get(kind) or ("an " if kind[0] in "ai" else "a ") + kind
@@ -155,7 +155,7 @@ def _check_shape(
     words = [w for w in wanted.split()[1:] if w not in ("tensor", "array")]
     if value is None or not words:
         return
-    shape = _size(value)
+    shape = _shape_of(value)
     letters = words[1:] if words[0] == "..." else words
     front = leading if words[0] == "..." else ()
     if front is None:  # leading dimensions of unknown number
@@ -171,7 +171,7 @@ def _check_shape(
         raise fault(f"{name}.shape is {shape}, but should be {expected}", call)
 
 
-def _bind(
+def _bind_sizes(
     shapes: Mapping[str, str], given: Sequence[tuple[str, Any]]
 ) -> tuple[tuple[int, ...] | None, Sizes]:
     """The leading dimensions (None if no input has them) and the size of every letter."""
@@ -181,7 +181,7 @@ def _bind(
         # Nothing is asked of an object of the student's: it answers with a fault, not with None.
         if name not in shapes:
             continue
-        shape = _size(value) if isinstance(value, list) else getattr(value, "shape", None)
+        shape = _shape_of(value) if isinstance(value, list) else getattr(value, "shape", None)
         if shape is None:
             continue
         words = shapes[name].split()

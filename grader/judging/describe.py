@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import torch
 
-MAX_CALL = 300  # characters
-FEW = 4  # numbers of a matrix that are still written out
+MAX_CALL_CHARACTERS = 300  # characters
+MAX_WRITTEN_ENTRIES = 4  # numbers of a matrix that are still written out
 
 
 def call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """A call, with the dtypes and shapes of what it was given."""
     parts = [value(x) for x in args] + [f"{key}={value(x)}" for key, x in kwargs.items()]
     text = f"{name}({', '.join(parts)})"
-    return text if len(text) <= MAX_CALL else text[: MAX_CALL - 4] + "...)"
+    return text if len(text) <= MAX_CALL_CHARACTERS else text[: MAX_CALL_CHARACTERS - 4] + "...)"
 
 
 def value(x: Any) -> str:
@@ -27,7 +27,7 @@ def value(x: Any) -> str:
             return f"{dtype(x)} {x.shape}"
         case torch.dtype():
             return dtype_name(x)
-        case list() if _has_rows(x):
+        case list() if _is_large_matrix(x):
             return f"rows ({len(x)}, {len(x[0])})"
         case list():
             return f"[{', '.join(value(item) for item in x)}]"
@@ -42,11 +42,11 @@ def value(x: Any) -> str:
     return str(x)
 
 
-def _has_rows(x: list[Any]) -> bool:
+def _is_large_matrix(x: list[Any]) -> bool:
     """Whether this is a matrix of numbers too large to be written out."""
     rows = bool(x) and all(isinstance(row, list) and len(row) == len(x[0]) for row in x)
     numbers = rows and all(isinstance(entry, bool | int | float) for row in x for entry in row)
-    return numbers and len(x) * len(x[0]) > FEW
+    return numbers and len(x) * len(x[0]) > MAX_WRITTEN_ENTRIES
 
 
 def kind(x: Any) -> str:

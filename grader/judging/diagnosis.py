@@ -27,13 +27,13 @@ from grader.judging.marks import CheckCase, Mistake
 from grader.judging.student import Student, StudentObject
 from grader.worker.in_process import in_process
 
-Came = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
+Outcome = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
 
 FRESH_DRAWS = 3  # times that the same case is asked again with other inputs
 MAX_OTHER_CASES = 4  # further cases of the check that are asked
-MAX_ASKED_WHOLE = 12  # mistakes for which it is worth asking all their checks
-MAX_NAMED = 2  # mistakes that are named together
-_MISFIT = re.compile(  # what PyTorch and NumPy say of shapes
+MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth asking all their checks
+MAX_NAMED_MISTAKES = 2  # mistakes that are named together
+_SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
     "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
     "|cannot reshape|not aligned|do not match"
 )
@@ -51,18 +51,20 @@ class Catalogue:
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
         self.mistakes = suite_runner.mistakes(exercise)
         self._modules: dict[str, ModuleType] = {}
-        self._asked: dict[tuple[str, frozenset[str]], tuple[list[Came], Iterator[Came]]] = {}
+        self._outcomes: dict[
+            tuple[str, frozenset[str]], tuple[list[Outcome], Iterator[Outcome]]
+        ] = {}
 
     def module(self, mistake: Mistake) -> ModuleType:
         """The solution with this mistake in it, which remembers nothing of earlier uses."""
         if mistake.id not in self._modules:
             if mistake.edits:
-                found = solution_modules.with_edits(self._exercise, mistake)
+                found = solution_modules.edited_solution(self._exercise, mistake)
             else:
                 found = solution_modules.solution(self._exercise)
             self._modules[mistake.id] = found or ModuleType(self._exercise.slug)
         if not mistake.edits:
-            setattr(self._modules[mistake.id], mistake.of, _anew(mistake.answer))
+            setattr(self._modules[mistake.id], mistake.of, _copy_function(mistake.answer))
         return self._modules[mistake.id]
 
     def student(self, mistake: Mistake) -> Student:
@@ -93,27 +95,27 @@ class Catalogue:
 
         It is asked no more than it takes to know, and nothing twice.
         """
-        came = self._came(mistake, only)
+        came = self._check_outcomes(mistake, only)
         return all(failed == (check in checks) for check, failed in came)
 
-    def _came(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Came]:
+    def _check_outcomes(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Outcome]:
         """What came of each check; asked when it is read, and kept."""
         key = mistake.id, only
-        known, rest = self._asked.setdefault(key, ([], self._ask(mistake, only)))
+        known, rest = self._outcomes.setdefault(key, ([], self._run_checks(mistake, only)))
         yield from known
         for one in rest:
             known.append(one)
             yield one
 
-    def _ask(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Came]:
+    def _run_checks(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Outcome]:
         judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
-        cases = suite_runner.chosen(self._exercise, only)
+        cases = suite_runner.selected_cases(self._exercise, only)
         for check, some in groupby(cases, key=lambda case: case.check.id):
             judge.run(tuple(some))
-            yield check, check in _failed_with(mistake.of, judge)
+            yield check, check in _failed_checks_of(mistake.of, judge)
 
 
-def _anew(answer: Any) -> Any:
+def _copy_function(answer: Any) -> Any:
     """A function with defaults of its own: to keep something in them may be the mistake."""
     if not isinstance(answer, FunctionType):
         return answer
@@ -150,29 +152,29 @@ def explained(
         return replace(found, stage=None) if again else found
 
     return tuple(
-        replace(c, diagnosis=once(_diagnosis(exercise, failures[c.id], judge, known)))
+        replace(c, diagnosis=once(_diagnose_failure(exercise, failures[c.id], judge, known)))
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
 
 
-def _diagnosis(
+def _diagnose_failure(
     exercise: Exercise, failure: Failure, judge: Judge, known: Catalogue
 ) -> Diagnosis | None:
     mistakes = tuple(Named(id=m.id, says=m.says, mend=m.mend) for m in named(failure, judge, known))
     differs = failure.fault.differs
-    places = () if differs is None else location.places(
-        differs.wrong, location.letters_of(exercise, differs.call, differs.subject)
+    places = () if differs is None else location.wrong_places(
+        differs.wrong, location.shape_letters(exercise, differs.call, differs.subject)
     )  # fmt: skip
-    found = None if differs is None else _stage(exercise, differs.call, judge, known)
+    found = None if differs is None else _find_stage(exercise, differs.call, judge, known)
     nothing = not (mistakes or places or found)
     return None if nothing else Diagnosis(mistakes=mistakes, places=places, stage=found)
 
 
-def _stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Stage | None:
+def _find_stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Stage | None:
     right = known.right
     name = call.partition("(")[0]
-    return None if right is None else stages.stage(exercise, name, judge.student, right)
+    return None if right is None else stages.first_wrong_stage(exercise, name, judge.student, right)
 
 
 def named(
@@ -185,31 +187,31 @@ def named(
 
     only  the checks that `judge` has asked, with those that they need, if it has not asked all
     """
-    if failure.fault.kind == "NotImplementedError" or _MISFIT.search(failure.fault.detail):
+    if failure.fault.kind == "NotImplementedError" or _SHAPE_MISMATCH.search(failure.fault.detail):
         return ()
     found = [m for m in mistakes.mistakes if m.of in failure.calls]
-    found = [m for m in found if _answers_alike(failure.asked, m, mistakes)]
-    found = _like(failure.fault, found, judge, mistakes, failure.case)
-    for case, again in _elsewhere(failure):
+    found = [m for m in found if _gives_same_answer(failure.asked, m, mistakes)]
+    found = _mistakes_with_same_fault(failure.fault, found, judge, mistakes, failure.case)
+    for case, again in _further_cases(failure):
         if not found:
             break
         fault = judge.ask(judge.student, case, *again)
-        found = _like(fault, found, judge, mistakes, case, *again)
-    if not found or len(found) > MAX_ASKED_WHOLE:
+        found = _mistakes_with_same_fault(fault, found, judge, mistakes, case, *again)
+    if not found or len(found) > MAX_FULLY_RUN_MISTAKES:
         return ()
-    sure = likeness.says_much(failure.fault.differs)
+    sure = likeness.is_distinctive(failure.fault.differs)
     if len(found) > 1 or not sure:
-        same = [m for m in found if mistakes.fails(m, _failed_with(m.of, judge), only)]
+        same = [m for m in found if mistakes.fails(m, _failed_checks_of(m.of, judge), only)]
         found = same or (found if sure else [])
-    return tuple(found) if len(found) <= MAX_NAMED else ()
+    return tuple(found) if len(found) <= MAX_NAMED_MISTAKES else ()
 
 
-def _failed_with(name: str, judge: Judge) -> frozenset[str]:
+def _failed_checks_of(name: str, judge: Judge) -> frozenset[str]:
     """The failed checks that called this name; another may have a mistake of its own."""
     return frozenset(f.check for f in judge.failures if name in f.calls)
 
 
-def _answers_alike(asked: LastCall | None, mistake: Mistake, known: Catalogue) -> bool:
+def _gives_same_answer(asked: LastCall | None, mistake: Mistake, known: Catalogue) -> bool:
     """Whether a mistake answers the last call as the student did: soon seen, and mostly not so."""
     if asked is None or any(isinstance(x, StudentObject) for x in asked.args):
         return True
@@ -217,19 +219,19 @@ def _answers_alike(asked: LastCall | None, mistake: Mistake, known: Catalogue) -
     if function is None:
         return False
     try:
-        answer = function(*_copies(asked.args), **asked.kwargs)
+        answer = function(*_copy_arguments(asked.args), **asked.kwargs)
     except Exception:  # whatever a wrong answer raises; the student's came back
         return False
     return likeness.answers_alike(answer, asked.value)
 
 
-def _copies(values: Sequence[Any]) -> list[Any]:
+def _copy_arguments(values: Sequence[Any]) -> list[Any]:
     """Copies of the arguments; one that is given twice is given twice again."""
     made = {id(x): x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values}
     return [made[id(x)] for x in values]
 
 
-def _like(
+def _mistakes_with_same_fault(
     fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: Catalogue,
     case: CheckCase, *again: str,
 ) -> list[Mistake]:  # fmt: skip
@@ -238,7 +240,7 @@ def _like(
     ]
 
 
-def _elsewhere(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
+def _further_cases(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
     """Cases in which mistakes may come apart."""
     yield from ((case, ()) for case in failure.more[:MAX_OTHER_CASES])
     yield from ((failure.case, ("again", str(n))) for n in range(FRESH_DRAWS))

@@ -10,7 +10,7 @@ from grader.worker.client import Client
 from grader.worker.faults import Raised, WorkerFault
 from grader.worker.harmless_text import harmless
 
-MAX_MESSAGE = 4  # lines of an exception's message
+MAX_MESSAGE_LINES = 4  # lines of an exception's message
 
 
 class Connection:
@@ -35,12 +35,12 @@ class Connection:
         try:
             return ask(*args, **kwargs)
         except Raised as error:
-            raise self._raised(error, owner, text) from None
+            raise self._fault_of_exception(error, owner, text) from None
         except WorkerFault as error:
             raise fault(str(error), text) from None
 
-    def _raised(self, error: Raised, owner: str, text: str) -> StudentFault:
-        number, line = self._line(error.line)
+    def _fault_of_exception(self, error: Raised, owner: str, text: str) -> StudentFault:
+        number, line = self._submission_line(error.line)
         if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
             task = f": {error.message}" if error.message else "."
             return StudentFault(f"{owner} is not written yet{task}", kind=error.kind)
@@ -50,7 +50,7 @@ class Connection:
             return fault(f"the answer is too large: {error.message}", text)
         if error.message in self._problems.values():  # what stands in a function that it calls
             return StudentFault(error.message, kind=error.kind)
-        first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE] or [""]
+        first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE_LINES] or [""]
         problem = f"{error.kind}: {first}"
         lines = [line.strip() for line in lines]
         if line:
@@ -61,7 +61,7 @@ class Connection:
         raised.line = error.line if line and error.line else 0
         return raised
 
-    def _line(self, number: int | None) -> tuple[str, str]:
+    def _submission_line(self, number: int | None) -> tuple[str, str]:
         """A line of the submission, if it is one: how its writer counts it, and its text."""
         lines = harmless(self.answer.source).splitlines() if self.answer else []
         if self.answer is None or number is None or not 0 < number <= len(lines):

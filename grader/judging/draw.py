@@ -82,11 +82,11 @@ class Draw:
         current().hard.add(kind.value)
         match kind:
             case Hard.SQUARE:
-                return list(hard.square(sizes))
+                return list(hard.square_sizes(sizes))
             case Hard.ONE:
-                return list(hard.one(sizes))
+                return list(hard.unit_sizes(sizes))
             case Hard.LONG:
-                return list(hard.long(sizes, limits or {}))
+                return list(hard.long_sizes(sizes, limits or {}))
         return [sizes] if sizes else []
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
@@ -115,7 +115,7 @@ class Draw:
         sizes   the largest ordinary size of each, lengths beginning with L
         """
         drawn = {name: self.integer(1, n) for name, n in sizes.items()}
-        kinds = [[drawn], [drawn], list(hard.one(drawn)), list(hard.long(drawn, {}))]
+        kinds = [[drawn], [drawn], list(hard.unit_sizes(drawn)), list(hard.long_sizes(drawn, {}))]
         if any(name.startswith("L") for name in sizes):
-            kinds.append(list(hard.square(drawn)))
+            kinds.append(list(hard.square_sizes(drawn)))
         return self.choice(*self.choice(*kinds))

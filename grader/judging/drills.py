@@ -17,9 +17,12 @@ from grader.judging import suite_runner
 from grader.judging.marks import CannotEdit, Edits, Mistake, edited
 from grader.submission.reader_client import Unread, ask
 
-CHOICES, OF_THE_SAME = 8, 5  # mistakes that are offered, and how many of them of one function
+OFFERED_MISTAKES, OFFERED_OF_SAME_NAME = (
+    8,
+    5,
+)  # mistakes that are offered, and how many of them of one function
 LONGEST = 18  # digits of a seed
-_NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{LONGEST}}})")
+_DRILL_NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{LONGEST}}})")
 
 
 class NoDrill(Exception):
@@ -68,7 +71,7 @@ def drills(exercise: Exercise) -> tuple[Drill, ...]:
 
 def drill(name: str) -> Drill:
     """The drill of this name, such as "ex05_causal_mask 4711"."""
-    parts = _NAME.fullmatch(name)
+    parts = _DRILL_NAME.fullmatch(name)
     if parts is None:
         raise NoDrill(f"{name[:40]!r} is no drill. `make drill` writes one.")
     try:
@@ -78,10 +81,10 @@ def drill(name: str) -> Drill:
     found = drills(exercise)
     if not found:
         raise NoDrill(f"Nothing is drawn from {exercise.slug}: it has no drills.")
-    return found[_number(name) % len(found)]
+    return found[_digest_number(name) % len(found)]
 
 
-def stated(source: str) -> Exercise | None:
+def stated_exercise(source: str) -> Exercise | None:
     """The exercise that an answer to a bug hunt says it was drawn from: read, not run.
 
     None where `drill` is not written as `make drill` writes it.
@@ -96,7 +99,7 @@ def held(exercise: Exercise, source: str) -> Exercise:
 
     Any other exercise is as it was, and so is a hunt whose answer does not say where it is from.
     """
-    drawn = stated(source) if exercise.hunts else None
+    drawn = stated_exercise(source) if exercise.hunts else None
     if drawn is None:
         return exercise
     return replace(
@@ -118,15 +121,20 @@ def choices(name: str) -> tuple[Mistake, ...]:
             f"{wanted.exercise.slug}/drills.toml: {wanted.mistake} is no mistake that can be"
             " offered. Name another of mistakes.py"
         )
-    same = _shuffled([m for m in known if m.of == right.of and m is not right], name)
-    others = _shuffled([m for m in known if m.of != right.of], name)
-    offered = [right, *same[: OF_THE_SAME - 1], *others, *same[OF_THE_SAME - 1 :]]
-    return tuple(_shuffled(offered[:CHOICES], name))
+    same = _shuffle_mistakes([m for m in known if m.of == right.of and m is not right], name)
+    others = _shuffle_mistakes([m for m in known if m.of != right.of], name)
+    offered = [
+        right,
+        *same[: OFFERED_OF_SAME_NAME - 1],
+        *others,
+        *same[OFFERED_OF_SAME_NAME - 1 :],
+    ]
+    return tuple(_shuffle_mistakes(offered[:OFFERED_MISTAKES], name))
 
 
-def _shuffled(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
-    return sorted(mistakes, key=lambda m: _number(f"{name} {m.id}"))
+def _shuffle_mistakes(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
+    return sorted(mistakes, key=lambda m: _digest_number(f"{name} {m.id}"))
 
 
-def _number(text: str) -> int:
+def _digest_number(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -7,7 +7,7 @@ from grader.judging.case import StudentFault
 
 # What torch says where tensors of two devices meet; its other errors on `meta` tell of numbers
 # that were to be read, and there are none.
-TWO_DEVICES = ("expected device", "same device")
+TWO_DEVICE_MESSAGES = ("expected device", "same device")
 
 
 def on_meta(call: Any, *args: Any, **kwargs: Any) -> None:
@@ -20,7 +20,7 @@ def on_meta(call: Any, *args: Any, **kwargs: Any) -> None:
         found = call.devices(*args, **kwargs)
     except StudentFault as problem:
         said = problem.detail.lower()
-        if "meta" in said and not any(words in said for words in TWO_DEVICES):
+        if "meta" in said and not any(words in said for words in TWO_DEVICE_MESSAGES):
             return
         raise
     other = sorted({str(device) for device in found} - {"meta"})

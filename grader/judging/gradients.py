@@ -38,13 +38,13 @@ class Exchange:
         answer = self._backward(self.graph, gradients)
         fits = isinstance(answer, list) and len(answer) == len(leaves)
         for g, x in zip(answer, leaves, strict=True) if fits else ():
-            fits &= g is None or (isinstance(g, Tensor) and _form(g) == _form(x))
+            fits &= g is None or (isinstance(g, Tensor) and _tensor_form(g) == _tensor_form(x))
         if not fits:
             raise StudentFault("the worker sent gradients that fit no input")
         return list(answer)
 
 
-def _form(x: Tensor) -> tuple[Any, ...]:
+def _tensor_form(x: Tensor) -> tuple[Any, ...]:
     return x.shape, x.dtype, x.device
 
 
@@ -90,6 +90,6 @@ def rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
+def without_gradients(value: Any) -> Any:
     """Answers of calls without a graph carry no gradient, whatever their parameters did."""
     return rebuild(value, (x.detach() for x in tensors(value)))

@@ -11,7 +11,7 @@ from enum import StrEnum
 Sizes = dict[str, int]
 
 LIMITS = (64, 128, 256, 1024)  # sizes at which tiles, buffers and tables of other people end
-BATCH = 64  # how far a batch goes, which nobody cuts into tiles
+MAX_BATCH = 64  # how far a batch goes, which nobody cuts into tiles
 
 
 class Hard(StrEnum):
@@ -31,7 +31,7 @@ class Hard(StrEnum):
     SCORES = "scores"  # scores that fall, that are all negative, that jump by hundreds
 
 
-def square(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+def square_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
     """The sizes with every length (a name that begins with L) equal to the largest of them.
 
     Then batch and heads are as many too, so that a mask of one kind has the shape of another.
@@ -42,19 +42,19 @@ def square(sizes: Mapping[str, int]) -> Iterator[Sizes]:
         yield {name: length if name[0] in "LBH" else n for name, n in sizes.items()}
 
 
-def one(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+def unit_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
     """The sizes with one of them at 1, each in its turn; and all of them at 1."""
     for name in sizes:
         yield {**sizes, name: 1}
     yield dict.fromkeys(sizes, 1)
 
 
-def long(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
+def long_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
     """The sizes with one of them just beyond each of `LIMITS`, each in its turn.
 
     limits  how far a size goes at most, where the largest limit would cost too much
     """
     for name in sizes:
         for limit in LIMITS:
-            if limit <= limits.get(name, BATCH if name == "B" else LIMITS[-1]):
+            if limit <= limits.get(name, MAX_BATCH if name == "B" else LIMITS[-1]):
                 yield {**sizes, name: limit + 1}

@@ -41,13 +41,13 @@ class HeldTensor:
         return "an earlier answer"
 
 
-def held(value: Any, client: Client, guard: Guard) -> Any:
+def with_held_tensors(value: Any, client: Client, guard: Guard) -> Any:
     """An answer with a `HeldTensor` in the place of each handle."""
     match value:
         case Handle():
             return HeldTensor(value, client, guard)
         case list() | tuple():
-            return type(value)(held(item, client, guard) for item in value)
+            return type(value)(with_held_tensors(item, client, guard) for item in value)
     return value
 
 
@@ -61,16 +61,16 @@ def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
     """
     with torch.no_grad(), inputs_left_alone():
         answers = function.held(*args, **kwargs)
-        kept = [x for x in _flat(answers) if isinstance(x, HeldTensor)]
+        kept = [x for x in _flatten_answers(answers) if isinstance(x, HeldTensor)]
         before = [x.now() for x in kept]
         yield
     for answer, was in zip(kept, before, strict=True):
         same(answer.now(), was, says="an earlier answer, after later calls,")
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def _flatten_answers(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _flat(item)
+            yield from _flatten_answers(item)
     else:
         yield value

@@ -12,21 +12,21 @@ from grader.judging import drills, suite_runner
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check
-from grader.judging.student import Student, answer_of, answering
+from grader.judging.student import Student, student_for, submission_of
 from grader.submission import admission
 
-_NOT_AS_IT_WAS = "`drill` returns a drill that is not written in it: leave it as it was."
+_CHANGED_DRILL = "`drill` returns a drill that is not written in it: leave it as it was."
 
 
 def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.device) -> None:
     """Pass if the submission earns every check of `exercise`; the first failure is the fault."""
-    other = _as_answer_to(student, exercise)
+    other = _as_answer_to_exercise(student, exercise)
     seed = str(draw.integer(0, 2**62))
     for function in suite_runner.functions(exercise):
         mark: Check = function.__mark__
         if mark.cuda and device.type != "cuda":
             continue
-        for number, params in enumerate(_cases(function)):
+        for number, params in enumerate(_parametrized_cases(function)):
             at_hand = {
                 "student": other,
                 "draw": Draw(seed, mark.id, str(number), device=str(device)),
@@ -39,23 +39,23 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
             function(**{name: at_hand[name] for name in names})
 
 
-def _as_answer_to(student: Student, exercise: Exercise) -> Student:
+def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:
     """The same submission, held to what the other exercise asks for and does not allow."""
-    answer = answer_of(student)
+    answer = submission_of(student)
     if answer is None:  # a module of ours
-        return answering(student, exercise, {})
+        return student_for(student, exercise, {})
     # The worker was readied for the exercise that is written there, or for none.
-    written = drills.stated(answer.source)
+    written = drills.stated_exercise(answer.source)
     if written != exercise and (written is not None or exercise.prelude):
-        raise StudentFault(_NOT_AS_IT_WAS)
+        raise StudentFault(_CHANGED_DRILL)
     try:
         found = admission.told(answer, exercise)
     except admission.NotGraded as refused:
         raise StudentFault(str(refused)) from None
-    return answering(student, exercise, found["problems"])
+    return student_for(student, exercise, found["problems"])
 
 
-def _cases(function: Any) -> Iterator[dict[str, Any]]:
+def _parametrized_cases(function: Any) -> Iterator[dict[str, Any]]:
     """What `pytest.mark.parametrize` makes of a check."""
     tables = [m.args for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
     rows = []

@@ -97,30 +97,30 @@ class Judge:
 
     def run(self, cases: Sequence[CheckCase]) -> None:
         """Run cases in their order; raise nothing, whatever an answer or a suite does."""
-        self._register(cases)
+        self._register_cases(cases)
         for case in cases:
-            if self._skipped(case):
+            if self._reason_to_skip(case):
                 continue
             started, error = time.perf_counter(), None
             try:
-                self._call(self.student, case)
+                self._run_case(self.student, case)
             except (Exception, SystemExit, pytest.skip.Exception) as raised:  # judged, not raised
                 error = raised
             tally = self._tallies[case.check.id]
             tally.seconds += time.perf_counter() - started
-            self._write_down(tally, case, error)
+            self._record_outcome(tally, case, error)
 
     def ask(self, student: Student, case: CheckCase, *again: str) -> StudentFault | None:
         """Run a case on any student and record nothing: the fault, or None."""
         try:
-            self._call(student, case, *again)
+            self._run_case(student, case, *again)
         except StudentFault as fault:
             return fault
         except pytest.skip.Exception:
             return None  # it cannot be asked of this one
         return None
 
-    def _call(self, student: Student, case: CheckCase, *again: str) -> None:
+    def _run_case(self, student: Student, case: CheckCase, *again: str) -> None:
         at_hand = {
             "student": student,
             "draw": self.draw_for(case.name, *again),
@@ -138,10 +138,10 @@ class Judge:
         """One verdict per check, in the order of the suite."""
         verdicts: dict[str, CheckResult] = {}
         for tally in self._tallies.values():
-            verdicts[tally.check.id] = self._verdict(tally, verdicts)
+            verdicts[tally.check.id] = self._check_result(tally, verdicts)
         return tuple(verdicts.values())
 
-    def _register(self, cases: Sequence[CheckCase]) -> None:
+    def _register_cases(self, cases: Sequence[CheckCase]) -> None:
         for case in cases:
             self._tallies.setdefault(case.check.id, _Tally(check=case.check)).cases.append(case)
         for tally in self._tallies.values():
@@ -149,21 +149,21 @@ class Judge:
                 if name not in self._tallies:
                     self.errors.append(f"{tally.check.id} needs {name}, which is no check")
 
-    def _skipped(self, case: CheckCase) -> str:
+    def _reason_to_skip(self, case: CheckCase) -> str:
         """Why a case is not run; empty if it is."""
         check, tally = case.check, self._tallies[case.check.id]
         if check.cuda and not self.device.startswith("cuda"):
             return NEEDS_CUDA
         if tally.failure or tally.grader_fault:
             return "an earlier case of this check failed"
-        if blocker := self._blocker(check):
+        if blocker := self._blocking_check(check):
             return f"blocked by {blocker}"
         if self._tape is not None and (why := self._tape.begin(case.name, check.id)):
             tally.not_run = why
             return why
         return ""
 
-    def _write_down(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
+    def _record_outcome(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
         """Record what came of a case that was run."""
         tally.calls |= CASE.get().called
         self.hard |= {
@@ -186,12 +186,12 @@ class Judge:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         self.errors += [f"{item.nodeid} has no @check" for item in items if case_of(item) is None]
-        self._register([case for item in items if (case := case_of(item)) is not None])
+        self._register_cases([case for item in items if (case := case_of(item)) is not None])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         case = case_of(item)
-        if why := "it has no @check" if case is None else self._skipped(case):
+        if why := "it has no @check" if case is None else self._reason_to_skip(case):
             pytest.skip(reason=why)
         CASE.set(Case())
         self.student.begin_case()
@@ -204,20 +204,20 @@ class Judge:
         case = case_of(item)
         if case is not None and call.when == "call":
             error = None if call.excinfo is None else call.excinfo.value
-            self._write_down(self._tallies[case.check.id], case, error)
+            self._record_outcome(self._tallies[case.check.id], case, error)
         return report
 
-    def _blocker(self, check: Check) -> str | None:
+    def _blocking_check(self, check: Check) -> str | None:
         """The first check that this one needs and that is known not to have passed."""
         for name in check.needs:
             tally = self._tallies.get(name)
             if tally is not None and (
-                tally.failure or tally.grader_fault or self._blocker(tally.check)
+                tally.failure or tally.grader_fault or self._blocking_check(tally.check)
             ):
                 return name
         return None
 
-    def _verdict(self, tally: _Tally, verdicts: Mapping[str, CheckResult]) -> CheckResult:
+    def _check_result(self, tally: _Tally, verdicts: Mapping[str, CheckResult]) -> CheckResult:
         check = tally.check
         verdict, why = Verdict.PASSED, ""
         if tally.grader_fault:
@@ -226,7 +226,7 @@ class Judge:
             verdict, why = Verdict.FAILED, tally.failure
         elif check.cuda and not self.device.startswith("cuda"):
             verdict, why = Verdict.NOT_RUN, NEEDS_CUDA
-        elif blocker := self._blocker(check):
+        elif blocker := self._blocking_check(check):
             verdict, why = Verdict.BLOCKED, verdicts[blocker].says if blocker in verdicts else ""
         elif not tally.passed:
             verdict, why = Verdict.NOT_RUN, tally.not_run

@@ -17,11 +17,11 @@ MIN_DISTINCT = 4  # wrong entries that differ from each other, from which a matc
 
 def answers_alike(one: Any, other: Any) -> bool:
     """Whether two answers have the same tensors, arrays and lists, with close numbers."""
-    ours, theirs = list(_numbers(one)), list(_numbers(other))
-    return len(ours) == len(theirs) and all(map(_close, ours, theirs))
+    ours, theirs = list(_numeric_parts(one)), list(_numeric_parts(other))
+    return len(ours) == len(theirs) and all(map(_is_close, ours, theirs))
 
 
-def _numbers(value: Any) -> Iterator[Tensor | Array]:
+def _numeric_parts(value: Any) -> Iterator[Tensor | Array]:
     """Every tensor, array and list of numbers in nested lists and tuples, in their order."""
     match value:
         case Tensor() | np.ndarray():
@@ -30,16 +30,16 @@ def _numbers(value: Any) -> Iterator[Tensor | Array]:
             yield np.array(value, np.float64)
         case list() | tuple():
             for item in value:
-                yield from _numbers(item)
+                yield from _numeric_parts(item)
 
 
-def _close(a: Tensor | Array, b: Tensor | Array) -> bool:
+def _is_close(a: Tensor | Array, b: Tensor | Array) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     one, other = as_numbers(a), as_numbers(b)
     size = np.abs(np.asarray(other, np.float64))
     largest = size[np.isfinite(size)].max(initial=0.0)
-    return distance(one, other) <= MATCH_RTOL * float(largest)
+    return rms_distance(one, other) <= MATCH_RTOL * float(largest)
 
 
 def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
@@ -51,11 +51,11 @@ def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
         return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
     if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
         return False
-    between = distance(a.got, b.got)
-    return between < np.inf and between <= MATCH_RTOL * distance(a.got, a.exact)
+    between = rms_distance(a.got, b.got)
+    return between < np.inf and between <= MATCH_RTOL * rms_distance(a.got, a.exact)
 
 
-def distance(a: Any, b: Any) -> float:
+def rms_distance(a: Any, b: Any) -> float:
     """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.size == b.size == 0:
@@ -68,7 +68,7 @@ def distance(a: Any, b: Any) -> float:
     return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
 
 
-def says_much(differs: Differs | None) -> bool:
+def is_distinctive(differs: Differs | None) -> bool:
     """Whether a match of these wrong entries is no chance: enough of them differ."""
     if differs is None:
         return False

@@ -12,15 +12,15 @@ Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 # What an axis is called, by its letter in the manifest; columns of a vector tell nothing.
 AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t": "row", "n": "row",
         "Lk": "key"}  # fmt: skip
-LEADING = ("batch", "head")  # of four axes, when the manifest says "..."
+LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
 
 
-def places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
+def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
     """Along which axes some places are wrong and others right, and which are wrong.
 
     letters  of the last axes, as in the manifest
     """
-    names = _names(wrong.ndim, letters)
+    names = _axis_names(wrong.ndim, letters)
     found = []
     for axis, name in enumerate(names):
         others = tuple(i for i in range(wrong.ndim) if i != axis)
@@ -31,7 +31,7 @@ def places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def letters_of(exercise: Exercise, call: str, subject: str) -> list[str]:
+def shape_letters(exercise: Exercise, call: str, subject: str) -> list[str]:
     """The letters of what `call` returns under the name `subject`; [] if the manifest is silent."""
     name, _, method = call.partition("(")[0].partition(".")
     function = exercise.functions.get(name)
@@ -44,10 +44,10 @@ def letters_of(exercise: Exercise, call: str, subject: str) -> list[str]:
     return shape.split()[1:] if isinstance(shape, str) else []
 
 
-def _names(rank: int, letters: Sequence[str]) -> list[str]:
+def _axis_names(rank: int, letters: Sequence[str]) -> list[str]:
     named = [AXES.get(letter, "") for letter in letters if letter != "..."]
     missing = rank - len(named)
     if missing < 0 or not named:  # "..." alone may be anything
         return [""] * rank
-    leading = ("", "batch") if {"head", "kv_head"} & set(named) else LEADING
+    leading = ("", "batch") if {"head", "kv_head"} & set(named) else LEADING_AXES
     return [*([""] * missing if missing > 2 else leading[2 - missing :]), *named]

@@ -110,7 +110,7 @@ def check(
         says = sentence(function)
         names = tuple(f.__name__ for f in needs)
         name = function.__name__
-        _put(function, Check(id=name, says=says, points=points, needs=names, cuda=cuda))
+        _attach_mark(function, Check(id=name, says=says, points=points, needs=names, cuda=cuda))
         return function
 
     return mark
@@ -128,7 +128,7 @@ def speed(
     """
 
     def mark(function: F) -> F:
-        _put(
+        _attach_mark(
             function,
             SpeedCase(
                 says=sentence(function), points=points, measures=measures, cuda=cuda,
@@ -154,11 +154,11 @@ def mistake(
     def mark(answer: T) -> T:
         says, _, mend = inspect.cleandoc(answer.__doc__ or "").partition("\n\n")
         name = getattr(answer, "__name__", "")
-        _put(
+        _attach_mark(
             answer,
             Mistake(
-                id=name, of=of, caught_by=caught_by.__name__, says=_joined(says),
-                mend=_joined(mend), null=null, answer=answer, edits=edits,
+                id=name, of=of, caught_by=caught_by.__name__, says=_join_lines(says),
+                mend=_join_lines(mend), null=null, answer=answer, edits=edits,
             ),
         )  # fmt: skip
         return answer
@@ -176,7 +176,9 @@ def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
 
     def mark(answer: T) -> T:
         name = getattr(answer, "__name__", "")
-        _put(answer, Variant(id=name, of=of, says=sentence(answer), answer=answer, edits=edits))
+        _attach_mark(
+            answer, Variant(id=name, of=of, says=sentence(answer), answer=answer, edits=edits)
+        )
         return answer
 
     return mark
@@ -193,7 +195,7 @@ def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
     def mark(function: F) -> F:
         names = (of,) if isinstance(of, str) else tuple(of)
         says, name = sentence(function), function.__name__
-        _put(function, Trial(id=name, of=names, says=says, script=function))
+        _attach_mark(function, Trial(id=name, of=names, says=says, script=function))
         return function
 
     return mark
@@ -209,12 +211,12 @@ def marks(module: Any, kind: type[T]) -> list[T]:
 def sentence(thing: Any) -> str:
     """The first paragraph of a docstring, on one line."""
     text = inspect.cleandoc(thing.__doc__ or "")
-    return _joined(text.partition("\n\n")[0])
+    return _join_lines(text.partition("\n\n")[0])
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def _put(thing: Any, mark: Any) -> None:
+def _attach_mark(thing: Any, mark: Any) -> None:
     thing.__mark__ = mark

@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.has_plugin(NAME):
         return
-    exercise = _exercise(config)
+    exercise = _named_exercise(config)
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
     suite_imports.reach(exercise)
@@ -54,14 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
         module = load(answer.path, exercise.slug, exercise.prelude)
         client, problems = in_process(module, exercise.prelude), {}
     else:
-        client, problems = _in_worker(config, exercise, answer)
+        client, problems = _start_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
     judge = Judge(student, (seed, exercise.slug), device, recorded_cases.tape(exercise.slug))
     config.pluginmanager.register(judge, NAME)
 
 
-def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
+def _start_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
     from grader.worker.nursery import Nursery
     from grader.worker.supervisor import Supervisor
 
@@ -79,7 +79,7 @@ def _in_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
     return worker.client(), admitted.problems
 
 
-def _exercise(config: pytest.Config) -> Exercise | None:
+def _named_exercise(config: pytest.Config) -> Exercise | None:
     """The exercise whose suite the command line names."""
     folders = {Path(arg.split("::")[0]).resolve() for arg in config.args}
     found = [e for e in catalog.exercises() if any(f.is_relative_to(e.folder) for f in folders)]
@@ -97,7 +97,7 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
     return None
 
 
-def _judge(request: pytest.FixtureRequest) -> Judge:
+def _registered_judge(request: pytest.FixtureRequest) -> Judge:
     judge = request.config.pluginmanager.get_plugin(NAME)
     assert isinstance(judge, Judge)
     return judge
@@ -106,16 +106,16 @@ def _judge(request: pytest.FixtureRequest) -> Judge:
 @pytest.fixture
 def student(request: pytest.FixtureRequest) -> Student:
     """The student's module."""
-    return _judge(request).student
+    return _registered_judge(request).student
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> torch.device:
     """The device on which this run asks its questions."""
-    return torch.device(_judge(request).device)
+    return torch.device(_registered_judge(request).device)
 
 
 @pytest.fixture
 def draw(request: pytest.FixtureRequest) -> Draw:
     """Fresh inputs."""
-    return _judge(request).draw_for(request.node.name)
+    return _registered_judge(request).draw_for(request.node.name)

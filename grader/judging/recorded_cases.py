@@ -65,7 +65,7 @@ class _Module(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         whole = f"{self.__name__}.{name}"
-        if name.startswith("__") or whole in _modules():
+        if name.startswith("__") or whole in _reference_modules():
             raise AttributeError(name)  # a module in it, which the import system looks for
         return _Question(whole)
 
@@ -121,15 +121,15 @@ class Tape:
     def next(self, tape: Iterator[Any], what: str, args: tuple[Any, ...], kwargs: Any) -> Any:
         """What stands on a tape for a question, after questions that were left out here."""
         from grader.judging.case_codec import (  # which need the stand-in
-            alike,
             mark,
             samples,
+            samples_alike,
             unpack,
         )
 
         form, numbers = mark(what, args, kwargs), samples(args, kwargs)
         for wanted, given, in_order, packed in tape:
-            if wanted == form and alike(given, numbers):
+            if wanted == form and samples_alike(given, numbers):
                 if isinstance(packed, list) and packed[0] == "object":
                     return _Object(*packed[1:])
                 return unpack(packed, self._tensors)
@@ -151,7 +151,7 @@ class _Finder(MetaPathFinder):
         if name == f"{NAME}.expected":  # what an expected value is, and no answer
             place = ROOT / sealed_bundle.FOLDER / sealed_bundle.EXPECTED
             return importlib.util.spec_from_file_location(name, place)
-        if name not in _modules():
+        if name not in _reference_modules():
             return None
         return ModuleSpec(name, _Loader(), is_package=name == NAME)
 
@@ -167,7 +167,7 @@ class _Loader(Loader):
             vars(module)["Expected"] = importlib.import_module(f"{NAME}.expected").Expected
 
 
-def _modules() -> Sequence[str]:
+def _reference_modules() -> Sequence[str]:
     about = sealed_bundle.about()
     return () if about is None else about.modules
 

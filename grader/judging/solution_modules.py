@@ -18,24 +18,24 @@ def solution(exercise: Exercise) -> ModuleType | None:
         return None
     if exercise.language == "python":
         return load(path, exercise.slug, exercise.prelude)
-    return _copy(_compiled(exercise.slug)[""])
+    return _copy_module(_compile_modules(exercise.slug)[""])
 
 
-def with_edits(exercise: Exercise, mistake: Mistake) -> ModuleType | None:
+def edited_solution(exercise: Exercise, mistake: Mistake) -> ModuleType | None:
     """The solution with a mistake that is an edit of its text; None as for `solution`."""
     if not exercise.solution.is_file():
         return None
-    return _copy(_compiled(exercise.slug)[mistake.id])
+    return _copy_module(_compile_modules(exercise.slug)[mistake.id])
 
 
-def _copy(module: ModuleType) -> ModuleType:
+def _copy_module(module: ModuleType) -> ModuleType:
     copy = ModuleType(module.__name__)
     copy.__dict__.update(module.__dict__)
     return copy
 
 
 @cache
-def _compiled(slug: str) -> dict[str, ModuleType]:
+def _compile_modules(slug: str) -> dict[str, ModuleType]:
     """The solution, as "", and each mistake that is an edit of it, compiled once and together."""
     exercise = catalog.find(slug)
     text = exercise.solution.read_text(encoding="utf-8")

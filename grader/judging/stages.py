@@ -15,44 +15,51 @@ from torch import Tensor
 
 from grader.core.records import Exercise, Function, Stage
 from grader.judging.case import CASE, Case, StudentFault
-from grader.judging.contract import parameters
+from grader.judging.contract import parameter_names
 from grader.judging.draw import Draw
 from grader.judging.student import Student
 from grader.judging.tolerance import as_numbers
 
-LENGTH, WIDTH = 6, 4
-CLOSE = 1e-3
+PROBE_LENGTH, PROBE_WIDTH = 6, 4
+MAX_DIFFERENCE = 1e-3
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def stage(exercise: Exercise, name: str, student: Student, right: Student) -> Stage | None:
+def first_wrong_stage(
+    exercise: Exercise, name: str, student: Student, right: Student
+) -> Stage | None:
     """The first stage at which `student` differs from `right` in the function called `name`."""
     function = exercise.functions.get(name)
-    if function is None or parameters(function.signature)[:3] != ("q", "k", "v"):
+    if function is None or parameter_names(function.signature)[:3] != ("q", "k", "v"):
         return None
     draw = Draw("stage", exercise.slug)
-    q, k = (2 * draw.normal(1, 1, LENGTH, WIDTH) for _ in range(2))
-    keep = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril(1)
-    identity, values = torch.eye(LENGTH)[None, None], draw.normal(1, 1, LENGTH, WIDTH)
+    q, k = (2 * draw.normal(1, 1, PROBE_LENGTH, PROBE_WIDTH) for _ in range(2))
+    keep = torch.ones(PROBE_LENGTH, PROBE_LENGTH, dtype=torch.bool).tril(1)
+    identity, values = (
+        torch.eye(PROBE_LENGTH)[None, None],
+        draw.normal(1, 1, PROBE_LENGTH, PROBE_WIDTH),
+    )
     tries = [(identity, None), (identity, keep), (values, None), (values, keep)]
-    if "keep" not in parameters(function.signature):
+    if "keep" not in parameter_names(function.signature):
         tries = tries[::2]
     try:
         for v, mask in tries:
-            got, wanted = (_asked(one, function, q, k, v, mask) for one in (student, right))
+            got, wanted = (_run_one_head(one, function, q, k, v, mask) for one in (student, right))
             if not got or len(got) != len(wanted):
                 return None
-            if (v is identity or len(got) > 1) and (found := _in_weights(got[-1], wanted[-1])):
+            if (v is identity or len(got) > 1) and (
+                found := _stage_of_weights(got[-1], wanted[-1])
+            ):
                 return found
-            if not _alike(got[0], wanted[0]):
+            if not _is_close(got[0], wanted[0]):
                 return Stage(name="output")
     except StudentFault:
         pass
     return None
 
 
-def _asked(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor,
+def _run_one_head(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor,
            keep: Tensor | None) -> list[Array]:  # fmt: skip
     """What came back for one head: the output (L, Dv), and the weights (L, L) if they do.
 
@@ -77,38 +84,42 @@ def _asked(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor
     return [as_numbers(part)[0, 0].astype(np.float64) for part in parts]
 
 
-def _in_weights(got: Array, right: Array) -> Stage | None:
-    if _alike(got, right):
+def _stage_of_weights(got: Array, right: Array) -> Stage | None:
+    if _is_close(got, right):
         return None
     hidden, factor = right < 1e-12, None
     finite = np.isfinite(got)
-    if (got[hidden & finite] > CLOSE).any() or ((got == 0) & (right > 0.02)).any():
+    if (got[hidden & finite] > MAX_DIFFERENCE).any() or ((got == 0) & (right > 0.02)).any():
         name = "mask"
-    elif not finite.all() or (got < -CLOSE).any() or not _alike(got.sum(-1), right.sum(-1)):
+    elif (
+        not finite.all()
+        or (got < -MAX_DIFFERENCE).any()
+        or not _is_close(got.sum(-1), right.sum(-1))
+    ):
         name = "weights"
     else:
-        name, factor = "scores", _factor(got, right, ~hidden)
-    return Stage(name=name, factor=factor, got=_rows(got), right=_rows(right))
+        name, factor = "scores", _score_factor(got, right, ~hidden)
+    return Stage(name=name, factor=factor, got=_rounded_rows(got), right=_rounded_rows(right))
 
 
-def _factor(got: Array, right: Array, seen: Any) -> float | None:
+def _score_factor(got: Array, right: Array, seen: Any) -> float | None:
     """By what the scores are multiplied, if that is all that is wrong with them."""
     ours, theirs = (np.where(seen, np.log(np.where(seen, x, 1.0)), 0.0) for x in (got, right))
-    ours, theirs = (x - _mean(x, seen) for x in (ours, theirs))
+    ours, theirs = (x - _mean_of_seen(x, seen) for x in (ours, theirs))
     ours, theirs = ours[seen], theirs[seen]
     factor = float(ours @ theirs / (theirs @ theirs))
     fits = np.abs(ours - factor * theirs).max() <= 0.01 * np.abs(ours).max()
     return factor if fits and math.isfinite(factor) else None
 
 
-def _mean(x: Array, seen: Any) -> Array:
+def _mean_of_seen(x: Array, seen: Any) -> Array:
     total: Array = x.sum(-1, keepdims=True) / seen.sum(-1, keepdims=True).clip(min=1)
     return total
 
 
-def _alike(a: Array, b: Array) -> bool:
-    return bool(np.isfinite(a).all() and np.abs(a - b).max() <= CLOSE)
+def _is_close(a: Array, b: Array) -> bool:
+    return bool(np.isfinite(a).all() and np.abs(a - b).max() <= MAX_DIFFERENCE)
 
 
-def _rows(x: Array) -> tuple[tuple[float, ...], ...]:
+def _rounded_rows(x: Array) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(round(float(value), 4) for value in row) for row in x)

@@ -18,13 +18,13 @@ from grader.core.records import Class, Exercise, Function, Submission
 from grader.judging import contract, describe
 from grader.judging.case import LastCall, current, fault
 from grader.judging.door import Connection
-from grader.judging.gradients import Exchange, RemoteFunction, plain, rebuild, tensors
-from grader.judging.held import HeldTensor, held
+from grader.judging.gradients import Exchange, RemoteFunction, rebuild, tensors, without_gradients
+from grader.judging.held import HeldTensor, with_held_tensors
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
 from grader.worker.faults import WorkerFault
 
-_ANY = Function(name="", signature="()")
+_UNDECLARED = Function(name="", signature="()")
 
 
 class Student:
@@ -67,12 +67,12 @@ class Student:
         self._door.client.fresh()
 
 
-def answer_of(student: Student) -> Submission | None:
+def submission_of(student: Student) -> Submission | None:
     """The file; None if it is a module of ours."""
     return student._door.answer
 
 
-def answering(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
+def student_for(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
     """The same submission as an answer to another exercise."""
     return Student(exercise, student._door.client, problems, student._door.answer)
 
@@ -97,7 +97,7 @@ class StudentObject:
             return _Call(self._door, self, name, method, f"{self._text}.{name}")
         value = self.read(name)
         if value is CALLABLE:
-            return _Call(self._door, self, name, _ANY, f"{self._text}.{name}")
+            return _Call(self._door, self, name, _UNDECLARED, f"{self._text}.{name}")
         if callable(getattr(torch.nn.Module, name, None)):
             text = f"{self._text}.{name}"
             raise fault(f"{text} is {describe.value(value)}, but should be a method", "")
@@ -109,7 +109,7 @@ class StudentObject:
         self._door.guard(owner, text, client.set, self._handle, name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        forward = self._declared.methods.get("forward", _ANY)
+        forward = self._declared.methods.get("forward", _UNDECLARED)
         return _Call(self._door, self, "", forward, self._text)(*args, **kwargs)
 
     def read(self, name: str) -> Any:
@@ -140,7 +140,7 @@ class _Call:
         self._text = text
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        owner = self._owner(args)
+        owner = self._called_name(args)
         text = describe.call(self._text, args, kwargs)
         found = [x for x in tensors([args, kwargs]) if x.requires_grad]
         leaves = list({id(x): x for x in found}.values())
@@ -160,13 +160,17 @@ class _Call:
                 named,
                 graph=with_graph,
             )
-            current().modified.extend(self._label(m) for m in answer.modified)
+            current().modified.extend(self._argument_name(m) for m in answer.modified)
             return answer
 
-        value = self._with_graph(ask, leaves, owner, text) if with_graph else plain(ask().value)
+        value = (
+            self._call_with_graph(ask, leaves, owner, text)
+            if with_graph
+            else without_gradients(ask().value)
+        )
         if self._on is None:
             current().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
-        if self._declared is not _ANY:
+        if self._declared is not _UNDECLARED:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value
 
@@ -177,10 +181,17 @@ class _Call:
         shows on any machine whether a `device` that is given is heeded.
         """
         text = describe.call(self._text, args, kwargs)
-        client, guard, owner = self._door.client, self._door.guard, self._owner(args)
+        client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
         sent = [_as_handle(x) for x in args]
         answer: Answer = guard(
-            owner, text, client.call, _as_handle(self._on), self._name, sent, kwargs, graph=False
+            owner,
+            text,
+            client.call,
+            _as_handle(self._on),
+            self._name,
+            sent,
+            kwargs,
+            graph=False,
         )
         value = answer.value
         parts = value if isinstance(value, tuple | list) else [value]
@@ -200,20 +211,20 @@ class _Call:
         to change them.
         """
         text = describe.call(self._text, args, kwargs)
-        client, guard, owner = self._door.client, self._door.guard, self._owner(args)
+        client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
         sent = [_as_handle(x) for x in args]
         named = {key: _as_handle(x) for key, x in kwargs.items()}
         answer: Answer = guard(
             owner, text, client.call, _as_handle(self._on), self._name, sent, named,
             graph=False, hold=True,
         )  # fmt: skip
-        return held(answer.value, client, partial(guard, owner, text))
+        return with_held_tensors(answer.value, client, partial(guard, owner, text))
 
-    def _owner(self, args: Sequence[Any]) -> str:
+    def _called_name(self, args: Sequence[Any]) -> str:
         """The name of the student's that is asked."""
         return self._text.split("(")[0]
 
-    def _with_graph(
+    def _call_with_graph(
         self, ask: Callable[[], Answer], leaves: list[Tensor], owner: str, text: str
     ) -> Any:
         def backward(graph: int, gradients: Sequence[Tensor | None]) -> Any:
@@ -225,9 +236,9 @@ class _Call:
         outputs = iter(results if isinstance(results, tuple) else (results,))
         return rebuild(exchange.value, outputs)
 
-    def _label(self, modified: str) -> str:
+    def _argument_name(self, modified: str) -> str:
         """An argument's name, for its position."""
-        names = contract.parameters(self._declared.signature)
+        names = contract.parameter_names(self._declared.signature)
         if modified.isdigit() and names:
             return names[min(int(modified), len(names) - 1)]  # the last may be one of many
         return modified
@@ -236,7 +247,7 @@ class _Call:
 class _CallAbout(_Call):
     """A function that is given, about one of the student's, whose name comes first."""
 
-    def _owner(self, args: Sequence[Any]) -> str:
+    def _called_name(self, args: Sequence[Any]) -> str:
         return str(args[0])
 
 

@@ -18,10 +18,10 @@ def module(exercise: Exercise, name: str) -> ModuleType:
 def reach(exercise: Exercise) -> None:
     """Let the suite of a pack's exercise, and its oracle, be imported as ours are."""
     if exercise.home != ROOT:
-        _reach(exercise.home)
+        _extend_import_paths(exercise.home)
 
 
 @cache
-def _reach(home: Path) -> None:
+def _extend_import_paths(home: Path) -> None:
     for package, folder in (("grader.suites", "suites"), ("reference", "reference")):
         importlib.import_module(package).__path__.append(str(home / folder))

@@ -27,36 +27,38 @@ def ask(
 ) -> tuple[CheckResult, ...]:
     """Run the checks of a suite, or `only` these and those that they need: their verdicts."""
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
-    judge.run(chosen(exercise, only))
+    judge.run(selected_cases(exercise, only))
     if judge.errors:
-        raise GraderFault(_cannot_be_run(exercise, judge.errors))
+        raise GraderFault(_broken_suite_sentence(exercise, judge.errors))
     return judge.results()
 
 
-def chosen(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
+def selected_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
     """The cases of `only` these checks and of those that they need; of all, if none are named."""
     if not only:
         return cases(exercise)
-    names = _with_needs(exercise, only)
+    names = _add_needed_checks(exercise, only)
     return tuple(case for case in cases(exercise) if case.check.id in names)
 
 
 def cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     """Every case of a suite's checks, in its order; collected by pytest once in a process."""
-    if exercise.folder not in _COLLECTED:
+    if exercise.folder not in _CASES_BY_FOLDER:
         suite_imports.reach(exercise)
-        _COLLECTED[exercise.folder] = _collected(exercise)
-    return _COLLECTED[exercise.folder]
+        _CASES_BY_FOLDER[exercise.folder] = _collect_cases(exercise)
+    return _CASES_BY_FOLDER[exercise.folder]
 
 
-_COLLECTED: dict[Path, tuple[CheckCase, ...]] = {}
+_CASES_BY_FOLDER: dict[Path, tuple[CheckCase, ...]] = {}
 
 
-def _collected(exercise: Exercise) -> tuple[CheckCase, ...]:
+def _collect_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
-    file = str(_file(exercise, "test_*.py"))  # of none pytest would take what lies where we are
+    file = str(
+        _suite_file(exercise, "test_*.py")
+    )  # of none pytest would take what lies where we are
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
     quiet = [f"-pno:{name}" for name in unused] + ["--capture=no", "--collect-only"]
@@ -66,15 +68,15 @@ def _collected(exercise: Exercise) -> tuple[CheckCase, ...]:
         raise KeyboardInterrupt
     if collector.errors or code is not pytest.ExitCode.OK:
         problems = collector.errors or [f"pytest ended with {code!r}"]
-        raise GraderFault(_cannot_be_run(exercise, problems))
+        raise GraderFault(_broken_suite_sentence(exercise, problems))
     return tuple(collector.cases)
 
 
-def _cannot_be_run(exercise: Exercise, problems: Sequence[str]) -> str:
+def _broken_suite_sentence(exercise: Exercise, problems: Sequence[str]) -> str:
     return f"the suite of {exercise.slug} cannot be run: {'; '.join(problems)}"
 
 
-def _with_needs(exercise: Exercise, names: frozenset[str]) -> list[str]:
+def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
     """These checks and what they need, in the order of the suite."""
     known = {check.id: check for check in checks(exercise)}
     found: set[str] = set()
@@ -89,25 +91,27 @@ def _with_needs(exercise: Exercise, names: frozenset[str]) -> list[str]:
 
 def checks(exercise: Exercise) -> list[Check]:
     """The checks that a suite declares, without asking them."""
-    return marks(_module(exercise, "test_*.py"), Check)
+    return marks(_import_suite_file(exercise, "test_*.py"), Check)
 
 
 def functions(exercise: Exercise) -> list[Any]:
     """The functions of a suite's checks themselves, in their order."""
-    things = vars(_module(exercise, "test_*.py")).values()
+    things = vars(_import_suite_file(exercise, "test_*.py")).values()
     return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
 
 
 def tests(exercise: Exercise) -> set[str]:
     """Whatever pytest takes for a test in a suite, be it a check or not."""
-    return {name for name in vars(_module(exercise, "test_*.py")) if name.startswith("test_")}
+    return {
+        name for name in vars(_import_suite_file(exercise, "test_*.py")) if name.startswith("test_")
+    }
 
 
 def speed_case(exercise: Exercise) -> SpeedCase | None:
     """The speed case of an exercise, if it has one."""
     if not list(exercise.folder.glob("bench_*.py")):
         return None
-    cases = marks(_module(exercise, "bench_*.py"), SpeedCase)
+    cases = marks(_import_suite_file(exercise, "bench_*.py"), SpeedCase)
     if len(cases) != 1:
         raise GraderFault(f"{exercise.slug} has a bench with {len(cases)} @speed, not one")
     return cases[0]
@@ -117,21 +121,21 @@ def mistakes(exercise: Exercise) -> list[Mistake]:
     """The catalogue of named wrong answers of an exercise; a sealed bundle has none."""
     if sealed_bundle.is_sealed():
         return []
-    return marks(_module(exercise, "mistakes.py"), Mistake)
+    return marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
 
 
 def variants(exercise: Exercise) -> list[Variant]:
     """The right answers written otherwise."""
-    return marks(_module(exercise, "variants.py"), Variant)
+    return marks(_import_suite_file(exercise, "variants.py"), Variant)
 
 
 def trials(exercise: Exercise) -> list[Trial]:
     """The scripts that tell two answers apart."""
-    return marks(_module(exercise, "trials.py"), Trial)
+    return marks(_import_suite_file(exercise, "trials.py"), Trial)
 
 
-def _module(exercise: Exercise, pattern: str) -> ModuleType:
-    path = _file(exercise, pattern)
+def _import_suite_file(exercise: Exercise, pattern: str) -> ModuleType:
+    path = _suite_file(exercise, pattern)
     try:
         return suite_imports.module(exercise, path.stem)
     except (Exception, SystemExit) as error:  # an author's code may raise anything
@@ -139,7 +143,7 @@ def _module(exercise: Exercise, pattern: str) -> ModuleType:
         raise BrokenSuite(problem) from error
 
 
-def _file(exercise: Exercise, pattern: str) -> Path:
+def _suite_file(exercise: Exercise, pattern: str) -> Path:
     found = list(exercise.folder.glob(pattern))
     if len(found) != 1:
         raise BrokenSuite(f"{exercise.folder} needs one {pattern}. Write it, or make it one file.")

@@ -8,7 +8,7 @@ from grader.core.records import Exercise
 from grader.judging import suite_runner
 from grader.judging.marks import Check
 
-NO_CHECKS = frozenset({"mistakes", "variants", "trials", "show"})
+NON_CHECK_MODULES = frozenset({"mistakes", "variants", "trials", "show"})
 
 
 def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
@@ -16,7 +16,7 @@ def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
 
     A check belongs to the last name that it asks for anything, in the order of the manifest.
     """
-    asked = _asked(exercise)
+    asked = _names_used_by_functions(exercise)
     found: dict[str, list[Check]] = {name: [] for name in (*exercise.names, CUDA)}
     for check in suite_runner.checks(exercise):
         names = [name for name in exercise.names if name in asked[check.id]]
@@ -25,12 +25,14 @@ def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
     return {task: tuple(checks) for task, checks in found.items() if checks}
 
 
-def _asked(exercise: Exercise) -> Mapping[str, set[str]]:
+def _names_used_by_functions(exercise: Exercise) -> Mapping[str, set[str]]:
     """By the name of a function of the suite, what it and its helpers ask of `student`.
 
     Either as an attribute, or as a text that names it.
     """
-    paths = sorted(path for path in exercise.folder.glob("*.py") if path.stem not in NO_CHECKS)
+    paths = sorted(
+        path for path in exercise.folder.glob("*.py") if path.stem not in NON_CHECK_MODULES
+    )
     bodies = [ast.parse(path.read_text(encoding="utf-8")).body for path in paths]
     functions = {n.name: n for body in bodies for n in body if isinstance(n, ast.FunctionDef)}
 

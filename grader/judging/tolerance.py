@@ -19,8 +19,8 @@ from grader.judging.case import Rule
 from reference.expected import UNIT, Array, Errors, Expected, errors, f64, name_of
 
 # The share of an allowance from which the nudged yardsticks, which only widen it, are run.
-CLOSE = 0.3
-ENOUGH = 1024  # elements from which a mean error tells something
+NUDGE_FROM_SHARE = 0.3
+MIN_MEAN_ERROR_ELEMENTS = 1024  # elements from which a mean error tells something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,25 +47,25 @@ def difference(
     """
     exact = expected.exact
     if exact.dtype.kind in "biu":
-        return _unequal(got, got != exact)
+        return _difference_of_unequal(got, got != exact)
     finite = np.isfinite(exact)
     wrong_infinity = ~finite & (got != exact) | finite & ~np.isfinite(got)
     if wrong_infinity.any():
-        return _unequal(got, wrong_infinity)
+        return _difference_of_unequal(got, wrong_infinity)
     error = np.where(finite, np.abs(got - np.where(finite, exact, 0.0)), 0.0)
     error[~finite] = 0.0
     dtype = name_of(expected.plain.dtype)
     yardstick = _yardstick_error(expected, finite)
-    rules = list(_rules(error, yardstick, Errors(), expected, dtype))
-    if any(not rule.error <= CLOSE * rule.allowed for rule in rules):
-        rules = list(_rules(error, yardstick, expected.nudged(), expected, dtype))
+    rules = list(_tolerance_rules(error, yardstick, Errors(), expected, dtype))
+    if any(not rule.error <= NUDGE_FROM_SHARE * rule.allowed for rule in rules):
+        rules = list(_tolerance_rules(error, yardstick, expected.nudged(), expected, dtype))
     if applied is not None:
         applied += rules
     broken = [rule for rule in rules if not rule.error <= rule.allowed]
-    return _beyond(error, broken[0]) if broken else None
+    return _difference_by_rule(error, broken[0]) if broken else None
 
 
-def beyond(
+def difference_beyond(
     got: Array, exact: Array, within: float, applied: list[Rule] | None = None
 ) -> Difference | None:
     """Return how `got` differs from `exact` by more than `within`; None if it does not."""
@@ -98,7 +98,7 @@ def floor(dtype: str, magnitude: float) -> float:
     return 2 * UNIT[dtype] * magnitude
 
 
-def _rules(
+def _tolerance_rules(
     error: Array, yardstick: Array, nudged: Errors, expected: Expected, dtype: str
 ) -> Iterator[Rule]:
     least = floor(dtype, expected.magnitude)
@@ -110,7 +110,7 @@ def _rules(
         allowed = (3 if expected.gradient else 2) * worst.largest + least
         yield Rule("largest error", found.largest, allowed)
         # Not for gradients: a loop over rows adds them up in half precision, rightly so.
-        if error.size >= ENOUGH and not expected.gradient:
+        if error.size >= MIN_MEAN_ERROR_ELEMENTS and not expected.gradient:
             yield Rule("mean error", float(error.mean()), 1.5 * float(yardstick.mean()))
     if dtype == "float32":
         size = errors(expected.exact[np.isfinite(expected.exact)]).rms
@@ -127,7 +127,7 @@ def _yardstick_error(expected: Expected, finite: Array) -> Array:
     return error
 
 
-def _unequal(got: Array, wrong: Array) -> Difference | None:
+def _difference_of_unequal(got: Array, wrong: Array) -> Difference | None:
     if not wrong.any():
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -137,7 +137,7 @@ def _unequal(got: Array, wrong: Array) -> Difference | None:
     )  # fmt: skip
 
 
-def _beyond(error: Array, rule: Rule) -> Difference:
+def _difference_by_rule(error: Array, rule: Rule) -> Difference:
     """Where to point when a rule is broken: the first entry beyond it, else the largest error."""
     wrong = error > rule.allowed
     place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)

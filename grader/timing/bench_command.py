@@ -32,20 +32,20 @@ def measure_all(
     found: dict[str, Speed] = {}
     with Nursery(wall) as nursery:
         for number, (exercise, case) in enumerate(cases):
-            found[exercise.slug] = _measured(
+            found[exercise.slug] = _measure_exercise(
                 exercise, case, place, nursery, secret, device,
-                partial(_tell, progress, exercise.slug, number, len(cases)),
+                partial(_report_progress, progress, exercise.slug, number, len(cases)),
             )  # fmt: skip
     return found
 
 
-def _tell(
+def _report_progress(
     progress: Callable[[str, float], None], slug: str, number: int, whole: int, done: float
 ) -> None:
     progress(f"timing {slug}", (number + done) / whole)
 
 
-def _measured(
+def _measure_exercise(
     exercise: Exercise, case: SpeedCase, place: Path, nursery: Nursery, secret: str, device: str,
     progress: Callable[[float], None],
 ) -> Speed:  # fmt: skip

@@ -61,20 +61,20 @@ class Contest:
         self.calm.choose()
         calm = self.calm
         with ExitStack() as stack:
-            parties = [self._party(name, stack) for name in PARTIES]
+            parties = [self._start_party(name, stack) for name in PARTIES]
             meter: Meter = meters.seconds if self.device == "cpu" else meters.wall_seconds
             if self.case.measures == "memory":
-                meter = meters.peak_bytes(self._empty(stack))
+                meter = meters.peak_bytes(self._measure_empty_process(stack))
                 calm = Calm(patience=0.0)  # memory is the same on a busy machine
             seed = (*self.seed, "speed", f"{self.sets} {self.again}")
             race = Race(parties, plan, seed, self.device, meter, progress, calm)
-            self._bench(race)
+            self._run_bench(race)
         self.rows += race.rows
         self.flops, self.work = max(self.flops, race.flops), race.work
         self.notes |= race.notes
         self.sets += 1
 
-    def _bench(self, race: Race) -> None:
+    def _run_bench(self, race: Race) -> None:
         try:
             self.case.bench(race)
         except StudentFault as fault:
@@ -82,20 +82,20 @@ class Contest:
                 raise GraderFault(f"the {race.asked} of {self.exercise.slug}: {fault}") from None
             raise
 
-    def _party(self, name: str, stack: ExitStack) -> Party:
+    def _start_party(self, name: str, stack: ExitStack) -> Party:
         if name == STUDENT:
-            return self._started(name, self.answer, self.exercise.refused, stack)
+            return self._start_process(name, self.answer, self.exercise.refused, stack)
         [path] = (self.exercise.folder / "parties").glob(f"{name}.*")
         text = path.read_text(encoding="utf-8")
         party = Submission(slug=self.exercise.slug, path=path, sha256=name, source=text)
-        return self._started(name, party, (), stack)
+        return self._start_process(name, party, (), stack)
 
-    def _empty(self, stack: ExitStack) -> dict[str, int]:
+    def _measure_empty_process(self, stack: ExitStack) -> dict[str, int]:
         """What a process has used that was given nothing to do."""
         nothing = Submission(slug=self.exercise.slug, path=Path(), sha256="", source="")
-        return self._started("empty", nothing, (), stack).worker.usage()
+        return self._start_process("empty", nothing, (), stack).worker.usage()
 
-    def _started(
+    def _start_process(
         self, name: str, answer: Submission, refused: tuple[str, ...], stack: ExitStack
     ) -> Party:
         on_cuda = self.device != "cpu"

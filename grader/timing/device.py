@@ -2,7 +2,7 @@
 
 import subprocess
 
-_ASKED = ("clocks.sm", "clocks.max.sm", "temperature.gpu", "power.draw")
+_NVIDIA_SMI_FIELDS = ("clocks.sm", "clocks.max.sm", "temperature.gpu", "power.draw")
 
 
 def state(device: str) -> dict[str, str | float]:
@@ -12,7 +12,7 @@ def state(device: str) -> dict[str, str | float]:
     import torch
 
     found: dict[str, str | float] = {"device": torch.cuda.get_device_name(device)}
-    query = ["nvidia-smi", f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader"]
+    query = ["nvidia-smi", f"--query-gpu={','.join(_NVIDIA_SMI_FIELDS)}", "--format=csv,noheader"]
     index = torch.device(device).index or 0
     try:
         done = subprocess.run(

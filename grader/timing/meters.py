@@ -14,8 +14,8 @@ from grader.judging.student import Student
 from grader.worker.client import Client
 from grader.worker.supervisor import Supervisor
 
-PAGE = 4096  # bytes
-UNSEEN = 64 << 20  # bytes beyond the peak that an honest call may seem to have held
+PAGE_BYTES = 4096  # bytes
+MAX_HIDDEN_BYTES = 64 << 20  # bytes beyond the peak that an honest call may seem to have held
 
 
 class Party:
@@ -44,7 +44,7 @@ Meter = Callable[[Party, Callable[[], Any]], tuple[float, Any]]
 def wall_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """How long a call takes, and its answer."""
     with party.awake():
-        return _timed(call)
+        return _time_call(call)
 
 
 def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
@@ -55,7 +55,7 @@ def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """
     with party.awake():
         before = party.worker.usage()
-        taken, answer = _timed(call)
+        taken, answer = _time_call(call)
         after = party.worker.usage()
     if not (before and after):
         return taken, answer
@@ -81,10 +81,10 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
             for name in ("peak_bytes", "mapped_bytes", "faults", "child_faults")
         )
         # What is freed and taken again is touched again, and not all that is mapped is touched.
-        held = min(mapped, touched * PAGE) + by_children * PAGE
-        if held > rise + UNSEEN:
+        held = min(mapped, touched * PAGE_BYTES) + by_children * PAGE_BYTES
+        if held > rise + MAX_HIDDEN_BYTES:
             raise StudentFault("the peak of its memory was set back while it ran")
-        return max(rise - party.worker.inputs.most, PAGE), answer
+        return max(rise - party.worker.inputs.most, PAGE_BYTES), answer
 
     return measure
 
@@ -94,19 +94,19 @@ def core() -> int | None:
     return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+def _time_call(call: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds, without those for which this thread waited for a processor; and the answer."""
     gc.collect(0)
     gc.disable()
     try:
-        waited, started = _waited(), time.perf_counter()
+        waited, started = _waited_nanoseconds(), time.perf_counter()
         answer = call()
-        return time.perf_counter() - started - (_waited() - waited) / 1e9, answer
+        return time.perf_counter() - started - (_waited_nanoseconds() - waited) / 1e9, answer
     finally:
         gc.enable()
 
 
-def _waited() -> int:
+def _waited_nanoseconds() -> int:
     """Nanoseconds for which this thread was ready to run and others ran instead."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1])

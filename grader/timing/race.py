@@ -26,14 +26,14 @@ from grader.judging.case import CASE, Case
 from grader.judging.draw import Draw
 from grader.judging.student import Student
 from grader.timing.meters import Meter, Party
-from grader.timing.statistics import BLOCK
+from grader.timing.statistics import BLOCK_ROUNDS
 from grader.timing.wait_idle import Calm
 from grader.worker.child.chain import Chain
 
 T = TypeVar("T")
 STUDENT = "student"
-FEWEST, MOST = 20, 40  # rounds of one set of processes
-LONG = 0.1  # seconds of the reference, divided by its time: a fifth of the rounds
+MIN_ROUNDS, MAX_ROUNDS = 20, 40  # rounds of one set of processes
+REFERENCE_SECONDS = 0.1  # seconds of the reference, divided by its time: a fifth of the rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Race:
         calm: Calm,
     ) -> None:
         self.device = device
-        self.draw = self._draw(seed, "preparation")
+        self.draw = self._draw_for_round(seed, "preparation")
         self.rows: list[dict[str, float]] = []
         self.flops = 0.0  # that the device does in a second, at best
         self.notes: dict[str, str] = {}  # for the report
@@ -83,7 +83,7 @@ class Race:
         self._keeps_inputs = True
         made = {}
         for party in self._parties:
-            self._ask(party)
+            self._begin_call(party)
             with party.awake():
                 made[party.student] = prepare(party.student)
         return made
@@ -91,12 +91,12 @@ class Race:
     def __iter__(self) -> Iterator[Draw]:
         """The draws of each round, the first of which warms up and is not counted."""
         if self._plan.warm_up:
-            yield self._draw(self._seed, "warm-up")
-        rounds = self._plan.rounds or _rounds(self._row["reference"])
+            yield self._draw_for_round(self._seed, "warm-up")
+        rounds = self._plan.rounds or _choose_rounds(self._row["reference"])
         for number in range(rounds):
             self._row = {}
-            yield self._draw(self._seed, str(number))
-            self.flops = max(self.flops, _matrix_product(self.device, self._dtype))
+            yield self._draw_for_round(self._seed, str(number))
+            self.flops = max(self.flops, _matrix_product_flops(self.device, self._dtype))
             self.rows.append(self._row)
             self._progress((number + 1) / rounds)
             if self._is_hopeless():
@@ -119,45 +119,45 @@ class Race:
             function = getattr(student, what) if isinstance(what, str) else what[student]
             return function(*inputs, **named)
 
-        return self._each_in_turn(call, work)
+        return self._call_each_party(call, work)
 
     def chain(self, name: str, chain: Chain, *, work: float, **named: Any) -> Iterator[Any]:
         """The digest of a chain of calls by each party (see `worker.child.chain`)."""
         self._dtype = chain.dtype
-        return self._each_in_turn(lambda s: s.run_chain(name, chain, **named), work)
+        return self._call_each_party(lambda s: s.run_chain(name, chain, **named), work)
 
-    def _each_in_turn(self, call: Callable[[Student], Any], work: float) -> Iterator[Any]:
+    def _call_each_party(self, call: Callable[[Student], Any], work: float) -> Iterator[Any]:
         self.work = work
         for party in self._order.sample(self._parties, len(self._parties)):
             if not self._keeps_inputs:
                 party.student.begin_case()
-            self._ask(party)
+            self._begin_call(party)
             self._calm.wait()
             self._row[party.name], answer = self._meter(party, partial(call, party.student))
             yield answer
 
-    def _ask(self, party: Party) -> None:
+    def _begin_call(self, party: Party) -> None:
         self.asked = party.name
         CASE.set(Case())
 
     def _is_hopeless(self) -> bool:
         """Whether the student is slower than the zero by so much that no round will change it."""
-        if len(self.rows) % BLOCK:
+        if len(self.rows) % BLOCK_ROUNDS:
             return False
         slowest = max(row["zero"] for row in self.rows)
         return min(row[STUDENT] for row in self.rows) > 3 * slowest
 
-    def _draw(self, seed: Sequence[str], name: str) -> Draw:
+    def _draw_for_round(self, seed: Sequence[str], name: str) -> Draw:
         first, *more = seed
         return Draw(first, *more, name, device=self.device)
 
 
-def _rounds(reference: float) -> int:
+def _choose_rounds(reference: float) -> int:
     """How many, for a reference that takes so many seconds; whole blocks."""
-    return min(MOST, max(FEWEST, BLOCK * int(LONG / reference)))
+    return min(MAX_ROUNDS, max(MIN_ROUNDS, BLOCK_ROUNDS * int(REFERENCE_SECONDS / reference)))
 
 
-def _matrix_product(device: str, dtype: str) -> float:
+def _matrix_product_flops(device: str, dtype: str) -> float:
     """Floating point operations a second of a large matrix product.
 
     On CUDA in the dtype of what is timed: bfloat16 runs on tensor cores, float32 does not.

@@ -23,13 +23,13 @@ from grader.worker.faults import WorkerFault
 
 Progress = Callable[[float], None]
 
-SETS = 3  # of fresh processes, at first
-EXTENSIONS = 3  # sets more, while x is uncertain
-CERTAIN = 0.05  # half the width of an interval of x
-STEADY = 0.025  # the same, up to which more rounds are run
-TELLS_APART = 1.5  # T_zero / T_reference
-TOO_FAST = 1.1  # times the matrix product
-WORTH_A_LOOK = 1.5  # times faster than the reference
+MIN_SETS = 3  # of fresh processes, at first
+MAX_EXTENSION_SETS = 3  # sets more, while x is uncertain
+CERTAIN_HALF_WIDTH = 0.05  # half the width of an interval of x
+STEADY_HALF_WIDTH = 0.025  # the same, up to which more rounds are run
+MIN_ZERO_RATIO = 1.5  # T_zero / T_reference
+MAX_MATRIX_PRODUCT_RATIO = 1.1  # times the matrix product
+REVIEWED_SPEEDUP = 1.5  # times faster than the reference
 MEMORY_SETS = 3
 
 
@@ -52,35 +52,35 @@ def measure(contest: Contest, progress: Progress = lambda _: None) -> Speed:
     if for_information and not contest.case.elsewhere:
         return not_run(contest.case, NEEDS_CUDA)
     try:
-        found = _judged(contest, progress)
+        found = _run_contest(contest, progress)
     except Disturbed:
-        found = _judged(replace(contest, rows=[], sets=0, again=True), progress)
+        found = _run_contest(replace(contest, rows=[], sets=0, again=True), progress)
     if for_information:
         return replace(found, verdict="not_run", why=NEEDS_CUDA, earned=0, fraction=None)
     return found
 
 
-def _judged(contest: Contest, progress: Progress) -> Speed:
+def _run_contest(contest: Contest, progress: Progress) -> Speed:
     try:
         if contest.case.measures == "memory":
-            return _memory(contest, progress)
-        return _time(contest, progress)
+            return _judge_memory(contest, progress)
+        return _judge_time(contest, progress)
     except StudentFault as fault:
         return failed(contest.case, str(fault))
     except WorkerFault as fault:
         return failed(contest.case, f"While it was timed, {fault}.")
 
 
-def _time(contest: Contest, progress: Progress) -> Speed:
-    for number in range(SETS + EXTENSIONS):
-        contest.run_a_set(Plan(), _part(progress, number, SETS))
+def _judge_time(contest: Contest, progress: Progress) -> Speed:
+    for number in range(MIN_SETS + MAX_EXTENSION_SETS):
+        contest.run_a_set(Plan(), _progress_of_set(progress, number, MIN_SETS))
         found = estimate(contest.times)
-        if number + 1 >= SETS and (_steady(found) or found.range.high < TELLS_APART):
+        if number + 1 >= MIN_SETS and (_is_steady(found) or found.range.high < MIN_ZERO_RATIO):
             break
-        if found.doubt <= CERTAIN and found.ratio.low > 2 * found.range.high:
+        if found.doubt <= CERTAIN_HALF_WIDTH and found.ratio.low > 2 * found.range.high:
             break  # slower than the zero by far
-    verdict, why = _verdict(contest, found)
-    fraction = found.x.high if found.x.half_width <= CERTAIN else found.x.middle
+    verdict, why = _verdict_on_time(contest, found)
+    fraction = found.x.high if found.x.half_width <= CERTAIN_HALF_WIDTH else found.x.middle
     scored = verdict == "scored"
     return Speed(
         says=contest.case.says,
@@ -95,38 +95,38 @@ def _time(contest: Contest, progress: Progress) -> Speed:
             position=found.x,
             ratio=found.ratio,
             rounds=contest.rounds,
-            device=device.state(contest.device) | contest.notes | _roofline(contest, found),
+            device=device.state(contest.device) | contest.notes | _share_of_product(contest, found),
         ),
     )
 
 
-def _verdict(contest: Contest, found: Estimate) -> tuple[str, str]:
+def _verdict_on_time(contest: Contest, found: Estimate) -> tuple[str, str]:
     """The verdict, and what is to be said about it."""
     flops = contest.work / found.quantiles[-1]
     faster = 1 / found.ratio.middle
-    if flops > TOO_FAST * contest.flops:
+    if flops > MAX_MATRIX_PRODUCT_RATIO * contest.flops:
         return "failed", (
             f"faster than physics: {flops / 1e9:.0f} GFLOP/s, where a matrix product reaches "
             f"{contest.flops / 1e9:.0f}"
         )
-    if found.range.middle < TELLS_APART:
+    if found.range.middle < MIN_ZERO_RATIO:
         return "not_run", (
             "this machine cannot tell them apart: the zero takes "
             f"{found.range.middle:.2f} times as long as the reference"
         )
-    if found.doubt > CERTAIN:
+    if found.doubt > CERTAIN_HALF_WIDTH:
         return "inconclusive", "the machine was too busy to time the grader's own two: try again"
-    if faster > WORTH_A_LOOK:
+    if faster > REVIEWED_SPEEDUP:
         return "scored", f"{faster:.1f} times faster than the reference: worth a look"
     return "scored", ""
 
 
-def _part(progress: Progress, number: int, whole: int) -> Progress:
+def _progress_of_set(progress: Progress, number: int, whole: int) -> Progress:
     """The progress of one set among others."""
     return lambda done: progress(min(1.0, (number + done) / whole))
 
 
-def _roofline(contest: Contest, found: Estimate) -> dict[str, str | float]:
+def _share_of_product(contest: Contest, found: Estimate) -> dict[str, str | float]:
     """The share of what a matrix product reaches on this device."""
     if not contest.work:
         return {}
@@ -134,19 +134,19 @@ def _roofline(contest: Contest, found: Estimate) -> dict[str, str | float]:
     return {"share of a matrix product's speed": round(share, 3)}
 
 
-def _steady(found: Estimate) -> bool:
-    return found.doubt <= CERTAIN and found.x.half_width <= STEADY
+def _is_steady(found: Estimate) -> bool:
+    return found.doubt <= CERTAIN_HALF_WIDTH and found.x.half_width <= STEADY_HALF_WIDTH
 
 
-def _memory(contest: Contest, progress: Progress) -> Speed:
+def _judge_memory(contest: Contest, progress: Progress) -> Speed:
     case = contest.case
     if sys.platform != "linux":
         return not_run(case, "peak memory is read on Linux only")
     for number in range(MEMORY_SETS):
         one = Plan(rounds=1, warm_up=False)
-        contest.run_a_set(one, _part(progress, number, MEMORY_SETS))
+        contest.run_a_set(one, _progress_of_set(progress, number, MEMORY_SETS))
     zero, reference, student = np.median(contest.times, axis=0)
-    if zero < TELLS_APART * reference:
+    if zero < MIN_ZERO_RATIO * reference:
         return not_run(case, "this machine cannot tell the zero from the reference")
     most, least = contest.times[:, 2].max(), contest.times[:, 2].min()
     fraction = memory_position(zero, reference, student)

@@ -22,9 +22,9 @@ from grader.core.scoring import MARGIN
 
 PARTIES = ("zero", "reference", "student")
 QUANTILE = 0.2
-BLOCK = 5  # rounds
+BLOCK_ROUNDS = 5  # rounds
 RESAMPLES = 1000
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 Times = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -47,16 +47,16 @@ class Estimate:
 
 def estimate(times: Times, seed: int = 0) -> Estimate:
     """The estimate from times of shape (rounds, 3), the rounds being whole blocks."""
-    blocks = times.reshape(-1, BLOCK, len(PARTIES))
+    blocks = times.reshape(-1, BLOCK_ROUNDS, len(PARTIES))
     rng = np.random.default_rng(seed)
     picks = rng.integers(len(blocks), size=(RESAMPLES, len(blocks)))
     resampled = blocks[picks].reshape(RESAMPLES, -1, len(PARTIES))
     zero, reference, student = np.quantile(resampled, QUANTILE, axis=1).T
     whole = np.quantile(times, QUANTILE, axis=0)
     return Estimate(
-        x=_interval(position(zero, reference, student), position(*whole)),
-        ratio=_interval(student / reference, whole[2] / whole[1]),
-        range=_interval(zero / reference, whole[0] / whole[1]),
+        x=_bootstrap_interval(position(zero, reference, student), position(*whole)),
+        ratio=_bootstrap_interval(student / reference, whole[2] / whole[1]),
+        range=_bootstrap_interval(zero / reference, whole[0] / whole[1]),
         quantiles=(float(whole[0]), float(whole[1]), float(whole[2])),
     )
 
@@ -77,7 +77,7 @@ def points(fraction: float, worth: int) -> int:
     return math.floor(fraction * worth + 0.5)
 
 
-def _interval(resampled: Any, whole: Any) -> Interval:
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+def _bootstrap_interval(resampled: Any, whole: Any) -> Interval:
+    low, high = np.quantile(resampled, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
     middle = float(whole)
     return Interval(low=min(float(low), middle), middle=middle, high=max(float(high), middle))

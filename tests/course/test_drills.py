@@ -13,7 +13,16 @@ from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.judging import Draw, passes
 from grader.judging.case import StudentFault
-from grader.judging.drills import CHOICES, Drill, NoDrill, choices, drill, drills, held, stated
+from grader.judging.drills import (
+    OFFERED_MISTAKES,
+    Drill,
+    NoDrill,
+    choices,
+    drill,
+    drills,
+    held,
+    stated_exercise,
+)
 from grader.judging.student import Student
 from grader.judging.suite_runner import mistakes
 from grader.practice import bug_hunts as files
@@ -78,7 +87,7 @@ def test_the_right_name_is_offered_once_and_none_that_is_alike(exercise, seed):
     name = f"{exercise.slug} {seed}"
     offered = [m.id for m in choices(name)]
     assert offered.count(drill(name).mistake) == 1
-    assert len(set(offered)) == len(offered) == CHOICES == 8
+    assert len(set(offered)) == len(offered) == OFFERED_MISTAKES == 8
     assert not set(offered) & set(drill(name).alike)
 
 
@@ -224,7 +233,7 @@ def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
     ],
 )
 def test_a_file_says_what_it_was_drawn_from(source, slug):
-    found = stated(source)
+    found = stated_exercise(source)
     assert (found and found.slug) == slug
     assert held(HUNT, source).not_allowed == (found or HUNT).not_allowed
 

@@ -13,7 +13,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.gpu_check import gpu_session, plan
 from grader.gpu_check.gpu_results import Results
-from grader.gpu_check.gpu_words import Tally, told
+from grader.gpu_check.gpu_words import Tally, describe_line
 from grader.gpu_check.plan import Step
 from reference import on_device
 
@@ -38,7 +38,7 @@ def step(name, at_one="", *, by_line=True):
 
 @pytest.fixture
 def results(tmp_path):
-    return Results.opened(tmp_path / "found.json", "cpu")
+    return Results.resume(tmp_path / "found.json", "cpu")
 
 
 def numbers(path, name):
@@ -66,7 +66,7 @@ def test_when_the_time_is_over_the_rest_is_named_and_goes_on_later(results, caps
     assert not gpu_session.run(steps, results, minutes=1 / 60)
     assert numbers(results.path, "first") == [0]
     assert "Left: first, second." in capsys.readouterr().out
-    again = Results.opened(results.path, "cpu")
+    again = Results.resume(results.path, "cpu")
     gpu_session.run([step("first"), step("second")], again)
     assert numbers(results.path, "first") == [0, 1, 2, 3]  # the first of them from the first run
     assert "Left" not in capsys.readouterr().out
@@ -74,10 +74,10 @@ def test_when_the_time_is_over_the_rest_is_named_and_goes_on_later(results, caps
 
 def test_what_is_finished_is_not_run_again_unless_afresh(results, capsys):
     gpu_session.run([step("first")], results)
-    gpu_session.run([step("first", "dies")], Results.opened(results.path, "cpu"))
+    gpu_session.run([step("first", "dies")], Results.resume(results.path, "cpu"))
     assert "from an earlier run" in capsys.readouterr().out
     assert numbers(results.path, "first") == [0, 1, 2, 3]
-    gpu_session.run([step("first", "dies")], Results.opened(results.path, "cpu", fresh=True))
+    gpu_session.run([step("first", "dies")], Results.resume(results.path, "cpu", fresh=True))
     assert "lost the device" in numbers(results.path, "first")[1]
 
 
@@ -85,7 +85,7 @@ def test_results_of_other_code_are_put_aside(results):
     gpu_session.run([step("first")], results)
     text = results.path.read_text()
     results.path.write_text(text.replace(results.about["code"], "another"))
-    assert not Results.opened(results.path, "cpu").steps
+    assert not Results.resume(results.path, "cpu").steps
     [aside] = results.path.parent.glob("found.*-*.json")
     assert "another" in aside.read_text()
 
@@ -101,7 +101,7 @@ def test_no_result_is_no_success(results):
 def test_an_exercise_is_right_wrong_or_not_run(earned, possible, wrong, not_run):
     score = None if earned is None else {"earned": earned, "possible": possible}
     report = {"score": score, "checks": [], "speed": None, "sentence": "", "seconds": 1.0}
-    found = told({"about": "exercise", "report": report})
+    found = describe_line({"about": "exercise", "report": report})
     assert (found.wrong, found.not_run) == (wrong, not_run)
     tally = Tally(results=1)
     tally.add(found)

@@ -206,19 +206,21 @@ def test_what_is_not_written_yet_is_not_diagnosed():
 )
 def test_the_rows_that_are_wrong_are_told(wrong, says):
     entries = np.array(wrong, bool)[:, None] & np.ones((6, 4), bool)
-    assert locations.sentence(location.places(entries, ["...", "Lq", "D"])) == says
+    assert locations.sentence(location.wrong_places(entries, ["...", "Lq", "D"])) == says
 
 
 def test_heads_and_batches_are_told_too():
     wrong = np.zeros((2, 4, 5, 8), bool)
     wrong[:, 3] = True
-    assert location.places(wrong, ["...", "Lq", "D"]) == (Place(axis="head", wrong=(3,), size=4),)
+    assert location.wrong_places(wrong, ["...", "Lq", "D"]) == (
+        Place(axis="head", wrong=(3,), size=4),
+    )
 
 
 def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True
-    said = locations.sentence(location.places(wrong, ["Lq", "D"]))
+    said = locations.sentence(location.wrong_places(wrong, ["Lq", "D"]))
     assert said == "Wrong: 14 of 40 rows, the first 0."
 
 
@@ -237,13 +239,13 @@ def test_many_scattered_rows_are_counted():
     ],
 )
 def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
-    assert " ".join(location.letters_of(catalog.find(slug), call, subject)) == letters
+    assert " ".join(location.shape_letters(catalog.find(slug), call, subject)) == letters
 
 
 def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
     wrong = np.zeros((2, 6, 5, 4), bool)
     wrong[1] = True
-    assert location.places(wrong, ["...", "H", "Lq", "Dv"]) == (
+    assert location.wrong_places(wrong, ["...", "H", "Lq", "Dv"]) == (
         Place(axis="batch", wrong=(1,), size=2),
     )
 
@@ -251,13 +253,13 @@ def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
 def test_where_the_manifest_names_no_axis_none_is_told():
     wrong = np.zeros((16, 65), bool)
     wrong[:, :34] = True
-    assert location.places(wrong, ["..."]) == location.places(wrong, []) == ()
+    assert location.wrong_places(wrong, ["..."]) == location.wrong_places(wrong, []) == ()
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
 def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
-    assert likeness.distance(np.zeros(shape), np.ones(shape)) == 0.0
+    assert likeness.rms_distance(np.zeros(shape), np.ones(shape)) == 0.0
 
 
 def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monkeypatch):

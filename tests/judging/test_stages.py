@@ -56,7 +56,7 @@ def attention(scores=lambda s: s, mask=lambda s, keep: s.masked_fill(~keep, -tor
     ],
 )
 def test_the_first_wrong_stage_is_found(answer, stage, factor):
-    found = stages.stage(EXERCISE, NAME, student(**{NAME: answer}), student())
+    found = stages.first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
     assert (found and found.name) == stage
     if found is not None:
         assert found.factor == (None if factor is None else pytest.approx(factor, rel=1e-3))
@@ -69,7 +69,7 @@ def test_weights_that_are_returned_are_believed_and_the_output_is_not():
         hidden = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
         return torch.softmax(scores, -1) @ v, torch.softmax(hidden, -1)
 
-    found = stages.stage(EXERCISE, NAME, student(**{NAME: unmasked_output}), student())
+    found = stages.first_wrong_stage(EXERCISE, NAME, student(**{NAME: unmasked_output}), student())
     assert (found.name, found.got) == ("output", ())
 
 
@@ -79,7 +79,7 @@ def test_a_numpy_function_is_asked_in_arrays():
         weights = powers / powers.sum(-1, keepdims=True)
         return weights @ v, weights
 
-    found = stages.stage(
+    found = stages.first_wrong_stage(
         EXERCISE, "attention_numpy", student(attention_numpy=attention_numpy), student()
     )
     assert (found.name, found.factor) == ("scores", pytest.approx(2.0, rel=1e-3))
@@ -90,7 +90,7 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
         return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
 
     exercise = catalog.find("ex05_causal_mask")
-    found = stages.stage(
+    found = stages.first_wrong_stage(
         exercise, "causal_attention",
         student(exercise.slug, causal_attention=causal_attention), student(exercise.slug),
     )  # fmt: skip
@@ -100,12 +100,15 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
 @pytest.mark.parametrize("name", ["no_such", "causal_mask"])
 def test_what_is_no_attention_has_no_stages(name):
     exercise = catalog.find("ex05_causal_mask")
-    assert stages.stage(exercise, name, student(exercise.slug), student(exercise.slug)) is None
+    assert (
+        stages.first_wrong_stage(exercise, name, student(exercise.slug), student(exercise.slug))
+        is None
+    )
 
 
 @pytest.mark.parametrize("answer", [lambda *a, **k: (None, None), lambda *a, **k: 1 / 0])
 def test_what_does_not_answer_has_none_either(answer):
-    assert stages.stage(EXERCISE, NAME, student(**{NAME: answer}), student()) is None
+    assert stages.first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student()) is None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -142,6 +145,6 @@ def test_lists_of_rows_are_looked_at_as_well():
     exercise = catalog.find("ex00_plain_python")
     right_one = solution(exercise)
     wrong, right = student(exercise.slug, attention=unscaled), student(exercise.slug)
-    found = stages.stage(exercise, "attention", wrong, right)
+    found = stages.first_wrong_stage(exercise, "attention", wrong, right)
     assert found and (found.name, found.factor) == ("scores", pytest.approx(2.0))
-    assert stages.stage(exercise, "attention", right, right) is None
+    assert stages.first_wrong_stage(exercise, "attention", right, right) is None

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(CORE is None, reason="this system binds nothing 
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch):
-    monkeypatch.setattr(wait_idle, "least", float("inf"))
+    monkeypatch.setattr(wait_idle, "least_piece_seconds", float("inf"))
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_a_calm_core_is_not_waited_for():
     for _ in range(3):
         waiting.wait()
     assert left == []
-    assert waiting._patience == wait_idle.PATIENCE
+    assert waiting._patience == wait_idle.PATIENCE_SECONDS
 
 
 def test_a_disturbed_core_is_waited_for_until_it_is_calm():
@@ -68,7 +68,7 @@ def test_patience_ends_and_then_nothing_is_asked_any_more(clock):
     waiting = bound(patience=0.1, piece=piece)
     for _ in range(10):
         waiting.wait()
-    assert clock.now == pytest.approx(100.1, abs=1.5 * wait_idle.PAUSE)
+    assert clock.now == pytest.approx(100.1, abs=1.5 * wait_idle.PAUSE_SECONDS)
     asked = len(left)
     waiting.wait()
     assert 980 < len(left) == asked
@@ -89,7 +89,7 @@ def test_parties_that_are_bound_to_no_core_are_not_waited_for():
 def test_the_piece_takes_the_least_of_its_times(clock, monkeypatch):
     durations = iter([3.0, 2.0, 5.0, 1.5, 4.0, 6.0])
     monkeypatch.setattr(wait_idle.torch, "softmax", lambda *_: clock.sleep(next(durations)))
-    assert wait_idle._seconds() == 1.5
+    assert wait_idle._time_piece() == 1.5
 
 
 def test_the_calmest_core_is_chosen():

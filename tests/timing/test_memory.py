@@ -5,7 +5,7 @@ import os
 import pytest
 
 from grader.judging.case import StudentFault
-from grader.timing.meters import PAGE, UNSEEN, peak_bytes
+from grader.timing.meters import MAX_HIDDEN_BYTES, PAGE_BYTES, peak_bytes
 from grader.timing.race import Plan
 from grader.timing.speed import measure
 from tests.timing.contests import ECHO, LINUX, contest, echoes, party
@@ -15,19 +15,27 @@ pytestmark = pytest.mark.usefixtures("list_open")
 
 MIB = 1 << 20
 EMPTY = {"peak_bytes": 200 * MIB, "mapped_bytes": 900 * MIB, "faults": 1000, "child_faults": 0}
-MUCH = (MIB + UNSEEN) // PAGE  # pages, the most that may go unseen beside a rise of one MiB
+MUCH = (
+    MIB + MAX_HIDDEN_BYTES
+) // PAGE_BYTES  # pages, the most that may go unseen beside a rise of one MiB
 
 
 @pytest.mark.parametrize(
     "peak, mapped, faults, child_faults, rise",
     [
-        (64 * MIB, 64 * MIB, 64 * MIB // PAGE, 0, 64 * MIB),
-        (0, 0, 0, 0, PAGE),
-        (-MIB, 0, -100, 0, PAGE),  # no less than nothing
+        (64 * MIB, 64 * MIB, 64 * MIB // PAGE_BYTES, 0, 64 * MIB),
+        (0, 0, 0, 0, PAGE_BYTES),
+        (-MIB, 0, -100, 0, PAGE_BYTES),  # no less than nothing
         (MIB, MIB, 9 * MUCH, 0, MIB),  # the same room taken and given back time and again
-        (MIB, 9 * MUCH * PAGE, 100, 0, MIB),  # room that nobody has used
-        (MIB, MUCH * PAGE, MUCH, 0, MIB),
-        (MIB, (MUCH + 1) * PAGE, MUCH + 1, 0, None),  # more was there and touched than is shown
+        (MIB, 9 * MUCH * PAGE_BYTES, 100, 0, MIB),  # room that nobody has used
+        (MIB, MUCH * PAGE_BYTES, MUCH, 0, MIB),
+        (
+            MIB,
+            (MUCH + 1) * PAGE_BYTES,
+            MUCH + 1,
+            0,
+            None,
+        ),  # more was there and touched than is shown
         (MIB, 0, 0, MUCH, MIB),
         (MIB, 0, 0, MUCH + 1, None),  # by a process that it waited for
     ],

@@ -146,7 +146,7 @@ def test_seconds_are_the_walls_without_those_of_others(monkeypatch, before, afte
     waited = iter([10**9, int((1 + ours) * 1e9)])
     clock = SimpleNamespace(perf_counter=iter([100.0, 100.5]).__next__)
     monkeypatch.setattr(meters, "time", clock)
-    monkeypatch.setattr(meters, "_waited", lambda: next(waited))
+    monkeypatch.setattr(meters, "_waited_nanoseconds", lambda: next(waited))
     assert seconds(party(before, after), lambda: 7) == (pytest.approx(measured), 7)
 
 
@@ -155,7 +155,7 @@ def test_on_a_gpu_it_is_the_walls_time_without_our_own_waiting(monkeypatch, ours
     waited = iter([10**9, int((1 + ours) * 1e9)])
     clock = SimpleNamespace(perf_counter=iter([100.0, 100.5]).__next__)
     monkeypatch.setattr(meters, "time", clock)
-    monkeypatch.setattr(meters, "_waited", lambda: next(waited))
+    monkeypatch.setattr(meters, "_waited_nanoseconds", lambda: next(waited))
     assert wall_seconds(party(), lambda: 7) == (pytest.approx(measured), 7)
 
 

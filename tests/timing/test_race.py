@@ -17,7 +17,7 @@ from grader.timing import race as racing
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.speed import measure
-from grader.timing.statistics import BLOCK, PARTIES
+from grader.timing.statistics import BLOCK_ROUNDS, PARTIES
 from grader.timing.wait_idle import Calm
 from tests.timing.contests import contest, echoes, feed
 
@@ -117,8 +117,10 @@ def test_a_warm_up_is_not_counted_and_the_rounds_of_all_sets_are(nursery, tmp_pa
 
 
 def test_the_rounds_are_whole_blocks_and_fewer_for_a_slow_reference():
-    rounds = {seconds: racing._rounds(seconds) for seconds in (1e-5, 0.01, 0.0199, 0.02, 0.1, 10.0)}
-    assert all(n % BLOCK == 0 for n in rounds.values())
+    rounds = {
+        seconds: racing._choose_rounds(seconds) for seconds in (1e-5, 0.01, 0.0199, 0.02, 0.1, 10.0)
+    }
+    assert all(n % BLOCK_ROUNDS == 0 for n in rounds.values())
     assert [rounds[s] for s in (1e-5, 0.01, 0.02, 10.0)] == [40, 40, 25, 20]
 
 
@@ -129,7 +131,7 @@ def test_the_times_are_those_of_the_party_that_was_asked(nursery, tmp_path, monk
     assert times.round(3).tolist() == [[8.0, 1.0, 2.0]] * 3
 
 
-@pytest.mark.parametrize("student, rounds", [(25.0, BLOCK), (23.0, 20)])
+@pytest.mark.parametrize("student, rounds", [(25.0, BLOCK_ROUNDS), (23.0, 20)])
 def test_a_race_without_hope_ends_after_one_block(nursery, tmp_path, monkeypatch, student, rounds):
     feed(monkeypatch, zero=8.0, reference=1.0, student=student)
     assert len(run(contest(nursery, tmp_path, echoes), 20).rows) == rounds
@@ -143,7 +145,7 @@ def processor_time(party) -> int:
 def test_who_is_not_asked_stands_still(nursery, tmp_path):
     it = contest(nursery, tmp_path, echoes, COUNTS)
     with ExitStack() as stack:
-        party = it._party("student", stack)
+        party = it._start_party("student", stack)
         for _ in range(2):
             with party.awake():
                 before = party.student.used()
@@ -275,7 +277,7 @@ def test_what_is_faster_than_physics_is_told_from_the_fastest_matrix_product(
     nursery, tmp_path, monkeypatch
 ):
     speeds = iter([3e9, 5e9, 4e9])
-    monkeypatch.setattr(racing, "_matrix_product", lambda device, dtype: next(speeds))
+    monkeypatch.setattr(racing, "_matrix_product_flops", lambda device, dtype: next(speeds))
     assert run(contest(nursery, tmp_path, Seen()), 3).flops == 5e9
 
 
@@ -283,7 +285,7 @@ def test_what_is_faster_than_physics_is_told_from_the_fastest_matrix_product(
 def test_the_matrix_product_is_one(nursery, tmp_path):
     """It measures, so that its outcome depends on what else the machine does."""
     found = run(contest(nursery, tmp_path, Seen()), 10).flops
-    assert 0.2 < found / max(racing._matrix_product("cpu", "float32") for _ in range(10)) < 5
+    assert 0.2 < found / max(racing._matrix_product_flops("cpu", "float32") for _ in range(10)) < 5
 
 
 def test_more_work_than_a_matrix_product_does_is_faster_than_physics(

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from grader.timing.statistics import BLOCK, estimate, memory_position, points, position
+from grader.timing.statistics import BLOCK_ROUNDS, estimate, memory_position, points, position
 from tests.timing.rounds import POSITION, TYPICAL, rounds
 
 
@@ -103,7 +103,7 @@ def test_an_interval_is_no_wider_than_it_must_be():
 def _in_spells(seed: int, *, shuffled: bool) -> np.ndarray:
     """The student is disturbed in two of three spells, each of two blocks."""
     times = rounds(120, seed=seed)
-    spell = np.arange(120) // (2 * BLOCK) % 3 > 0
+    spell = np.arange(120) // (2 * BLOCK_ROUNDS) % 3 > 0
     if shuffled:
         spell = np.random.default_rng(seed).permutation(spell)
     times[:, 2] *= 1 + 0.3 * spell

@@ -7,7 +7,13 @@ from grader.core.errors import GraderFault
 from grader.core.scoring import score
 from grader.judging.case import StudentFault
 from grader.timing.contest import Disturbed
-from grader.timing.speed import CERTAIN, EXTENSIONS, SETS, STEADY, measure
+from grader.timing.speed import (
+    CERTAIN_HALF_WIDTH,
+    MAX_EXTENSION_SETS,
+    MIN_SETS,
+    STEADY_HALF_WIDTH,
+    measure,
+)
 from grader.timing.statistics import points
 from grader.worker.faults import TimedOut
 from tests.timing.contests import made_up
@@ -48,7 +54,7 @@ def test_what_was_measured_is_told():
     assert measured.position.middle == pytest.approx(POSITION, abs=0.01)
     assert measured.ratio.middle == pytest.approx(2.0, rel=0.01)
     assert measured.rounds == contest.rounds
-    assert len(measured.rounds) == 40 * SETS
+    assert len(measured.rounds) == 40 * MIN_SETS
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.78, 0.82, 0.95, 1.0])
@@ -64,10 +70,10 @@ def test_a_position_that_is_wide_for_the_student_alone_is_scored_at_its_middle()
     contest = made_up(sleeping(0.8, 10.0))
     speed = measure(contest)
     x = speed.measured.position
-    assert x.half_width > CERTAIN
+    assert x.half_width > CERTAIN_HALF_WIDTH
     assert speed.fraction == x.middle < x.high
     assert speed.earned == points(x.middle, 100)
-    assert contest.sets == SETS + EXTENSIONS
+    assert contest.sets == MIN_SETS + MAX_EXTENSION_SETS
 
 
 @pytest.mark.parametrize("noise", [(90.0, 0.0, 0.0), (0.0, 3.0, 0.0)], ids=["zero", "reference"])
@@ -80,7 +86,7 @@ def test_a_machine_that_is_too_busy_costs_nothing(noise):
     assert speed.measured is not None
     total = score((), speed)
     assert (total.earned, total.possible, total.not_run) == (0, 0, 100)
-    assert contest.sets == SETS + EXTENSIONS
+    assert contest.sets == MIN_SETS + MAX_EXTENSION_SETS
 
 
 def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
@@ -91,7 +97,7 @@ def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
         "this machine cannot tell them apart: the zero takes 1.15 times as long as the reference"
     )
     assert score((), speed).possible == 0
-    assert contest.sets == SETS  # more of it would not help
+    assert contest.sets == MIN_SETS  # more of it would not help
 
 
 @pytest.mark.parametrize("work, verdict", [(1.05, "scored"), (1.2, "failed")])
@@ -118,22 +124,24 @@ def test_who_is_faster_than_the_reference_by_far_is_worth_a_look(student, why):
 def test_three_sets_are_run_where_they_say_enough():
     contest = made_up(sets())
     measure(contest)
-    assert contest.tries == [False] * SETS
+    assert contest.tries == [False] * MIN_SETS
 
 
 def test_sets_are_added_until_they_say_enough():
     def one_set(number):
         """Disturbed at first, and then no more."""
         return rounds(
-            40 if number < SETS else 400, seed=number, noise=(0.01, 0.01, 3.0 * (number < SETS))
+            40 if number < MIN_SETS else 400,
+            seed=number,
+            noise=(0.01, 0.01, 3.0 * (number < MIN_SETS)),
         )
 
     contest = made_up(one_set)
-    assert measure(contest).measured.position.half_width <= STEADY
-    assert contest.tries == [False] * (SETS + 1)
+    assert measure(contest).measured.position.half_width <= STEADY_HALF_WIDTH
+    assert contest.tries == [False] * (MIN_SETS + 1)
 
 
-@pytest.mark.parametrize("slower, number", [(1.5, SETS), (4.0, 1)])
+@pytest.mark.parametrize("slower, number", [(1.5, MIN_SETS), (4.0, 1)])
 def test_who_is_slower_than_the_zero_by_far_is_not_waited_for(slower, number):
     contest = made_up(sets(typical=(8.0, 1.0, 8.0 * slower)))
     speed = measure(contest)
@@ -158,8 +166,8 @@ def test_what_was_disturbed_is_measured_again_from_the_start():
     contest = made_up(one_set)
     speed = measure(contest)
     assert speed.verdict == "scored"
-    assert len(speed.measured.rounds) == 40 * SETS  # none of the two sets before the kill
-    assert contest.tries == [False] * 3 + [True] * SETS
+    assert len(speed.measured.rounds) == 40 * MIN_SETS  # none of the two sets before the kill
+    assert contest.tries == [False] * 3 + [True] * MIN_SETS
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,7 @@ def test_where_points_are_earned_on_cuda_only_times_on_the_cpu_are_for_informati
 def test_progress_stays_between_nothing_and_all():
     shares: list[float] = []
     measure(made_up(sleeping(0.8, 10.0)), shares.append)
-    assert len(shares) == SETS + EXTENSIONS
+    assert len(shares) == MIN_SETS + MAX_EXTENSION_SETS
     assert all(0 <= share <= 1 for share in shares)
 
 

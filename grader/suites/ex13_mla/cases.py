@@ -3,7 +3,7 @@
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard
-from grader.judging.hard import LIMITS, long
+from grader.judging.hard import LIMITS, long_sizes
 
 HALVES = [float16, bfloat16]
 # d_model, heads, places of a key without and with rotation, of a value, kv_rank, q_rank, base
@@ -39,7 +39,7 @@ WIDTHS = {"E": 6, "H": 2, "nope": 3, "rope": 2, "value": 2, "rank": 5, "q_rank":
 LONG = {"B": 1, "Lt": 3, **WIDTHS}
 SIZES = [  # kinds of sizes, and which of them
     *[("ordinary", i) for i in range(len(LAYERS))],
-    *[(Hard.LONG, i) for i, _ in enumerate(long(LONG, {}))],
+    *[(Hard.LONG, i) for i, _ in enumerate(long_sizes(LONG, {}))],
 ]
 ONES = len(LONG) + 1
 LONG_TEXTS = [(None, i) for i in range(len(LIMITS))]
