@@ -87,7 +87,9 @@ def test_right_answers_have_room():
 def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
     rules = tolerance._tolerance_rules
     monkeypatch.setattr(
-        tolerance, "_tolerance_rules", lambda *a: [replace(r, allowed=r.allowed / 4) for r in rules(*a)]
+        tolerance,
+        "_tolerance_rules",
+        lambda *a: [replace(r, allowed=r.allowed / 4) for r in rules(*a)],
     )
     found = measured("test_values")
     assert not found.right
