@@ -1,4 +1,4 @@
-"""`make gpu-check`: what to run, and whether this Python has what it takes."""
+"""`make gpu-check`: reads the command line, and checks that this Python has the packages."""
 
 import argparse
 import importlib.util

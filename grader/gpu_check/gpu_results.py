@@ -1,4 +1,4 @@
-"""The results of a run in one JSON file, which is written again after every line."""
+"""Keeps the results of a run in one JSON file, written again after every line."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ VERSIONED_PACKAGES = ("torch", "numpy", "triton", "pytest")
 
 @dataclass(slots=True)
 class Record:
-    """What one step has said: its lines, how long it took, and why it is not at its end."""
+    """The record of one step: its lines, its seconds, and whether it has finished."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
@@ -37,7 +37,7 @@ class Results:
 
     @classmethod
     def resume(cls, path: Path, device: str, *, fresh: bool = False) -> "Results":
-        """What an earlier run of the same code left in the file; else none, and the file moves."""
+        """Load an earlier run of the same code from the file; rename a file of other code."""
         results = cls(path, _run_conditions(device))
         kept = None if fresh else _read_results(path)
         if kept and kept.get("about") == results.about:
@@ -47,11 +47,11 @@ class Results:
         return results
 
     def record(self, name: str) -> Record:
-        """The record of a step, begun if there is none."""
+        """Return the record of a step; begin one if there is none."""
         return self.steps.setdefault(name, Record())
 
     def save(self) -> None:
-        """Write everything; a run that is killed meanwhile leaves the file of before."""
+        """Write all records; a run that is killed meanwhile leaves the previous file."""
         steps = {
             name: {"lines": r.lines, "seconds": round(r.seconds, 1), "finished": r.finished}
             for name, r in self.steps.items()
@@ -71,7 +71,7 @@ def _read_results(path: Path) -> dict[str, Any] | None:
 
 
 def _run_conditions(device: str) -> dict[str, str]:
-    """What the results depend on."""
+    """Return what the results depend on: device, versions and code."""
     import torch
 
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()

@@ -1,4 +1,4 @@
-"""Runs the steps one after another, each in a process of its own, and prints what they say."""
+"""Runs the steps one after another, each in its own process, and prints their results."""
 
 import json
 import subprocess
@@ -14,11 +14,11 @@ from grader.gpu_check.gpu_words import Tally, describe_line
 from grader.gpu_check.plan import Step
 
 MAX_STEP_SECONDS = 900.0  # for one step: a device that hangs must not take the whole run
-MAX_ERROR_CHARACTERS = 500  # characters of what a process said at its end
+MAX_ERROR_CHARACTERS = 500  # of what a process printed at its end
 
 
 def run(steps: Sequence[Step], results: Results, *, minutes: float | None = None) -> bool:
-    """Run what is not finished; True if every step is, and nothing in it is wrong."""
+    """Run the unfinished steps; return whether every step is finished and right."""
     print(", ".join(f"{name} {value}" for name, value in results.about.items()), flush=True)
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     tally = Tally()
@@ -52,7 +52,7 @@ def _finish_step(
         record.seconds += time.monotonic() - started
         record.finished = not failed
         if failed and failed != _OUT_OF_TIME:
-            if not (record.lines[known:] and record.lines[-1].get("error")):  # it says so itself
+            if not (record.lines[known:] and record.lines[-1].get("error")):  # not written down yet
                 record.lines.append({"error": failed})
                 tally.add(describe_line(record.lines[-1]))
             record.finished = not step.by_line
@@ -63,7 +63,7 @@ _OUT_OF_TIME = "the time was over"
 
 
 def _run_process(step: Step, record: Record, results: Results, seconds: float, tally: Tally) -> str:
-    """Run a step's process once, and keep each line as it comes; why it failed, if it did."""
+    """Run a step's process once and keep each line; return why it failed, else an empty string."""
     command = [*step.command, *(["--after", str(len(record.lines))] if step.by_line else [])]
     over = threading.Event()
     with tempfile.TemporaryFile() as errors:
@@ -95,7 +95,7 @@ def _run_process(step: Step, record: Record, results: Results, seconds: float, t
 
 
 def _parse_line(text: str) -> dict[str, Any] | None:
-    """A line of results; None for what a library prints between them."""
+    """Parse a line of results; None for what a library prints between results."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the terminal says of a line of results, and of all of them."""
+"""Words a line of results, and the sum of all results, for the terminal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A sentence about a line, "" if there is none, and what kind of line it is."""
+    """A sentence about a line, "" if there is none, and the kind of the line."""
 
     says: str
     wrong: bool = False
-    counts: bool = False  # it is a result, not a remark
-    not_run: bool = False  # nothing of it could be run here
+    counts: bool = False  # the line is a result, not a remark
+    not_run: bool = False  # nothing of the line's step could be run here
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many results there were, how many of them wrong, and what could not be run."""
+    """The number of results, of wrong results, and of those that could not be run."""
 
     results: int = 0
     wrong: int = 0
     not_run: int = 0
 
     def add(self, told: Told) -> None:
-        """Count a line, and print what there is to say."""
+        """Count a line, and print its sentence."""
         self.results += told.counts
         self.wrong += told.wrong
         self.not_run += told.not_run
@@ -33,11 +33,11 @@ class Tally:
 
     @property
     def right(self) -> bool:
-        """Whether there were results, none is wrong, and everything could be run."""
+        """Return whether there are results, none is wrong, and everything could be run."""
         return self.results > 0 and not self.wrong and not self.not_run
 
     def summary(self) -> str:
-        """One sentence for the end."""
+        """Return one sentence for the end of the run."""
         if not self.results:
             return "Nothing was run."
         left = f" {self.not_run} could not be run here." if self.not_run else ""
@@ -45,7 +45,7 @@ class Tally:
 
 
 def describe_line(line: Mapping[str, Any]) -> Told:
-    """What there is to say of a line."""
+    """Describe a line in a sentence."""
     match line:
         case {"about": "case", **rest}:
             return _describe_case(rest)
@@ -61,7 +61,7 @@ def describe_line(line: Mapping[str, Any]) -> Told:
 
 
 def _describe_case(case: Mapping[str, Any]) -> Told:
-    """A case of the fast path: told only where it is wrong."""
+    """Describe a case of the fast path; the sentence is empty if the case is right."""
     name = f"{case['shape']} {case['dtype']} mask={case['mask']}"
     if error := case.get("error"):
         return Told(f"{name}: {error}", wrong=True, counts=True)
@@ -80,7 +80,7 @@ def _describe_kernel(kernel: Mapping[str, Any]) -> Told:
 
 
 def _describe_exercise(told_of: Mapping[str, Any]) -> Told:
-    """The points of an exercise, what is wrong with it, and its speed."""
+    """Describe the points of an exercise, its failed checks, and its speed."""
     report = told_of["report"]
     score, groups = report["score"], dict[str, list[str]]()
     for check in report["checks"]:
@@ -99,7 +99,7 @@ def _describe_exercise(told_of: Mapping[str, Any]) -> Told:
 
 
 def _describe_speed(speed: Mapping[str, Any] | None) -> str:
-    """What was measured of an exercise's speed, or why nothing was."""
+    """Describe the measured speed of an exercise, or why none was measured."""
     if speed is None:
         return ""
     if (measured := speed["measured"]) is None:

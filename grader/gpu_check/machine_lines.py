@@ -1,4 +1,4 @@
-"""The tools and the walls of this machine: `python -m grader.gpu_check.machine_lines DEVICE`."""
+"""Prints tools and walls of this machine: `python -m grader.gpu_check.machine_lines DEVICE`."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from grader.worker import walls
 
 
 def machine_lines(device: str) -> Iterator[dict[str, str]]:
-    """What nvcc, the driver and compute-sanitizer say of themselves, and which walls work."""
+    """Yield the versions of nvcc, the driver and compute-sanitizer, and which walls work."""
     yield {"about": "tool", "nvcc": _last_line(compiler.nvcc(), "--version")}
     yield {
         "about": "tool",
@@ -27,7 +27,7 @@ def machine_lines(device: str) -> Iterator[dict[str, str]]:
 
 
 def _last_line(program: str | None, *arguments: str) -> str:
-    """The last line that a program prints; why there is none."""
+    """Return the last line that a program prints, or why there is none."""
     if not program:
         return "not found"
     try:

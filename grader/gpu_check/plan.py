@@ -1,4 +1,4 @@
-"""The steps of a run, in their order: the quickest and most telling first, speed last."""
+"""Lists the steps of a run, in order: the quickest and most telling first, speed last."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,14 @@ from grader.core import catalog
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 
-COMPILE_FILE = "compiled.py"  # of a suite: compiles the solution's kernels, and says what they need
+COMPILE_FILE = "compiled.py"  # of a suite: compiles the solution's kernels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One process: its name in the results, and its command line.
 
-    by_line  whether it can go on after a line (`--after N`)
+    by_line  whether the process can go on after a line (`--after N`)
     """
 
     name: str
@@ -24,7 +24,7 @@ class Step:
 
 
 def steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step]:
-    """All steps about these exercises, or about all if none is named.
+    """Return all steps about these exercises, or about every exercise if none is named.
 
     Raises `ValueError` with a sentence about a name that is no exercise.
     """

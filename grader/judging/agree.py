@@ -1,7 +1,7 @@
-"""The words in which a suite judges: `agree`, `same`, `expect`, `rejects`, `untouched`, `backward`.
+"""Compares answers: `agree`, `same`, `expect`, `rejects`, `untouched`, `backward`, `gradcheck`.
 
-The order of judgement, first fault only: type, shape, dtype, device, finite, values. Shapes never
-broadcast and NaN never agrees.
+Only the first fault is raised, in this order: type, shape, dtype, device, finite, values. Shapes
+never broadcast and NaN never agrees.
 """
 
 import re
@@ -34,7 +34,7 @@ def agree(
 
     expected   an `Expected`; or a tensor or array, which sets the shape and the values, with the
                floor of the dtype of `got` as the allowance; or a tuple of these for a tuple
-    says       what `got` is, if it is not simply what a call returned
+    says       what `got` is, unless a call returned `got` itself
     within     the largest error allowed, in place of the floor (for an array only)
     """
     __tracebackhide__ = True  # in a student's debugger
@@ -92,7 +92,7 @@ def expect(condition: bool, otherwise: str) -> None:
 
 
 def rejects(call: Callable[[], Any], *numbers: int) -> None:
-    """Pass if the call raises a ValueError whose message has each of `numbers` in it."""
+    """Pass if the call raises a ValueError whose message names each of `numbers`."""
     try:
         call()
     except StudentFault as error:
@@ -112,14 +112,14 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
 
 
 def untouched(call: Callable[[], Any]) -> Any:
-    """What the call returns, if it leaves every array and tensor it was given as it was."""
+    """Return the call's answer; fail if the call changes an array or tensor given to it."""
     with inputs_left_alone():
         return call()
 
 
 @contextmanager
 def inputs_left_alone() -> Iterator[None]:
-    """Pass if the calls made within leave every array and tensor they are given as it was."""
+    """Pass if the calls made within change no array and no tensor given to them."""
     case = current()
     case.modified.clear()
     yield
@@ -129,7 +129,7 @@ def inputs_left_alone() -> Iterator[None]:
 
 
 def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor, ...]:
-    """The gradients of `inputs` for the gradient `upstream` of a student's `output`."""
+    """Return the gradients of `inputs` for the gradient `upstream` of a student's `output`."""
     name, call = current().origin(output)
     if not output.requires_grad:
         raise fault(f"no gradient flows through {name}: its graph was cut on the way", call)
@@ -177,7 +177,7 @@ def _shift_entry(x: Tensor, place: tuple[int, ...], step: float) -> Tensor:
 
 
 def _expected_from_values(got: Any, values: Answer) -> Expected:
-    """An `Expected` from values alone: their type, dtype and device are those of `got`."""
+    """Build an `Expected` from values alone, with the type, dtype and device of `got`."""
     numbers = as_numbers(values)
     if not isinstance(got, Tensor | np.ndarray):
         return Expected(numbers, values, largest(values))
@@ -191,7 +191,7 @@ def _expected_from_values(got: Any, values: Answer) -> Expected:
 
 
 def _check_form(got: Any, plain: Answer, subject: str, call: str) -> None:
-    """Type, shape, dtype and device are those of the yardstick."""
+    """Raise unless type, shape, dtype and device of `got` are those of the yardstick `plain`."""
     kind = Tensor if isinstance(plain, Tensor) else np.ndarray
     if not isinstance(got, kind):
         wanted = describe.kind(plain)
@@ -209,7 +209,7 @@ def _check_form(got: Any, plain: Answer, subject: str, call: str) -> None:
 
 
 def _check_is_float(got: Any, exact: Array, subject: str, call: str) -> None:
-    """A float where the values are floats; which one, an array does not say."""
+    """Raise unless `got` is of some floating-point dtype where the exact values are floats."""
     if isinstance(got, Tensor | np.ndarray) and exact.dtype.kind == "f":
         dtype = describe.dtype(got)
         if "float" not in dtype:

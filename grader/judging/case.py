@@ -1,4 +1,4 @@
-"""What is known about the case that is being judged: the calls it made and what came of them."""
+"""The log of the case that is being judged: its calls, and what they returned."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ class StudentFault(Exception):
 
     def __init__(self, message: str, *, kind: str = "", detail: str = "") -> None:
         super().__init__(message)
-        self.kind = kind  # the name of the exception that the submission raised, if it did
-        self.detail = detail  # and its message
-        self.differs: Differs | None = None  # if it is the values that are wrong
-        self.line = 0  # of the submission where it raised
+        self.kind = kind  # the name of the exception that the submission raised
+        self.detail = detail  # the message of that exception
+        self.differs: Differs | None = None  # if the values are wrong
+        self.line = 0  # of the submission at which it raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differs:
-    """Wrong values, as float64, bool or int: what came, what should have come, and where."""
+    """Wrong values, as float64, bool or int: answer, exact values, and where these differ."""
 
     got: Any
     exact: Any
     wrong: Any  # bool, of the same shape
-    subject: str  # what it is: "out", "weights", "gradient of input 1"
+    subject: str  # the name of the values: "out", "weights", "gradient of input 1"
     call: str
 
 
@@ -38,7 +38,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCall:
-    """One call of a function of the student's, and what came back."""
+    """One call of a function of the student's, and its answer."""
 
     name: str
     args: tuple[Any, ...]
@@ -54,16 +54,16 @@ class Case:
     asked: LastCall | None = None  # the last call of a function; not of a method
     called: set[str] = field(default_factory=set)
     modified: list[str] = field(default_factory=list)
-    hard: set[str] = field(default_factory=set)  # the kinds of hard input that it announced
-    rules: list[tuple[str, Rule]] = field(default_factory=list)  # that were applied, to what
+    hard: set[str] = field(default_factory=set)  # the kinds of hard input that the case announced
+    rules: list[tuple[str, Rule]] = field(default_factory=list)  # applied, after a name of values
     _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)
 
     def returned(self, value: Any, name: str, call: str) -> None:
-        """Remember which call gave `value`, under which of its names."""
+        """Remember that `call` returned `value` under `name`."""
         self._origins[id(value)] = (value, name, call)
 
     def origin(self, value: Any) -> tuple[str, str]:
-        """The name and the call behind a value; for a value derived from one, the last call."""
+        """Return the name and the call behind a value; for a derived value, the last call."""
         _, name, call = self._origins.get(id(value), (None, "out", self.last_call))
         return name, call
 
@@ -76,5 +76,5 @@ def current() -> Case:
 
 
 def fault(problem: str, call: str, *more: str) -> StudentFault:
-    """A fault in the one grammar: what is wrong, the call in brackets, further lines below."""
+    """Build a fault in the one grammar: the problem, the call in brackets, further lines below."""
     return StudentFault("\n".join([f"{problem}  [{call}]" if call else problem, *more]))

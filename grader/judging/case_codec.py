@@ -1,7 +1,7 @@
-"""Values as JSON and tensors: how stored cases lie in a safetensors file.
+"""Packs the values of stored cases as JSON and tensors, for a safetensors file.
 
-Plain values are themselves; all others are a list that begins with their kind. A tensor is known by
-the digest of its content, so that equal ones are kept once.
+Plain values stay as they are; any other value is a list that begins with its kind. A tensor is
+named by the digest of its content, so that equal tensors are stored once.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ Json = Any
 
 
 class CannotPack(Exception):
-    """A value of a kind that cannot be stored; the message is its kind."""
+    """Raised for a value of a kind that cannot be stored; the message is the kind."""
 
 
 def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
-    """The value as JSON; the tensors in it are added to `tensors`, by digest."""
+    """Pack a value as JSON; add the tensors in the value to `tensors`, by digest."""
     match value:
         case None | bool() | str():
             return value
@@ -60,7 +60,7 @@ def _store_tensor(value: Tensor, tensors: dict[str, Tensor]) -> str:
 
 
 def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
-    """The value, with tensors of its own: whoever gets them may write into them."""
+    """Unpack a value, with fresh tensors: whoever gets them may write into them."""
     if not isinstance(packed, list):
         return packed
     kind, *parts = packed
@@ -92,7 +92,7 @@ def _restore_strides(value: Tensor, strides: list[int] | None = None) -> Tensor:
 
 
 def outline(value: Any) -> str:
-    """The form of what is asked: kinds, shapes and whole numbers, but no computed ones."""
+    """Write the form of a call's arguments: kinds, shapes and whole numbers, but no floats."""
     match value:
         case Tensor() | np.ndarray():
             return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
@@ -112,13 +112,13 @@ def outline(value: Any) -> str:
 
 
 def mark(what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """A short digest of the form of a question."""
+    """Return a short digest of the form of a call."""
     text = f"{what} {outline(args)} {outline(dict(kwargs))}"
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 def samples(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[float]:
-    """A few numbers of every argument, by which a question is known again."""
+    """Return a few numbers of every argument, by which a call is recognized."""
     return [
         float(f"{x:.6g}") for value in (*args, *kwargs.values()) for x in _sample_numbers(value)
     ]
@@ -136,7 +136,7 @@ def _sample_numbers(value: Any) -> list[float]:
 
 
 def _sample_nested(value: Any) -> Iterator[float]:
-    """Three numbers of each array in nested lists, tuples and dicts, and the others as they are."""
+    """Yield three numbers of each array, and each float, in nested lists, tuples and dicts."""
     match value:
         case Tensor() | np.ndarray():
             yield from _sample_numbers(value)
@@ -150,7 +150,7 @@ def _sample_nested(value: Any) -> Iterator[float]:
 
 
 def samples_alike(some: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether two questions have the same numbers, as far as another machine may round them."""
+    """Return whether two calls have the same numbers, up to the rounding of another machine."""
     return len(some) == len(others) and all(
         math.isclose(a, b, rel_tol=1e-2, abs_tol=1e-4) or (a != a and b != b)
         for a, b in zip(some, others, strict=True)

@@ -1,10 +1,10 @@
-"""What a call must return, as the manifest declares it: kind and shape, at every call.
+"""Holds each call of the student's to what the manifest declares: kind and shape of the answer.
 
 `shapes = { q = "... Lq D" }` binds letters to the sizes of the inputs; `returns = { output =
-"tensor ... Lq Dv" }` says what comes back. `...` is any leading dimensions, broadcast over the
-inputs; a letter that no input binds matches any size; a number is itself. `rows n m` is a list of
-lists of numbers. In a class, `attributes = { keys = "tensor num_blocks D" }` has the names of the
-constructor's parameter_names for letters.
+"tensor ... Lq Dv" }` declares the answer. `...` stands for any leading dimensions, broadcast over
+the inputs; a letter that no input binds matches any size; a number stands for itself. `rows n m` is
+a list of lists of numbers. In a class, `attributes = { keys = "tensor num_blocks D" }` uses the
+names of the constructor's parameters as letters.
 """
 
 import ast
@@ -25,7 +25,7 @@ Sizes = dict[str, int]
 
 @cache
 def parameter_names(signature: str) -> tuple[str, ...]:
-    """Return the names of the parameters in a signature such as `(q, k, v, keep=None)`."""
+    """Return the parameter names of a signature such as `(q, k, v, keep=None)` or `(*masks)`."""
     tree = ast.parse(f"def f{signature}: ...").body[0]
     assert isinstance(tree, ast.FunctionDef)
     last = [tree.args.vararg] if tree.args.vararg else []
@@ -47,14 +47,14 @@ def check_answer(value: Any, function: Function, args: Sequence[Any], kwargs: Ma
 def check_attribute(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:
     """Raise a `StudentFault` unless an attribute has the declared kind and shape.
 
-    sizes   what its letters are: the whole numbers that its object was made with, by name
+    sizes   what the letters stand for: the whole numbers among the constructor's arguments
     """
     check_kind(value, wanted, name, call)
     _check_shape(value, wanted, name, None, sizes, call)
 
 
 def sizes_given(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
-    """The whole numbers among the arguments, by the names of their parameter_names."""
+    """Return the whole numbers among the arguments, by the names of their parameters."""
     named = [*zip(parameter_names(signature), args, strict=False), *kwargs.items()]
     return {name: value for name, value in named if type(value) is int}
 
@@ -120,7 +120,7 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _check_rows(value: Any, name: str, call: str) -> None:
-    """Raise a `StudentFault` unless this is a list of lists of numbers, all of the same length."""
+    """Raise a `StudentFault` unless `value` is a list of lists of numbers of the same length."""
     if not isinstance(value, list):
         raise fault(f"{name} is {describe.kind(value)}, but should be a list of rows", call)
     for i, row in enumerate(value):
@@ -137,7 +137,7 @@ def _check_rows(value: Any, name: str, call: str) -> None:
 
 
 def _shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of a tensor, an array, or rows (of which none have no width)."""
+    """Return the shape of a tensor, an array, or rows (an empty list of rows has no width)."""
     if isinstance(value, list):
         return (len(value), *([len(value[0])] if value and isinstance(value[0], list) else []))
     return tuple(value.shape)
@@ -162,7 +162,7 @@ def _check_shape(
         front = shape[: max(0, len(shape) - len(letters))]
     should = [*front, *(sizes.get(w, int(w) if w.isdigit() else w) for w in letters)]
     if isinstance(value, list):
-        should = should[: max(1, len(shape))]  # no rows have no width
+        should = should[: max(1, len(shape))]  # an empty list of rows has no width
     fits = len(should) == len(shape) and all(
         isinstance(s, str) or s == n for s, n in zip(should, shape, strict=True)
     )
@@ -174,11 +174,11 @@ def _check_shape(
 def _bind_sizes(
     shapes: Mapping[str, str], given: Sequence[tuple[str, Any]]
 ) -> tuple[tuple[int, ...] | None, Sizes]:
-    """The leading dimensions (None if no input has them) and the size of every letter."""
+    """Return the leading dimensions (None if no input has them) and the size of every letter."""
     sizes: Sizes = {}
     leading: list[tuple[int, ...]] = []
     for name, value in given:
-        # Nothing is asked of an object of the student's: it answers with a fault, not with None.
+        # No shape is read of a student's object: a missing attribute is a fault there, not None.
         if name not in shapes:
             continue
         shape = _shape_of(value) if isinstance(value, list) else getattr(value, "shape", None)

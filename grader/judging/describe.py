@@ -1,4 +1,4 @@
-"""How values and calls are written in messages: `softmax(float32 (2, 4), dim=0)`."""
+"""Writes values and calls for messages: `softmax(float32 (2, 4), dim=0)`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import torch
 
-MAX_CALL_CHARACTERS = 300  # characters
-MAX_WRITTEN_ENTRIES = 4  # numbers of a matrix that are still written out
+MAX_CALL_CHARACTERS = 300
+MAX_WRITTEN_ENTRIES = 4  # of a matrix; a larger one is written as its shape
 
 
 def call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """A call, with the dtypes and shapes of what it was given."""
+    """Write a call, with the dtypes and shapes of its arguments."""
     parts = [value(x) for x in args] + [f"{key}={value(x)}" for key, x in kwargs.items()]
     text = f"{name}({', '.join(parts)})"
     return text if len(text) <= MAX_CALL_CHARACTERS else text[: MAX_CALL_CHARACTERS - 4] + "...)"
 
 
 def value(x: Any) -> str:
-    """A value as it is written inside a call."""
+    """Write a value as an argument of a call."""
     match x:
         case torch.Tensor():
             place = "" if x.device.type == "cpu" else f" on {x.device.type}"
@@ -43,14 +43,14 @@ def value(x: Any) -> str:
 
 
 def _is_large_matrix(x: list[Any]) -> bool:
-    """Whether this is a matrix of numbers too large to be written out."""
+    """Return whether a list is a matrix of numbers too large to be written out."""
     rows = bool(x) and all(isinstance(row, list) and len(row) == len(x[0]) for row in x)
     numbers = rows and all(isinstance(entry, bool | int | float) for row in x for entry in row)
     return numbers and len(x) * len(x[0]) > MAX_WRITTEN_ENTRIES
 
 
 def kind(x: Any) -> str:
-    """What a value is, with its article: 'a tensor', 'a tuple of 2'."""
+    """Name the kind of a value, with an article: 'a tensor', 'a tuple of 2'."""
     match x:
         case None:
             return "None"
@@ -78,7 +78,7 @@ def dtype_name(d: Any) -> str:
 
 
 def numbers(one: Any, other: Any) -> tuple[str, str]:
-    """Two numbers that differ, with as many digits as it takes to see it."""
+    """Write two different numbers with as many digits as show the difference."""
     if isinstance(one, bool | np.bool_):
         return str(bool(one)), str(bool(other))
     short = f"{float(one):.8g}", f"{float(other):.8g}"

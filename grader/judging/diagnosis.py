@@ -1,10 +1,10 @@
 """Names the mistake behind a wrong answer: the one of the catalogue that gives the same answer.
 
-The failed case is asked again, with the same inputs, of every mistake of the exercise, here, on the
-trusted side. A mistake is named if it comes out where the student did and nowhere near the right
-answer, and does so on other cases and on fresh inputs. Where a match says little (a shape, a NaN
-everywhere, an exception), the mistake must fail the very checks that the student failed; that two
-sizes do not fit each other says nothing at all. No match, no guess.
+The failed case runs again, with the same inputs, on every mistake of the exercise, in this trusted
+process. A mistake is named if its answer is close to the student's and far from the right one, also
+on other cases and on fresh inputs. Where a match may be chance (a shape, a NaN everywhere, an
+exception), the mistake must fail the very checks that the student failed. An error about sizes that
+do not fit each other shows nothing at all. No match, no guess.
 """
 
 import re
@@ -29,9 +29,9 @@ from grader.worker.in_process import in_process
 
 Outcome = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
 
-FRESH_DRAWS = 3  # times that the same case is asked again with other inputs
-MAX_OTHER_CASES = 4  # further cases of the check that are asked
-MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth asking all their checks
+FRESH_DRAWS = 3  # times that the same case runs again with other inputs
+MAX_OTHER_CASES = 4  # further cases of the check that run
+MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
 MAX_NAMED_MISTAKES = 2  # mistakes that are named together
 _SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
     "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
@@ -42,8 +42,8 @@ _SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
 class Catalogue:
     """The mistakes of one exercise, each bound in the place of the solution's own name.
 
-    With `remember` it keeps what a mistake answers to a case: for a proof, whose inputs are drawn
-    from one seed, so that the same is asked again and again.
+    With `remember` the catalogue keeps the fault of each mistake in each case: for a proof, whose
+    inputs are drawn from one seed, so that the same cases run again and again.
     """
 
     def __init__(self, exercise: Exercise, *, remember: bool = False) -> None:
@@ -56,7 +56,7 @@ class Catalogue:
         ] = {}
 
     def module(self, mistake: Mistake) -> ModuleType:
-        """The solution with this mistake in it, which remembers nothing of earlier uses."""
+        """Return the solution with this mistake in it, without memory of earlier uses."""
         if mistake.id not in self._modules:
             if mistake.edits:
                 found = solution_modules.edited_solution(self._exercise, mistake)
@@ -68,12 +68,12 @@ class Catalogue:
         return self._modules[mistake.id]
 
     def student(self, mistake: Mistake) -> Student:
-        """A student who makes this mistake, and no other."""
+        """Return a student who makes this mistake, and no other."""
         return Student(self._exercise, in_process(self.module(mistake), self._exercise.prelude))
 
     @property
     def right(self) -> Student | None:
-        """A student who makes no mistake, if there is a solution."""
+        """Return a student who makes no mistake; None if there is no solution."""
         module = solution_modules.solution(self._exercise)
         if module is None:
             return None
@@ -82,7 +82,7 @@ class Catalogue:
     def fault(
         self, mistake: Mistake, judge: Judge, case: CheckCase, *again: str
     ) -> StudentFault | None:
-        """What a judge says of a mistake in one case: its fault, or None."""
+        """Run one case on a mistake; return the fault, or None."""
         if self._faults is None:
             return judge.ask(self.student(mistake), case, *again)
         key = mistake.id, case.name, *again
@@ -91,15 +91,15 @@ class Catalogue:
         return self._faults[key]
 
     def fails(self, mistake: Mistake, checks: frozenset[str], only: frozenset[str]) -> bool:
-        """Whether a mistake fails these checks and passes the others, of all or `only` some.
+        """Return whether a mistake fails these checks and passes the others, of all or `only` some.
 
-        It is asked no more than it takes to know, and nothing twice.
+        No check runs that cannot change the result, and none runs twice.
         """
         came = self._check_outcomes(mistake, only)
         return all(failed == (check in checks) for check, failed in came)
 
     def _check_outcomes(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Outcome]:
-        """What came of each check; asked when it is read, and kept."""
+        """Yield the outcome of each check; a check runs when its outcome is read, and once."""
         key = mistake.id, only
         known, rest = self._outcomes.setdefault(key, ([], self._run_checks(mistake, only)))
         yield from known
@@ -116,7 +116,7 @@ class Catalogue:
 
 
 def _copy_function(answer: Any) -> Any:
-    """A function with defaults of its own: to keep something in them may be the mistake."""
+    """Copy a function with its defaults: to keep something in defaults may be the mistake."""
     if not isinstance(answer, FunctionType):
         return answer
     defaults = deepcopy(answer.__defaults__)
@@ -129,14 +129,14 @@ def _copy_function(answer: Any) -> Any:
 
 @cache
 def catalogue(slug: str) -> Catalogue:
-    """The catalogue of an exercise; it is bound once."""
+    """Return the catalogue of an exercise, which is bound once."""
     return Catalogue(catalog.find(slug))
 
 
 def explained(
     exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
 ) -> tuple[CheckResult, ...]:
-    """The checks, those that failed with what is known about why."""
+    """Return the checks, with a diagnosis for each failed check that has one."""
     failures = {failure.check: failure for failure in judge.failures}
     if not failures:
         return tuple(checks)
@@ -144,7 +144,7 @@ def explained(
     told: set[Stage] = set()
 
     def once(found: Diagnosis | None) -> Diagnosis | None:
-        """A stage is told with the first check that shows it."""
+        """Keep a stage only with the first check that shows the stage."""
         if found is None or found.stage is None:
             return found
         again = found.stage in told
@@ -183,9 +183,9 @@ def named(
     mistakes: Catalogue,
     only: frozenset[str] = frozenset(),
 ) -> tuple[Mistake, ...]:
-    """The mistake that the failure shows, or the two that cannot be told apart; or none.
+    """Name the mistake that a failure shows, or two that cannot be told apart, or none.
 
-    only  the checks that `judge` has asked, with those that they need, if it has not asked all
+    only  the checks that `judge` has run, with the checks they need; empty if it has run all
     """
     if failure.fault.kind == "NotImplementedError" or _SHAPE_MISMATCH.search(failure.fault.detail):
         return ()
@@ -207,12 +207,12 @@ def named(
 
 
 def _failed_checks_of(name: str, judge: Judge) -> frozenset[str]:
-    """The failed checks that called this name; another may have a mistake of its own."""
+    """Return the failed checks that called `name`; another name may have its own mistake."""
     return frozenset(f.check for f in judge.failures if name in f.calls)
 
 
 def _gives_same_answer(asked: LastCall | None, mistake: Mistake, known: Catalogue) -> bool:
-    """Whether a mistake answers the last call as the student did: soon seen, and mostly not so."""
+    """Return whether a mistake answers the last call as the student did: a quick first filter."""
     if asked is None or any(isinstance(x, StudentObject) for x in asked.args):
         return True
     function = getattr(known.module(mistake), asked.name, None)
@@ -226,7 +226,7 @@ def _gives_same_answer(asked: LastCall | None, mistake: Mistake, known: Catalogu
 
 
 def _copy_arguments(values: Sequence[Any]) -> list[Any]:
-    """Copies of the arguments; one that is given twice is given twice again."""
+    """Copy the arguments; an object that occurs twice is copied once."""
     made = {id(x): x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values}
     return [made[id(x)] for x in values]
 
@@ -241,6 +241,6 @@ def _mistakes_with_same_fault(
 
 
 def _further_cases(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
-    """Cases in which mistakes may come apart."""
+    """Yield further cases that may tell mistakes apart."""
     yield from ((case, ()) for case in failure.more[:MAX_OTHER_CASES])
     yield from ((failure.case, ("again", str(n))) for n in range(FRESH_DRAWS))

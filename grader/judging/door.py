@@ -1,4 +1,4 @@
-"""The way to a submission, and what is said where something goes wrong behind it."""
+"""Makes calls to a submission, and turns what fails there into faults."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from grader.worker.client import Client
 from grader.worker.faults import Raised, WorkerFault
 from grader.worker.harmless_text import harmless
 
-MAX_MESSAGE_LINES = 4  # lines of an exception's message
+MAX_MESSAGE_LINES = 4  # of an exception
 
 
 class Connection:
-    """One client, with what is needed to say what went wrong behind it."""
+    """A worker's client, with the answer and its problems, from which faults are worded."""
 
     def __init__(
         self, client: Client, problems: Mapping[str, str], answer: Submission | None
@@ -26,7 +26,7 @@ class Connection:
     def guard(
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """`ask(...)`, after the sentence about what is wrong with `owner`, if there is one."""
+        """Return `ask(...)`; raise a `StudentFault` if `owner` has a problem or the call fails."""
         case = current()
         case.last_call = text
         case.called.add(owner)
@@ -48,7 +48,7 @@ class Connection:
             return fault("the call ran out of memory", text)
         if error.kind == "ArenaFull":
             return fault(f"the answer is too large: {error.message}", text)
-        if error.message in self._problems.values():  # what stands in a function that it calls
+        if error.message in self._problems.values():  # a problem of a function that was called
             return StudentFault(error.message, kind=error.kind)
         first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE_LINES] or [""]
         problem = f"{error.kind}: {first}"
@@ -62,7 +62,7 @@ class Connection:
         return raised
 
     def _submission_line(self, number: int | None) -> tuple[str, str]:
-        """A line of the submission, if it is one: how its writer counts it, and its text."""
+        """Return the number by which the writer knows a line of the submission, and its text."""
         lines = harmless(self.answer.source).splitlines() if self.answer else []
         if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""

@@ -1,4 +1,4 @@
-"""Inputs drawn from a secret: the same for the same case of the same attempt, new for any other."""
+"""Draws inputs from a secret: the same for one case of one attempt, new for any other."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Draws of one case. Tensors are made on the CPU, rounded to `dtype`, and put on the device."""
+    """The draws of one case, made on the CPU, rounded to `dtype`, and moved to the device."""
 
     def __init__(self, seed: str, *names: str, device: str = "cpu") -> None:
         digest = hashlib.blake2b("\0".join((seed, *names)).encode(), digest_size=8).digest()
@@ -23,57 +23,57 @@ class Draw:
         self._device = device
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
-        """Normal numbers with standard deviation `scale`."""
+        """Draw normal numbers with standard deviation `scale`."""
         x = torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale
         return x.to(self._device, dtype)
 
     def logits(self, *shape: int, bound: float, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Normal numbers, each row of them moved by an offset of up to plus or minus `bound`."""
+        """Draw normal numbers, each row shifted by an offset of up to plus or minus `bound`."""
         x = torch.randn(shape, generator=self._generator, dtype=torch.float64)
         rows = (*shape[:-1], 1) if shape else ()
         offset = torch.rand(rows, generator=self._generator, dtype=torch.float64) * 2 - 1
         return (x + offset * bound).clamp(-bound, bound).to(self._device, dtype)
 
     def keep(self, *shape: int, share: float = 0.6) -> Tensor:
-        """A boolean mask that keeps about `share`, and at least one key of every row."""
+        """Draw a boolean mask that keeps about `share`, and at least one key of every row."""
         keep = torch.rand(shape, generator=self._generator) < share
         one = torch.randint(shape[-1], (*shape[:-1], 1), generator=self._generator)
         return keep.scatter(-1, one, True).to(self._device)
 
     def integer(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """Draw a whole number from `low` to `high`, both included."""
         return int(torch.randint(low, high + 1, (), generator=self._generator))
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
-        """Whole numbers (int64) from `low` to `high`, both included."""
+        """Draw whole numbers (int64) from `low` to `high`, both included."""
         return torch.randint(low, high + 1, shape, generator=self._generator).to(self._device)
 
     def permutation(self, n: int) -> Tensor:
-        """The numbers 0 to n - 1 in some order that is not theirs (for n > 1)."""
+        """Draw an order of the numbers 0 to n - 1 other than the ascending one (for n > 1)."""
         while True:
             order = torch.randperm(n, generator=self._generator)
             if n < 2 or not torch.equal(order, torch.arange(n)):
                 return order.to(self._device)
 
     def rows(self, n: int, few: int = 16, all_in: int = 20) -> Tensor:
-        """Which rows of n are to be verified: a `few`, or once in `all_in` times all of them."""
+        """Draw the rows of n to verify: a `few` of them, or once in `all_in` times all rows."""
         if self.integer(1, all_in) == 1:
             return torch.arange(n).to(self._device)
         return torch.randperm(n, generator=self._generator)[:few].to(self._device)
 
     def strided(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Normal numbers in a tensor whose last two dimensions are transposed in memory."""
+        """Draw normal numbers in a tensor whose last two dimensions are transposed in memory."""
         swapped: Sequence[int] = (*shape[:-2], shape[-1], shape[-2])
         return self.normal(*swapped, dtype=dtype).mT
 
     def choice(self, *options: T) -> T:
-        """One of the options."""
+        """Draw one of the options."""
         return options[self.integer(0, len(options) - 1)]
 
     def hard(
         self, kind: Hard, limits: Mapping[str, int] | None = None, /, **sizes: int
     ) -> list[Sizes]:
-        """Announce a kind of hard case; the sizes of its calls, if the kind is one of sizes.
+        """Announce a kind of hard case; return the sizes of its calls, if the kind is one of sizes.
 
         limits  for `Hard.LONG`: how far each size goes at most, where 1024 costs too much; 0 for a
                 size that stays as it is; a batch (B) goes to 64 by itself
@@ -90,7 +90,7 @@ class Draw:
         return [sizes] if sizes else []
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-        """Announce `Hard.SCORES`; scores (..., n) by what is hard about their rows.
+        """Announce `Hard.SCORES`; return scores (..., n) by what is hard about their rows.
 
         falling   from left to right, so that a running maximum never grows
         rising    from left to right, so that it grows at every step
@@ -110,7 +110,7 @@ class Draw:
         return {name: x.to(self._device, dtype) for name, x in found.items()}
 
     def sizes(self, **sizes: int) -> Sizes:
-        """Sizes for one call of a trial: ordinary ones from 1 up, or those of a hard kind.
+        """Draw the sizes of one call of a trial: ordinary sizes from 1 up, or those of a hard kind.
 
         sizes   the largest ordinary size of each, lengths beginning with L
         """

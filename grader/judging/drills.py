@@ -1,7 +1,7 @@
-"""Bug hunts: a solution with one mistake of its catalogue in it, drawn by a seed.
+"""Bug hunts: a solution with one mistake of the catalogue in it, drawn by a seed.
 
-A suite's drills.toml has such mistakes as edits of the solution, each text to be found there once.
-A drill is called "ex05_causal_mask 4711": the exercise, and the seed that chooses among its edits.
+A suite's drills.toml has such mistakes as edits of the solution; each text to replace occurs there
+once. A drill is called "ex05_causal_mask 4711": the exercise, and a seed that chooses the edits.
 """
 
 import contextlib
@@ -17,33 +17,31 @@ from grader.judging import suite_runner
 from grader.judging.marks import CannotEdit, Edits, Mistake, edited
 from grader.submission.reader_client import Unread, ask
 
-OFFERED_MISTAKES, OFFERED_OF_SAME_NAME = (
-    8,
-    5,
-)  # mistakes that are offered, and how many of them of one function
+OFFERED_MISTAKES = 8
+OFFERED_OF_SAME_NAME = 5  # of one function, if others have enough mistakes
 LONGEST = 18  # digits of a seed
 _DRILL_NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{LONGEST}}})")
 
 
 class NoDrill(Exception):
-    """There is no such drill. The message is a sentence for the person who asked for it."""
+    """Raised for a name that is no drill. The message is a sentence for the person who gave it."""
 
 
 class BadDrills(GraderFault):
-    """A drills.toml that cannot be used. The message names it and the cure."""
+    """Raised for a drills.toml that cannot be used. The message names the file and the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
-    """One mistake as edits of the solution: pairs of what is found and what stands there then."""
+    """One mistake as edits of the solution: pairs of an old text and its replacement."""
 
     exercise: Exercise
     mistake: str
     edits: Edits
-    alike: tuple[str, ...] = ()  # mistakes that cannot be told from this one: they are not offered
+    alike: tuple[str, ...] = ()  # mistakes that look the same; none of these is offered
 
     def applied(self, source: str) -> str:
-        """The source with the mistake in it."""
+        """Return the source with the mistake in it."""
         try:
             return edited(source, self.edits)
         except CannotEdit as problem:
@@ -52,7 +50,7 @@ class Drill:
 
 
 def drills(exercise: Exercise) -> tuple[Drill, ...]:
-    """All drills of an exercise; none if it has no drills.toml."""
+    """Return all drills of an exercise; none if there is no drills.toml."""
     path = exercise.folder / "drills.toml"
     if not path.is_file():
         return ()
@@ -70,7 +68,7 @@ def drills(exercise: Exercise) -> tuple[Drill, ...]:
 
 
 def drill(name: str) -> Drill:
-    """The drill of this name, such as "ex05_causal_mask 4711"."""
+    """Return the drill of this name, such as "ex05_causal_mask 4711"."""
     parts = _DRILL_NAME.fullmatch(name)
     if parts is None:
         raise NoDrill(f"{name[:40]!r} is no drill. `make drill` writes one.")
@@ -85,9 +83,9 @@ def drill(name: str) -> Drill:
 
 
 def stated_exercise(source: str) -> Exercise | None:
-    """The exercise that an answer to a bug hunt says it was drawn from: read, not run.
+    """Read, without running it, which exercise an answer to a bug hunt was drawn from.
 
-    None where `drill` is not written as `make drill` writes it.
+    None where `drill` is not written as `make drill` writes that function.
     """
     with contextlib.suppress(NoDrill, Unread):
         return drill(ask("drawn", source)).exercise
@@ -95,9 +93,9 @@ def stated_exercise(source: str) -> Exercise | None:
 
 
 def held(exercise: Exercise, source: str) -> Exercise:
-    """A bug hunt, held to what the exercise in this answer requires, allows and is given.
+    """Give a bug hunt what the exercise in the answer `source` requires, allows and is given.
 
-    Any other exercise is as it was, and so is a hunt whose answer does not say where it is from.
+    Any other exercise is returned as it is; so is a hunt whose answer names no exercise.
     """
     drawn = stated_exercise(source) if exercise.hunts else None
     if drawn is None:
@@ -111,7 +109,7 @@ def held(exercise: Exercise, source: str) -> Exercise:
 
 
 def choices(name: str) -> tuple[Mistake, ...]:
-    """The mistakes offered to somebody who looks for the one in a drill, in a drawn order."""
+    """Return the mistakes to choose from for the one in a drill, in a drawn order."""
     wanted = drill(name)
     mistakes = suite_runner.mistakes(wanted.exercise)
     known = [m for m in mistakes if not m.null and m.id not in wanted.alike]

@@ -1,20 +1,20 @@
-"""Whether an answer heeds the device that it is given, shown on any machine."""
+"""Checks on any machine that an answer heeds the device given to it."""
 
 from typing import Any
 
 from grader.judging.agree import expect
 from grader.judging.case import StudentFault
 
-# What torch says where tensors of two devices meet; its other errors on `meta` tell of numbers
-# that were to be read, and there are none.
+# In torch's errors about tensors of two devices; its other errors on `meta` are about reading
+# numbers that do not exist.
 TWO_DEVICE_MESSAGES = ("expected device", "same device")
 
 
 def on_meta(call: Any, *args: Any, **kwargs: Any) -> None:
     """Pass if a call that is given the device `meta`, or tensors on it, returns tensors on it.
 
-    Such tensors have no numbers. An answer that reads some (`lengths.tolist()`, `if keep.any()`)
-    may be right on a device that has them: of it this says nothing.
+    Such tensors have no numbers. An answer that reads numbers (`lengths.tolist()`, `if keep.any()`)
+    may be right on other devices, so it passes.
     """
     try:
         found = call.devices(*args, **kwargs)

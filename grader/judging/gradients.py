@@ -1,4 +1,4 @@
-"""Autograd across the wire: a call that happens elsewhere, with a backward pass that asks there."""
+"""Autograd across the wire: forward and backward passes that run in the worker."""
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from grader.worker.client import Answer
 
 
 class Exchange:
-    """What one call and its backward passes have in common; its graph goes when this does."""
+    """One call with its backward passes; the worker drops the graph when this object is gone."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ def _tensor_form(x: Tensor) -> tuple[Any, ...]:
 
 
 class RemoteFunction(torch.autograd.Function):
-    """Autograd's view of a call that happens elsewhere."""
+    """Autograd's view of a call that runs in the worker."""
 
     @staticmethod
     def forward(ctx: Any, exchange: Exchange, *leaves: Tensor) -> tuple[Tensor, ...]:
@@ -66,7 +66,7 @@ class RemoteFunction(torch.autograd.Function):
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor in nested lists, tuples and dicts, in the order in which they cross."""
+    """Yield every tensor in nested lists, tuples and dicts, in the order of the wire."""
     match value:
         case Tensor():
             yield value
@@ -79,7 +79,7 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 
 def rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
-    """`value` with the tensors that autograd knows in the place of those that crossed."""
+    """Replace the tensors of `value` by `outputs`, the tensors that autograd knows."""
     match value:
         case Tensor():
             return next(outputs)
@@ -91,5 +91,5 @@ def rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
 
 
 def without_gradients(value: Any) -> Any:
-    """Answers of calls without a graph carry no gradient, whatever their parameters did."""
+    """Detach all tensors of an answer, whose parameters may have required a gradient."""
     return rebuild(value, (x.detach() for x in tensors(value)))

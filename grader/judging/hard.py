@@ -11,7 +11,7 @@ from enum import StrEnum
 Sizes = dict[str, int]
 
 LIMITS = (64, 128, 256, 1024)  # sizes at which tiles, buffers and tables of other people end
-MAX_BATCH = 64  # how far a batch goes, which nobody cuts into tiles
+MAX_BATCH = 64  # for `Hard.LONG`: nobody cuts a batch into tiles
 
 
 class Hard(StrEnum):
@@ -32,9 +32,9 @@ class Hard(StrEnum):
 
 
 def square_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
-    """The sizes with every length (a name that begins with L) equal to the largest of them.
+    """Yield the sizes with every length (a name that begins with L) set to the largest length.
 
-    Then batch and heads are as many too, so that a mask of one kind has the shape of another.
+    Then batch and heads get that size too, so that masks of different kinds have equal shapes.
     """
     length = max(n for name, n in sizes.items() if name.startswith("L"))
     yield {name: length if name.startswith("L") else n for name, n in sizes.items()}
@@ -43,14 +43,14 @@ def square_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
 
 
 def unit_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
-    """The sizes with one of them at 1, each in its turn; and all of them at 1."""
+    """Yield the sizes with each size in turn set to 1, and then with all sizes set to 1."""
     for name in sizes:
         yield {**sizes, name: 1}
     yield dict.fromkeys(sizes, 1)
 
 
 def long_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
-    """The sizes with one of them just beyond each of `LIMITS`, each in its turn.
+    """Yield the sizes with each size in turn set just beyond each of `LIMITS`.
 
     limits  how far a size goes at most, where the largest limit would cost too much
     """

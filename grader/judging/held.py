@@ -1,4 +1,4 @@
-"""Answers that stay with the submission, so that what becomes of them can be seen."""
+"""Keeps answers in the submission's process, to see whether later calls change them."""
 
 import weakref
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from grader.judging.agree import inputs_left_alone, same
 from grader.judging.case import current
 from grader.worker.client import Client, Handle
 
-Guard = Callable[..., Any]  # makes an exchange with the worker, and says what went wrong
+Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
 
 
 class HeldTensor:
@@ -25,7 +25,7 @@ class HeldTensor:
         weakref.finalize(self, client.drop_handle, handle).atexit = False
 
     def now(self) -> Any:
-        """What it holds now."""
+        """Fetch the present values of the tensor."""
         value = self._guard(self._client.get, self._handle, "value")
         if isinstance(value, Tensor):
             value = value.detach()
@@ -33,7 +33,7 @@ class HeldTensor:
         return value
 
     def change(self, method: str, *args: Any) -> None:
-        """Call a method that changes it in place, such as `zero_`."""
+        """Call a method that changes the tensor in place, such as `zero_`."""
         name = f"value.{method}"
         self._guard(self._client.call, self._handle, name, args, {}, graph=False, hold=True)
 
@@ -42,7 +42,7 @@ class HeldTensor:
 
 
 def with_held_tensors(value: Any, client: Client, guard: Guard) -> Any:
-    """An answer with a `HeldTensor` in the place of each handle."""
+    """Replace each handle in an answer by a `HeldTensor`."""
     match value:
         case Handle():
             return HeldTensor(value, client, guard)
@@ -53,11 +53,11 @@ def with_held_tensors(value: Any, client: Client, guard: Guard) -> Any:
 
 @contextmanager
 def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """Pass if an answer to these arguments stays as it was during the calls that are made within.
+    """Pass if the calls made within do not change the answer to these arguments.
 
-    The first of them should have an answer of the same form and other numbers: an answer that lies
-    in a place of the submission's own is overwritten by it. All calls are made as in use, under
-    `torch.no_grad()`, and must leave their inputs alone.
+    The first of those calls should have an answer of the same form with other numbers: it would
+    overwrite an answer that lies in a buffer of the submission's own. All calls run under
+    `torch.no_grad()`, and must not change their inputs.
     """
     with torch.no_grad(), inputs_left_alone():
         answers = function.held(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Asks a submission the checks of another exercise: for a suite that is about other suites."""
+"""Runs the checks of another exercise on a submission: for a suite about other suites."""
 
 import inspect
 import itertools
@@ -40,11 +40,11 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
 
 
 def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:
-    """The same submission, held to what the other exercise asks for and does not allow."""
+    """Hold the same submission to what the other exercise declares and does not allow."""
     answer = submission_of(student)
     if answer is None:  # a module of ours
         return student_for(student, exercise, {})
-    # The worker was readied for the exercise that is written there, or for none.
+    # The worker was started for the exercise that the answer names, or for none.
     written = drills.stated_exercise(answer.source)
     if written != exercise and (written is not None or exercise.prelude):
         raise StudentFault(_CHANGED_DRILL)
@@ -56,7 +56,7 @@ def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:
 
 
 def _parametrized_cases(function: Any) -> Iterator[dict[str, Any]]:
-    """What `pytest.mark.parametrize` makes of a check."""
+    """Yield the parameters of each case that `pytest.mark.parametrize` makes of a check."""
     tables = [m.args for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
     rows = []
     for names, values in tables:

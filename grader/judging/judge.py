@@ -30,15 +30,15 @@ class Tape(Protocol):
     """Where cases are stored, or played back."""
 
     def begin(self, case: str, check: str) -> str:
-        """Go to a case; why it cannot be asked, if it cannot."""
+        """Go to a case; return the reason if the case cannot be run, else an empty string."""
 
     def draws(self, case: str) -> Any:
-        """The inputs of a case."""
+        """Return the inputs of a case."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What has become of one check so far."""
+    """The record of one check so far."""
 
     check: Check
     passed: int = 0
@@ -54,7 +54,7 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The case in which a check failed, and how: what a diagnosis starts from."""
+    """The case in which a check failed, and its fault: the start of a diagnosis."""
 
     check: str
     case: CheckCase
@@ -67,8 +67,8 @@ class Failure:
 class Judge:
     """One run of one suite against one student.
 
-    A check earns its points if every case that ran passed. After its first failure the rest of its
-    cases are not asked; after a failed check, those that need it are blocked.
+    A check earns its points if every case that ran passed. After a check's first failure its other
+    cases do not run; checks that need a failed check are blocked.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Judge:
         self.hard: set[tuple[str, str, str]] = set()  # (name of the student's, kind, check) run
 
     def draw_for(self, name: str, *again: str) -> Draw:
-        """The draws of the case called `name`; order, selection and restarts do not change them."""
+        """Return the draws of the case `name`; order, selection and restarts do not change them."""
         if self._tape is not None:
             drawn: Draw = self._tape.draws(name)  # under the same names
             return drawn
@@ -92,7 +92,7 @@ class Judge:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The failed checks, in the order of the suite."""
+        """Return the failed checks, in the order of the suite."""
         return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
 
     def run(self, cases: Sequence[CheckCase]) -> None:
@@ -111,13 +111,13 @@ class Judge:
             self._record_outcome(tally, case, error)
 
     def ask(self, student: Student, case: CheckCase, *again: str) -> StudentFault | None:
-        """Run a case on any student and record nothing: the fault, or None."""
+        """Run a case on any student and record nothing; return the fault, or None."""
         try:
             self._run_case(student, case, *again)
         except StudentFault as fault:
             return fault
         except pytest.skip.Exception:
-            return None  # it cannot be asked of this one
+            return None  # the case does not apply to this student
         return None
 
     def _run_case(self, student: Student, case: CheckCase, *again: str) -> None:
@@ -135,7 +135,7 @@ class Judge:
             case.function(**{name: at_hand[name] for name in names})
 
     def results(self) -> tuple[CheckResult, ...]:
-        """One verdict per check, in the order of the suite."""
+        """Return one verdict per check, in the order of the suite."""
         verdicts: dict[str, CheckResult] = {}
         for tally in self._tallies.values():
             verdicts[tally.check.id] = self._check_result(tally, verdicts)
@@ -150,7 +150,7 @@ class Judge:
                     self.errors.append(f"{tally.check.id} needs {name}, which is no check")
 
     def _reason_to_skip(self, case: CheckCase) -> str:
-        """Why a case is not run; empty if it is."""
+        """Return the reason why a case is not run; empty if the case runs."""
         check, tally = case.check, self._tallies[case.check.id]
         if check.cuda and not self.device.startswith("cuda"):
             return NEEDS_CUDA
@@ -164,7 +164,7 @@ class Judge:
         return ""
 
     def _record_outcome(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
-        """Record what came of a case that was run."""
+        """Record the outcome of a case that ran."""
         tally.calls |= CASE.get().called
         self.hard |= {
             (name, kind, case.check.id) for name in CASE.get().called for kind in CASE.get().hard
@@ -208,7 +208,7 @@ class Judge:
         return report
 
     def _blocking_check(self, check: Check) -> str | None:
-        """The first check that this one needs and that is known not to have passed."""
+        """Return the first check that `check` needs and that is known not to have passed."""
         for name in check.needs:
             tally = self._tallies.get(name)
             if tally is not None and (
@@ -238,7 +238,7 @@ class Judge:
 
 
 def case_of(item: pytest.Item) -> CheckCase | None:
-    """The case that pytest made of a check; None for a test that is no check."""
+    """Return the case that pytest made of a check; None for a test that is no check."""
     function = getattr(item, "function", None)
     mark = getattr(function, "__mark__", None)
     if function is None or not isinstance(mark, Check):

@@ -1,4 +1,4 @@
-"""Whether two answers, or two faults, are so much alike that the same mistake is behind them."""
+"""Decides whether two answers, or two faults, are so alike that they show the same mistake."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,17 +12,17 @@ from grader.judging.tolerance import as_numbers
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MATCH_RTOL = 0.02  # of the distance from the right answer
-MIN_DISTINCT = 4  # wrong entries that differ from each other, from which a match says much
+MIN_DISTINCT = 4  # different wrong values: a match of fewer may be chance
 
 
 def answers_alike(one: Any, other: Any) -> bool:
-    """Whether two answers have the same tensors, arrays and lists, with close numbers."""
+    """Return whether two answers have the same tensors, arrays and lists, with close numbers."""
     ours, theirs = list(_numeric_parts(one)), list(_numeric_parts(other))
     return len(ours) == len(theirs) and all(map(_is_close, ours, theirs))
 
 
 def _numeric_parts(value: Any) -> Iterator[Tensor | Array]:
-    """Every tensor, array and list of numbers in nested lists and tuples, in their order."""
+    """Yield every tensor, array and list of numbers in nested lists and tuples, in order."""
     match value:
         case Tensor() | np.ndarray():
             yield value
@@ -43,7 +43,7 @@ def _is_close(a: Tensor | Array, b: Tensor | Array) -> bool:
 
 
 def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
-    """Whether two students came out at the same place."""
+    """Return whether two faults are the same: both none, the same sentence or close values."""
     if one is None or other is None:
         return one is other
     a, b = one.differs, other.differs
@@ -56,7 +56,7 @@ def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
 
 
 def rms_distance(a: Any, b: Any) -> float:
-    """The root mean square of what lies between; infinite if only one has a NaN somewhere."""
+    """Return the root mean square of a - b; infinite if only one of them has a NaN somewhere."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.size == b.size == 0:
         return 0.0
@@ -69,7 +69,7 @@ def rms_distance(a: Any, b: Any) -> float:
 
 
 def is_distinctive(differs: Differs | None) -> bool:
-    """Whether a match of these wrong entries is no chance: enough of them differ."""
+    """Return whether enough wrong values differ from each other that a match is no chance."""
     if differs is None:
         return False
     values = np.asarray(differs.got, np.float64)[differs.wrong]

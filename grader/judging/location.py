@@ -1,4 +1,4 @@
-"""Where an answer is wrong: which rows, heads or batches, from the entries that differ."""
+"""Locates what is wrong in an answer: rows, heads or batches, from the entries that differ."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
 
 
 def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
-    """Along which axes some places are wrong and others right, and which are wrong.
+    """Find the axes along which some places are wrong and others right, and the wrong places.
 
     letters  of the last axes, as in the manifest
     """
@@ -32,7 +32,7 @@ def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
 
 
 def shape_letters(exercise: Exercise, call: str, subject: str) -> list[str]:
-    """The letters of what `call` returns under the name `subject`; [] if the manifest is silent."""
+    """Return the declared shape letters of the `subject` of a call; [] if none are declared."""
     name, _, method = call.partition("(")[0].partition(".")
     function = exercise.functions.get(name)
     if function is None and name in exercise.classes:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check: its points and what must pass before it is asked."""
+    """One check: its points, and the checks that must pass before it runs."""
 
     id: str
     says: str
@@ -22,7 +22,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckCase:
-    """One case of a check: its name, as pytest writes it, and the parameters of the function."""
+    """One case of a check: the name that pytest gives the case, and the function's parameters."""
 
     name: str  # "test_values[float32-few queries]"
     check: Check
@@ -44,7 +44,7 @@ class SpeedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A named wrong answer: what the student did, how to mend it, the check that must catch it."""
+    """A named wrong answer: what the student did, the cure, the check that must detect it."""
 
     id: str
     of: str
@@ -77,15 +77,15 @@ class Trial:
     script: Callable[[Any, Any], Any]  # (student, draw) -> values, one after another
 
 
-Edits = Sequence[tuple[str, str]]  # what is found exactly once, and what comes in its place
+Edits = Sequence[tuple[str, str]]  # a text that occurs exactly once, and its replacement
 
 
 class CannotEdit(Exception):
-    """An edit whose text is not there exactly once; the message shows it."""
+    """Raised for an edit whose old text does not occur exactly once; the message shows the text."""
 
 
 def edited(text: str, edits: Edits) -> str:
-    """A text with edits made, one after another."""
+    """Return a text with edits made, one after another."""
     for old, new in edits:
         if text.count(old) != 1:
             raise CannotEdit(f"{text.count(old)} times in the solution, but should be once: {old}")
@@ -99,8 +99,8 @@ def check(
     """Mark a check. Its docstring is the sentence that the student reads.
 
     points   earned if every case that ran passes, else none of them
-    needs    checks that must have passed; if one did not, this one is blocked
-    cuda     it exists only on a CUDA device
+    needs    checks that must have passed; else this check is blocked
+    cuda     whether the check exists only on a CUDA device
     """
 
     if type(points) is not int:
@@ -123,8 +123,8 @@ def speed(
 
     points    for being as good as the reference
     measures  "time", or "memory": the peak of a fresh process
-    cuda      its points are earned on a CUDA device only
-    elsewhere such a case is timed on the CPU as well, for information
+    cuda      whether its points are earned on a CUDA device only
+    elsewhere whether a case for CUDA is timed on the CPU as well, for information
     """
 
     def mark(function: F) -> F:
@@ -143,11 +143,11 @@ def speed(
 def mistake(
     *, of: str, caught_by: Callable[..., Any], null: bool = False, edits: Edits = ()
 ) -> Callable[[T], T]:
-    """Mark a wrong answer. The docstring says what was done; its second paragraph, how to mend it.
+    """Mark a wrong answer. Its docstring says what was done; the second paragraph, the cure.
 
-    of         the student's name that it stands in for
-    caught_by  the check that must fail on it
-    null       it is no attention at all: no check that calls it may pass
+    of         the student's name that the answer replaces
+    caught_by  the check that must fail on the answer
+    null       the answer is no attention at all: no check that calls it may pass
     edits      of the solution's text, where the answer is no Python; then this has only a docstring
     """
 
@@ -167,11 +167,11 @@ def mistake(
 
 
 def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
-    """Mark a right answer that is written otherwise: it must earn everything.
+    """Mark a right answer that is written otherwise, and that must earn all points.
 
-    It is graded as a submission, its text in the place of the solution's, so it may use numpy as
-    np, torch and math, and nothing else of its file. Where the answer is no Python, it is `edits`
-    of the solution's text.
+    The answer is graded as a submission, its text in the place of the solution's: it may use numpy
+    as np, torch and math, and nothing else of its file. An answer that is no Python is `edits` of
+    the solution's text.
     """
 
     def mark(answer: T) -> T:
@@ -187,8 +187,8 @@ def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
 def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
     """Mark a script that calls the names `of` the student's on random inputs and yields values.
 
-    Two answers are told apart by what a script yields for each of them on the same draws, so it
-    judges nothing. It takes `student` and `draw`; it should reach every option, dtype and kind of
+    Two answers differ if the script yields different values for them on the same draws; the script
+    judges nothing. It takes `student` and `draw`, and should reach every option, dtype and kind of
     size of the names, with `draw.sizes` and `draw.choice`.
     """
 
@@ -202,14 +202,14 @@ def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
 
 
 def marks(module: Any, kind: type[T]) -> list[T]:
-    """Every mark of a kind in a module, in the order in which they are written."""
+    """Return every mark of a kind in a module, in the order of the file."""
     things = [thing for thing in vars(module).values() if hasattr(thing, "__dict__")]
     found = [vars(thing).get("__mark__") for thing in things]  # a base class's mark is not its own
     return [mark for mark in found if isinstance(mark, kind)]
 
 
 def sentence(thing: Any) -> str:
-    """The first paragraph of a docstring, on one line."""
+    """Return the first paragraph of a docstring, on one line."""
     text = inspect.cleandoc(thing.__doc__ or "")
     return _join_lines(text.partition("\n\n")[0])
 

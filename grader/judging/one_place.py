@@ -1,4 +1,4 @@
-"""A mistake that any function can make: all its answers lie in one place."""
+"""A mistake that any function can make: one buffer holds all answers of the function."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +11,9 @@ Places = dict[Any, Any]  # the memory of each form of answer, which the mistake 
 
 
 def written_over(places: Places, answers: Any) -> Any:
-    """The answer, or each of several, in the memory of the last one of its form.
+    """Write an answer, or each of several, into the memory of the last answer of equal form.
 
-    A tensor with a graph, or without numbers, is returned as it is.
+    A tensor with a graph, or without numbers, is returned unchanged.
     """
     if isinstance(answers, Sequence):
         return tuple(_write_into_place(places, i, x) for i, x in enumerate(answers))

@@ -80,14 +80,14 @@ def _start_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any
 
 
 def _named_exercise(config: pytest.Config) -> Exercise | None:
-    """The exercise whose suite the command line names."""
+    """Find the exercise whose suite the command line names."""
     folders = {Path(arg.split("::")[0]).resolve() for arg in config.args}
     found = [e for e in catalog.exercises() if any(f.is_relative_to(e.folder) for f in folders)]
     return found[0] if len(found) == 1 else None
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
-    """Case names that a person can read."""
+    """Name a case so that a person can read it."""
     if isinstance(val, torch.dtype):
         return str(val).removeprefix("torch.")
     if isinstance(val, type) and issubclass(val, np.generic):
@@ -105,17 +105,17 @@ def _registered_judge(request: pytest.FixtureRequest) -> Judge:
 
 @pytest.fixture
 def student(request: pytest.FixtureRequest) -> Student:
-    """The student's module."""
+    """Return the student's module."""
     return _registered_judge(request).student
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> torch.device:
-    """The device on which this run asks its questions."""
+    """Return the device on which this run makes its calls."""
     return torch.device(_registered_judge(request).device)
 
 
 @pytest.fixture
 def draw(request: pytest.FixtureRequest) -> Draw:
-    """Fresh inputs."""
+    """Return the draws of fresh inputs for a test."""
     return _registered_judge(request).draw_for(request.node.name)

@@ -1,10 +1,9 @@
-"""The stored cases of a sealed bundle, played back in the place of the reference.
+"""Plays back the stored cases of a sealed bundle in the place of the reference.
 
-The suites are the same as anywhere. What they import as `reference` is, in a sealed bundle, a
-module without content: whatever is asked of it is answered from the tape of the case that is being
-judged, in the order in which it was asked at release. So are the draws. A question is known by its
-form and a few of its numbers; one that was not asked then has no answer, and is a fault of ours
-that says so.
+The suites are the same as anywhere. In a sealed bundle `reference` is a module without content: a
+call of it is answered from the tape of the case that is being judged, in the order of the calls at
+release. Draws are answered likewise. A call is recognized by its form and a few of its numbers; a
+call that was not made at release has no answer, and raises a `GraderFault`.
 """
 
 import importlib
@@ -40,7 +39,7 @@ class _Question:
 
 
 class _Object:
-    """An object of the reference, of which the kind and the number are known."""
+    """An object of the reference, known by a kind and a number."""
 
     def __init__(self, kind: str, number: int) -> None:
         object.__setattr__(self, "_kind", kind)
@@ -66,7 +65,7 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         whole = f"{self.__name__}.{name}"
         if name.startswith("__") or whole in _reference_modules():
-            raise AttributeError(name)  # a module in it, which the import system looks for
+            raise AttributeError(name)  # a submodule, which the import system looks for
         return _Question(whole)
 
 
@@ -97,13 +96,13 @@ class Tape:
         except (OSError, SafetensorError, ValueError, KeyError, TypeError):
             problem = f"{sealed_bundle.FOLDER}/{path.name} cannot be read: unpack the bundle again"
             raise GraderFault(problem) from None
-        self.left_out: dict[str, str] = told["left_out"]  # by check, why it is
+        self.left_out: dict[str, str] = told["left_out"]  # by check, the reason
         self.values = frozenset(told["values"])  # attributes that are values, and no methods
         self._cases: dict[str, Any] = told["cases"]
         self._answers: Iterator[Any] = iter(())
 
     def begin(self, case: str, check: str) -> str:
-        """Wind to a case; why it cannot be asked, if it cannot."""
+        """Wind to a case; return the reason if the case cannot be run, else an empty string."""
         if check in self.left_out:
             return LEFT_OUT
         TAPE.set(self)
@@ -111,15 +110,15 @@ class Tape:
         return ""
 
     def draws(self, case: str) -> Draws:
-        """The inputs of a case."""
+        """Return the stored inputs of a case."""
         return Draws(self, iter(self._cases.get(case, {}).get("draws", ())))
 
     def answer(self, what: str, *args: Any, **kwargs: Any) -> Any:
-        """What the reference answered at release to the next question of the case."""
+        """Return the reference's answer at release to the next call of the case."""
         return self.next(self._answers, what, args, kwargs)
 
     def next(self, tape: Iterator[Any], what: str, args: tuple[Any, ...], kwargs: Any) -> Any:
-        """What stands on a tape for a question, after questions that were left out here."""
+        """Return the answer on a tape to a call; skip calls on it that are not made here."""
         from grader.judging.case_codec import (  # which need the stand-in
             mark,
             samples,
@@ -145,10 +144,10 @@ TAPE: ContextVar[Tape] = ContextVar("tape")
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of the reference where there are none."""
+    """Finds modules of the reference that no file holds."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if name == f"{NAME}.expected":  # what an expected value is, and no answer
+        if name == f"{NAME}.expected":  # the type of an expected value, without answers
             place = ROOT / sealed_bundle.FOLDER / sealed_bundle.EXPECTED
             return importlib.util.spec_from_file_location(name, place)
         if name not in _reference_modules():
@@ -157,7 +156,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Makes a module in which every name is a question."""
+    """Makes a module in which every name is a `_Question`."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Module(spec.name)
@@ -174,7 +173,7 @@ def _reference_modules() -> Sequence[str]:
 
 @cache
 def tape(slug: str) -> Tape | None:
-    """The stored cases of an exercise; None where the project is whole."""
+    """Load the stored cases of an exercise; None outside of a sealed bundle."""
     return Tape(slug) if sealed_bundle.is_sealed() else None
 
 

@@ -1,4 +1,4 @@
-"""Modules of ours in this process: the solution of an exercise, and the solution with mistakes."""
+"""Loads our own modules in this process: the solution of an exercise, also with mistakes."""
 
 from functools import cache
 from types import ModuleType
@@ -12,7 +12,7 @@ from grader.worker.in_process import load
 
 
 def solution(exercise: Exercise) -> ModuleType | None:
-    """A fresh copy; None where a course was handed out without its solutions."""
+    """Load a fresh copy of the solution; None in a course handed out without solutions."""
     path = exercise.solution
     if not path.is_file():
         return None
@@ -22,7 +22,7 @@ def solution(exercise: Exercise) -> ModuleType | None:
 
 
 def edited_solution(exercise: Exercise, mistake: Mistake) -> ModuleType | None:
-    """The solution with a mistake that is an edit of its text; None as for `solution`."""
+    """Load the solution with a mistake that is an edit of its text; None as for `solution`."""
     if not exercise.solution.is_file():
         return None
     return _copy_module(_compile_modules(exercise.slug)[mistake.id])
@@ -36,7 +36,7 @@ def _copy_module(module: ModuleType) -> ModuleType:
 
 @cache
 def _compile_modules(slug: str) -> dict[str, ModuleType]:
-    """The solution, as "", and each mistake that is an edit of it, compiled once and together."""
+    """Compile, once and together, the solution (as "") and each mistake that is an edit of it."""
     exercise = catalog.find(slug)
     text = exercise.solution.read_text(encoding="utf-8")
     mistakes = [m for m in suite_runner.mistakes(exercise) if m.edits]

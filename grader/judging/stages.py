@@ -1,9 +1,9 @@
-"""At which stage an attention goes wrong: scores, mask, weights or output.
+"""Finds the stage at which an attention goes wrong: scores, mask, weights or output.
 
-It is found from outside, whatever the code looks like. Weights that are returned are looked at
-themselves; where only the output comes back it is the weights, the values being the identity. The
-logarithms of weights in one row differ as the scores do. Beside the student's stand those of the
-solution, where that is at hand.
+The stage is found from calls alone, whatever the code looks like. Weights that a call returns are
+compared themselves. Where a call returns only the output, the values are the identity, so that the
+output is the weights. The logarithms of the weights in one row differ as the scores do. All are
+compared with the solution's.
 """
 
 import math
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 def first_wrong_stage(
     exercise: Exercise, name: str, student: Student, right: Student
 ) -> Stage | None:
-    """The first stage at which `student` differs from `right` in the function called `name`."""
+    """Find the first stage at which `student` differs from `right` in the function `name`."""
     function = exercise.functions.get(name)
     if function is None or parameter_names(function.signature)[:3] != ("q", "k", "v"):
         return None
@@ -61,9 +61,9 @@ def first_wrong_stage(
 
 def _run_one_head(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor,
            keep: Tensor | None) -> list[Array]:  # fmt: skip
-    """What came back for one head: the output (L, Dv), and the weights (L, L) if they do.
+    """Call a function on one head; return its output (L, Dv), and weights (L, L) if it has them.
 
-    Nothing if it is no such thing.
+    The list is empty if the function returns something else.
     """
     CASE.set(Case())
     student.begin_case()
@@ -103,7 +103,7 @@ def _stage_of_weights(got: Array, right: Array) -> Stage | None:
 
 
 def _score_factor(got: Array, right: Array, seen: Any) -> float | None:
-    """By what the scores are multiplied, if that is all that is wrong with them."""
+    """Return the factor on the scores; None if a factor alone does not explain the weights."""
     ours, theirs = (np.where(seen, np.log(np.where(seen, x, 1.0)), 0.0) for x in (got, right))
     ours, theirs = (x - _mean_of_seen(x, seen) for x in (ours, theirs))
     ours, theirs = ours[seen], theirs[seen]

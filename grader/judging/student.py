@@ -2,7 +2,7 @@
 
 `student.softmax(x)` is a call through the wire whose answer has been held to the manifest's kinds
 and shapes. A class gives a handle whose methods are calls. A call on tensors that require a
-gradient is an autograd function whose backward pass asks the submission, so that
+gradient is an autograd function whose backward pass runs in the submission, so that
 `torch.autograd.gradcheck(student.softmax, x)` just works.
 """
 
@@ -51,40 +51,40 @@ class Student:
         raise AttributeError(f"{self._exercise.slug} declares no {name!r} in its manifest")
 
     def run_chain(self, name: str, chain: Chain, **named: Any) -> Any:
-        """The digest of a chain of calls to a function of theirs."""
+        """Return the digest of a chain of calls to a function of the student's."""
         text = describe.call(name, (), named)
         return self._door.guard(name, text, self._door.client.chain, name, chain, named)
 
     def told(self, name: str) -> Any:
-        """Return a value that the prelude recorded in the worker. It is not to be trusted."""
+        """Return a value that the prelude recorded in the worker. Such a value is not trusted."""
         try:
             return self._door.client.told(name)
         except WorkerFault as error:
             raise fault(str(error), current().last_call) from None
 
     def begin_case(self) -> None:
-        """Forget what the last case was given."""
+        """Forget the inputs of the last case."""
         self._door.client.fresh()
 
 
 def submission_of(student: Student) -> Submission | None:
-    """The file; None if it is a module of ours."""
+    """Return the submitted file; None if the student is a module of ours."""
     return student._door.answer
 
 
 def student_for(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
-    """The same submission as an answer to another exercise."""
+    """Return the same submission as an answer to another exercise."""
     return Student(exercise, student._door.client, problems, student._door.answer)
 
 
 class StudentObject:
-    """An object of the student's. Attributes are read and set, methods called, where it lives."""
+    """An object of the student's, whose attributes and methods stay in the worker."""
 
     def __init__(
         self, door: "Connection", handle: Handle, declared: Class, text: str, sizes: contract.Sizes
     ) -> None:
         fields = {"_door": door, "_handle": handle, "_declared": declared, "_text": text}
-        fields["_sizes"] = sizes  # what its attributes' shapes are written in
+        fields["_sizes"] = sizes  # for the letters in the shapes of attributes
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         weakref.finalize(self, door.client.drop_handle, handle).atexit = False
@@ -113,7 +113,7 @@ class StudentObject:
         return _Call(self._door, self, "", forward, self._text)(*args, **kwargs)
 
     def read(self, name: str) -> Any:
-        """The attribute `name`, which may be dotted: `read("w_q.weight.grad")`."""
+        """Read the attribute `name`, which may be dotted: `read("w_q.weight.grad")`."""
         text = f"{self._text}.{name}"
         value = self._door.guard(
             self._declared.name, text, self._door.client.get, self._handle, name
@@ -175,10 +175,10 @@ class _Call:
         return value
 
     def devices(self, *args: Any, **kwargs: Any) -> tuple[torch.device, ...]:
-        """The device of each tensor that a call returns.
+        """Return the device of each tensor that a call returns.
 
-        Tensors without numbers, on the device `meta`, do not cross; their device does. So this
-        shows on any machine whether a `device` that is given is heeded.
+        Tensors on the device `meta` have no numbers and do not cross the wire; their device does.
+        So the devices show on any machine whether the answer heeds a given `device`.
         """
         text = describe.call(self._text, args, kwargs)
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
@@ -205,10 +205,10 @@ class _Call:
         return tuple(found)
 
     def held(self, *args: Any, **kwargs: Any) -> Any:
-        """What a call returns, with a `HeldTensor` for each tensor and array, which stays there.
+        """Return a call's answer with a `HeldTensor` for each tensor and array, kept in the worker.
 
-        So later calls can be given the very tensors that an earlier call returned, and can be seen
-        to change them.
+        Later calls can then take the very tensors that an earlier call returned; whether they
+        change those tensors can be seen.
         """
         text = describe.call(self._text, args, kwargs)
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
@@ -221,7 +221,7 @@ class _Call:
         return with_held_tensors(answer.value, client, partial(guard, owner, text))
 
     def _called_name(self, args: Sequence[Any]) -> str:
-        """The name of the student's that is asked."""
+        """Return the name of the student's that is called."""
         return self._text.split("(")[0]
 
     def _call_with_graph(
@@ -237,15 +237,15 @@ class _Call:
         return rebuild(exchange.value, outputs)
 
     def _argument_name(self, modified: str) -> str:
-        """An argument's name, for its position."""
+        """Return the name of the argument at a position."""
         names = contract.parameter_names(self._declared.signature)
         if modified.isdigit() and names:
-            return names[min(int(modified), len(names) - 1)]  # the last may be one of many
+            return names[min(int(modified), len(names) - 1)]  # the last name may be `*args`
         return modified
 
 
 class _CallAbout(_Call):
-    """A function that is given, about one of the student's, whose name comes first."""
+    """A given function about one of the student's, whose name is the first argument."""
 
     def _called_name(self, args: Sequence[Any]) -> str:
         return str(args[0])

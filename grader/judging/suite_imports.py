@@ -1,4 +1,4 @@
-"""Imports what lies in the folder of a suite, in our tree or in a pack."""
+"""Imports the modules of a suite, in our tree or in a pack."""
 
 import importlib
 from functools import cache
@@ -10,13 +10,13 @@ from grader.core.records import Exercise
 
 
 def module(exercise: Exercise, name: str) -> ModuleType:
-    """The module called `name` of an exercise's suite."""
+    """Import the module called `name` of an exercise's suite."""
     reach(exercise)
     return importlib.import_module(f"grader.suites.{exercise.slug}.{name}")
 
 
 def reach(exercise: Exercise) -> None:
-    """Let the suite of a pack's exercise, and its oracle, be imported as ours are."""
+    """Make the suite and the oracle of a pack's exercise importable as our own are."""
     if exercise.home != ROOT:
         _extend_import_paths(exercise.home)
 

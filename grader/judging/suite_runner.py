@@ -19,13 +19,13 @@ from grader.judging.marks import Check, CheckCase, Mistake, SpeedCase, Trial, Va
 
 
 class BrokenSuite(GraderFault, toml_values.BadFile):
-    """A file of a suite that is not there or cannot be imported."""
+    """Raised for a file of a suite that is missing or cannot be imported."""
 
 
 def ask(
     exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
 ) -> tuple[CheckResult, ...]:
-    """Run the checks of a suite, or `only` these and those that they need: their verdicts."""
+    """Run a suite's checks, or `only` these and the checks they need; return the verdicts."""
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
     judge.run(selected_cases(exercise, only))
     if judge.errors:
@@ -34,7 +34,7 @@ def ask(
 
 
 def selected_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
-    """The cases of `only` these checks and of those that they need; of all, if none are named."""
+    """Return the cases of `only` these checks and of the checks they need; all if none is named."""
     if not only:
         return cases(exercise)
     names = _add_needed_checks(exercise, only)
@@ -42,7 +42,7 @@ def selected_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase,
 
 
 def cases(exercise: Exercise) -> tuple[CheckCase, ...]:
-    """Every case of a suite's checks, in its order; collected by pytest once in a process."""
+    """Return every case of a suite's checks in order; pytest collects them once in a process."""
     if exercise.folder not in _CASES_BY_FOLDER:
         suite_imports.reach(exercise)
         _CASES_BY_FOLDER[exercise.folder] = _collect_cases(exercise)
@@ -56,9 +56,8 @@ def _collect_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
-    file = str(
-        _suite_file(exercise, "test_*.py")
-    )  # of none pytest would take what lies where we are
+    # Without a file, pytest would collect the working directory.
+    file = str(_suite_file(exercise, "test_*.py"))
     options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
     quiet = [f"-pno:{name}" for name in unused] + ["--capture=no", "--collect-only"]
@@ -77,7 +76,7 @@ def _broken_suite_sentence(exercise: Exercise, problems: Sequence[str]) -> str:
 
 
 def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
-    """These checks and what they need, in the order of the suite."""
+    """Return the named checks and the checks they need, in the order of the suite."""
     known = {check.id: check for check in checks(exercise)}
     found: set[str] = set()
     waiting = list(names)
@@ -90,25 +89,25 @@ def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
 
 
 def checks(exercise: Exercise) -> list[Check]:
-    """The checks that a suite declares, without asking them."""
+    """Return the checks that a suite declares, without running them."""
     return marks(_import_suite_file(exercise, "test_*.py"), Check)
 
 
 def functions(exercise: Exercise) -> list[Any]:
-    """The functions of a suite's checks themselves, in their order."""
+    """Return the functions of a suite's checks, in order."""
     things = vars(_import_suite_file(exercise, "test_*.py")).values()
     return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
 
 
 def tests(exercise: Exercise) -> set[str]:
-    """Whatever pytest takes for a test in a suite, be it a check or not."""
+    """Return the names that pytest takes for tests in a suite, checks or not."""
     return {
         name for name in vars(_import_suite_file(exercise, "test_*.py")) if name.startswith("test_")
     }
 
 
 def speed_case(exercise: Exercise) -> SpeedCase | None:
-    """The speed case of an exercise, if it has one."""
+    """Return the speed case of an exercise; None if there is none."""
     if not list(exercise.folder.glob("bench_*.py")):
         return None
     cases = marks(_import_suite_file(exercise, "bench_*.py"), SpeedCase)
@@ -118,19 +117,19 @@ def speed_case(exercise: Exercise) -> SpeedCase | None:
 
 
 def mistakes(exercise: Exercise) -> list[Mistake]:
-    """The catalogue of named wrong answers of an exercise; a sealed bundle has none."""
+    """Return an exercise's catalogue of named wrong answers; a sealed bundle has none."""
     if sealed_bundle.is_sealed():
         return []
     return marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
 
 
 def variants(exercise: Exercise) -> list[Variant]:
-    """The right answers written otherwise."""
+    """Return the right answers written otherwise."""
     return marks(_import_suite_file(exercise, "variants.py"), Variant)
 
 
 def trials(exercise: Exercise) -> list[Trial]:
-    """The scripts that tell two answers apart."""
+    """Return the scripts that tell two answers apart."""
     return marks(_import_suite_file(exercise, "trials.py"), Trial)
 
 
@@ -151,7 +150,7 @@ def _suite_file(exercise: Exercise, pattern: str) -> Path:
 
 
 class _Collector:
-    """Keeps the cases that pytest finds, and says why where it finds none."""
+    """Keeps the cases that pytest collects, and the errors of what it cannot collect."""
 
     def __init__(self) -> None:
         self.cases: list[CheckCase] = []

@@ -1,4 +1,4 @@
-"""Which checks belong to which task: a notebook shows, and grades, them below it."""
+"""Assigns checks to tasks: a notebook shows and grades the checks of a task below the task."""
 
 import ast
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ NON_CHECK_MODULES = frozenset({"mistakes", "variants", "trials", "show"})
 
 
 def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
-    """The checks of each of an exercise's names, and under "cuda" those that need a GPU.
+    """Return the checks of each of an exercise's names; under "cuda", the checks that need a GPU.
 
-    A check belongs to the last name that it asks for anything, in the order of the manifest.
+    A check belongs to the last name, in the order of the manifest, that it uses.
     """
     asked = _names_used_by_functions(exercise)
     found: dict[str, list[Check]] = {name: [] for name in (*exercise.names, CUDA)}
@@ -26,9 +26,9 @@ def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
 
 
 def _names_used_by_functions(exercise: Exercise) -> Mapping[str, set[str]]:
-    """By the name of a function of the suite, what it and its helpers ask of `student`.
+    """Return, for each function of the suite, the names of `student` used in it and its helpers.
 
-    Either as an attribute, or as a text that names it.
+    A name is used as an attribute, or as a text.
     """
     paths = sorted(
         path for path in exercise.folder.glob("*.py") if path.stem not in NON_CHECK_MODULES

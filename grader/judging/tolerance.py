@@ -1,7 +1,7 @@
 """The tolerances: how far an answer may be from the exact values, and why that far.
 
-An answer is held to the error that the plain formula makes in the same dtype on the same inputs
-(the yardstick), with a floor of a few rounding errors of the numbers that went into it. The rules
+The error of an answer is held to that of the plain formula in the same dtype on the same inputs
+(the yardstick), with a floor of a few rounding errors of the inputs. The rules
 were chosen by trial on tens of thousands of right answers written in different ways, none of which
 they reject, and on answers with a scale 1 % off, all of which they reject; `tests/judging/
 test_tolerances.py` repeats such a trial.
@@ -20,7 +20,7 @@ from reference.expected import UNIT, Array, Errors, Expected, errors, f64, name_
 
 # The share of an allowance from which the nudged yardsticks, which only widen it, are run.
 NUDGE_FROM_SHARE = 0.3
-MIN_MEAN_ERROR_ELEMENTS = 1024  # elements from which a mean error tells something
+MIN_MEAN_ERROR_ELEMENTS = 1024  # the mean error of fewer elements is left to chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Difference:
 def difference(
     got: Array, expected: Expected, applied: list[Rule] | None = None
 ) -> Difference | None:
-    """Return the first rule that `got` (float64, bool or int) breaks; None if it is right.
+    """Return how `got` (float64, bool or int) breaks the first rule; None if `got` is right.
 
     Shapes are equal already. Not-a-number agrees with nothing; an infinity only with itself.
 
-    applied  takes every rule that was applied, whether it was broken or not
+    applied  the list to which every rule that was applied is added, broken or not
     """
     exact = expected.exact
     if exact.dtype.kind in "biu":
@@ -68,7 +68,7 @@ def difference(
 def difference_beyond(
     got: Array, exact: Array, within: float, applied: list[Rule] | None = None
 ) -> Difference | None:
-    """Return how `got` differs from `exact` by more than `within`; None if it does not."""
+    """Return how `got` differs from `exact` by more than `within`; None if no entry does."""
     error = np.abs(got - exact)
     wrong = ~(error <= within)
     known = error[~np.isnan(error)]
@@ -89,7 +89,7 @@ def difference_beyond(
 
 
 def floor(dtype: str, magnitude: float) -> float:
-    """The error that rounding alone may leave on numbers of this magnitude."""
+    """Return the error that rounding alone may leave on numbers of this magnitude."""
     match dtype:
         case "float64":
             return 1e-10 * max(1.0, magnitude)
@@ -109,7 +109,7 @@ def _tolerance_rules(
     else:
         allowed = (3 if expected.gradient else 2) * worst.largest + least
         yield Rule("largest error", found.largest, allowed)
-        # Not for gradients: a loop over rows adds them up in half precision, rightly so.
+        # Not for gradients: a right answer may add gradients up in half precision, row by row.
         if error.size >= MIN_MEAN_ERROR_ELEMENTS and not expected.gradient:
             yield Rule("mean error", float(error.mean()), 1.5 * float(yardstick.mean()))
     if dtype == "float32":
@@ -138,7 +138,7 @@ def _difference_of_unequal(got: Array, wrong: Array) -> Difference | None:
 
 
 def _difference_by_rule(error: Array, rule: Rule) -> Difference:
-    """Where to point when a rule is broken: the first entry beyond it, else the largest error."""
+    """Point at the first entry that breaks a rule; if none does alone, at the largest error."""
     wrong = error > rule.allowed
     place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)
     return Difference(
@@ -153,7 +153,7 @@ def _difference_by_rule(error: Array, rule: Rule) -> Difference:
 
 
 def as_numbers(x: torch.Tensor | Array) -> Array:
-    """The values of an answer: float64, or bool or int as they are."""
+    """Return the values of an answer as float64; bool and int stay as they are."""
     plain = x.detach().cpu() if isinstance(x, torch.Tensor) else x
     if isinstance(plain, torch.Tensor):
         return f64(plain) if plain.dtype.is_floating_point else plain.numpy()

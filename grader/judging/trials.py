@@ -1,4 +1,4 @@
-"""The words of a trial: calls that yield all that a caller can see of them."""
+"""Calls for trials: each yields all that a caller can see of its result."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from grader.judging.draw import Draw
 
 
 def attempt(call: Callable[[], Any]) -> Any:
-    """What a call returns, or the name of the exception that it raises."""
+    """Return a call's answer, or the name of the exception that the call raises."""
     try:
         return call()
     except Exception as error:  # whatever a wrong answer raises is what the trial tells apart
@@ -19,7 +19,7 @@ def attempt(call: Callable[[], Any]) -> Any:
 
 
 def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
-    """Yield what a call returns, and then the arguments, which it may have changed."""
+    """Yield a call's answer, and then the arguments, which the call may have changed."""
     yield attempt(lambda: call(*args, **kwargs))
     yield [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor | np.ndarray | list)]
 
@@ -31,9 +31,9 @@ class Summed(list[Any]):
 def differentiated(
     draw: Draw, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Iterator[Any]:
-    """Yield as `called` does, and then the gradients of every floating-point tensor given.
+    """Yield as `called` does, and then the gradients of every floating-point argument.
 
-    They are those of the outputs that require a gradient, each times weights that are drawn.
+    The gradients are those of the sum of all outputs that require one, each times drawn weights.
     """
     given = [x.detach().clone() if _is_differentiable(x) else x for x in args]
     named = {k: x.detach().clone() if _is_differentiable(x) else x for k, x in kwargs.items()}
@@ -45,7 +45,7 @@ def differentiated(
 
 
 def gradients(draw: Draw, result: Any, leaves: Sequence[Tensor]) -> Any:
-    """The gradients of `leaves` (None where none comes) through the outputs in `result`."""
+    """Return the gradients of `leaves` (None for a leaf without one) through `result`."""
     total = torch.zeros((), dtype=torch.float64)
     for x in _differentiable_outputs(result):
         weights = draw.normal(*x.shape, dtype=torch.float64)

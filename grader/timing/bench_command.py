@@ -1,4 +1,4 @@
-"""The speed of answers alone: `grader bench`."""
+"""Times answers without running their checks: `grader bench`."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ def measure_all(
     exercises: Sequence[Exercise], place: Path, *, seed: str | None, device: str, wall: Wall,
     progress: Callable[[str, float], None],
 ) -> dict[str, Speed]:  # fmt: skip
-    """By slug, the verdict on the speed of each answer; only the timed answers are verified."""
+    """Return, by slug, the verdict on each answer's speed; only timed answers are verified."""
     hide_this_process()
     torch.set_num_threads(1)
     secret = seed or secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""The options of pytest-benchmark among the words that `bench` was given."""
+"""Finds the options of pytest-benchmark among the words on the command line of `bench`."""
 
 import argparse
 import importlib.util
@@ -13,7 +13,7 @@ from grader.core.this_python import pip_install
 
 
 class BadOption(UserError):
-    """An option that cannot be used; the message is a sentence with the cure."""
+    """Raised for an option that cannot be used; the message is a sentence with the cure."""
 
 
 class _Options(argparse.ArgumentParser):
@@ -33,7 +33,7 @@ class _Options(argparse.ArgumentParser):
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are no options, and pytest-benchmark's options with their values."""
+    """Return the words that are no options, and pytest-benchmark's options with their values."""
     parser = _Options()
     pytest_addoption(parser)  # type: ignore[no-untyped-call]
     try:

@@ -1,7 +1,7 @@
-"""The recorded rounds as pytest-benchmark shows, stores and compares them.
+"""Lets pytest-benchmark show, store and compare the recorded rounds.
 
-Its own rounds can neither be interleaved nor extended, so each party becomes a benchmark test of
-the same bench function, whose timer replays what the contest recorded.
+pytest-benchmark can neither interleave nor extend rounds, so each party becomes a benchmark test of
+the same bench function, whose timer replays the recorded times.
 """
 
 import os
@@ -18,7 +18,7 @@ from grader.timing.statistics import PARTIES
 
 
 def replay(speeds: Mapping[str, Speed], options: Sequence[str]) -> int:
-    """Run pytest-benchmark with its `options` over the speeds by slug; pytest's exit code."""
+    """Run pytest-benchmark with `options` over the speeds by slug; return pytest's exit code."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     seconds = {
@@ -53,7 +53,7 @@ class _Clock:
 
 
 class _Race:
-    """What a bench function is given here: no rounds are run, the recorded ones are replayed."""
+    """The argument of a bench function here: it replays recorded rounds and runs none."""
 
     device = "cpu"
 
@@ -71,7 +71,7 @@ class _Race:
 
 
 class _Replay:
-    """The plugin."""
+    """The pytest plugin that gives bench functions their `race`."""
 
     def __init__(self, measured: Mapping[str, Measured]) -> None:
         self._measured = measured

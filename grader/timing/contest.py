@@ -1,4 +1,4 @@
-"""The contest of one exercise: sets of fresh processes, and the rounds that they have run."""
+"""Runs the contest of one exercise: rounds in sets of fresh processes."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -24,12 +24,12 @@ from grader.worker.supervisor import Supervisor
 
 
 class Disturbed(Exception):
-    """A process was killed that may not have been killed by the submission: measure again."""
+    """Raised if a process was killed, perhaps not by the submission: measure again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Contest:
-    """Who takes part, and what was measured so far."""
+    """The participants, and the measurements so far."""
 
     exercise: Exercise
     case: SpeedCase
@@ -39,25 +39,25 @@ class Contest:
     device: str = "cpu"
     rows: list[dict[str, float]] = field(default_factory=list)
     sets: int = 0
-    flops: float = 0.0  # that this device did in a second, at best
+    flops: float = 0.0  # most floating point operations that this device did in a second
     work: float = 0.0  # floating point operations of one call
     notes: dict[str, str] = field(default_factory=dict)  # for the report
     calm: Calm = field(default_factory=Calm)
-    again: bool = False  # measured once already, when something was killed
-    made: dict[str, Submission] = field(default_factory=dict)  # what workers are given, by digest
+    again: bool = False  # this is the second try, after a process was killed
+    made: dict[str, Submission] = field(default_factory=dict)  # admitted answers, by digest
 
     @property
     def times(self) -> Times:
-        """What each round measured: (rounds, 3)."""
+        """Return the measurements of each round: (rounds, 3)."""
         return np.array([[row[name] for name in PARTIES] for row in self.rows])
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
-        """The same for a report."""
+        """Return the measurements of each round as tuples, for a report."""
         return tuple(tuple(map(float, row)) for row in self.times)
 
     def run_a_set(self, plan: Plan, progress: Callable[[float], None]) -> None:
-        """The rounds of three fresh processes. A wrong answer is a `StudentFault`."""
+        """Run the rounds of three fresh processes; raise a `StudentFault` for a wrong answer."""
         self.calm.choose()
         calm = self.calm
         with ExitStack() as stack:
@@ -91,7 +91,7 @@ class Contest:
         return self._start_process(name, party, (), stack)
 
     def _measure_empty_process(self, stack: ExitStack) -> dict[str, int]:
-        """What a process has used that was given nothing to do."""
+        """Return what a process without work has used."""
         nothing = Submission(slug=self.exercise.slug, path=Path(), sha256="", source="")
         return self._start_process("empty", nothing, (), stack).worker.usage()
 

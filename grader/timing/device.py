@@ -1,4 +1,4 @@
-"""What a CUDA device is and in which state, for the report beside its times."""
+"""Describes a CUDA device and its state, for the report beside the times."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ _NVIDIA_SMI_FIELDS = ("clocks.sm", "clocks.max.sm", "temperature.gpu", "power.dr
 
 
 def state(device: str) -> dict[str, str | float]:
-    """The name of the device, and what nvidia-smi says about it now, where there is one."""
+    """Return the name of a CUDA device, with the clock and state that nvidia-smi reports."""
     if not device.startswith("cuda"):
         return {}
     import torch

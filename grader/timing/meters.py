@@ -1,4 +1,4 @@
-"""What is measured of one call: seconds of the grader's own clock, or bytes of a fresh process."""
+"""Measures one call: seconds of the grader's own clock, or bytes of a fresh process."""
 
 import gc
 import os
@@ -14,12 +14,12 @@ from grader.judging.student import Student
 from grader.worker.client import Client
 from grader.worker.supervisor import Supervisor
 
-PAGE_BYTES = 4096  # bytes
-MAX_HIDDEN_BYTES = 64 << 20  # bytes beyond the peak that an honest call may seem to have held
+PAGE_BYTES = 4096
+MAX_HIDDEN_BYTES = 64 << 20  # that an honest call may seem to have held beyond the peak
 
 
 class Party:
-    """One of the three, in a process of its own that stands still unless it is asked."""
+    """A participant, in a process of its own that is stopped except during its calls."""
 
     def __init__(self, name: str, student: Student, worker: Supervisor, client: Client) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class Party:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Let it run meanwhile, from when it waits to be asked."""
+        """Let the process run meanwhile, from when it is ready for a call."""
         self.worker.resume()
         try:
             self._client.ping()
@@ -42,16 +42,16 @@ Meter = Callable[[Party, Callable[[], Any]], tuple[float, Any]]
 
 
 def wall_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
-    """How long a call takes, and its answer."""
+    """Return the seconds that a call takes, and its answer."""
     with party.awake():
         return _time_call(call)
 
 
 def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
-    """How long a call takes by the grader's clock, and its answer.
+    """Return the seconds that a call takes by the grader's clock, and its answer.
 
-    Without the time for which the kernel let other programs run on the processor in its place, of
-    which the party knows nothing; and never less than the time of all processors that it used.
+    Time for which the kernel ran other programs in the party's place does not count. The seconds
+    are at least those of all processors that the party used.
     """
     with party.awake():
         before = party.worker.usage()
@@ -64,10 +64,10 @@ def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak_bytes(empty: Mapping[str, int]) -> Meter:
-    """How far a call takes a process's peak above what an `empty` one has used, and its answer.
+    """Return a meter of the bytes by which a call raises a process's peak above an `empty` one's.
 
-    The peak is the kernel's (VmHWM), of everything since the process was started, less what was
-    sent to it: that lies in its memory once it has read it.
+    The peak is the kernel's (VmHWM), since the process was started, less the bytes sent to the
+    process, which lie in its memory once they are read.
     """
 
     def measure(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
@@ -90,12 +90,12 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
 
 
 def core() -> int | None:
-    """The processor to which all parties are bound; None where that cannot be done."""
+    """Return the processor to which all parties are bound; None where binding is impossible."""
     return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 
 def _time_call(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, without those for which this thread waited for a processor; and the answer."""
+    """Time a call, without the seconds for which this thread waited; return also the answer."""
     gc.collect(0)
     gc.disable()
     try:
@@ -107,7 +107,7 @@ def _time_call(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _waited_nanoseconds() -> int:
-    """Nanoseconds for which this thread was ready to run and others ran instead."""
+    """Read for how many nanoseconds this thread was ready to run while others ran."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
     except OSError:  # not Linux, or a kernel that does not count them

@@ -1,4 +1,4 @@
-"""A race as a bench function sees it: rounds, and three parties that are asked the same.
+"""A race as a bench function sees it: rounds in which three parties run the same calls.
 
     @speed(points=2)
     def bench_causal_attention(race):
@@ -8,8 +8,8 @@
                 agree(out, ...)
 
 The clock is the grader's own. It starts before the inputs are written to where the party can read
-them and stops when the grader holds its own copy of the answer. While one party is asked, the
-others stand still.
+them and stops when the grader holds its own copy of the answer. While one party runs, the others
+are stopped.
 """
 
 import random
@@ -32,22 +32,22 @@ from grader.worker.child.chain import Chain
 
 T = TypeVar("T")
 STUDENT = "student"
-MIN_ROUNDS, MAX_ROUNDS = 20, 40  # rounds of one set of processes
-REFERENCE_SECONDS = 0.1  # seconds of the reference, divided by its time: a fifth of the rounds
+MIN_ROUNDS, MAX_ROUNDS = 20, 40  # of one set of processes
+REFERENCE_SECONDS = 0.1  # of a fifth of the rounds, the calls of the reference alone
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How many rounds a set of processes runs."""
 
-    rounds: int = 0  # 0: as many as the reference's speed allows, which a warm-up tells
+    rounds: int = 0  # 0: as many as the reference's speed in the warm-up allows
     warm_up: bool = True  # one round more, which is not counted
 
 
 class Race:
-    """The rounds of one set of processes; `rows` holds what was measured, party by party.
+    """The rounds of one set of processes; `rows` holds the measurements, party by party.
 
-    `asked` is the party that is being asked, or whose answer is being looked at.
+    `asked` is the party of the present call, or of the answer that is being verified.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class Race:
         self.device = device
         self.draw = self._draw_for_round(seed, "preparation")
         self.rows: list[dict[str, float]] = []
-        self.flops = 0.0  # that the device does in a second, at best
+        self.flops = 0.0  # most floating point operations that the device did in a second
         self.notes: dict[str, str] = {}  # for the report
         self.work = 0.0  # floating point operations of one call
-        self._dtype = "float32"  # in which they are done
+        self._dtype = "float32"  # of the work
         self.asked = ""
         self._parties = parties
         self._plan = plan
@@ -79,7 +79,7 @@ class Race:
         self._keeps_inputs = False
 
     def each(self, prepare: Callable[[Student], T]) -> Mapping[Student, T]:
-        """What `prepare` makes of each party, off the clock; its objects live through the set."""
+        """Prepare each party off the clock; the prepared objects live as long as the set."""
         self._keeps_inputs = True
         made = {}
         for party in self._parties:
@@ -89,7 +89,7 @@ class Race:
         return made
 
     def __iter__(self) -> Iterator[Draw]:
-        """The draws of each round, the first of which warms up and is not counted."""
+        """Yield the draws of each round; the first round warms up and is not counted."""
         if self._plan.warm_up:
             yield self._draw_for_round(self._seed, "warm-up")
         rounds = self._plan.rounds or _choose_rounds(self._row["reference"])
@@ -109,10 +109,10 @@ class Race:
         work: float = 0.0,
         **named: Any,
     ) -> Iterator[Any]:
-        """The answer of each party, for the bench function to verify.
+        """Time a call of each party; yield each answer for the bench function to verify.
 
-        what  the name of a function, or for each party what `each` made of it
-        work  floating point operations that nobody can do without
+        what  the name of a function, or the functions that `each` made, by party
+        work  the floating point operations that any right answer needs
         """
 
         def call(student: Student) -> Any:
@@ -122,7 +122,7 @@ class Race:
         return self._call_each_party(call, work)
 
     def chain(self, name: str, chain: Chain, *, work: float, **named: Any) -> Iterator[Any]:
-        """The digest of a chain of calls by each party (see `worker.child.chain`)."""
+        """Time a chain of calls of each party (see `worker.child.chain`); yield each digest."""
         self._dtype = chain.dtype
         return self._call_each_party(lambda s: s.run_chain(name, chain, **named), work)
 
@@ -141,7 +141,7 @@ class Race:
         CASE.set(Case())
 
     def _is_hopeless(self) -> bool:
-        """Whether the student is slower than the zero by so much that no round will change it."""
+        """Return whether the student is too slow for further rounds to change the points."""
         if len(self.rows) % BLOCK_ROUNDS:
             return False
         slowest = max(row["zero"] for row in self.rows)
@@ -153,14 +153,14 @@ class Race:
 
 
 def _choose_rounds(reference: float) -> int:
-    """How many, for a reference that takes so many seconds; whole blocks."""
+    """Return how many rounds to run for a reference that takes so many seconds; whole blocks."""
     return min(MAX_ROUNDS, max(MIN_ROUNDS, BLOCK_ROUNDS * int(REFERENCE_SECONDS / reference)))
 
 
 def _matrix_product_flops(device: str, dtype: str) -> float:
-    """Floating point operations a second of a large matrix product.
+    """Measure the floating point operations a second of a large matrix product.
 
-    On CUDA in the dtype of what is timed: bfloat16 runs on tensor cores, float32 does not.
+    On CUDA the product has the dtype of the timed work: bfloat16 runs on tensor cores, float32 not.
     """
     if device == "cpu":  # one thread, as everybody here
         x = torch.ones(512, 512)

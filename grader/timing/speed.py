@@ -1,8 +1,8 @@
-"""What the rounds of a contest are worth: the verdict on an exercise's speed.
+"""Judges the rounds of a contest: the verdict on an exercise's speed.
 
-The contest is extended while x is uncertain. It is inconclusive only for what the zero and the
-reference do, whom the student cannot touch; where those are certain and the student is not, the
-middle of x stands.
+The contest is extended while x is uncertain. Only uncertain times of the zero and the reference,
+which the student cannot touch, make it inconclusive. Where just the student's times are uncertain,
+the middle of x counts.
 """
 
 import sys
@@ -24,9 +24,9 @@ from grader.worker.faults import WorkerFault
 Progress = Callable[[float], None]
 
 MIN_SETS = 3  # of fresh processes, at first
-MAX_EXTENSION_SETS = 3  # sets more, while x is uncertain
+MAX_EXTENSION_SETS = 3  # more, while x is uncertain
 CERTAIN_HALF_WIDTH = 0.05  # half the width of an interval of x
-STEADY_HALF_WIDTH = 0.025  # the same, up to which more rounds are run
+STEADY_HALF_WIDTH = 0.025  # of x, from which no more rounds are run
 MIN_ZERO_RATIO = 1.5  # T_zero / T_reference
 MAX_MATRIX_PRODUCT_RATIO = 1.1  # times the matrix product
 REVIEWED_SPEEDUP = 1.5  # times faster than the reference
@@ -34,19 +34,19 @@ MEMORY_SETS = 3
 
 
 def not_run(case: SpeedCase, why: str) -> Speed:
-    """The verdict on what was not measured."""
+    """Return the verdict on an answer that was not measured."""
     return Speed(says=case.says, verdict="not_run", points=case.points, why=why)
 
 
 def failed(case: SpeedCase, why: str) -> Speed:
-    """The verdict on an answer that earns nothing for its speed."""
+    """Return the verdict on an answer that earns nothing for speed."""
     return Speed(says=case.says, verdict="failed", points=case.points, why=why)
 
 
 def measure(contest: Contest, progress: Progress = lambda _: None) -> Speed:
-    """Run the contest and judge it; `progress` is given the share that is done.
+    """Run the contest and judge it; `progress` takes the share that is done.
 
-    Where a case that earns its points on CUDA is timed on the CPU, that is for information.
+    A case that earns points on CUDA only is timed on the CPU for information.
     """
     for_information = contest.case.cuda and contest.device == "cpu"
     if for_information and not contest.case.elsewhere:
@@ -101,7 +101,7 @@ def _judge_time(contest: Contest, progress: Progress) -> Speed:
 
 
 def _verdict_on_time(contest: Contest, found: Estimate) -> tuple[str, str]:
-    """The verdict, and what is to be said about it."""
+    """Return the verdict, and the reason or a remark."""
     flops = contest.work / found.quantiles[-1]
     faster = 1 / found.ratio.middle
     if flops > MAX_MATRIX_PRODUCT_RATIO * contest.flops:
@@ -122,12 +122,12 @@ def _verdict_on_time(contest: Contest, found: Estimate) -> tuple[str, str]:
 
 
 def _progress_of_set(progress: Progress, number: int, whole: int) -> Progress:
-    """The progress of one set among others."""
+    """Return the progress function of one set among others."""
     return lambda done: progress(min(1.0, (number + done) / whole))
 
 
 def _share_of_product(contest: Contest, found: Estimate) -> dict[str, str | float]:
-    """The share of what a matrix product reaches on this device."""
+    """Return the answer's speed as a share of a matrix product's on this device."""
     if not contest.work:
         return {}
     share = contest.work / found.quantiles[-1] / contest.flops

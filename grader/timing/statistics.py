@@ -1,14 +1,14 @@
-"""What paired rounds say about speed: a position between two parties, and how sure it is.
+"""Estimates speed from paired rounds: a position between two parties, with an interval.
 
-A round asks three parties with the same inputs, in random order: the zero (x = 0), the reference
-and the student. What each took, in seconds, stands in an array of shape (rounds, parties), the
-parties in the order of `PARTIES`. The position is
+A round calls three parties with the same inputs, in random order: the zero (x = 0), the reference
+and the student. Their seconds form an array of shape (rounds, parties), the parties in the order of
+`PARTIES`. The position is
 
     x = clip(ln(T_zero / T_student) / ln(T_zero / (1.2 * T_reference)), 0, 1)
 
-with T the 20 % quantile of a party's times: what disturbs a round only ever adds to it. Intervals
+with T the 20 % quantile of a party's times: a disturbance only ever adds time to a round. Intervals
 come from a bootstrap over blocks of consecutive rounds (Künsch, 1989), since neighbours share
-whatever disturbed them.
+disturbances.
 """
 
 import math
@@ -22,7 +22,7 @@ from grader.core.scoring import MARGIN
 
 PARTIES = ("zero", "reference", "student")
 QUANTILE = 0.2
-BLOCK_ROUNDS = 5  # rounds
+BLOCK_ROUNDS = 5
 RESAMPLES = 1000
 CONFIDENCE_LEVEL = 0.95
 
@@ -31,7 +31,7 @@ Times = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What the rounds say: positions, and ratios of times."""
+    """The estimated position, and ratios of times."""
 
     x: Interval  # the student's position
     ratio: Interval  # T_student / T_reference
@@ -40,13 +40,13 @@ class Estimate:
 
     @property
     def doubt(self) -> float:
-        """How far x may be off for what is not known about the zero and the reference alone."""
+        """Return how far x may be off because of the zero and the reference alone."""
         scale = math.log(self.range.middle / MARGIN)
         return math.log(self.range.high / self.range.low) / 2 / scale if scale > 0 else math.inf
 
 
 def estimate(times: Times, seed: int = 0) -> Estimate:
-    """The estimate from times of shape (rounds, 3), the rounds being whole blocks."""
+    """Estimate the position from times of shape (rounds, 3), the rounds being whole blocks."""
     blocks = times.reshape(-1, BLOCK_ROUNDS, len(PARTIES))
     rng = np.random.default_rng(seed)
     picks = rng.integers(len(blocks), size=(RESAMPLES, len(blocks)))
@@ -62,18 +62,18 @@ def estimate(times: Times, seed: int = 0) -> Estimate:
 
 
 def position(zero: Any, reference: Any, student: Any) -> Any:
-    """Where the student stands between the zero (0) and 1.2 times the reference (1)."""
+    """Return the student's position between the zero (0) and 1.2 times the reference (1)."""
     scale = np.maximum(np.log(zero / (MARGIN * reference)), 1e-9)
     return np.clip(np.log(zero / student) / scale, 0.0, 1.0)
 
 
 def memory_position(zero: float, reference: float, student: float) -> float:
-    """The same for bytes, which add up where times multiply."""
+    """Return the student's position for bytes, on a linear scale; times have a logarithmic one."""
     return min(1.0, max(0.0, (zero - student) / (zero - MARGIN * reference)))
 
 
 def points(fraction: float, worth: int) -> int:
-    """Whole points, halves rounded up."""
+    """Return whole points, halves rounded up."""
     return math.floor(fraction * worth + 0.5)
 
 

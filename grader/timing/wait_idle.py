@@ -1,9 +1,9 @@
 """Waits until the processor is undisturbed.
 
-On a rented machine the other thread of a core may belong to somebody else. While that one works,
-a softmax takes a third longer here, a matrix product less than that, and nothing in /proc says so.
-A small piece of the grader's own work tells: it is timed before every call, on the core of the
-parties while they stand still, and while it takes longer than it can the call waits; up to a limit.
+On a rented machine the other thread of a core may belong to somebody else. While that thread works,
+a softmax takes a third longer here, a matrix product less than that, and nothing in /proc shows it.
+So a small piece of the grader's own work is timed before every call, on the core of the parties,
+which are stopped. While the piece takes longer than it can, the call waits; up to a limit.
 """
 
 import os
@@ -14,18 +14,18 @@ from contextlib import contextmanager
 
 import torch
 
-CALM_RATIO = 1.2  # times the least that the piece ever took: less may be the processor's own clock
-PATIENCE_SECONDS = 10.0  # seconds of waiting for one exercise
-PAUSE_SECONDS = 0.01  # seconds
-MAX_CORES = 8  # that are tried
+CALM_RATIO = 1.2  # to the least time of the piece: less may be the processor's own clock
+PATIENCE_SECONDS = 10.0  # for one exercise
+PAUSE_SECONDS = 0.01  # between two timings of the piece
+MAX_CORES = 8  # to choose from
 _PIECE_INPUT = torch.linspace(-4, 4, 128 * 1024).reshape(128, 1024)
 _PIECE_REPEATS = 6
 
-least_piece_seconds = float("inf")  # seconds that the piece took at best, in this process
+least_piece_seconds = float("inf")  # of all timings in this process
 
 
 class Calm:
-    """The patience of one exercise. Its parties are bound to `core`; to none where that is None."""
+    """The patience of one exercise, and the `core` of its parties; None if they are not bound."""
 
     def __init__(
         self, patience: float = PATIENCE_SECONDS, piece: Callable[[], float] | None = None
@@ -35,7 +35,7 @@ class Calm:
         self._piece = piece or _time_piece
 
     def choose(self) -> None:
-        """Choose the core for the next set of processes: the calmest one."""
+        """Choose the calmest core for the next set of processes."""
         if sys.platform != "linux":
             return
         found = {}
@@ -45,7 +45,7 @@ class Calm:
         self.core = min(found, key=found.__getitem__)
 
     def wait(self) -> None:
-        """Return when the core is calm, or when patience is at its end."""
+        """Wait until the core is calm, or the patience is used up."""
         if self.core is None or self._patience <= 0:
             return
         started = time.perf_counter()
@@ -64,7 +64,7 @@ class Calm:
 
 
 def _time_piece() -> float:
-    """The least that the piece takes now."""
+    """Return the least seconds of the piece in a few repeats."""
     taken = []
     for _ in range(_PIECE_REPEATS):
         started = time.perf_counter()
@@ -75,7 +75,7 @@ def _time_piece() -> float:
 
 @contextmanager
 def _run_on_core(core: int) -> Iterator[None]:
-    """Run this thread on one core meanwhile."""
+    """Bind this thread to one core meanwhile."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
