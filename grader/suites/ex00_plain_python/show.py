@@ -1,4 +1,4 @@
-"""What `make show` shows of attention on lists: one head, step by step; at the end, with a mask."""
+"""Shows attention on lists for `make show`: one head step by step, and at the end with a mask."""
 
 import math
 
@@ -10,12 +10,12 @@ WIDTH = 4
 
 
 def inputs(sentence):
-    """Queries, keys and values of every token, as matrices."""
+    """Return queries, keys and values of every token, as matrices."""
     return {name: sentence.heads(name, 1, WIDTH)[0, 0] for name in "qkv"}
 
 
 def steps(q, k, v):
-    """What the five functions make of each other's answers."""
+    """Return each step of attention from the step before, as the five functions compute it."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     output, weights = plain_attention(q, k, v)
     return {
@@ -32,7 +32,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Lists go in; what comes out is shown as it is."""
+    """Return calls of the student's functions, on lists."""
     keep = _keep(q, k).tolist()
     q, k, v = (x.tolist() for x in (q, k, v))
     return {
@@ -45,7 +45,7 @@ def asked(student, q, k, v):
 
 
 def _keep(q, k):
-    """A mask that hides the last key, as if it were padding."""
+    """Return a mask that hides the last key, as if it were padding."""
     keep = torch.ones(len(q), len(k), dtype=torch.bool)
     keep[:, -1] = False
     return keep

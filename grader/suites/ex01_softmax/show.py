@@ -1,4 +1,4 @@
-"""What `make show` shows of softmax: the scores of a small sentence, and what becomes of them."""
+"""Shows softmax for `make show`: the scores of a small sentence, and their weights."""
 
 import math
 
@@ -6,13 +6,13 @@ import torch
 
 
 def inputs(sentence):
-    """A table of scores: the dot products of every token with every token."""
+    """Return a table of scores: the dot products of every token with every token."""
     q, k = (sentence.heads(name, 1, 4)[0, 0] for name in ("q", "k"))
     return {"x": q @ k.mT / math.sqrt(q.shape[-1])}
 
 
 def steps(x):
-    """Softmax over the last axis, a step at a time."""
+    """Return softmax over the last axis, step by step."""
     largest = x.amax(-1, keepdim=True)
     powers = torch.exp(x - largest)
     total = powers.sum(-1, keepdim=True)
@@ -27,7 +27,7 @@ def steps(x):
 
 
 def asked(student, x):
-    """The weights; of the NumPy version while the other is not written."""
+    """Return the student's weights; from the NumPy version while PyTorch's is not written."""
     return {
         "weights": [
             lambda: student.softmax(x, dim=-1),

@@ -1,4 +1,4 @@
-"""What `make show` shows of masking: a causal and a padding mask, together, and the weights."""
+"""Shows masking for `make show`: a causal and a padding mask, both together, and the weights."""
 
 import math
 
@@ -16,14 +16,14 @@ PADDED = 2  # places after the sentence
 
 
 def inputs(sentence):
-    """Scores of a sentence and its padding, which may hold anything."""
+    """Return the scores of a sentence, and its padding with arbitrary scores."""
     q, k = (sentence.heads(name, 1, 4)[0, 0] for name in ("q", "k"))  # (n, D)
     q, k = (torch.cat([x, x[-1:].expand(PADDED, -1)]) for x in (q, k))  # (L, D)
     return {"scores": (q @ k.mT / math.sqrt(q.shape[-1]))[None, None]}
 
 
 def steps(scores):
-    """From two masks, one of which is written the other way round, to the weights."""
+    """Return the steps from two masks, one of them inverted, to the weights."""
     blocked, lengths = _given(scores)
     causal = plain_keep_from_blocked(blocked)
     padding = plain_padding_mask(lengths, scores.shape[-1])
@@ -40,7 +40,7 @@ def steps(scores):
 
 
 def asked(student, scores):
-    """Every mask from the reference's own parts, so that one mistake is seen once."""
+    """Return the student's masks, each from the reference's own parts: one mistake shows once."""
     blocked, lengths = _given(scores)
     right = {name: value for name, (_, value) in steps(scores).items()}
     return {
@@ -53,7 +53,7 @@ def asked(student, scores):
 
 
 def _given(scores):
-    """The causal mask as many write it, True = hidden, and how long the sentence is."""
+    """Return the inverted causal mask (True = hidden), and the length of the sentence."""
     length = scores.shape[-1]
     blocked = torch.ones(length, length, dtype=torch.bool).triu(1)
     return blocked, torch.tensor([length - PADDED])

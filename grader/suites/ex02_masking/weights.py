@@ -1,4 +1,4 @@
-"""What a right masked softmax is held to, in any precision."""
+"""Compares a student's masked softmax with the reference's, in any dtype."""
 
 import math
 
@@ -9,7 +9,7 @@ from grader.judging import agree, backward, same
 
 
 def empty_rows_agree(student, draw, full, shape, dtype):
-    """Scores of the full shape, with masks of another one."""
+    """Compare weights for scores of the full shape and masks of another shape, with empty rows."""
     scores, keep = draw.normal(*full, dtype=dtype), draw.keep(*shape)
     keep[0] = False
     agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
@@ -35,7 +35,7 @@ def large_scores_agree(student, draw, dtype):
 
 
 def gradients_agree(student, draw, dtype, offset=0.0):
-    """The gradient for masks of every kind, with anything at all behind them."""
+    """Compare gradients for masks of every kind, with any scores behind the masks."""
     full, padding = draw.keep(2, 3, 4, 5), draw.keep(2, 1, 1, 5)
     full[0, 1], full[1, 0, 2] = False, False
     clean = draw.normal(2, 3, 4, 5, dtype=dtype) + offset
@@ -47,7 +47,7 @@ def gradients_agree(student, draw, dtype, offset=0.0):
 
 
 def gradient_agrees(student, scores, clean, keep, upstream):
-    """The gradient of scores, which is that of the clean ones: hidden scores change nothing."""
+    """Compare the gradient of scores with that of clean scores: hidden ones change nothing."""
     weights = student.masked_softmax(scores.requires_grad_(), keep)
     agree(weights, reference.masked_softmax(clean, keep))
     [got] = backward(weights, scores, upstream=upstream)

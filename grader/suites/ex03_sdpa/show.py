@@ -1,4 +1,4 @@
-"""What `make show` shows of scaled dot-product attention: two heads; at the end, with a mask."""
+"""Shows scaled dot-product attention for `make show`: two heads, and at the end a mask."""
 
 import math
 
@@ -10,12 +10,12 @@ HEADS, WIDTH = 2, 4
 
 
 def inputs(sentence):
-    """Queries, keys and values of every token."""
+    """Return queries, keys and values of every token."""
     return {name: sentence.heads(name, HEADS, WIDTH) for name in "qkv"}
 
 
 def steps(q, k, v):
-    """The formula, read from the inside."""
+    """Return the steps of the formula, from the inside out."""
     output, weights = plain_attention(q, k, v)
     return {
         "q": ("B H Lq D", q),
@@ -30,7 +30,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Weights and output; of the NumPy version while the other is not written."""
+    """Return the student's weights and output; from NumPy while the PyTorch one is not written."""
     arrays = [x.detach().numpy() for x in (q, k, v)]
     return {
         "weights": [
@@ -49,7 +49,7 @@ def asked(student, q, k, v):
 
 
 def _keep(k):
-    """A mask for all queries that hides the last key, as if it were padding."""
+    """Return a mask for all queries that hides the last key, as if it were padding."""
     keep = torch.ones(k.shape[-2], dtype=torch.bool)
     keep[-1] = False
     return keep[None, None, None]

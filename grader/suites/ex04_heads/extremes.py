@@ -1,4 +1,4 @@
-"""Rows that may attend to nothing, in every dtype."""
+"""Compares answers whose rows may attend to nothing, in every dtype."""
 
 import numpy as np
 from torch import float32

@@ -1,4 +1,4 @@
-"""What the checks of ex04 draw: tokens, weights, masks, and the sizes of hard kinds."""
+"""Draws inputs for the checks of ex04: tokens, weights, masks, and the sizes of hard kinds."""
 
 import torch
 from torch import float32
@@ -14,24 +14,24 @@ LIMITS = {"H": 64, "D": 128}  # a layer has (H * D) ** 2 weights
 
 
 def tokens(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float32):
-    """x (B, Lq, E) and a context (B, Lk, E)."""
+    """Draw x (B, Lq, E) and a context (B, Lk, E)."""
     return [draw.normal(batch, length, width, dtype=dtype) for length in (q_len, k_len)]
 
 
 def matrices(draw, width=12, dtype=float32):
-    """The weights of the four projections."""
+    """Draw the weights of the four projections."""
     return {name: draw.normal(width, width, dtype=dtype, scale=width**-0.5) for name in NAMES}
 
 
 def arrays(draw, batch=2, q_len=3, k_len=5, width=12, dtype=float32):
-    """The seven arrays that multi_head_attention_numpy begins with."""
+    """Draw the first seven arguments of multi_head_attention_numpy, as arrays."""
     query, key = tokens(draw, batch, q_len, k_len, width, dtype)
     value = draw.normal(batch, k_len, width, dtype=dtype)
     return [x.cpu().numpy() for x in (query, key, value, *matrices(draw, width, dtype).values())]
 
 
 def calls(draw, case, limits=LIMITS):
-    """B, Lq, Lk, E and H of a case: those of a hard kind, or its own."""
+    """Return B, Lq, Lk, E and H of a case: the sizes of a hard kind, or the case's own."""
     if not isinstance(case, Hard):
         return [case]
     found = draw.hard(case, limits, **USUAL)
@@ -39,14 +39,14 @@ def calls(draw, case, limits=LIMITS):
 
 
 def loud(draw, dtype):
-    """x, a context and weights that give scores beyond float16; each token finds its own copy."""
+    """Draw x, a context and weights with scores beyond float16; each token matches its own copy."""
     signs = draw.integers(0, 1, 1, 9, 32) * 2 - 1
     context = (signs * 256).to(dtype)
     return context[:, draw.permutation(9)], context, passing(draw, 32, dtype)
 
 
 def faint(draw, dtype):
-    """x, a context and weights whose scores are near 362, and differ by less than half shows."""
+    """Draw x, a context and weights with scores near 362 that differ by less than half can show."""
     x, context = tokens(draw, 2, 9, 9, 32, dtype)
     for some in x, context:
         some[..., ::8] = 32
@@ -54,15 +54,15 @@ def faint(draw, dtype):
 
 
 def passing(draw, width, dtype=float32):
-    """Weights whose queries and keys are the tokens themselves."""
+    """Return weights with which queries and keys are the tokens themselves."""
     eye = torch.eye(width, dtype=dtype, device=draw.normal(1).device)
     return matrices(draw, width, dtype) | {"w_q": eye, "w_k": eye}
 
 
 def hard_scores(draw):
-    """x, a context and weights for which the scores of one head are hard ones to the last digit.
+    """Yield x, a context and weights with which the scores of one head are hard, bit by bit.
 
-    The rows lie hundreds apart as well, some of them far below the others.
+    The rows lie hundreds apart as well, and some of the rows far below the others.
     """
     context = torch.eye(64, device=draw.normal(1).device)[None]
     for scores in draw.scores(1, 5, 64).values():
@@ -71,7 +71,7 @@ def hard_scores(draw):
 
 
 def spoilt(draw, size, dtype=float32):
-    """x, a context, a mask of padding, and the context with numbers of a size where it hides."""
+    """Draw x, a context, a padding mask, and the context with numbers of a size where hidden."""
     x, context = tokens(draw, dtype=dtype)
     lengths = draw.integers(1, 4, 2, 1, 1, 1)
     keep = torch.arange(5, device=lengths.device) < lengths  # (B, 1, 1, Lk)
@@ -79,14 +79,14 @@ def spoilt(draw, size, dtype=float32):
 
 
 def empty_rows(draw):
-    """Masks for `MASKED` under which some rows see nothing: in every head, in one, in any."""
+    """Return masks for `MASKED` under which rows see nothing: in every head, in one, in any."""
     keep = draw.keep(4, 4, 3, 5)
     keep[0, :, 1] = keep[1, 2] = keep[2] = False
     return keep, draw.keep(4, 1, 1, 3).mT, draw.keep(5) & False  # the second is (B, 1, Lq, 1)
 
 
 def masks_of(draw, batch, q_len, k_len, heads):
-    """Masks for any sizes; where all lengths are alike, two that can be mistaken as well."""
+    """Return masks for any sizes; if all lengths are alike, also two that are easily mistaken."""
     keep = [draw.keep(batch, heads, q_len, k_len)]
     if q_len == k_len:
         causal = torch.ones(q_len, k_len, dtype=torch.bool, device=keep[0].device).tril()

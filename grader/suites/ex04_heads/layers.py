@@ -1,4 +1,4 @@
-"""The student's answers beside the reference's, and how they are compared."""
+"""Builds the student's layers beside the reference's, and compares their answers."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ NUMPY, LAYER = "multi_head_attention_numpy", "MultiHeadAttention"
 
 
 def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float32, weights=None):
-    """The student's layer and the oracle's, with the same weights."""
+    """Return the student's layer and the oracle's, with the same weights."""
     weights = matrices(draw, width, dtype) if weights is None else weights
     state = {f"{name}.weight": weight for name, weight in weights.items()}
     if bias:
@@ -35,9 +35,9 @@ def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float32, 
 
 
 def calls_of(student, draw, device, name, x, context, weights, heads, right=None):
-    """Two functions of a mask: what the student gives under this name, and what the oracle does.
+    """Return two functions of a mask: the student's call of this name, and the oracle's.
 
-    right  how the oracle is asked, if not by a call: `raised`
+    right  how to call the oracle, if not directly: `raised`
     """
     if name == LAYER:
         width, dtype = x.shape[-1], x.dtype
@@ -58,7 +58,7 @@ def calls_of(student, draw, device, name, x, context, weights, heads, right=None
 
 
 def values_agree(answer, expected, says=None):
-    """Output and weights are right after a cast to the dtype expected."""
+    """Compare output and weights with the expected ones, after a cast to the expected dtype."""
     for what, got, right in zip(("output", "weights"), answer, expected, strict=True):
         if got.dtype == right.plain.dtype:
             agree(got, right, says=says and f"{what} {says}")
@@ -68,20 +68,20 @@ def values_agree(answer, expected, says=None):
 
 
 def hidden_weights_are_zero(weights, keep):
-    """The weight of hidden keys is 0, not only nearly."""
+    """Fail unless the weight of hidden keys is exactly 0."""
     hidden = torch.where(keep, 0.0, torch.as_tensor(weights))
     agree(hidden, torch.zeros_like(hidden), says="weight of hidden keys", within=0.0)
 
 
 def empty_rows_are_zero(weights, keep):
-    """Where nothing is kept, weights are zeros exactly, whatever their dtype."""
+    """Fail unless the weights of rows without a kept key are exactly 0, in any dtype."""
     weights = torch.as_tensor(weights)
     idle = torch.where(keep.to(weights.device).any(-1, keepdim=True), 0.0, weights)
     agree(idle, torch.zeros_like(idle), says="weights of empty rows", within=0.0)
 
 
 def gradients_agree(draw, module, oracle, keep, *, through_weights=False, bias=True, **inputs):
-    """The gradients of the inputs and of a layer's own weights, through output and weights."""
+    """Compare gradients of inputs and of a layer's own weights, through output and weights."""
     leaves = [x.detach().clone().requires_grad_() for x in inputs.values()]
     module.zero_grad()
     output, weights = module(**dict(zip(inputs, leaves, strict=True)), keep=keep)
@@ -102,7 +102,7 @@ def gradients_agree(draw, module, oracle, keep, *, through_weights=False, bias=T
 
 
 def sum_of_gradients(parts):
-    """What is right for one tensor that was given twice."""
+    """Return the expected gradient of one tensor that was passed twice."""
     one, other = parts
     plain = one.plain + other.plain
     return one._replace(exact=np.add(one.exact, other.exact), plain=plain)

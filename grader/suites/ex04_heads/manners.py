@@ -1,4 +1,4 @@
-"""Whether a function or a layer of ex04 leaves alone what is not its own."""
+"""Checks that functions and layers of ex04 leave inputs, earlier answers and other layers alone."""
 
 import numpy as np
 from torch import bfloat16, float16, float32, float64
@@ -11,7 +11,7 @@ from .layers import layers, values_agree
 
 
 def arrays_are_left_alone(student, draw):
-    """multi_head_attention_numpy: inputs, layouts, the same array twice, changed arrays."""
+    """Check multi_head_attention_numpy: inputs, layouts, the same array twice, changed arrays."""
     attend, right = student.multi_head_attention_numpy, reference.multi_head_attention_numpy
     keep = draw.keep(2, 4, 3, 5).cpu().numpy()
     keep[0, 1, 2] = False
@@ -48,7 +48,7 @@ def arrays_are_left_alone(student, draw):
 
 
 def tensors_are_left_alone(student, draw, device):
-    """MultiHeadAttention: inputs, layouts, the same tensor twice, earlier answers."""
+    """Check MultiHeadAttention: inputs, layouts, the same tensor twice, earlier answers."""
     keep = draw.keep(2, 4, 3, 5)
     keep[0, 1, 2] = False
     for dtype in float16, bfloat16, float64, float32:
@@ -75,7 +75,7 @@ def tensors_are_left_alone(student, draw, device):
 
 
 def nothing_is_remembered(draw, module, oracle, x, context, keep):
-    """Tensors, masks and weights that change between two calls; earlier answers do not."""
+    """Change tensors, masks and weights between two calls; earlier answers must not change."""
     draw.hard(Hard.CHANGED)
     module.requires_grad_(False)
     with lasting(module.forward, x, context, keep):
@@ -91,7 +91,7 @@ def nothing_is_remembered(draw, module, oracle, x, context, keep):
 
 
 def layers_share_nothing(student, draw, device):
-    """Layers made one after another, some of them refused, stay what they were."""
+    """Check that layers made one after another, some of them refused, do not change."""
     draw.hard(Hard.FAILED)
     module, oracle = layers(student, draw, device)
     other, other_oracle = layers(student, draw, device)
@@ -106,7 +106,7 @@ def layers_share_nothing(student, draw, device):
 
 
 def answers_stay_on_their_device(student, draw):
-    """Tensors without numbers show it on any machine."""
+    """Check that answers are on the inputs' device, with meta tensors, on any machine."""
     draw.hard(Hard.DEVICE)
     x, context, keep = (t.to("meta") for t in (*tokens(draw), draw.keep(3, 5)))
     module = student.MultiHeadAttention(12, 4)

@@ -1,4 +1,4 @@
-"""What `make show` shows of multi-head attention: a layer of two heads attends to itself."""
+"""Shows multi-head attention for `make show`: a layer of two heads attends to itself."""
 
 import math
 
@@ -10,12 +10,12 @@ HEADS, WIDTH = 2, 8
 
 
 def inputs(sentence):
-    """The tokens' embeddings."""
+    """Return the tokens' embeddings."""
     return {"x": sentence.embeddings(WIDTH)}
 
 
 def steps(x):
-    """Project, split, attend, merge, project."""
+    """Return the steps: project, split, attend, merge, project."""
     layer = _layer(x.shape[-1])
     projected = layer.project(x, x, x)
     q, k, v = (plain_split_heads(part, HEADS) for part in projected)
@@ -35,7 +35,7 @@ def steps(x):
 
 
 def asked(student, x):
-    """The four ways through the heads; each is given the reference's own parts."""
+    """Return the student's four ways through the heads, each given the reference's own parts."""
     right = {name: value for name, (_, value) in steps(x).items()}
     width = x.shape[-1]
 
@@ -58,7 +58,7 @@ def asked(student, x):
 
 
 def _layer(width):
-    """The same layer for the same width, its weights large enough for heads that choose."""
+    """Return one layer for a width, its weights large enough for heads to choose tokens."""
     layer = PlainMultiHeadAttention(width, HEADS)
     generator = torch.Generator().manual_seed(width)
     for weight in layer.parameters():

@@ -1,4 +1,4 @@
-"""What `make show` shows of causal attention: nobody sees the future."""
+"""Shows causal attention for `make show`: no query sees a later key."""
 
 import math
 
@@ -15,12 +15,12 @@ HEADS, WIDTH, WINDOW = 2, 4, 2
 
 
 def inputs(sentence):
-    """Queries, keys and values of every token."""
+    """Return queries, keys and values of every token."""
     return {name: sentence.heads(name, HEADS, WIDTH) for name in "qkv"}
 
 
 def steps(q, k, v):
-    """Scores, the mask, and what it leaves; a window of two keys for comparison."""
+    """Return the scores, the mask and the masked scores; and a window of two keys."""
     length = q.shape[-2]
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     keep = plain_causal_mask(length, length)
@@ -37,7 +37,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Values that are an identity matrix bring the weights out as the output."""
+    """Return the student's calls; identity values make the output the weights."""
     length = q.shape[-2]
     identity = torch.eye(length).expand(1, HEADS, length, length)
     return {

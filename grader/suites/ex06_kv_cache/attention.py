@@ -1,4 +1,4 @@
-"""Inputs of attend_with_past, and how its answers are compared."""
+"""Draws inputs of attend_with_past, and compares its answers."""
 
 import torch
 from torch import float64
@@ -8,21 +8,21 @@ from reference import ex06_kv_cache as reference
 
 
 def new_tokens(draw, leading, t, old, width, value_width, dtype=torch.float32):
-    """q, k, v of t new tokens, and the keys and values of old ones (None if there are none)."""
+    """Draw q, k, v of t new tokens, and keys and values of old tokens (None if there are none)."""
     shapes = [(t, width), (t, width), (t, value_width), (old, width), (old, value_width)]
     q, k, v, *past = (draw.normal(*leading, *shape, dtype=dtype) for shape in shapes)
     return q, k, v, tuple(past) if old else None
 
 
 def agree_attention(student, q, k, v, past=None, says=None):
-    """attend_with_past is right on these inputs; what it returns."""
+    """Compare attend_with_past on these inputs with the reference; return its answer."""
     answer = student.attend_with_past(q, k, v, *([] if past is None else [past]))
     agree(answer, reference.attend_with_past(q, k, v, past), says=says)
     return answer
 
 
 def shapes(draw, shape):
-    """A shape of `SHAPES`, or those of a hard kind."""
+    """Return a shape of `SHAPES` in a list, or the shapes of a hard kind."""
     if not isinstance(shape, Hard):
         return [shape]
     some = {"B": 1, "H": 2} if shape is Hard.LONG else {"B": 2, "H": 3}
@@ -31,7 +31,7 @@ def shapes(draw, shape):
 
 
 def agree_gradients(student, draw, lead, t, old, width, value_width, dtype):
-    """The gradients of attend_with_past, through its output and through the past it returns."""
+    """Compare gradients of attend_with_past, through its output and through the returned past."""
     q, k, v, past = new_tokens(draw, lead, t, old, width, value_width, dtype)
     upstream = draw.normal(*lead, t, value_width, dtype=dtype)
     expected = reference.attend_with_past_gradients(q, k, v, past, upstream=upstream)
@@ -53,7 +53,7 @@ def agree_gradients(student, draw, lead, t, old, width, value_width, dtype):
 
 
 def agree_large_scores(student, draw, t, old):
-    """attend_with_past for scores in the thousands, and for rows of scores that are hard."""
+    """Compare attend_with_past for scores in the thousands, and for hard rows of scores."""
     for sizes in (((2, 4), t, old, 10, 17), ((), 3, 4, 4, 4)):
         q, k, v, past = new_tokens(draw, *sizes, float64)
         agree_attention(student, 2500 * q, k, v, past)

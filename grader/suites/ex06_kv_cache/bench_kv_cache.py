@@ -34,7 +34,7 @@ def bench_decode(race):
 
 
 def _oracle(weights, text):
-    """The oracle, whose cache knows the text already."""
+    """Return the oracle, whose cache holds the text already."""
     oracle = reference.CachedAttention(WIDTH, HEADS)
     oracle.load_state_dict(weights)
     past = reference.KVCache(1, HEADS, CONTEXT, WIDTH // HEADS)

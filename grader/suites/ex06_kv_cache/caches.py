@@ -1,4 +1,4 @@
-"""The student's caches beside the reference's, and how they are compared."""
+"""Builds the student's caches beside the reference's, and compares them."""
 
 from grader.judging import agree, expect, same, untouched
 from reference import ex06_kv_cache as reference
@@ -7,12 +7,12 @@ BUFFERS = "keys", "values"
 
 
 def new_caches(student, device, *sizes):
-    """An empty cache of the student's, and the reference's beside it."""
+    """Return an empty cache of the student's, and the reference's."""
     return student.KVCache(*sizes, device=device), reference.KVCache(*sizes, device=device)
 
 
 def append(cache, right, k, v):
-    """Append to both caches, and compare what comes back."""
+    """Append to both caches, and compare the answers."""
     before = f"after {right.length} earlier token(s)"
     keys, values = untouched(lambda: cache.append(k, v))
     right_keys, right_values = right.append(k, v)
@@ -22,14 +22,14 @@ def append(cache, right, k, v):
 
 
 def agree_buffers(cache, right):
-    """The memory begins with all that was appended; nothing is asked of the rest."""
+    """Compare the beginning of the buffers with all appended tokens; ignore the rest."""
     for name, expected in zip(BUFFERS, right.so_far(), strict=True):
         held = f"{name}[:, :, :{right.length}] of the cache"
         agree(getattr(cache, name)[:, :, : right.length], expected, says=held)
 
 
 def stay(cache, call):
-    """What a call returns, before and after which both buffers lie in the same memory."""
+    """Make a call and return its answer; fail if a buffer lies elsewhere in memory afterwards."""
     before = [_address(cache, name) for name in BUFFERS]
     result = call()
     for name, then in zip(BUFFERS, before, strict=True):
@@ -39,13 +39,13 @@ def stay(cache, call):
 
 
 def negate(cache, right):
-    """Change the sign of what lies in the buffers, where it lies."""
+    """Negate the numbers in the buffers in place."""
     for name in BUFFERS:
         getattr(cache, f"{name}.neg_")()
     right.negate()
 
 
 def _address(cache, name):
-    """Where the memory of a buffer begins."""
+    """Return the address of a buffer; 0 if it is no integer."""
     address = getattr(cache, f"{name}.data_ptr")()
     return address if type(address) is int else 0

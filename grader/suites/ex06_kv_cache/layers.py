@@ -1,4 +1,4 @@
-"""The student's layer beside the reference's, and how it is compared."""
+"""Builds the student's layer beside the reference's, and compares them."""
 
 import torch
 from torch import float32
@@ -10,13 +10,13 @@ from reference import raised
 
 
 def parameters(width, bias):
-    """The shape of every parameter of a layer, by its name."""
+    """Return the shape of every parameter of a layer, by name."""
     shapes = {"weight": (width, width), "bias": (width,)} if bias else {"weight": (width, width)}
     return {f"w_{w}.{name}": shape for w in "qkvo" for name, shape in shapes.items()}
 
 
 def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
-    """The student's layer, and the reference's with the same weights."""
+    """Return the student's layer, and the reference's with the same weights."""
     both = (
         student.CachedAttention(width, heads, *([bias] if bias else [])),
         reference.CachedAttention(width, heads, bias),
@@ -34,7 +34,7 @@ def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
 
 
 def load(draw, both, width, bias, dtype=float32):
-    """New weights for the student's layer and the reference's."""
+    """Load new weights into the student's layer and the reference's."""
     state = {
         name: draw.normal(*shape, dtype=dtype, scale=width**-0.5)
         for name, shape in parameters(width, bias).items()
@@ -44,7 +44,7 @@ def load(draw, both, width, bias, dtype=float32):
 
 
 def _agree_gradients(draw, layer, right, x, upstream, bias):
-    """In both modes the gradients of x and of every parameter are right, for that of the output."""
+    """Compare gradients of x and of every parameter in both modes, for an upstream gradient."""
     expected = right.gradients(x, upstream=upstream)
     draw.hard(Hard.MODES)
     for mode in (layer.eval, layer.train):
@@ -57,7 +57,7 @@ def _agree_gradients(draw, layer, right, x, upstream, bias):
 
 
 def layer_sizes(draw, sizes):
-    """The sizes of a layer and its input, or those of a hard kind."""
+    """Return the sizes of a layer and its input, or the sizes of a hard kind."""
     if not isinstance(sizes, Hard):
         return [sizes]
     found = draw.hard(sizes, {"H": 128, "D": 128}, B=1, L=3, H=2, D=2)
@@ -65,7 +65,7 @@ def layer_sizes(draw, sizes):
 
 
 def agree_gradients_of_a_layer(student, draw, device, t, bias, dtype):
-    """The gradients of a layer without a cache."""
+    """Compare the gradients of a layer without a cache."""
     layer, right = new_layers(student, draw, device, 12, 3, bias, dtype)
     x, upstream = (draw.normal(2, t, 12, dtype=dtype) for _ in range(2))
     _agree_gradients(draw, layer, right, x, upstream, bias)
@@ -74,7 +74,7 @@ def agree_gradients_of_a_layer(student, draw, device, t, bias, dtype):
 def agree_with_cache(
     student, draw, device, bias, batch, t, old, heads, width, dtype=float32, size=1.0
 ):
-    """A layer without a cache on t tokens, and with one on t tokens after old ones."""
+    """Compare a layer on t tokens without a cache, and on t tokens after old ones with one."""
     layer, right = new_layers(student, draw, device, heads * width, heads, bias, dtype)
     layer.requires_grad_(False)
     cache, seen = new_caches(student, device, batch, heads, old + t + 1, width, dtype)
@@ -87,7 +87,7 @@ def agree_with_cache(
 
 
 def agree_products_of_256(student, draw, device, t, old, dtype):
-    """Queries and keys of 256s, whose products are beyond float16."""
+    """Compare answers for queries and keys of 256s, whose products exceed float16."""
     v, past_v = (draw.normal(2, 4, n, 17, dtype=dtype) for n in (t, old))
     new = torch.full((2, 4, t, 64), 256.0, dtype=dtype, device=device)
     past = (new[:, :, :1].expand(2, 4, old, 64), past_v) if old else None
@@ -112,9 +112,9 @@ def agree_products_of_256(student, draw, device, t, old, dtype):
 
 
 def layer_of_low_scores(student, draw, device, length):
-    """Layers with frozen weights, and an input whose scores are all -80,000.
+    """Return layers with frozen weights, and an input whose scores are all -80,000.
 
-    A token whose second number is large has large scores, and its last two are its values.
+    A token with a large second number has large scores. Its last two numbers are its values.
     """
     layer, right = new_layers(student, draw, device, 4, 1, False)
     weights = {f"w_{w}.weight": torch.zeros(4, 4, device=device) for w in "qkv"}

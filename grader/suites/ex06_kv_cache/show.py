@@ -1,4 +1,4 @@
-"""What `make show` shows of the cache: a past of half the sentence, and the rest in one step."""
+"""Shows the cache for `make show`: half of the sentence as past, and the rest in one step."""
 
 import math
 
@@ -12,13 +12,13 @@ HEADS, WIDTH = 2, 4
 
 
 def inputs(sentence):
-    """Keys and values of every token, and queries of those that are new."""
+    """Return keys and values of every token, and queries of the new tokens."""
     q, k, v = (sentence.heads(name, HEADS, WIDTH) for name in "qkv")
     return {"q": q[..., len(sentence) // 2 :, :].contiguous(), "k": k, "v": v}
 
 
 def steps(q, k, v):
-    """The keys come from the past and from the new tokens; the mask is aligned bottom-right."""
+    """Return the steps: joined keys of past and new tokens, and a mask aligned bottom-right."""
     past, (new_k, new_v) = _parts(q, k, v)
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     keep = plain_causal_mask(q.shape[-2], k.shape[-2])
@@ -36,7 +36,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Values that are an identity matrix bring the weights out as the output."""
+    """Return the student's calls; identity values make the output the weights."""
     length = k.shape[-2]
     identity = torch.eye(length).expand(1, HEADS, length, length)
 
@@ -53,6 +53,6 @@ def asked(student, q, k, v):
 
 
 def _parts(q, k, v):
-    """Keys and values of the past, and those of the new tokens."""
+    """Return the keys and values of the past, and those of the new tokens."""
     seen = k.shape[-2] - q.shape[-2]
     return (k[..., :seen, :], v[..., :seen, :]), (k[..., seen:, :], v[..., seen:, :])

@@ -1,4 +1,4 @@
-"""What `make show` shows of grouped queries: four query heads share two key/value heads."""
+"""Shows grouped queries for `make show`: four query heads share two key/value heads."""
 
 import math
 
@@ -10,13 +10,13 @@ HEADS, KV_HEADS, WIDTH = 4, 2, 4
 
 
 def inputs(sentence):
-    """Queries of four heads, keys and values of two."""
+    """Return queries of four heads, and keys and values of two heads."""
     counts = {"q": HEADS, "k": KV_HEADS, "v": KV_HEADS}
     return {name: sentence.heads(name, count, WIDTH) for name, count in counts.items()}
 
 
 def steps(q, k, v):
-    """Keys and values repeated group by group, then attention as ever."""
+    """Return keys and values repeated group by group, then the steps of attention."""
     group = q.shape[-3] // k.shape[-3]
     repeated = k.repeat_interleave(group, -3)
     scores = q @ repeated.mT / math.sqrt(q.shape[-1])
@@ -32,7 +32,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Values that are an identity matrix bring the weights out as the output."""
+    """Return the student's calls; identity values make the output the weights."""
     length = k.shape[-2]
     identity = torch.eye(length).expand(1, KV_HEADS, length, length)
     return {

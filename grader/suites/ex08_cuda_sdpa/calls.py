@@ -1,4 +1,4 @@
-"""Inputs of fast_attention, and how its answers are compared."""
+"""Draws inputs of fast_attention, and compares its answers."""
 
 import torch
 from torch import float16, float32, float64
@@ -15,14 +15,14 @@ OPTIONS = [  # alone and together
 
 
 def sizes_of(draw, case, limits=None):
-    """The sizes of a case: those of a hard kind, or its own."""
+    """Return the sizes of a case: the sizes of a hard kind, or the case's own."""
     if isinstance(case, Hard):
         return draw.hard(case, limits, **USUAL)
     return [dict(zip(USUAL, case, strict=True))]
 
 
 def qkv(draw, dtype=float32, group=1, **sizes):
-    """Queries, keys and values; `group` query heads read one head of keys."""
+    """Draw queries, keys and values; `group` query heads read one head of keys."""
     s = USUAL | sizes
     q = draw.normal(s["B"], s["H"] * group, s["Lq"], s["D"], dtype=dtype)
     k = draw.normal(s["B"], s["H"], s["Lk"], s["D"], dtype=dtype)
@@ -30,7 +30,7 @@ def qkv(draw, dtype=float32, group=1, **sizes):
 
 
 def options_of(draw, names, q, k, empty=False):
-    """The options of these names, with a mask and a bias as large as the scores.
+    """Return the options of these names, with a mask and a bias as large as the scores.
 
     empty   whether the mask has rows that see nothing, some in one head alone
     """
@@ -44,13 +44,13 @@ def options_of(draw, names, q, k, empty=False):
 
 
 def agree_output(student, q, k, v, says=None, **options):
-    """The output is right on these inputs."""
+    """Compare the output for these inputs with the reference's."""
     right = reference.fast_attention(q, k, v, **options)
     agree(student.fast_attention(q, k, v, **options), right, says=says)
 
 
 def agree_gradients(student, draw, q, k, v, **options):
-    """The gradients of q, k, v and of a bias are right."""
+    """Compare the gradients of q, k, v and of a bias."""
     leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
     learned = dict(zip("qkv", leaves, strict=True))
     if "bias" in options:
@@ -65,7 +65,7 @@ def agree_gradients(student, draw, q, k, v, **options):
 
 
 def agree_gradients_of_one(student, draw, **options):
-    """The gradient of a tensor that is q, k and v at once is the sum of the three."""
+    """Compare the gradient of one tensor passed as q, k and v with the sum of three gradients."""
     draw.hard(Hard.SAME)
     x, upstream = draw.normal(2, 3, 5, 6).requires_grad_(), draw.normal(2, 3, 5, 6)
     output = student.fast_attention(x, x, x, **options)
@@ -77,14 +77,14 @@ def agree_gradients_of_one(student, draw, **options):
 
 
 def agree_by_differences(student, draw, names):
-    """The gradients are those of finite differences."""
+    """Compare the gradients with finite differences."""
     q, k, v = (x.requires_grad_() for x in qkv(draw, float64, B=1, H=1, Lq=2, Lk=3, D=2, Dv=1))
     options = options_of(draw, names, q, k)
     gradcheck(lambda q, k, v: student.fast_attention(q, k, v, **options), q, k, v)
 
 
 def agree_when_loud(student, draw, dtype, names):
-    """Half precision adds up in float32: 16 products of 256 * 256 are too much for float16."""
+    """Compare half precision that must add in float32: 16 products of 256 * 256 exceed float16."""
     q, k, v = qkv(draw, dtype, Lq=33, Lk=17, D=16, Dv=64)
     loud = torch.full_like(q, 256)
     some = draw.keep(2, 3, 1, 17).mT * torch.full_like(k, 256)  # these keys share all the weight
@@ -95,7 +95,7 @@ def agree_when_loud(student, draw, dtype, names):
 
 
 def agree_on_hard_scores(student, draw, names):
-    """Scores that are hundreds apart, or all far below 0."""
+    """Compare outputs for scores that are hundreds apart, or all far below 0."""
     for name, scores in draw.scores(2, 3, 5, 64).items():
         k = torch.eye(64, device=scores.device).expand(2, 3, 64, 64)  # the scores are q / 8
         v = draw.normal(2, 3, 64, 5)
@@ -106,7 +106,7 @@ def agree_on_hard_scores(student, draw, names):
 
 
 def agree_with_any_scale(student, draw, *names):
-    """Scales of 0 and below, for fewer, as many and more queries than keys."""
+    """Compare scales of 0 and below, for fewer, as many and more queries than keys."""
     draw.hard(Hard.OPTIONS)
     for q_len in (1, 5, 9, 12):
         q, k, v = qkv(draw, Lq=q_len)
@@ -116,7 +116,7 @@ def agree_with_any_scale(student, draw, *names):
 
 
 def agree_behind_large_keys(student, draw, causal):
-    """What 1e30 stands in hidden keys and values for: nothing."""
+    """Check that hidden keys and values count for nothing, up to 1e30."""
     q, k, v = qkv(draw)
     hiding = draw.keep(2, 1, 1, 9)
     hiding[..., 1] = False
@@ -128,7 +128,7 @@ def agree_behind_large_keys(student, draw, causal):
 
 
 def agree_before_large_keys(student, q, k, v):
-    """What comes last, be it 1e30, changes nothing for the queries before it."""
+    """Check that a last key and value of 1e30 change nothing for the queries before."""
     early = reference.fast_attention(q[:, :, :-1], k[:, :, :-1], v[:, :, :-1], causal=True)
     k, v = k.clone(), v.clone()
     k[:, :, -1], v[:, :, -1] = 1e30, 1e30
@@ -137,7 +137,7 @@ def agree_before_large_keys(student, q, k, v):
 
 
 def agree_in_dtype(student, draw, dtype, names):
-    """Outputs and gradients of a dtype, with rows that see nothing where there is a mask."""
+    """Compare outputs and gradients of a dtype; a mask has rows that see nothing."""
     for q_len in (5, 9, 12):
         q, k, v = qkv(draw, dtype, Lq=q_len, D=16, Dv=8)
         options = options_of(draw, names, q, k, empty=True)
@@ -156,7 +156,7 @@ def agree_in_dtype(student, draw, dtype, names):
 
 
 def hide(student, draw, dtype, causal):
-    """Hidden keys and values of a dtype count for nothing, however large."""
+    """Check that hidden keys and values of a dtype count for nothing, however large."""
     q, k, v = qkv(draw, dtype)
     hiding = draw.keep(2, 1, 1, 9)
     hiding[..., 1] = False

@@ -1,4 +1,4 @@
-"""What best_backend answers, and how it is compared."""
+"""Compares the answers of best_backend with the kernels that PyTorch has."""
 
 import re
 
@@ -7,7 +7,7 @@ from reference.fused import best_backend
 
 
 def named(student, *call, **options):
-    """The kernel that best_backend names, in an answer of the right form."""
+    """Return the kernel that best_backend names; fail if the answer's form is wrong."""
     answer = untouched(lambda: student.best_backend(*call, **options))
     form = r"(flash|efficient|cudnn):|math: *\S"
     names = "flash, efficient, cudnn or math and a colon, after math with the reasons"
@@ -16,7 +16,7 @@ def named(student, *call, **options):
 
 
 def agree_backend(student, q, k, v, **options):
-    """On the CPU there is one answer; on CUDA it is only asked that a plain call be fused."""
+    """Check best_backend: one right answer on the CPU; on CUDA a plain call must be fused."""
     name = named(student, q, k, v, **options)
     if not (q.shape[-2] and k.shape[-2]):
         problem = "but no fused kernel runs without queries or without keys"
@@ -29,7 +29,7 @@ def agree_backend(student, q, k, v, **options):
 
 
 def fused_for(student, *call, **options):
-    """best_backend names a fused kernel, if PyTorch has one for the call on this device."""
+    """Check that best_backend names a fused kernel, if PyTorch has one for the call here."""
     _fused(named(student, *call, **options), *call, **options)
 
 

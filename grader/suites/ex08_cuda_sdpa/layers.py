@@ -1,4 +1,4 @@
-"""The student's module beside the oracle's, and how it is compared."""
+"""Builds the student's module beside the oracle's, and compares them."""
 
 import math
 from itertools import product
@@ -12,7 +12,7 @@ from reference import raised
 
 
 def layers(student, draw, device, dtype=float32, heads=4, width=6, **options):
-    """The student's module, and the oracle's with the same weights."""
+    """Return the student's module, and the oracle's with the same weights."""
     E = heads * width
     shapes = {"qkv.weight": (3 * E, E), "proj.weight": (E, E), "proj.bias": (E,)}
     shapes["qkv.bias"] = (3 * E,) if options.get("qkv_bias") else None
@@ -35,14 +35,14 @@ def layers(student, draw, device, dtype=float32, heads=4, width=6, **options):
 
 
 def load(module, oracle, state):
-    """Both with these weights."""
+    """Load these weights into both modules; return both."""
     module.load_state_dict(state, strict=False)  # a module may have buffers of its own
     oracle.load_state_dict({name: x.clone() for name, x in state.items()})
     return module, oracle
 
 
 def masks(draw, lead, heads, length):
-    """No mask, one with an empty row, padding, and one row for all."""
+    """Return no mask, a mask with an empty row, padding, and one row for all, by name."""
     keep = draw.keep(heads, length, length)
     keep[..., 0, :] = False
     return {
@@ -52,7 +52,7 @@ def masks(draw, lead, heads, length):
 
 
 def agree_on_both_paths(draw, module, oracle, x, heads=4):
-    """Both paths are right, with a mask and without."""
+    """Compare the output of both paths, with a mask and without."""
     for what, keep in masks(draw, x.shape[:-2], heads, x.shape[-2]).items():
         right = oracle(x, keep)
         for fused in (True, False):
@@ -61,7 +61,7 @@ def agree_on_both_paths(draw, module, oracle, x, heads=4):
 
 
 def agree_gradients(module, oracle, x, keep, *, of_weights=True):
-    """The gradients of x and of every weight and bias are right on both paths, in both modes."""
+    """Compare gradients of x and of all weights and biases on both paths, in both modes."""
     [right] = oracle.forward_gradients(x, keep, upstream=x)
     learned = oracle.weight_gradients(x, keep, upstream=x) if of_weights else {}
     for fused, training in product((True, False), (True, False)):
@@ -77,7 +77,7 @@ def agree_gradients(module, oracle, x, keep, *, of_weights=True):
 
 
 def two_paths(module, x):
-    """That there are two paths shows in their last digits."""
+    """Fail if the two paths agree to the last bit: two paths would round differently."""
     outputs = []
     for fused in (True, False):
         module.fused = fused
@@ -88,7 +88,7 @@ def two_paths(module, x):
 
 
 def agree_in_dtype(student, draw, device, dtype, options):
-    """Outputs and gradients of a module in a dtype."""
+    """Compare outputs and gradients of a module in a dtype."""
     module, oracle = layers(student, draw, device, dtype, **options)
     x = draw.normal(2, 33, 24, dtype=dtype)
     agree_on_both_paths(draw, module, oracle, x)
@@ -99,7 +99,7 @@ def agree_in_dtype(student, draw, device, dtype, options):
 
 
 def agree_when_loud(student, draw, device, options):
-    """Queries and keys of 256: the products of 6 such are too much for float16."""
+    """Compare outputs for queries and keys of 256: 6 products of these exceed float16."""
     module, oracle = layers(student, draw, device, float16, **options)
     state = {name: x.clone() for name, x in oracle.plain.state_dict().items()}
     for q_or_k in "qk":
@@ -117,7 +117,7 @@ def agree_when_loud(student, draw, device, options):
 
 
 def agree_on_hard_scores(student, draw, device):
-    """One head whose scores are given: token i is the i-th unit vector, and so is its key."""
+    """Compare one head with given scores: token i is the i-th unit vector, and so is its key."""
     n = 32
     module, oracle = layers(student, draw, device, heads=1, width=n)
     eye = torch.eye(n, device=device)
@@ -135,7 +135,7 @@ def agree_on_hard_scores(student, draw, device):
 
 
 def agree_in_all_sizes(student, draw, device, kind, options):
-    """Both paths of modules and inputs of the sizes of a hard kind."""
+    """Compare both paths of modules and inputs with the sizes of a hard kind."""
     few = {"B": 0, "L": 256, "heads": 64, "width": 64}
     for s in draw.hard(kind, few, B=2, L=5, heads=3, width=4):
         heads, width = s["heads"], s["width"]

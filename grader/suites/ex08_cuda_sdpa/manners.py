@@ -1,4 +1,4 @@
-"""What fast_attention leaves alone, takes, forgets and refuses."""
+"""Checks inputs, layouts, state, empty sizes, devices and refusals of fast_attention."""
 
 import torch
 from torch import bfloat16, float16, float32, float64
@@ -9,7 +9,7 @@ from grader.suites.ex08_cuda_sdpa.kernels import agree_backend
 
 
 def inputs_left_alone(student, draw):
-    """In every dtype and with all options; the second answer is the first."""
+    """Check, in every dtype and with all options, that inputs stay and answers repeat."""
     for dtype in (float32, float64, float16, bfloat16):
         for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
             q, k, v = qkv(draw, dtype, group)
@@ -23,7 +23,7 @@ def inputs_left_alone(student, draw):
 
 
 def any_layout(student, draw):
-    """Any number of leading dimensions, and numbers that lie in memory in other ways."""
+    """Check any number of leading dimensions, and other memory layouts."""
     q, k, v = qkv(draw, group=2)
     turned = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
     strided = [x.mT.contiguous().mT for x in (q, k, v)]
@@ -42,7 +42,7 @@ def any_layout(student, draw):
 
 
 def nothing_remembered(student, draw):
-    """The same tensor twice; then other numbers in it; and earlier answers stay."""
+    """Check the same tensor passed twice, then changed numbers; earlier answers must stay."""
     attend = student.fast_attention
     q, k, v = qkv(draw, Lk=5, Dv=6)
     options = options_of(draw, ("keep", "bias"), q, k)
@@ -63,7 +63,7 @@ def nothing_remembered(student, draw):
 
 
 def empty(student, draw, device):
-    """No sequence, no query, or no key: a query without keys gets zeros."""
+    """Check no sequence, no query, or no key: a query without keys gets zeros."""
     for sizes in ({"B": 0}, {"Lq": 0}, {"Lk": 0}):
         for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
             q, k, v = qkv(draw, group=group, D=7, **sizes)
@@ -81,7 +81,7 @@ def empty(student, draw, device):
 
 
 def on_its_device(student, draw):
-    """What is made on the way is made where the inputs are; `meta` is a device on any machine."""
+    """Check that all tensors are made on the inputs' device, with meta tensors, on any machine."""
     draw.hard(Hard.DEVICE)
     for names in OPTIONS:
         for Lq in (1, 5, 9, 12):
@@ -100,7 +100,7 @@ def on_its_device(student, draw):
 
 
 def misfits_refused(student, draw):
-    """A ValueError with both numbers, each time; and after it, the right answer."""
+    """Check that each misfit raises a ValueError with both numbers, and the next call is right."""
     attend = student.fast_attention
     draw.hard(Hard.FAILED)
     q, k, v = qkv(draw, group=3, H=2, D=8)

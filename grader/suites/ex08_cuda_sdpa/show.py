@@ -1,4 +1,4 @@
-"""What `make show` shows of the fast path: causal, four query heads on two."""
+"""Shows the fast path for `make show`: causal, four query heads on two key heads."""
 
 import math
 
@@ -12,13 +12,13 @@ HEADS, KV_HEADS, WIDTH = 4, 2, 4
 
 
 def inputs(sentence):
-    """Queries of four heads, keys and values of two."""
+    """Return queries of four heads, and keys and values of two heads."""
     counts = {"q": HEADS, "k": KV_HEADS, "v": KV_HEADS}
     return {name: sentence.heads(name, count, WIDTH) for name, count in counts.items()}
 
 
 def steps(q, k, v):
-    """What a fused kernel computes without ever writing it down."""
+    """Return the steps that a fused kernel computes without ever storing them."""
     repeated = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
     keep = plain_causal_mask(q.shape[-2], k.shape[-2])
     scores = q @ repeated.mT / math.sqrt(q.shape[-1])
@@ -34,7 +34,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Values that are an identity matrix bring the weights out as the output."""
+    """Return the student's calls; identity values make the output the weights."""
     length = k.shape[-2]
     identity = torch.eye(length).expand(1, KV_HEADS, length, length)
     return {

@@ -1,4 +1,4 @@
-"""What `make show` shows of the backward pass: which tokens one output looks back to, and how."""
+"""Shows the backward pass for `make show`: on which tokens one output depends, and how."""
 
 import math
 
@@ -10,12 +10,12 @@ WIDTH = 4
 
 
 def inputs(sentence):
-    """One head's queries, keys and values of every token."""
+    """Return one head's queries, keys and values of every token."""
     return {name: sentence.heads(name, 1, WIDTH)[0, 0] for name in "qkv"}
 
 
 def steps(q, k, v):
-    """Forward, then back from the output at one token, whose numbers count once each."""
+    """Return the forward steps, then the steps back from the output of one token."""
     scale = 1 / math.sqrt(q.shape[-1])
     output, weights = plain_attention(q, k, v)
     grad_output = _gradient(v)
@@ -37,7 +37,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """dS from the right weights, so that each function is seen by itself."""
+    """Return the student's dS from the right weights, so that each function shows by itself."""
     grad_output = _gradient(v)
     weights = plain_attention(q, k, v)[1].detach().numpy()
     dp = (grad_output @ v.mT).detach().numpy()
@@ -53,7 +53,7 @@ def asked(student, q, k, v):
 
 
 def _gradient(v):
-    """The gradient of the sum of one output, that of a token in the middle."""
+    """Return the gradient of the sum of one token's output, a token in the middle."""
     grad_output = torch.zeros_like(v)
     grad_output[(len(v) - 1) // 2] = 1.0
     return grad_output.detach()

@@ -1,8 +1,8 @@
-"""The memory case of tiled attention: one process is asked three things, its highest peak counts.
+"""The memory case of tiled attention: one process runs three calls, its highest peak counts.
 
-Each is built so that a whole table of scores, or a copy of a whole row, takes 256 MiB, even if it
-becomes its exponentials in place, and that little is beside it which an answer in blocks may well
-hold. What is sent to the process is not counted.
+In each call a whole table of scores, or a copy of a whole row, takes 256 MiB, even if the scores
+become exponentials in place. An answer in blocks may well hold the little that is beside these.
+Tensors that are sent to the process are not counted.
 """
 
 from torch import float32, float64
@@ -35,7 +35,7 @@ def bench_peak_memory(race):
 
 
 def attends(race, draw, *, heads, queries, keys, width, dtype, causal, block_size):
-    """Ask for attention, and verify some rows."""
+    """Request attention, and compare some rows."""
     q = draw.normal(1, heads, queries, width, dtype=dtype, scale=LOUD)
     k, v = (draw.normal(1, heads, keys, width, dtype=dtype) for _ in range(2))
     rows = [divmod(number, queries) for number in draw.permutation(heads * queries)[:ROWS].tolist()]
@@ -50,13 +50,13 @@ def attends(race, draw, *, heads, queries, keys, width, dtype, causal, block_siz
 
 
 def row(q, k, v, i):
-    """The answer to one query, which is given no key that it may not see."""
+    """Return the answer to one query, which gets only the keys that it may see."""
     found = reference.flash_attention(q[:, i : i + 1], k, v)
     return [one._replace(magnitude=ROUNDINGS * one.magnitude) for one in found]
 
 
 def reads(race, draw):
-    """Ask for the statistics of a row of 70 million columns, of which a part comes again and again.
+    """Request the statistics of a row of 70 million columns, in which one part repeats.
 
     The part is about as long as a block, and nobody can tell the row from another.
     """

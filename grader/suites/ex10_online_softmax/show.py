@@ -1,4 +1,4 @@
-"""What `make show` shows of tiled attention: two statistics, two parts, and what they make."""
+"""Shows tiled attention for `make show`: two statistics, two parts, and the merged answer."""
 
 import math
 
@@ -15,12 +15,12 @@ HEADS, WIDTH, BLOCK = 2, 4, 2
 
 
 def inputs(sentence):
-    """Queries, keys and values of every token."""
+    """Return queries, keys and values of every token."""
     return {name: sentence.heads(name, HEADS, WIDTH) for name in "qkv"}
 
 
 def steps(q, k, v):
-    """The statistics of the scores; the first keys and the others by themselves; both merged."""
+    """Return the statistics of the scores, of the first keys, of the others, and both merged."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     row_max, row_sum = plain_online_softmax(scores, BLOCK)
     first, rest = _parts(plain_flash_attention, q, k, v)
@@ -45,7 +45,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Values that are an identity matrix bring the weights out as the output."""
+    """Return the student's calls; identity values make the output the weights."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     identity = torch.eye(k.shape[-2]).expand(1, HEADS, -1, -1)
     answers = {
@@ -66,7 +66,7 @@ def asked(student, q, k, v):
 
 
 def _parts(attend, q, k, v):
-    """Attention to the first keys, and to the others."""
+    """Return attention to the first keys, and attention to the others."""
     size = min(BLOCK, k.shape[-2] - 1) or 1
     rest = k[..., size:, :], v[..., size:, :]
     first = attend(q, k[..., :size, :], v[..., :size, :], block_size=BLOCK)

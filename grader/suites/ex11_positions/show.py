@@ -1,4 +1,4 @@
-"""What `make show` shows of positions: the hands of the clock, and the weights once they turned."""
+"""Shows positions for `make show`: the angles, and the weights after rotation."""
 
 import math
 
@@ -11,13 +11,13 @@ BASE = 100.0  # so that the slow hands of a narrow head move too
 
 
 def inputs(sentence):
-    """Queries and keys of two heads, of an even width, whatever the vectors of the tokens are."""
+    """Return queries and keys of two heads, of an even width, whatever the token vectors are."""
     both = {name: sentence.heads(name, HEADS, WIDTH) for name in "qk"}
     return {name: torch.nn.functional.pad(x, (0, x.shape[-1] % 2)) for name, x in both.items()}
 
 
 def steps(q, k):
-    """From positions to angles, to turned queries and keys, to weights."""
+    """Return the steps from positions to angles, to rotated queries and keys, to weights."""
     positions, width = torch.arange(q.shape[-2]), q.shape[-1]
     angles = plain_angles(positions, width // 2, BASE, q.dtype)
     turned_q, turned_k = (plain_apply_rope(x, positions, BASE) for x in (q, k))
@@ -37,7 +37,7 @@ def steps(q, k):
 
 
 def asked(student, q, k):
-    """Pairs (1, 0) are turned to (cos, sin)."""
+    """Return the student's answers; pairs (1, 0) rotate to (cos, sin)."""
     positions, width = torch.arange(q.shape[-2]), q.shape[-1]
     ahead = torch.zeros_like(q[0, 0])
     ahead[:, 0::2] = 1.0

@@ -1,4 +1,4 @@
-"""Self-attention with dropout whose weights can be read."""
+"""Reads the attention weights of a self-attention with dropout."""
 
 import torch
 
@@ -36,11 +36,11 @@ class OpenWeights:
         self.x = torch.cat([units, units], -1).repeat(4, 1, 1)  # (B, L, E)
 
     def read(self, output):
-        """The weights (B, Lq, H, Lk) behind an output (B, L, E)."""
+        """Return the weights (B, Lq, H, Lk) behind an output (B, L, E)."""
         return (output.to(self.mixing) @ self.mixing).unflatten(-1, (2, 32))
 
     def evaluated(self, keep, says):
-        """In this mode nothing is dropped; returns the right weights."""
+        """Fail if a weight is dropped in this mode; return the right weights."""
         output, expected = self.module(self.x, keep), self.right(self.x, keep)
         weights = self.read(torch.from_numpy(expected.exact))
         missing = (self.read(output).abs() < weights / 2) & (weights > 1e-6)
@@ -49,7 +49,7 @@ class OpenWeights:
         return weights
 
     def dropped(self, keep, weights):
-        """What a call in training gives: `weights` of which a share is 0, and the rest grew."""
+        """Call the module in training; check that a share of `weights` is 0, and the rest grew."""
         output = self.module(self.x, keep)
         kind, right = output.dtype, self.x.dtype
         expect(kind == right, f"in training output.dtype is {kind}, but should be {right}")
@@ -84,7 +84,7 @@ class OpenWeights:
         return output
 
     def gradient(self, keep):
-        """The gradient of the values' bias is the sum of the weights that were not dropped."""
+        """Compare the gradient of the values' bias with the sum of the weights that were kept."""
         leaf = self.x.clone().requires_grad_()
         self.module.zero_grad()
         output = self.module(leaf, keep)

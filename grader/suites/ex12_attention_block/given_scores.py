@@ -1,4 +1,4 @@
-"""Modules whose scores are chosen: weights and inputs that lead to just these."""
+"""Compares modules whose weights and inputs lead to chosen scores."""
 
 import torch
 
@@ -13,7 +13,7 @@ FIRST = slice(0, E, WIDTH)  # the first number of every head
 
 
 def self_scores_agree(student, draw, device, fused):
-    """Self-attention to scores that fall, rise, are all negative, by far too, and jump."""
+    """Compare self-attention for scores that fall, rise, are (far) below 0, and jump."""
     module, right = pair(student, draw, device, "SelfAttention", E, HEADS, False)
     module.fused = fused
     state = right.state_dict()
@@ -33,7 +33,7 @@ def self_scores_agree(student, draw, device, fused):
 
 
 def cross_scores_agree(student, draw, device):
-    """Cross-attention to text and image whose scores fall, rise, are all negative, and jump."""
+    """Compare cross-attention to text and image whose scores fall, rise, are negative, and jump."""
     module, right = pair(student, draw, device, "CrossAttention", E, HEADS, 33)
     state = right.state_dict()
     _ask_evenly(state)
@@ -59,15 +59,15 @@ def cross_scores_agree(student, draw, device):
 
 
 def products_of_256_agree(module, right, draw, dtype, inputs, output, says):
-    """What comes of projections that change nothing, and of norms of 256."""
+    """Compare the output with identity projections, and with norms of 256."""
     load(module, right, draw, dtype, identity=True)
     agree(module(*inputs), output, says=says)
 
 
 def far(student, draw, device, length, dtype):
-    """The output at some tokens of a text so long, the right one, and what to call it.
+    """Return the output at some tokens of a long text, the right one, and its name.
 
-    One head of four pairs, whose scores are large enough for single tokens to be chosen.
+    One head has four pairs, and scores large enough for choosing single tokens.
     """
     sizes, options = (8, 1, False), {"rope_base": 10.0, "dtype": dtype}
     module, right = pair(student, draw, device, "SelfAttention", *sizes, **options)
@@ -77,14 +77,14 @@ def far(student, draw, device, length, dtype):
 
 
 def _ask_evenly(state):
-    """Queries that are 2, the root of the head width, at the first number of every head, else 0."""
+    """Set queries to 2, the root of the head width, at each head's first number, else to 0."""
     state["q.weight"] = 0 * state["q.weight"]
     state["q.bias"] = 0 * state["q.bias"]
     state["q.bias"][FIRST] = WIDTH**0.5
 
 
 def _picked(weight):
-    """A projection that takes the h-th number of a token to the first place of head h."""
+    """Return a projection that takes the h-th number of a token to the first place of head h."""
     weight = 0 * weight
     weight[FIRST, :HEADS] = torch.eye(HEADS).to(weight)
     return weight

@@ -1,4 +1,4 @@
-"""Lengths, widths and numbers of heads beyond 64, 128, 256 and 1024."""
+"""Compares modules with lengths, widths and head counts beyond 64, 128, 256 and 1024."""
 
 from grader.judging import Hard, agree
 
@@ -10,7 +10,7 @@ CROSS = {"B": 1, "L": 5, "Lt": 7, "Li": 4, "H": 2, "D": 2}  # tokens of the text
 
 
 def long_layers_agree(student, draw, device):
-    """Self-attention, with a mask and without."""
+    """Compare self-attention, with a mask and without."""
     for sizes in draw.hard(Hard.LONG, LONGEST, **SELF):
         batch, length, heads, width = sizes.values()
         module, right = pair(student, draw, device, "SelfAttention", heads * width, heads)
@@ -21,7 +21,7 @@ def long_layers_agree(student, draw, device):
 
 
 def long_contexts_agree(student, draw, device):
-    """Attention to a context, with a mask and without."""
+    """Compare attention to a context, with a mask and without."""
     for sizes in draw.hard(Hard.LONG, LONGEST, **CROSS):
         batch, length, text, image, heads, width = sizes.values()
         module, right = pair(student, draw, device, "CrossAttention", heads * width, heads, image)

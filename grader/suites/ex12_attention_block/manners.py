@@ -1,4 +1,4 @@
-"""How the modules treat their inputs: what is hidden, how it lies in memory, what is left."""
+"""Checks how the modules handle hidden tokens, memory layouts, state and refusals."""
 
 import torch
 from torch import float32
@@ -9,8 +9,8 @@ from .modules import gradients, load, pair
 
 
 def mask_without_keys(draw, *shape):
-    """A mask (..., L, Lk) under which token 1 sees nothing in any head, and the last one nothing
-    in the first head."""
+    """Draw a mask (..., L, Lk) under which token 1 sees nothing in any head, and the last token
+    nothing in the first head."""
     keep = draw.keep(*shape)
     keep[..., min(1, shape[-2] - 1), :] = False
     if keep.ndim > 2:
@@ -19,7 +19,7 @@ def mask_without_keys(draw, *shape):
 
 
 def hides(module, right, hidden, x, *context, image=0):
-    """Tokens that nobody may attend to count for nothing, even where their numbers are huge."""
+    """Check that hidden tokens count for nothing, even if their numbers are huge."""
     source = context[0] if context else x
     keep = torch.ones(source.shape[1] - image, dtype=torch.bool, device=x.device)
     keep[hidden] = False
@@ -35,7 +35,7 @@ def hides(module, right, hidden, x, *context, image=0):
 
 
 def layouts_agree(module, right, keep, *layouts):
-    """Inputs that lie in memory in other ways, or are of nothing, are read right and left alone."""
+    """Compare answers for other memory layouts and empty inputs, which must stay unchanged."""
     for given in layouts:
         turned, expanded = keep.mT.contiguous().mT, keep[:1].expand(keep.shape)
         for mask in (None, keep, turned, expanded, keep & False):
@@ -44,7 +44,7 @@ def layouts_agree(module, right, keep, *layouts):
 
 
 def stays(draw, module, right, *inputs, keep):
-    """An earlier answer stays as it was; changed inputs, masks and weights are seen."""
+    """Check that earlier answers stay, and that changed inputs, masks and weights count."""
     draw.hard(Hard.CHANGED)
     first = module(*inputs, keep)
     same(module(*inputs, keep), first, says="the second answer to the same call")
@@ -63,7 +63,7 @@ def stays(draw, module, right, *inputs, keep):
 
 
 def token_by_token(module, right, x, *others):
-    """Answers in both modes, for x, for others, and once x has changed; earlier ones stay."""
+    """Compare answers in both modes, for x, for others, and for a changed x; earlier ones stay."""
     for mode in ("eval", "train"):
         getattr(module, mode)()
         with lasting(module.forward, x):
@@ -74,7 +74,7 @@ def token_by_token(module, right, x, *others):
 
 
 def refuses(student, draw, name, module, right, *inputs):
-    """Heads that do not divide are refused, which disturbs nothing that was made before."""
+    """Check that heads that do not divide raise, and that an earlier module still works."""
     draw.hard(Hard.FAILED)
     make = getattr(student, name)
     for width, heads in ((10, 4), (4, 8), (9, 2)):
@@ -83,7 +83,7 @@ def refuses(student, draw, name, module, right, *inputs):
 
 
 def self_manners(student, draw, device, fused):
-    """What `keep` hides, how x lies in memory, what is left alone, gradients, refusals."""
+    """Check self-attention: hidden tokens, layouts, state, gradients, refusals."""
     module, right = pair(student, draw, device, "SelfAttention", 12, 3, True, 100.0)
     module.fused = fused
     x = draw.normal(2, 5, 12)
@@ -102,7 +102,7 @@ def self_manners(student, draw, device, fused):
 
 
 def cross_manners(student, draw, device, image):
-    """The same of attention to a context, and an image without a text."""
+    """Check cross-attention as self-attention is, and with an image without a text."""
     module, right = pair(student, draw, device, "CrossAttention", 12, 3, image)
     x, context = draw.normal(2, 5, 12), draw.normal(2, 9, 12)
     hides(module, right, [0, 3], x, context, image=image)

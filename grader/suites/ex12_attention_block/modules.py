@@ -1,4 +1,4 @@
-"""What the checks of the block have in common: modules of both sides, and what is asked of them."""
+"""Builds modules of the student's and the reference's, and compares them."""
 
 import torch
 
@@ -7,14 +7,14 @@ from reference import ex12_attention_block as reference
 
 
 def calls(draw, case, usual, limits=None):
-    """The sizes of a case: those of a hard kind, or its own."""
+    """Return the sizes of a case: the sizes of a hard kind, or the case's own."""
     if isinstance(case, Hard):
         return draw.hard(case, limits, **usual)
     return [dict(zip(usual, case, strict=True))]
 
 
 def pair(student, draw, device, name, *sizes, dtype=torch.float32, **options):
-    """A module of the student's and the reference's, with the same weights."""
+    """Return a module of the student's and the reference's, with the same weights."""
     right = getattr(reference, name)(*sizes, **options)
     module = getattr(student, name)(*sizes, **options)
     module.to(device, dtype)
@@ -27,7 +27,7 @@ def pair(student, draw, device, name, *sizes, dtype=torch.float32, **options):
 
 
 def load(module, right, draw, dtype, identity=False):
-    """New weights for both; with `identity` projections that change nothing, and norms of 256."""
+    """Load new weights into both; with `identity` into projections the identity, into norms 256."""
     state = {}
     for name, old in right.state_dict().items():
         new = draw.normal(*old.shape, dtype=dtype, scale=old.shape[-1] ** -0.5)
@@ -42,7 +42,7 @@ def load(module, right, draw, dtype, identity=False):
 
 
 def lacks(module, *names):
-    """Parts that were not asked for are not in a module's state_dict."""
+    """Fail if a module's state_dict has parts that were not requested."""
     state = module.state_dict()
     expect(isinstance(state, dict), "state_dict() should return a dict")
     there = [name for name in names if name in state]
@@ -50,7 +50,7 @@ def lacks(module, *names):
 
 
 def count(student, module, fused, x, keep):
-    """The products of matrices in one call, as its process tells."""
+    """Return the number of matrix products in one call, as the call's process counts them."""
     module.fused = fused
     told = [student.told("products"), module(x, keep), student.told("products")]
     before, after = (n if type(n) is int else 0 for n in told[::2])
@@ -58,7 +58,7 @@ def count(student, module, fused, x, keep):
 
 
 def gradients(draw, module, right, *inputs, keep=None, but=()):
-    """In both modes the gradients of inputs and parameters are right, `but` some are not asked."""
+    """Compare gradients of inputs and parameters in both modes, except the names in `but`."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     upstream = draw.normal(*inputs[0].shape, dtype=inputs[0].dtype)
     expected = right.gradients(*inputs, keep=keep, upstream=upstream)

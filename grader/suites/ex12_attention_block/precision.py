@@ -1,4 +1,4 @@
-"""What float64 and half precision ask of attention, whose first checks are in float32.
+"""Compares attention in float64 and half precision, beside the first checks in float32.
 
 The norms have such a check of their own, so that one habit in them costs one point: in float64 the
 numbers here are those that a norm in float32 gives, too, and in half precision they are moderate.
@@ -17,7 +17,7 @@ EVEN = 4096.0  # the size of numbers beside whose squares, exact in float32, eps
 
 
 def self_precision_agrees(student, draw, device, fused, dtype):
-    """Self-attention in float64 or half precision: values, gradients, large numbers, far tokens."""
+    """Compare self-attention in float64 or half: values, gradients, large numbers, far tokens."""
     module, right = pair(student, draw, device, "SelfAttention", 48, 4, True, 100.0, dtype=dtype)
     module.fused = fused
     keep = draw.keep(2, 1, 33, 33)
@@ -45,7 +45,7 @@ def self_precision_agrees(student, draw, device, fused, dtype):
 
 
 def cross_precision_agrees(student, draw, device, image, dtype):
-    """Cross-attention in float64 or half precision: values, gradients, large numbers."""
+    """Compare cross-attention in float64 or half: values, gradients, large numbers."""
     module, right = pair(student, draw, device, "CrossAttention", 48, 4, image, dtype=dtype)
     x, context = _inputs(module, right, draw, dtype, (2, 33, 48), (2, 17, 48))
     for keep in (None, draw.keep(2, 4, 33, 17 - image)):
@@ -62,8 +62,8 @@ def cross_precision_agrees(student, draw, device, image, dtype):
 
 
 def _inputs(module, right, draw, dtype, *shapes):
-    """Normal numbers for half precision; for float64, in which the modules are given projections
-    to match, numbers of one size: the norms' answers to them are exact, whatever their dtype."""
+    """Draw normal numbers for half precision; for float64, in which the modules get projections
+    to match, numbers of one size: the norms' answers to these are exact, whatever their dtype."""
     if dtype is not float64:
         return [draw.normal(*shape, dtype=dtype) for shape in shapes]
     state = right.state_dict()

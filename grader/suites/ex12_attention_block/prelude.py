@@ -1,7 +1,7 @@
 """Counts products of matrices, so that one product for q, k and v can be told from three.
 
-`products` is how many of the calls below this process has made. What projects without any of them
-is not counted: the manifest says which they are.
+`products` is how many of the calls below this process has made. Projections without such a call are
+not counted: the manifest says which calls these are.
 """
 
 import functools
@@ -19,7 +19,7 @@ products = 0
 
 
 def count(place, name):
-    """Have every call of a function counted."""
+    """Wrap a function, so that each of its calls counts as one product."""
     product = getattr(place, name)
 
     @functools.wraps(product)

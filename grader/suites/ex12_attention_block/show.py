@@ -1,4 +1,4 @@
-"""What `make show` shows of the block: self-attention with norms and rotary positions."""
+"""Shows the block for `make show`: self-attention with norms and rotary positions."""
 
 import math
 
@@ -11,12 +11,12 @@ HEADS, WIDTH, BASE = 2, 8, 100.0
 
 
 def inputs(sentence):
-    """The tokens' embeddings."""
+    """Return the tokens' embeddings."""
     return {"x": sentence.embeddings(WIDTH)}
 
 
 def steps(x):
-    """Project, normalise over the whole width, split, rotate, attend, merge, project."""
+    """Return the steps: project, normalize the width, split, rotate, attend, merge, project."""
     layer = _layer(x.shape[-1])
     projected = layer.project(x)
     normed = layer.normalise(*projected)
@@ -39,7 +39,7 @@ def steps(x):
 
 
 def asked(student, x):
-    """The norm is given the reference's own queries."""
+    """Return the student's answers; the norm gets the reference's own queries."""
     layer = _layer(x.shape[-1])
 
     def norm():
@@ -56,7 +56,7 @@ def asked(student, x):
 
 
 def _layer(width):
-    """The same layer for the same width, its weights large enough for heads that choose."""
+    """Return one layer for a width, its weights large enough for heads to choose tokens."""
     layer = PlainSelfAttention(width, HEADS, rope_base=BASE)
     generator = torch.Generator().manual_seed(width)
     for weight in layer.parameters():

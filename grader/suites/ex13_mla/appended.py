@@ -1,4 +1,4 @@
-"""What is asked of a cache by itself: all that comes back from `append`."""
+"""Checks a cache of latents alone, by the answers of `append`."""
 
 from torch import float16
 
@@ -9,7 +9,7 @@ from .cases import CACHES, hard_caches
 
 
 def filled(student, draw, device):
-    """A cache that fills by and by."""
+    """Check a cache while it fills in several appends."""
     cache, right = new_caches(student, device, 2, 17, 5, 4)
     same(cache.length, 0, says="length of a new cache")
     for t in (1, 4, 1, 1, 7, 3):
@@ -17,7 +17,7 @@ def filled(student, draw, device):
 
 
 def changed_inputs(student, draw, device):
-    """What was appended changes afterwards, and is appended again."""
+    """Check a cache while appended tensors change afterwards, and are appended again."""
     draw.hard(Hard.CHANGED)
     cache, right = new_caches(student, device, 2, 4, 5, 4)
     new = draw.normal(2, 1, 5), draw.normal(2, 1, 4)
@@ -28,7 +28,7 @@ def changed_inputs(student, draw, device):
 
 
 def several(student, draw, device):
-    """Caches in several dtypes are filled in turn, from another dtype too; one is emptied."""
+    """Check caches of several dtypes, filled in turn, also from another dtype; one is reset."""
     draw.hard(Hard.OPTIONS)
     draw.hard(Hard.FULL)
     pairs = [new_caches(student, device, *sizes) for sizes, _ in CACHES]
@@ -44,7 +44,7 @@ def several(student, draw, device):
 
 
 def long_caches(student, draw, device):
-    """Caches of long sizes, which are filled to the last place."""
+    """Check caches of long sizes, filled to the last place."""
     for sizes in hard_caches(draw):
         batch, room, rank, rope = sizes
         cache, right = new_caches(student, device, *sizes)
@@ -53,6 +53,6 @@ def long_caches(student, draw, device):
 
 
 def devices(student, draw, device):
-    """A cache on another device."""
+    """Check a cache on another device."""
     draw.hard(Hard.DEVICE)
     lies_on_meta(student, float16)

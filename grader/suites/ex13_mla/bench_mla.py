@@ -47,7 +47,7 @@ def bench_absorbed(race):
 
 
 def _oracle(weights, text):
-    """The oracle, whose cache knows the text already."""
+    """Return the oracle, whose cache holds the text already."""
     oracle = reference.MultiHeadLatentAttention(*SIZES)
     oracle.load_state_dict(weights)
     past = reference.LatentCache(1, CONTEXT, RANK, ROPE)

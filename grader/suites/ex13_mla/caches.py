@@ -1,4 +1,4 @@
-"""What lies in a cache of latents, and how much memory it takes, as it is seen from outside."""
+"""Compares the contents and the memory of caches of latents, from outside."""
 
 from contextlib import suppress
 
@@ -14,13 +14,13 @@ BESIDE = 1.5  # times nbytes: a table of positions or the like may stand beside 
 
 
 def new_caches(student, device, *sizes):
-    """An empty cache of the student's, and the reference's beside it."""
+    """Return an empty cache of the student's, and the reference's."""
     options = {} if device.type == "cpu" else {"device": device}
     return student.LatentCache(*sizes, **options), reference.LatentCache(*sizes, device=device)
 
 
 def append(cache, right, latent, k_rope):
-    """Append to both caches, and compare what comes back."""
+    """Append to both caches, and compare the answers."""
     before = f"after {right.length} earlier token(s)"
     latents, k_ropes = untouched(lambda: cache.append(latent, k_rope))
     right_latents, right_k_ropes = right.append(latent, k_rope)
@@ -30,14 +30,14 @@ def append(cache, right, latent, k_rope):
 
 
 def agree_buffers(cache, right):
-    """The buffers begin with all that was appended, in their own dtype."""
+    """Compare the beginning of the buffers, in their own dtype, with all appended tokens."""
     for name, expected in zip(BUFFERS, right.so_far(), strict=True):
         held = f"{name}[:, :{right.length}] of the cache"
         agree(getattr(cache, name)[:, : right.length], expected, says=held)
 
 
 def lies_on_meta(student, dtype):
-    """The buffers and what append returns lie on the device meta, in this dtype."""
+    """Check that buffers and append's answers are on the device meta, in this dtype."""
     cache = student.LatentCache(2, 3, 5, 4, dtype=dtype, device="meta")
     for name in BUFFERS:
         got = cache.read(f"{name}.device"), cache.read(f"{name}.dtype")
@@ -48,7 +48,7 @@ def lies_on_meta(student, dtype):
 
 
 def branch(student, device, cache, seen):
-    """An empty cache like this one, into which is copied what lies in it; the reference's too."""
+    """Return a new cache with a copy of this cache's contents, and the reference's likewise."""
     batch, room, rank = seen.plain.latents.shape
     copy, right = new_caches(student, device, batch, room, rank, seen.k_ropes.shape[-1])
     copy.append(*(getattr(cache, name)[:, : seen.length].clone() for name in BUFFERS))
@@ -58,9 +58,9 @@ def branch(student, device, cache, seen):
 
 
 def multiply(cache, right, factor):
-    """Multiply what lies in the buffers, where it lies.
+    """Multiply the numbers in the buffers in place.
 
-    Nothing else would be fair: in which order a layer keeps the places of a key is its business.
+    No other change is fair, as a layer may keep the places of a key in any order.
     """
     for name in BUFFERS:
         getattr(cache, f"{name}.mul_")(factor)
@@ -68,7 +68,7 @@ def multiply(cache, right, factor):
 
 
 def stay(cache, call):
-    """What the call returns, before and after which the buffers lie in the same memory."""
+    """Make a call and return its answer; fail if a buffer lies elsewhere in memory afterwards."""
     before = [_address(cache, name) for name in BUFFERS]
     result = call()
     for name, then in zip(BUFFERS, before, strict=True):
@@ -78,7 +78,7 @@ def stay(cache, call):
 
 
 def agree_bytes(cache, right):
-    """`nbytes` is right, and the cache keeps no tensors of more bytes than that."""
+    """Compare `nbytes` with the right one; fail if the cache keeps tensors of more bytes."""
     same(cache.nbytes, right.nbytes)
     kept, few = _kept(cache), cache.nbytes
     expect(
@@ -87,7 +87,7 @@ def agree_bytes(cache, right):
 
 
 def _kept(cache):
-    """The bytes of the tensors that a cache keeps; of those that share memory, once."""
+    """Return the bytes of the tensors that a cache keeps; shared memory counts once."""
     fields = {}
     with suppress(StudentFault):  # one with __slots__ has none
         fields = cache.read("__dict__")
@@ -104,7 +104,7 @@ def _kept(cache):
 
 
 def _tensors(value):
-    """Every tensor in nested lists, tuples and dicts."""
+    """Return every tensor in nested lists, tuples and dicts."""
     match value:
         case Tensor():
             return [value]

@@ -1,4 +1,4 @@
-"""The sizes of layers, texts and caches that latent attention is asked for."""
+"""Lists the sizes of layers, texts and caches for the checks of latent attention."""
 
 from torch import bfloat16, float16, float32, float64
 
@@ -46,7 +46,7 @@ LONG_TEXTS = [(None, i) for i in range(len(LIMITS))]
 
 
 def layer_case(draw, kind, which):
-    """Batch, tokens and sizes of a layer: ordinary ones, or the hard ones of this number."""
+    """Return batch, tokens and sizes of a layer: ordinary ones, or the hard ones of this number."""
     if kind == "ordinary":
         return LAYERS[which]
     sizes, doubled = (LONG, 2) if kind is Hard.LONG else (LONG | {"B": 2}, 1)
@@ -57,12 +57,12 @@ def layer_case(draw, kind, which):
 
 
 def hard_caches(draw):
-    """Batch, room and widths of caches with one of them beyond 64, 128, 256 and 1024."""
+    """Yield batch, room and widths of caches, one of these beyond 64, 128, 256 and 1024."""
     for s in draw.hard(Hard.LONG, B=1, Lmax=3, rank=2, pairs=1):
         yield s["B"], s["Lmax"], s["rank"], 2 * s["pairs"]
 
 
 def long_text(draw, which):
-    """Tokens of each call, for a text beyond 64, 128, 256 or 1024 tokens."""
+    """Return the tokens of each call, for a text beyond 64, 128, 256 or 1024 tokens."""
     [*_, length] = draw.hard(Hard.LONG, Ltext=5)[which].values()
     return [length - 3, 1, 2]

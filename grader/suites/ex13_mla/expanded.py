@@ -1,4 +1,4 @@
-"""Whether the absorbed way expands latents to keys or values, which the answer does not tell.
+"""Checks that the absorbed way expands no latents to keys or values, which no answer shows.
 
 In prefill keys and values of all heads are no larger than queries and outputs, and cost as many
 products: neither sizes nor counts would tell. So weights are chosen with which an expanded key or
@@ -20,7 +20,7 @@ LOUD, SOFT = 100.0, 2.0**-8
 
 
 def never_expanded(student, draw, device, sizes, dtype):
-    """With absorbed=True the layer makes neither keys nor values, whatever is in the cache."""
+    """Check that with absorbed=True the layer expands neither keys nor values, for any cache."""
     for part, change in (("keys", _loud_keys), ("values", _loud_values)):
 
         def changed(state, change=change):
@@ -45,7 +45,7 @@ def never_expanded(student, draw, device, sizes, dtype):
 
 
 def _tokens(draw, batch, t, width, dtype):
-    """Tokens of which the first two are alike but for the sign of a loud first place."""
+    """Draw tokens, the first two of them alike but for the sign of a loud first place."""
     x = draw.normal(batch, t, width, dtype=dtype)
     x[..., 0] = 0.0
     if t > 1:
@@ -55,14 +55,14 @@ def _tokens(draw, batch, t, width, dtype):
 
 
 def _cancelling(draw, batch, tokens, rank, dtype):
-    """Latents in pairs, alike but for the sign of a loud last place."""
+    """Draw latents in pairs, alike but for the sign of a loud last place."""
     latents = draw.normal(batch, tokens // 2, rank, dtype=dtype).repeat_interleave(2, dim=1)
     latents[:, 0::2, -1], latents[:, 1::2, -1] = LOUD, -LOUD
     return latents
 
 
 def _apart(state, sizes):
-    """The first place of a token makes the last of its latent, and no other does.
+    """Change weights: only a token's first place makes the last place of its latent.
 
     Rotary keys are zero, so that both tokens of a pair get the same weight, and cancel in the mix.
     In the reference's layer the last place of a latent makes nothing.
@@ -77,9 +77,9 @@ def _apart(state, sizes):
 
 
 def _loud_keys(state, sizes, number):
-    """Two places of a key are loud, which cancel in the absorbed query, bit by bit.
+    """Return weights that make two places of a key loud; both cancel in the absorbed query.
 
-    A key that is scaled down in time has still lost what else makes these two places.
+    They cancel bit by bit. A key scaled down in time has still lost the rest of these two places.
     """
     queries = state["q_proj.weight" if "q_proj.weight" in state else "q_b_proj.weight"]
     queries = queries.unflatten(0, (sizes[1], -1))
@@ -89,13 +89,13 @@ def _loud_keys(state, sizes, number):
 
 
 def _loud_values(state, sizes, number):
-    """The first place of a value is loud, and no output asks for it."""
+    """Return weights that make a value's first place loud, which no output uses."""
     state["o_proj.weight"].unflatten(1, (sizes[1], -1))[..., 0] = 0.0
     return _expansion(state, sizes, [sizes[2]], number)
 
 
 def _expansion(state, sizes, places, number):
-    """The weights that expand latents, with so large a number for these places of each head."""
+    """Return weights that expand latents, with a huge number at these places of each head."""
     theirs = state["kv_b_proj.weight"].unflatten(0, (sizes[1], -1)).clone()  # (H, nope + value, R)
     theirs[:, places, -1] = number
     return {"kv_b_proj.weight": theirs.flatten(0, 1)}

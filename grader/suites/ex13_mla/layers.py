@@ -1,4 +1,4 @@
-"""A layer of latent attention of the student's, and the reference's with the same weights."""
+"""Builds a student's layer of latent attention, and the reference's with the same weights."""
 
 from torch import float32
 
@@ -7,7 +7,7 @@ from reference import ex13_mla as reference
 
 
 def parameters(sizes):
-    """The shape of every parameter of a layer, by its name."""
+    """Return the shape of every parameter of a layer, by name."""
     width, heads, nope, rope, value, rank, q_rank, _ = (*sizes, None, None)[:8]
     shapes = {"q_proj": (heads * (nope + rope), width)}
     if q_rank is not None:
@@ -23,9 +23,9 @@ def parameters(sizes):
 
 
 def new_layers(student, draw, device, sizes, dtype, change=None):
-    """The student's layer and the reference's, with the same weights.
+    """Return the student's layer and the reference's, with the same weights.
 
-    `change` may change these, and returns what the student's layer has instead of some of them.
+    `change` may change these weights, and returns replacements for the student's layer alone.
     """
     layer = student.MultiHeadLatentAttention(*sizes)
     right = reference.MultiHeadLatentAttention(*sizes)
@@ -43,7 +43,7 @@ def new_layers(student, draw, device, sizes, dtype, change=None):
 
 
 def new_weights(draw, layer, right, sizes):
-    """Give both layers other weights, in float32."""
+    """Load other weights into both layers, in float32."""
     state = {name: _drawn(draw, shape, float32) for name, shape in parameters(sizes).items()}
     layer.load_state_dict(state, strict=False)
     right.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""How the layer treats what it is given: layouts, numbers that change, and calls that fail."""
+"""Checks layouts, changed numbers, hard scores and refused calls of the layer."""
 
 import pytest
 from torch import float32
@@ -12,19 +12,19 @@ from .texts import read_scores
 
 
 def each_of(*asked):
-    """One case for each of these functions, by its name."""
+    """Return a parametrization with one case for each of these functions, by name."""
     return pytest.mark.parametrize("ask", asked, ids=[ask.__name__ for ask in asked])
 
 
 def layouts(student, draw, device, absorbed):
-    """Strided and expanded tokens, which are left as they were."""
+    """Check strided and expanded tokens, which must stay unchanged."""
     layer, right = new_layers(student, draw, device, NARROW, float32)
     for x in (draw.strided(2, 5, 10), draw.normal(1, 5, 10).expand(3, 5, 10)):
         agree(untouched(lambda x=x: layer(x, absorbed=absorbed)), right(x, absorbed=absorbed))
 
 
 def small_sizes(student, draw, device, absorbed):
-    """Layers with one size at 1, others odd."""
+    """Compare layers with one size at 1, and the others odd."""
     for which in range(ONES):
         batch, t, sizes = layer_case(draw, Hard.ONE, which)
         layer, right = new_layers(student, draw, device, sizes, float32)
@@ -33,7 +33,7 @@ def small_sizes(student, draw, device, absorbed):
 
 
 def modes(student, draw, device, absorbed):
-    """Tokens and weights that change from one call to the next, in .train() and in .eval()."""
+    """Change tokens and weights from call to call, in .train() and in .eval()."""
     draw.hard(Hard.MODES)
     draw.hard(Hard.CHANGED)
     layer, right = new_layers(student, draw, device, NARROW, float32)
@@ -52,7 +52,7 @@ def modes(student, draw, device, absorbed):
 
 
 def later_tokens(student, draw, device, absorbed):
-    """Huge numbers in the last token change nothing before it."""
+    """Check that huge numbers in the last token change no output before it."""
     layer, right = new_layers(student, draw, device, NARROW, float32)
     x = draw.normal(2, 9, 10)
     expected = right(x[:, :8], absorbed=absorbed)
@@ -62,7 +62,7 @@ def later_tokens(student, draw, device, absorbed):
 
 
 def large_scores(student, draw, device, absorbed):
-    """Scores of about plus and minus 1e5, which keep that much less of their fraction."""
+    """Compare scores of about plus and minus 1e5, which keep that much less of their fraction."""
     layer, right = new_layers(student, draw, device, PLAIN, float32)
     x = draw.normal(8, 4, 12, scale=300.0)
     expected = right(x, absorbed=absorbed)
@@ -71,12 +71,12 @@ def large_scores(student, draw, device, absorbed):
 
 
 def hard_scores(student, draw, device, absorbed):
-    """Scores that fall, rise, are all negative, or jump by hundreds."""
+    """Compare outputs for scores that fall, rise, are all negative, or jump by hundreds."""
     read_scores(student, draw, device, PLAIN, absorbed)
 
 
 def refused_calls(student, draw, device, absorbed):
-    """Calls that fit are right after others that did not, in .eval(), until the cache is full."""
+    """Compare calls that fit after calls that did not, in .eval(), until the cache is full."""
     draw.hard(Hard.FAILED)
     layer, right = new_layers(student, draw, device, NARROW, float32)
     layer.requires_grad_(False)

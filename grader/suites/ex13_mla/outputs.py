@@ -1,4 +1,4 @@
-"""What is asked of the layer without a cache, and in several dtypes."""
+"""Compares the layer without a cache, and in several dtypes."""
 
 import pytest
 
@@ -12,14 +12,14 @@ from .texts import read_far, read_text
 
 
 def agree_output(student, draw, device, batch, t, sizes, dtype, absorbed):
-    """The output of a layer, without a cache."""
+    """Compare the output of a layer, without a cache."""
     layer, right = new_layers(student, draw, device, sizes, dtype)
     x = draw.normal(batch, t, sizes[0], dtype=dtype)
     agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed))
 
 
 def agree_gradients(student, draw, device, sizes, t, dtype, absorbed):
-    """The gradients of x and of every parameter, without a cache, in .eval() and in .train()."""
+    """Compare gradients of x and of every parameter, without a cache, in .eval() and .train()."""
     layer, right = new_layers(student, draw, device, sizes, dtype)
     x, upstream = (draw.normal(2, t, sizes[0], dtype=dtype) for _ in range(2))
     expected = right.gradients(x, absorbed, upstream=upstream)
@@ -34,14 +34,14 @@ def agree_gradients(student, draw, device, sizes, t, dtype, absorbed):
 
 
 def agree_differences(student, draw, device, dtype, absorbed):
-    """The gradient of x is that of finite differences."""
+    """Compare the gradient of x with finite differences."""
     layer, _ = new_layers(student, draw, device, (3, 2, 2, 2, 1, 2), dtype)
     x = draw.normal(1, 2, 3, dtype=dtype).requires_grad_()
     gradcheck(lambda x: layer(x, absorbed=absorbed), x)
 
 
 def agree_large(student, draw, device, q_rank, dtype, absorbed):
-    """The output for tokens whose squares and scores overflow in float16."""
+    """Compare the output for tokens whose squares and scores overflow in float16."""
     layer, right = new_layers(student, draw, device, (16, 4, 8, 8, 8, 16, q_rank, 3.0), dtype)
     large = draw.normal(4, 1, 16, dtype=dtype, scale=600).expand(4, 5, 16).contiguous()
     expected = raised(right, large, absorbed=absorbed)
@@ -51,7 +51,7 @@ def agree_large(student, draw, device, q_rank, dtype, absorbed):
 
 
 def agree_large_queries(student, draw, device, q_rank, dtype, absorbed):
-    """The output where it is the latents of queries whose squares overflow in float16."""
+    """Compare the output for latents of queries whose squares overflow in float16."""
 
     def change(state):
         state["q_a_proj.weight"] *= 600.0
@@ -64,7 +64,7 @@ def agree_large_queries(student, draw, device, q_rank, dtype, absorbed):
 
 
 def agree_changed_cache(student, draw, device, sizes, dtype, absorbed):
-    """The output once other numbers lie in the cache."""
+    """Compare the output after other numbers were written into the cache."""
     layer, right = new_layers(student, draw, device, sizes, dtype)
     layer.requires_grad_(False)
     cache, seen = new_caches(student, device, 2, 8, sizes[5], sizes[3], dtype)

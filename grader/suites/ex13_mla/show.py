@@ -1,4 +1,4 @@
-"""What `make show` shows of latent attention: a small layer, expanded step by step."""
+"""Shows latent attention for `make show`: a small layer, expanded step by step."""
 
 import math
 
@@ -11,12 +11,12 @@ HEADS, NOPE, ROPE, VALUE, RANK, WIDTH = 2, 4, 2, 4, 3, 8
 
 
 def inputs(sentence):
-    """The tokens' embeddings."""
+    """Return the tokens' embeddings."""
     return {"x": sentence.embeddings(WIDTH)}
 
 
 def steps(x):
-    """The latent and the one rotary key; keys, scores and values of every head; both ways."""
+    """Return the latent and the rotary key; keys, scores and values of every head; both ways."""
     layer = _layer(x.shape[-1])
     q_nope, q_rope = layer.parts_of_queries(layer.queries(x))
     latents, k_rope = layer.compress(x)
@@ -44,7 +44,7 @@ def steps(x):
 
 
 def asked(student, x):
-    """The latents that the layer leaves in its cache, and its output."""
+    """Return the latents that the student's layer leaves in its cache, and its output."""
 
     def layer():
         found = student.MultiHeadLatentAttention(x.shape[-1], HEADS, NOPE, ROPE, VALUE, RANK)
@@ -66,7 +66,7 @@ def asked(student, x):
 
 
 def _layer(width):
-    """The same layer for the same width, its weights large enough for heads that choose."""
+    """Return one layer for a width, its weights large enough for heads to choose tokens."""
     layer = PlainMultiHeadLatentAttention(width, HEADS, NOPE, ROPE, VALUE, RANK)
     generator = torch.Generator().manual_seed(width)
     for weight in layer.parameters():

@@ -1,4 +1,4 @@
-"""Texts that a layer of latent attention reads in chunks, near and far from their beginning."""
+"""Compares layers of latent attention that read texts in chunks, near position 0 and far."""
 
 import torch
 from torch import float32
@@ -14,7 +14,7 @@ LOUD = 4.0
 
 
 def read_texts(student, draw, device, sizes, chunks, dtype, ways):
-    """Two texts in turn, each in a cache that it fills, and one without; then a text anew."""
+    """Read two texts in turn, each into a cache that fills, and one without; then one anew."""
     layer, right = new_layers(student, draw, device, sizes, dtype)
     layer.requires_grad_(False)
     rank, rope = sizes[5], sizes[3]
@@ -38,12 +38,12 @@ def read_texts(student, draw, device, sizes, chunks, dtype, ways):
 
 
 def read_text(student, draw, device, sizes, chunks, dtype, absorbed):
-    """The same, all in one way."""
+    """Read texts as `read_texts` does, with `absorbed` the same in every call."""
     read_texts(student, draw, device, sizes, chunks, dtype, [absorbed])
 
 
 def read_long(student, draw, device, which, absorbed):
-    """One text of many tokens, in a cache that it fills."""
+    """Read one text of many tokens, into a cache that fills."""
     chunks = long_text(draw, which)
     sizes = (4, 1, 2, 2, 2, 2)
     layer, right = new_layers(student, draw, device, sizes, float32)
@@ -56,9 +56,9 @@ def read_long(student, draw, device, which, absorbed):
 
 
 def read_far(student, draw, device, dtype, absorbed):
-    """A few tokens at the beginning, and a few after position 5,000, with moderate scores.
+    """Read a few tokens at the beginning, and a few after position 5,000, with moderate scores.
 
-    No score tells of the thousands between: with them all others would be next to nothing.
+    The thousands of tokens between get no weight: otherwise they would drown all others.
     """
     layer, right = new_layers(student, draw, device, FAR, dtype, _told_by_the_latent(FAR))
     layer.requires_grad_(False)
@@ -81,7 +81,7 @@ def read_far(student, draw, device, dtype, absorbed):
 
 
 def read_scores(student, draw, device, sizes, absorbed):
-    """A text whose scores fall, rise, are all negative, or jump by hundreds."""
+    """Read a text whose scores fall, rise, are all negative, or jump by hundreds."""
     layer, right = new_layers(student, draw, device, sizes, float32, _told_by_the_latent(sizes))
     layer.requires_grad_(False)
     rank, rope = sizes[5], sizes[3]
@@ -100,10 +100,10 @@ def read_scores(student, draw, device, sizes, absorbed):
 
 
 def _told_by_the_latent(sizes):
-    """Weights of a layer in which the last place of a latent is a score, and no part of a value.
+    """Return a change of weights: a latent's last place is a score, and no part of a value.
 
     The first place of every token is 1, and makes the first place of each query. The latents of
-    tokens have 0 there: only those that are appended by hand have another score.
+    tokens have 0 in the last place: only latents appended by hand have another score.
     """
 
     def change(state):

@@ -25,13 +25,13 @@ def bench_flash_attention(race):
 
 
 def work(shape):
-    """Floating point operations of causal attention: half of those of two matrix products."""
+    """Return the floating point operations of causal attention: half of two matrix products."""
     batch, heads, length, width = shape
     return 2 * batch * heads * length**2 * width
 
 
 def end_of(chain):
-    """The digest computed in float32, and as PyTorch's own operator computes it."""
+    """Return the digest computed in float32, and the digest from PyTorch's own operator."""
     exact, plain = (
         chain.run(F.scaled_dot_product_attention, dtype, is_causal=True)
         for dtype in ("float32", chain.dtype)

@@ -1,8 +1,8 @@
-"""Compiles the kernels of an answer for a GPU that need not be there, and says what they take.
+"""Compiles the kernels of an answer for a GPU that need not be there, and prints their resources.
 
 `python compiled.py solutions/ex14_triton.py cuda` compiles for this device, with `cpu` for
 an H100 (sm_90). It prints a JSON object a line; `--tiles` compares tiles for bfloat16 of width 128.
-Registers and spills are those that ptxas tells: PTX does not show them.
+ptxas reports registers and spills: PTX does not show them.
 """
 
 import argparse
@@ -39,9 +39,9 @@ TILES = [
 
 
 def compiled(solution, width, dtype, causal, capability=SM_90, tiles=None):
-    """What the attention kernel takes: registers, bytes spilled, bytes of shared memory.
+    """Compile the attention kernel; return its registers, spilled bytes and shared bytes.
 
-    tiles  in the place of those that the solution chooses
+    tiles  in the place of the solution's own
     """
     tiles = dict(tiles or solution._tiles(width, getattr(torch, dtype)))
     options = {name: tiles.pop(name) for name in ("num_warps", "num_stages")}
@@ -92,7 +92,7 @@ def _told_by_ptxas(ptx):
 
 
 def lines(solution, capability, tiles) -> Iterator[dict]:
-    """One line for each case, or for each of several tiles."""
+    """Yield one line for each case, or for each of several tiles."""
     if tiles:
         for one in TILES:
             found = compiled(solution, 128, "bfloat16", True, capability, one)
@@ -105,7 +105,7 @@ def lines(solution, capability, tiles) -> Iterator[dict]:
 
 
 def load(path):
-    """The answer as a module."""
+    """Load an answer as a module."""
     spec = importlib.util.spec_from_file_location("solution", path)
     solution = sys.modules["solution"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(solution)
@@ -113,7 +113,7 @@ def load(path):
 
 
 def main():
-    """Print the lines."""
+    """Print a line for each compiled kernel."""
     parser = argparse.ArgumentParser(description="Compile the kernels of an answer.")
     parser.add_argument("solution")
     parser.add_argument("device", choices=("cpu", "cuda"))

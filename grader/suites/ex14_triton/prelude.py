@@ -37,7 +37,7 @@ needs = ""  # what keeps kernels from being run here at all
 
 
 def imported(name):
-    """A module of Triton's, whose own functions are interpreted, too, if kernels are."""
+    """Import a module of Triton's, whose own functions are interpreted if kernels are."""
     library = import_module("triton.language")
     if (type(library.max).__name__ == "InterpretedFunction") != INTERPRETED:
         for old in [m for m in sys.modules if m.split(".")[0] == "triton"]:
@@ -47,7 +47,7 @@ def imported(name):
 
 
 def count(kind):
-    """Have every launch of a kind of kernel counted."""
+    """Wrap a kind of kernel, so that every launch of such a kernel is counted."""
     run = kind.run
 
     def counted(self, *args, **kwargs):
@@ -59,7 +59,7 @@ def count(kind):
 
 
 def why_not_compiled():
-    """Triton starts a C compiler and ptxas; why it cannot, or ""."""
+    """Return why Triton cannot start its C compiler and ptxas, or ""."""
     try:
         _ = imported("triton.runtime.driver").driver.active.utils
     except OSError:
@@ -71,7 +71,7 @@ def why_not_compiled():
 
 
 class Region:
-    """The bytes from the first to the last element of a tensor, and what to call it."""
+    """The bytes from the first to the last element of a tensor, and the tensor's name."""
 
     def __init__(self, name, tensor):
         steps = [(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)]
@@ -81,11 +81,11 @@ class Region:
         self.storage = tensor.untyped_storage().data_ptr()
 
     def outside(self, addresses):
-        """Whether an element at these addresses would not lie in it."""
+        """Return where an element at these addresses would not lie in the region."""
         return (addresses < self.low) | (addresses + self.itemsize > self.high)
 
     def distance(self, addresses):
-        """How far the farthest of these addresses lies outside, in words."""
+        """Return how far the farthest of these addresses lies outside of the region, in words."""
         far = max(int(addresses.max()) + self.itemsize - self.high, 0)
         side = "past the end"
         if not far:
@@ -96,7 +96,7 @@ class Region:
 
 
 def regions(name, value):
-    """The tensors in an argument of a launch."""
+    """Return the regions of the tensors in an argument of a launch."""
     value = getattr(value, "base", value)  # of a tensor descriptor
     if isinstance(value, tuple):
         return [region for i, item in enumerate(value) for region in regions(f"{name}[{i}]", item)]
@@ -104,7 +104,7 @@ def regions(name, value):
 
 
 class Guard:
-    """Looks at every address before it is read or written, in the launch that goes on."""
+    """A guard that checks every address before a launch reads or writes it."""
 
     def __init__(self, interpreter):
         self.kernel, self.regions = "", []
@@ -120,7 +120,7 @@ class Guard:
             kind.materialize_pointers = self.materialized(kind.materialize_pointers)
 
     def learning(self, prepare):
-        """What readies the arguments of a launch: here the guard learns of them."""
+        """Wrap the preparation of a launch's arguments, so that the guard learns of the tensors."""
 
         def prepared(launch, args, kwargs):
             args, kwargs = prepare(launch, args, kwargs)
@@ -132,7 +132,7 @@ class Guard:
         return prepared
 
     def marked(self, convert):
-        """What makes a pointer of a tensor: here it is told where it comes from."""
+        """Wrap the conversion of a tensor to a pointer, so that the pointer keeps its origin."""
 
         def converted(value):
             result = convert(value)
@@ -143,7 +143,7 @@ class Guard:
         return converted
 
     def derived(self, method, position):
-        """A method that makes a pointer of another, and now hands on where it comes from."""
+        """Wrap a method that derives a pointer from another, so that the origin is handed on."""
 
         def with_origin(builder, *args, **kwargs):
             result, origin = method(builder, *args, **kwargs), args[position].attr
@@ -154,7 +154,7 @@ class Guard:
         return with_origin
 
     def materialized(self, materialize):
-        """The same for block pointers and tensor descriptors."""
+        """Wrap a method of block pointers and descriptors, so that the origin is handed on."""
 
         def with_origin(block, *args, **kwargs):
             pointers, mask = materialize(block, *args, **kwargs)
@@ -164,7 +164,7 @@ class Guard:
         return with_origin
 
     def watched(self, method, pointers, mask, verb):
-        """A method that reaches memory, and is now looked at first."""
+        """Wrap a method that accesses memory, so that its addresses are checked first."""
 
         def checked(builder, *args, **kwargs):
             masked = True if mask is None else args[mask].data
@@ -174,10 +174,10 @@ class Guard:
         return checked
 
     def look(self, program, pointers, mask, verb):
-        """Raise an IndexError if an address that is not masked lies outside.
+        """Raise an IndexError if an unmasked address lies outside of its tensors.
 
-        A pointer may reach every tensor that shares the memory of the one that it was computed
-        from; one of unknown origin, every tensor of the launch.
+        A pointer may reach every tensor that shares the memory of its origin. A pointer of unknown
+        origin may reach every tensor of the launch.
         """
         addresses = np.asarray(pointers.data)
         if verb == "reads":
@@ -198,7 +198,7 @@ class Guard:
 def leave_the_submission_alone(interpreter):
     """Give a kernel's file only the names that rewriting its kernels has put into them.
 
-    Triton would put all that its interpreter has imported among the names of that file.
+    Triton would add all names that its interpreter has imported to that file.
     """
     rewriter_class = interpreter.FunctionRewriter
     transform = rewriter_class._transform_ast

@@ -25,13 +25,13 @@ def bench_tiled_attention(race):
 
 
 def work(shape):
-    """Floating point operations of attention: those of two matrix products."""
+    """Return the floating point operations of attention: those of two matrix products."""
     batch, heads, length, width = shape
     return 4 * batch * heads * length**2 * width
 
 
 def end_of(chain):
-    """The digest computed in float64, and by PyTorch's textbook path in float32."""
+    """Return the digest computed in float64, and by PyTorch's textbook path in float32."""
     with sdpa_kernel(SDPBackend.MATH):
         exact, plain = (
             chain.run(F.scaled_dot_product_attention, dtype) for dtype in ("float64", "float32")

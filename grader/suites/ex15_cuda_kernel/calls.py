@@ -1,4 +1,4 @@
-"""What the suite calls, in the worker: the student's functions on tensors.
+"""Calls the student's functions on tensors, in the worker, for the suite.
 
 functions(machine, sanitizer)  by name, for a `Machine` of `grader.cuda.kernel_machine` and a
                                `Sanitizer` of `grader.cuda.sanitizer`
@@ -26,7 +26,7 @@ def attention(machine, name, q, k, v, scale, causal):
 
 
 def counted(machine, name, q, k, v, scale, causal):
-    """What the kernels do to compute attention, on the CPU, where it is counted.
+    """Count what the kernels do to compute attention, on the CPU.
 
     workers    the threads of a launch that use global memory, of the launch that has the most
     read       numbers of k and v, or of what was made of them, that come from global memory
@@ -40,9 +40,9 @@ def counted(machine, name, q, k, v, scale, causal):
 
 
 def last_row(machine, name, q, k, v, heads, q_len, scale):
-    """The last of `heads * q_len` rows (D): every query is q (D), every head has k, v (Lk, D).
+    """Compute the last of `heads * q_len` rows (D): q (D) for all rows, k, v (Lk, D) for all heads.
 
-    None where it cannot be asked.
+    Return None where the machine cannot compute it.
     """
     (k_len, width), rows = k.shape, heads * q_len
     inputs = {
@@ -55,7 +55,7 @@ def last_row(machine, name, q, k, v, heads, q_len, scale):
 
 
 def sanitized(machine, sanitizer, name, tool, size, causal):
-    """How many of compute-sanitizer's tools ran, 1 or 0; a finding is raised at its line."""
+    """Return how many of compute-sanitizer's tools ran, 1 or 0; raise a finding at its line."""
     heads, q_len, k_len, width = size
     arrays = [heads * n * width for n in (q_len, k_len, k_len, q_len)]
     try:

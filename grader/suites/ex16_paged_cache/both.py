@@ -1,4 +1,4 @@
-"""The student's cache and the oracle's, fed alike."""
+"""Feeds the student's cache and the oracle's alike, and compares them."""
 
 from itertools import accumulate
 
@@ -12,7 +12,7 @@ POOLS = "keys", "values"
 
 
 class Both:
-    """The student's cache and, beside it, the oracle's; `there` maps the numbers of sequences."""
+    """The student's cache beside the oracle's; `there` maps the student's sequence numbers."""
 
     def __init__(self, student, device, *sizes):
         self.sizes, self.dtype, self.device = sizes[:4], (*sizes, float32)[4], device
@@ -32,12 +32,12 @@ class Both:
         self.right.append(self.there[number], k, v)
 
     def grow(self, draw, number, t):
-        """Append t tokens."""
+        """Append t tokens to a sequence."""
         _, _, heads, width = self.sizes
         self.append(number, *pair(draw, heads, t, width, self.dtype))
 
     def spoil(self):
-        """Leave NaN in every block."""
+        """Leave NaN in every block of the pools."""
         blocks, size, heads, width = self.sizes
         number, shape = self.add(), (heads, blocks * size, width)
         nothing = torch.full(shape, torch.nan, dtype=self.dtype, device=self.device)
@@ -46,7 +46,7 @@ class Both:
         return number
 
     def fill(self, draw, lengths):
-        """New sequences of these lengths, appended in turn, so that their blocks alternate."""
+        """Add sequences of these lengths, appended in turn, so that their blocks alternate."""
         numbers = [self.add() for _ in lengths]
         for parts in ([n // 2 for n in lengths], [n - n // 2 for n in lengths]):
             for number, t in zip(numbers, parts, strict=True):
@@ -55,7 +55,7 @@ class Both:
         return numbers
 
     def overwrite(self, draw):
-        """Put other numbers into every place of the pools, by the pools themselves."""
+        """Write other numbers into every place of the pools, by the pools themselves."""
         pools = [draw.normal(*self.sizes, dtype=self.dtype) for _ in POOLS]
         for name, pool in zip(POOLS, pools, strict=True):
             getattr(self.cache, f"{name}.copy_")(pool)
@@ -70,7 +70,7 @@ class Both:
         self.tables.pop(number, None)
 
     def refuses(self, number, k, v):
-        """Every method refuses a number that no sequence has, and the pools stay as they are."""
+        """Check that all methods refuse an unknown sequence number, and pools do not change."""
         cache = self.cache
         for new in ((k, v), (k[:, :0], v[:, :0])):
             self.unwritten(lambda new=new: rejects(lambda: cache.append(number, *new), number))
@@ -84,14 +84,14 @@ class Both:
         return reference.chunked_prefill(q, k, v, self.right, self.there[number], chunk_size)
 
     def steps(self, draw, student, numbers, says="output"):
-        """A decoding step of these sequences; twice, with other queries."""
+        """Compare a decoding step of these sequences; twice, with other queries."""
         q = draw.normal(len(numbers), *self.sizes[2:], dtype=self.dtype)
         for _ in range(2):
             agree(student.paged_attention(q, self.cache, numbers), self.step(q, numbers), says=says)
             q.neg_()
 
     def agree(self, *numbers, when=""):
-        """These sequences (all, if none is named) hold what they should."""
+        """Compare the contents of these sequences (of all, if none is named)."""
         for number in numbers or self.there:
             right = self.there[number]
             for name, got, expected in zip(
@@ -101,7 +101,7 @@ class Both:
             same(self.cache.length(number), self.right.length(right))
 
     def agree_pools(self):
-        """The pools hold every token at its place in the table of its sequence."""
+        """Compare every token in the pools, at its place by the table of its sequence."""
         self.count()
         for i, name in enumerate(POOLS):
             pool = getattr(self.cache, name)
@@ -110,14 +110,14 @@ class Both:
                 agree(got, expected, says=f"in {name}, by the block table, {name[0]}")
 
     def unwritten(self, call):
-        """Make the call, after which the pools hold what they held before."""
+        """Make a call, and fail if the pools hold other numbers afterwards."""
         before = [getattr(self.cache, name) for name in POOLS]
         call()
         for name, held in zip(POOLS, before, strict=True):
             same(getattr(self.cache, name), held, says=f"after a refused append, {name}")
 
     def stay(self, call):
-        """Make the call, before and after which the pools lie in the same memory."""
+        """Make a call, and fail if the pools lie elsewhere in memory afterwards."""
         before = [self._address(name) for name in POOLS]
         call()
         for name, then in zip(POOLS, before, strict=True):
@@ -130,14 +130,14 @@ class Both:
         return getattr(self.cache, f"{name}.data_ptr")()
 
     def _read(self, number, pools):
-        """What lies in these pools for a sequence whose blocks have been counted, (H, n, D)."""
+        """Read a sequence, whose blocks have been counted, from these pools, (H, n, D) each."""
         token = torch.arange(self.right.length(self.there[number]))
         table = torch.tensor(self.tables[number], dtype=torch.int64)
         places = table[token // self.sizes[1]], token % self.sizes[1]
         return [pool[places].transpose(0, 1) for pool in pools]
 
     def count(self):
-        """Every block is in one table or free, and no table has more of them than it needs."""
+        """Check that each block is in one table or free, and no table has too many blocks."""
         same(self.cache.free_blocks, self.right.free_blocks)
         for number, right in self.there.items():
             table, before = self._table(number), self.tables.get(number, [])
@@ -159,7 +159,7 @@ class Both:
         return self.whole(number)
 
     def whole(self, number):
-        """The table of a sequence, which is int64."""
+        """Return the table of a sequence; fail if the table is not int64."""
         table = self.cache.block_table(number)
         dtype = str(table.dtype).removeprefix("torch.")
         expect(dtype == "int64", f"blocks.dtype is {dtype}, but should be int64")
@@ -167,12 +167,12 @@ class Both:
 
 
 def pair(draw, heads, t, width, dtype=float32):
-    """Keys and values of t tokens."""
+    """Draw keys and values of t tokens."""
     return draw.normal(heads, t, width, dtype=dtype), draw.normal(heads, t, width, dtype=dtype)
 
 
 def packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype=float32, whole=int32):
-    """q, k and v of sequences laid end to end, and their bounds."""
+    """Draw q, k and v of sequences laid end to end; return these and the sequences' bounds."""
     tokens = (sum(q_lens), width), (sum(k_lens), width), (sum(k_lens), value_width)
     given = [draw.normal(t, heads, d, dtype=dtype) for t, d in tokens]
     for lens in (q_lens, k_lens):
@@ -181,8 +181,8 @@ def packed(draw, device, q_lens, k_lens, heads, width, value_width, dtype=float3
 
 
 def scored(draw, heads, n, width):
-    """Announce hard scores: queries (H, n, D) that are all alike, and by what is hard about them
-    keys (H, n, D). Their products, less the scale, are the scores to the last bit (D is 4 or 16).
+    """Draw hard scores: return queries (H, n, D) that are all alike, and keys (H, n, D) by kind.
+    Their products, less the scale, are the scores to the last bit (D is 4 or 16).
     """
     q, found = torch.zeros(heads, n, width), {}
     q[..., 0] = width**0.5

@@ -1,4 +1,4 @@
-"""The sizes with which the checks are asked."""
+"""Lists the sizes for the checks of the paged cache."""
 
 from grader.judging import Hard
 
@@ -27,7 +27,7 @@ PROMPT = {"C": 2, "H": 2, "L": 5, "D": 3}  # chunk size
 
 
 def batches(draw, batch):
-    """Lengths, heads, width and block size of these sequences, or of those of a hard kind."""
+    """Return lengths, heads, width and block size of a batch, or of batches of a hard kind."""
     if not isinstance(batch, Hard):
         return [batch]
     found = (size.values() for size in draw.hard(batch, {"N": 64}, **STEP))
@@ -35,7 +35,7 @@ def batches(draw, batch):
 
 
 def ragged(draw, batch):
-    """The sizes of such packed sequences, or of those of a hard kind."""
+    """Return the sizes of packed sequences, or of those of a hard kind."""
     if not isinstance(batch, Hard):
         return [batch]
     found = []
@@ -49,7 +49,7 @@ def ragged(draw, batch):
 
 
 def prompts(draw, prompt):
-    """Length, chunk, block size, heads and width of this prompt, or of those of a hard kind."""
+    """Return length, chunk, block size, heads and width of a prompt, or of a hard kind."""
     if not isinstance(prompt, Hard):
         return [(*prompt, 2, 5)]
     found = (size.values() for size in draw.hard(prompt, **PROMPT))
@@ -57,5 +57,5 @@ def prompts(draw, prompt):
 
 
 def around(longest, count):
-    """Lengths of so many sequences, the first of them the longest."""
+    """Return lengths for a count of sequences, the first of them the longest."""
     return tuple(max(1, longest - i % 3) for i in range(count))

@@ -1,4 +1,4 @@
-"""What `make show` shows of a ragged batch: the sentence as two sequences, cut in the middle."""
+"""Shows a ragged batch for `make show`: the sentence as two sequences, cut in the middle."""
 
 import math
 
@@ -11,12 +11,12 @@ HEADS, WIDTH = 2, 4
 
 
 def inputs(sentence):
-    """Heads first, as everywhere else; the functions want the tokens first."""
+    """Return the inputs heads first, as elsewhere; the functions take tokens first."""
     return {name: sentence.heads(name, HEADS, WIDTH)[0] for name in "qkv"}
 
 
 def steps(q, k, v):
-    """Two triangles, one for each sequence, and nothing between them."""
+    """Return the steps: two triangles, one for each sequence, and nothing between them."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     keep = _triangles(q.shape[1])
     return {
@@ -31,7 +31,7 @@ def steps(q, k, v):
 
 
 def asked(student, q, k, v):
-    """Values that are an identity matrix bring the weights out as the output."""
+    """Return the student's calls; identity values make the output the weights."""
     length = k.shape[1]
     identity = torch.eye(length).expand(HEADS, length, length)
     return {
@@ -41,13 +41,13 @@ def asked(student, q, k, v):
 
 
 def _heads_first(ragged_attention, *given):
-    """The output (H, T, Dv) for q, k and v (H, T, ...)."""
+    """Return the output (H, T, Dv) for q, k and v (H, T, ...)."""
     bounds = torch.tensor([0, given[0].shape[1] // 2, given[0].shape[1]])
     return ragged_attention(*(x.transpose(0, 1) for x in given), bounds, bounds).transpose(0, 1)
 
 
 def _triangles(length):
-    """Keep (length, length): the keys of the same half that are not ahead."""
+    """Return a mask (length, length): the keys of the same half that are not ahead."""
     token = torch.arange(length)
     half = token >= length // 2
     return (half[:, None] == half) & (token <= token[:, None])

@@ -21,7 +21,7 @@ def fast_attention(q, k, v, causal=False):
 
 
 def best_backend(q, k, v, keep=None, causal=False):
-    """The name of that kernel."""
+    """Return the name of the fastest kernel."""
     return f"{kernel(q, k, v, causal)}: the fastest of those that run"
 
 
@@ -35,7 +35,7 @@ def kernel(q, k, v, causal):
 
 
 def timed(name, q, k, v, causal):
-    """Seconds of ten calls, after one that warms up; infinite if the kernel does not run."""
+    """Return the seconds of ten calls after a warm-up call; infinity if the kernel does not run."""
     try:
         with sdpa_kernel(KERNELS[name]):
             scaled_dot_product_attention(q, k, v, is_causal=causal)

@@ -11,5 +11,5 @@ def fast_attention(q, k, v, causal=False):
 
 
 def best_backend(q, k, v, keep=None, causal=False):
-    """What it is pinned to."""
+    """Return the name of the math backend, the only one allowed here."""
     return "math: pinned"

@@ -23,7 +23,7 @@ def flash_attention(q, k, v, causal=False):
 
 
 def seconds(kernel, q, k, v, causal):
-    """Of ten calls, after one that warms up; infinite if the kernel does not run."""
+    """Return the seconds of ten calls after a warm-up call; infinity if the kernel does not run."""
     try:
         with sdpa_kernel(kernel):
             scaled_dot_product_attention(q, k, v, is_causal=causal)
