@@ -1,4 +1,4 @@
-"""Writes docs/allowed.md: what an answer may use, from the list and the manifests."""
+"""Writes docs/allowed.md: the names that an answer may use, from the list and the manifests."""
 
 import textwrap
 from collections.abc import Iterable
@@ -54,25 +54,25 @@ with or without what PyTorch puts around it (`_softmax_backward_data` and `softm
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     open_, asked = allowed_tables.tables()
     names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
     opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
-    parts = ["\n".join(_wrapped(opening)), "## Modules for every exercise\n"]
-    parts += [_module(name, open_[name]) for name in open_]
+    parts = ["\n".join(_wrap_lines(opening)), "## Modules for every exercise\n"]
+    parts += [_module_section(name, open_[name]) for name in open_]
     parts.append("## Modules that an exercise asks for\n")
     for name, found in asked.items():
         here = (e.slug for e in catalog.exercises() if name in e.modules and e.home == catalog.ROOT)
-        parts.append(_module(name, found, f"In {', '.join(here)}."))
+        parts.append(_module_section(name, found, f"In {', '.join(here)}."))
     parts.append(_OPERATORS)
-    parts.append(_listed(allowed_tables.beside()))
+    parts.append(_names_block(allowed_tables.beside()))
     parts.append("These methods of a tensor are not counted:\n")
-    parts.append(_listed(allowed_tables.operators()[1]))
+    parts.append(_names_block(allowed_tables.operators()[1]))
     return "\n".join(parts)
 
 
-def _wrapped(text: str) -> list[str]:
-    """The lines of a text, each long one in several."""
+def _wrap_lines(text: str) -> list[str]:
+    """Return the lines of a text, wrapped at 100 columns."""
     return [
         part
         for line in text.split("\n")
@@ -82,11 +82,11 @@ def _wrapped(text: str) -> list[str]:
     ]
 
 
-def _module(name: str, names: frozenset[str], says: str = "") -> str:
+def _module_section(name: str, names: frozenset[str], says: str = "") -> str:
     before = f"{says}\n\n" if says else ""
-    return f"### {name}\n\n{before}{_listed(names)}"
+    return f"### {name}\n\n{before}{_names_block(names)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _names_block(names: Iterable[str]) -> str:
     text = " ".join(sorted(names, key=lambda n: (n.lower(), n)))
     return f"```text\n{textwrap.fill(text, 100)}\n```\n"

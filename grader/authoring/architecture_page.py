@@ -1,4 +1,4 @@
-"""Draws docs/architecture.svg: the folders of the grader by floor, and the way of an answer."""
+"""Draws docs/architecture.svg: the folders of the grader by floor, and the route of an answer."""
 
 import ast
 import textwrap
@@ -10,8 +10,8 @@ from grader.authoring.import_rules import FLOORS
 from grader.core.catalog import ROOT
 
 PATH = "docs/architecture.svg"
-# The folders through which an answer goes on its way to a report, in their order.
-WAY = (
+# The folders through which an answer goes until its report, in order.
+ANSWER_ROUTE = (
     "cli", "grading", "submission", "cuda", "worker", "judging", "suites", "timing", "reporting"
 )  # fmt: skip
 WIDTH, FLOOR_HEIGHT, GAP, MARGIN = 1040, 66, 10, 20  # pixels
@@ -24,13 +24,13 @@ circle { fill: #c9953f } .step { font: bold 12px sans-serif; fill: #fff; text-an
 
 
 def page() -> str:
-    """The picture as SVG: higher folders import from lower ones, never the other way."""
+    """Return the picture as SVG: higher folders import from lower ones, never the other way."""
     floors = [floor for floor in reversed(FLOORS) if "__main__" not in floor]
     height = 2 * MARGIN + len(floors) * (FLOOR_HEIGHT + GAP) - GAP
     boxes = "\n".join(
         box
         for number, floor in enumerate(floors)
-        for box in _floor(floor, MARGIN + number * (FLOOR_HEIGHT + GAP))
+        for box in _draw_floor(floor, MARGIN + number * (FLOOR_HEIGHT + GAP))
     )
     return (
         f"<!-- Generated from the code by `make skeletons`. -->\n"
@@ -41,14 +41,14 @@ def page() -> str:
     )
 
 
-def _floor(folders: tuple[str, ...], top: int) -> Iterator[str]:
-    """The boxes of one floor, side by side."""
+def _draw_floor(folders: tuple[str, ...], top: int) -> Iterator[str]:
+    """Yield the boxes of one floor, side by side."""
     width = (WIDTH - 2 * MARGIN - GAP * (len(folders) - 1)) / len(folders)
     for number, folder in enumerate(folders):
-        yield _box(folder, MARGIN + number * (width + GAP), top, width)
+        yield _draw_folder(folder, MARGIN + number * (width + GAP), top, width)
 
 
-def _box(folder: str, left: float, top: int, width: float) -> str:
+def _draw_folder(folder: str, left: float, top: int, width: float) -> str:
     lines = textwrap.wrap(purpose(folder), int((width - 60) * LETTERS_PER_PIXEL))
     texts = [f'<text class="name" x="{left + 12:g}" y="{top + 22}">{folder}</text>']
     texts += [
@@ -56,8 +56,8 @@ def _box(folder: str, left: float, top: int, width: float) -> str:
         for number, line in enumerate(lines)
     ]
     step = ""
-    if folder in WAY:
-        x, number = left + width - 20, WAY.index(folder) + 1
+    if folder in ANSWER_ROUTE:
+        x, number = left + width - 20, ANSWER_ROUTE.index(folder) + 1
         step = f'<circle cx="{x:g}" cy="{top + 20}" r="11"/>'
         step += f'<text class="step" x="{x:g}" y="{top + 24}">{number}</text>'
     rect = f'<rect x="{left:g}" y="{top}" width="{width:g}" height="{FLOOR_HEIGHT}" rx="6"/>'
@@ -66,11 +66,11 @@ def _box(folder: str, left: float, top: int, width: float) -> str:
 
 
 def purpose(folder: str, root: Path = ROOT) -> str:
-    """The first line of a folder's docstring."""
+    """Return the first line of a folder's docstring."""
     text = (root / "grader" / folder / "__init__.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
 def purposes() -> Mapping[str, str]:
-    """What each folder is for, from the highest floor down."""
+    """Return each folder's purpose, from the highest floor down."""
     return {f: purpose(f) for floor in reversed(FLOORS) for f in floor if "__main__" not in floor}

@@ -1,4 +1,4 @@
-"""Which exercises differ from what the main branch has of them."""
+"""Finds the exercises that differ from the main branch."""
 
 import re
 import subprocess
@@ -7,52 +7,52 @@ from pathlib import Path
 
 from grader.core.records import Exercise
 
-MAIN = ("main", "origin/main")
-_OF_ONE = re.compile(r"ex\d+_")
-_ASIDE = ("mistakes.py", "variants.py")  # no change of a solution is judged by these, or by speed
+MAIN_BRANCHES = ("main", "origin/main")
+_EXERCISE_FILE_NAME = re.compile(r"ex\d+_")
+_FILES_WITHOUT_CHECKS = ("mistakes.py", "variants.py")  # bench_*.py are left out by name
 
 
-def changed(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
-    """The exercises whose checks, reference or solution differ from the merge base with main.
+def changed_exercises(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
+    """Return the exercises whose checks, reference or solution differ from main's merge base.
 
-    Of a suite its Python counts, without the catalogues and the speed cases; so does what is not
-    committed yet. On main itself the state before its last commit is compared with. A module of the
-    reference that is no exercise's own is every exercise's. Where there is no git, no main, or no
-    earlier commit, all of them.
+    A suite's Python files count, without the catalogues and the speed cases; uncommitted files
+    count too. On main itself the base is the commit before the last. A module of the reference
+    that belongs to no exercise belongs to all. Without git, main or an earlier commit, all
+    exercises are returned.
     """
-    base = _base(root)
+    base = _find_base_commit(root)
     if base is None:
         return list(exercises)
-    names = _git(root, "diff", "--name-only", base) or ""
-    names += _git(root, "ls-files", "--others", "--exclude-standard") or ""
+    names = _run_git(root, "diff", "--name-only", base) or ""
+    names += _run_git(root, "ls-files", "--others", "--exclude-standard") or ""
     paths = [root / name for name in names.splitlines()]
-    if any(p.parent == root / "reference" and not _OF_ONE.match(p.name) for p in paths):
+    if any(p.parent == root / "reference" and not _EXERCISE_FILE_NAME.match(p.name) for p in paths):
         return list(exercises)
-    return [e for e in exercises if any(_is_of(e, path) for path in paths)]
+    return [e for e in exercises if any(_is_file_of_exercise(e, path) for path in paths)]
 
 
-def _is_of(exercise: Exercise, path: Path) -> bool:
+def _is_file_of_exercise(exercise: Exercise, path: Path) -> bool:
     reference = exercise.home / "reference" / f"{exercise.slug}.py"
     of_suite = path.parent == exercise.folder and path.suffix == ".py"
-    aside = path.name in _ASIDE or path.name.startswith("bench_")
+    aside = path.name in _FILES_WITHOUT_CHECKS or path.name.startswith("bench_")
     return path in (exercise.solution, reference) or (of_suite and not aside)
 
 
-def _base(root: Path) -> str | None:
-    """The commit to compare with; None if there is none."""
-    head = _git(root, "rev-parse", "HEAD")
-    for main in MAIN:
-        base = _git(root, "merge-base", "HEAD", main)
+def _find_base_commit(root: Path) -> str | None:
+    """Return the commit to compare with; None if there is no such commit."""
+    head = _run_git(root, "rev-parse", "HEAD")
+    for main in MAIN_BRANCHES:
+        base = _run_git(root, "merge-base", "HEAD", main)
         if base is not None and base != head:
             return base.strip()
         if base is not None:  # this is main
-            before = _git(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
+            before = _run_git(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
             return before.strip() if before else None
     return None
 
 
-def _git(root: Path, *args: str) -> str | None:
-    """What git prints; None if it cannot."""
+def _run_git(root: Path, *args: str) -> str | None:
+    """Return the output of a git command; None if the command fails."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *args], capture_output=True, text=True, check=False

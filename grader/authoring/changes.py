@@ -1,7 +1,7 @@
-"""Every mechanical change of a Python source, one place at a time.
+"""Makes every mechanical change of a Python source, one place at a time.
 
-Docstrings, annotations, decorators, f-strings and what a `raise` raises are left alone: they are
-words for people, and the checks that read messages have mistakes of their own.
+Docstrings, annotations, decorators, f-strings and the exception of a `raise` are left alone: they
+are words for people, and named mistakes test the checks that read messages.
 """
 
 import ast
@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.authoring.replacements import Kind, replacements
 
-_LEFT_ALONE = {
+_UNCHANGED_FIELDS = {
     "annotation", "returns", "decorator_list", "bases", "type_params",
 }  # fmt: skip
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign)
@@ -19,7 +19,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change of one place."""
+    """One change of one node."""
 
     definition: str  # the function or class at the top of the file; "" for a constant there
     where: str  # the function: "KVCache.append"
@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a node stands."""
+    """The place of a node in the syntax tree."""
 
     parent: ast.AST
     field: str
@@ -48,36 +48,36 @@ class _Place:
 
 
 def changes(source: str, beside: str = "") -> list[Change]:
-    """Every change of a source that compiles and is no other one's equal.
+    """Return every change of a source that compiles, each text once.
 
-    beside  another source: what stands in it word for word is left alone
+    beside  another source, whose definitions are not changed
     """
     tree = ast.parse(source)
-    same = {ast.unparse(node) for node in _without_docstrings(ast.parse(beside)).body}
-    body = _without_docstrings(tree).body
+    same = {ast.unparse(node) for node in _remove_docstrings(ast.parse(beside)).body}
+    body = _remove_docstrings(tree).body
     texts = [ast.unparse(node) for node in body]
-    modules = imported(tree)
+    modules = imported_names(tree)
     found = []
     for i, definition in enumerate(body):
         if isinstance(definition, _DEFINITIONS) and texts[i] not in same:
             known = {texts[i]}
-            for change in _changes_of(definition, modules):
+            for change in _change_definition(definition, modules):
                 made = ast.unparse(definition)
-                if made not in known and _compiles(made):
+                if made not in known and _can_compile(made):
                     known.add(made)
                     whole = "\n\n\n".join([*texts[:i], made, *texts[i + 1 :]]) + "\n"
                     found.append(Change(source=whole, **change))
     return found
 
 
-def imported(tree: ast.Module) -> frozenset[str]:
-    """The names that the imports of a module bind."""
+def imported_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names that the imports of a module bind."""
     imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
     aliases = [alias for node in imports for alias in node.names]
     return frozenset((alias.asname or alias.name).split(".")[0] for alias in aliases)
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+def _remove_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
@@ -87,15 +87,15 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def _changes_of(definition: ast.stmt, modules: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Make each change in the tree itself, yield what it is, and take it back."""
+def _change_definition(definition: ast.stmt, modules: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Make each change in the tree itself, yield its description, and undo the change."""
     name = getattr(definition, "name", "")
-    for node, place in list(_places(definition, name, definition)):
+    for node, place in list(_find_places(definition, name, definition)):
         for kind, other in replacements(node, place.parent, place.field, modules):
-            old = _first_line(place.statement)
+            old = _first_source_line(place.statement)
             place.put(other)
             after = other if isinstance(other, ast.stmt) else place.statement
-            new = "(removed)" if kind is Kind.STATEMENT else _first_line(after)
+            new = "(removed)" if kind is Kind.STATEMENT else _first_source_line(after)
             yield {
                 "definition": name, "where": place.where, "kind": kind, "old": old, "new": new,
                 "line": getattr(node, "lineno", place.statement.lineno),
@@ -103,10 +103,12 @@ def _changes_of(definition: ast.stmt, modules: Collection[str]) -> Iterator[dict
             place.put(node)
 
 
-def _places(node: ast.AST, where: str, statement: ast.stmt) -> Iterator[tuple[ast.AST, _Place]]:
-    """Yield every node below this one that may be changed, and where it stands."""
+def _find_places(
+    node: ast.AST, where: str, statement: ast.stmt
+) -> Iterator[tuple[ast.AST, _Place]]:
+    """Yield every node below a node that may be changed, with its place."""
     for field, value in ast.iter_fields(node):
-        if field in _LEFT_ALONE or (isinstance(node, ast.ClassDef) and field == "keywords"):
+        if field in _UNCHANGED_FIELDS or (isinstance(node, ast.ClassDef) and field == "keywords"):
             continue
         items = enumerate(value) if isinstance(value, list) else [(None, value)]
         for index, item in items:
@@ -117,14 +119,14 @@ def _places(node: ast.AST, where: str, statement: ast.stmt) -> Iterator[tuple[as
             if not isinstance(item, ast.Raise):
                 named = isinstance(item, ast.FunctionDef | ast.ClassDef)
                 below = f"{where}.{item.name}" if named else where  # type: ignore[attr-defined]
-                yield from _places(item, below, inner)
+                yield from _find_places(item, below, inner)
 
 
-def _first_line(statement: ast.stmt) -> str:
+def _first_source_line(statement: ast.stmt) -> str:
     return ast.unparse(statement).partition("\n")[0]
 
 
-def _compiles(source: str) -> bool:
+def _can_compile(source: str) -> bool:
     try:
         compile(source, "<changed>", "exec")
     except SyntaxError:

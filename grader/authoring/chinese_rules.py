@@ -1,4 +1,4 @@
-"""Whether every sentence of a suite, and every cell of its lesson, is there in Chinese."""
+"""Checks that every sentence of a suite and every cell of its lesson has a translation."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,31 +10,31 @@ from grader.judging import suite_runner
 from grader.submission.solution_text import cells
 
 
-def missing(exercise: Exercise) -> Iterator[str]:
-    """What a Chinese reader is told in English. No breach, but worth a note."""
+def missing_sentences(exercise: Exercise) -> Iterator[str]:
+    """Yield a note for each sentence without a Chinese translation; no breach."""
     path = exercise.folder / "zh.toml"
     if not path.is_file():
         yield "zh.toml is missing, so that its sentences stay English. Write it."
     else:
-        for name in sorted(_wanted(exercise) - _there(exercise)):
+        for name in sorted(_wanted_names(exercise) - _translated_names(exercise)):
             yield f"zh.toml has no {name}. Write it."
     prose = [cell.language for cell in cells(exercise.solution.read_text("utf-8")) if cell.language]
     if prose != ["en", "zh"] * (len(prose) // 2):
         yield "in its lesson not every English cell has a Chinese one after it. Add them."
 
 
-def needless(exercise: Exercise) -> Iterator[str]:
-    """What nobody asks for: the suite has another name for it by now, or none."""
-    for name in sorted(_there(exercise) - _wanted(exercise)):
+def needless_sentences(exercise: Exercise) -> Iterator[str]:
+    """Yield a breach for each entry of zh.toml whose name the suite does not have."""
+    for name in sorted(_translated_names(exercise) - _wanted_names(exercise)):
         yield f"zh.toml has {name}, which the suite has not. Remove it."
 
 
-def _there(exercise: Exercise) -> set[str]:
+def _translated_names(exercise: Exercise) -> set[str]:
     path = exercise.folder / "zh.toml"
-    return _names(toml_values.read(path, manifest.CHINESE)) if path.is_file() else set()
+    return _flatten_names(toml_values.read(path, manifest.CHINESE)) if path.is_file() else set()
 
 
-def _wanted(exercise: Exercise) -> set[str]:
+def _wanted_names(exercise: Exercise) -> set[str]:
     speed = suite_runner.speed_case(exercise)
     written: dict[str, Function | Class] = {**exercise.functions, **exercise.classes}
     return {
@@ -52,12 +52,12 @@ def _wanted(exercise: Exercise) -> set[str]:
     }
 
 
-def _names(table: Mapping[str, Any], front: str = "") -> set[str]:
+def _flatten_names(table: Mapping[str, Any], front: str = "") -> set[str]:
     found: set[str] = set()
     for key, value in table.items():
         name = f"{front}{key}"
         if isinstance(value, Mapping):
-            found |= _names(value, f"{name}.")
+            found |= _flatten_names(value, f"{name}.")
         elif isinstance(value, list):
             found |= {f"{name}.{i}" for i in range(len(value))}
         else:

@@ -1,7 +1,7 @@
-"""docs/evidence.md: what is proven, with the figures that the commands print.
+"""Writes docs/evidence.md: the figures that the proving commands print.
 
-Each command owns the table between two comments that name it. It writes the rows of the exercises
-that it was asked about; all other rows stay, each with the day on which it was written.
+Each command owns the table between two comments that name the command. A run replaces the rows of
+its exercises; all other rows stay, each with the day on which it was written.
 """
 
 import platform
@@ -14,21 +14,21 @@ from grader.core.catalog import ROOT
 
 PAGE = ROOT / "docs/evidence.md"
 PACKAGES = ("torch", "numpy", "triton")
-ALL = "all"
+SUM_ROW = "all"
 
 
 class NoSuchPart(Exception):
-    """The page has no place for what a command writes; the message says what to do."""
+    """Raised if the page has no place for a command's table; the message names the cure."""
 
 
-def write(
+def write_rows(
     command: str, header: Sequence[str], rows: Sequence[Sequence[str]], *,
     sums: Sequence[str] = (), page: Path = PAGE,
 ) -> None:  # fmt: skip
-    """Write rows of a command's table in the place that the page has for it.
+    """Write rows into a command's table on the page.
 
-    rows  their first cell names them; a row of that name is replaced
-    sums  the columns of whole numbers that a last row, `all`, adds up
+    rows  the first cell is the row's name; an earlier row of that name is replaced
+    sums  the columns of whole numbers that the last row, `all`, adds up
     """
     begin, end = f"<!-- begin {command} -->\n", f"<!-- end {command} -->"
     text = page.read_text(encoding="utf-8")
@@ -38,37 +38,37 @@ def write(
     part, _, after = rest.partition(end)
     columns = [*header, "written"]
     today = {row[0]: [*row, date.today().isoformat()] for row in rows}
-    table = sorted({**_rows(part, columns), **today}.items())
+    table = sorted({**_parse_rows(part, columns), **today}.items())
     body = [row for _, row in table]
-    lines = [columns, ["---"] * len(columns), *body, *_all(columns, body, sums)]
-    written = [*(f"| {' | '.join(row)} |" for row in lines), "", _origin()]
+    lines = [columns, ["---"] * len(columns), *body, *_sum_rows(columns, body, sums)]
+    written = [*(f"| {' | '.join(row)} |" for row in lines), "", _version_line()]
     page.write_text(before + begin + "\n".join(written) + "\n" + end + after, encoding="utf-8")
 
 
-def _rows(part: str, columns: Sequence[str]) -> dict[str, list[str]]:
-    """The rows that stand in a part, by name; none if its table has other columns."""
+def _parse_rows(part: str, columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return the rows of a part's table by name; {} if the table has other columns."""
     lines = [line for line in part.splitlines() if line.startswith("| ")]
     rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
     if rows[:1] != [list(columns)]:
         return {}
-    return {row[0]: row for row in rows[2:] if row[0] != ALL}
+    return {row[0]: row for row in rows[2:] if row[0] != SUM_ROW}
 
 
-def _all(
+def _sum_rows(
     columns: Sequence[str], body: Sequence[Sequence[str]], sums: Sequence[str]
 ) -> list[list[str]]:
-    """The last row, if there are sums to show."""
+    """Return the last row, `all`, in a list; [] if no column is summed."""
     if not sums:
         return []
-    cells = dict.fromkeys(columns, "") | {columns[0]: ALL}
+    cells = dict.fromkeys(columns, "") | {columns[0]: SUM_ROW}
     for name in sums:
         of_all = (row[columns.index(name)] for row in body)
         cells[name] = f"{sum(int(cell.replace(',', '')) for cell in of_all):,}"
     return [list(cells.values())]
 
 
-def _origin() -> str:
-    """With which versions the newest figures were made."""
+def _version_line() -> str:
+    """Return a sentence with the versions of Python and of the packages."""
     found = [f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""Writes docs/exercises.md: what every exercise asks for, from the manifests."""
+"""Writes docs/exercises.md: the names, signatures and shapes of every exercise."""
 
 from collections.abc import Iterator, Mapping
 
@@ -30,14 +30,14 @@ message of a `ValueError` may hold more than the numbers that it must hold.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     exercises = [e for e in catalog.exercises() if e.home == catalog.ROOT and not e.draft]
     table = "".join(f"| [{e.slug}](#{e.slug}) | {e.title} | {e.track} |\n" for e in exercises)
-    return _OPENING + table + "".join(f"\n{section(e)}" for e in exercises)
+    return _OPENING + table + "".join(f"\n{exercise_section(e)}" for e in exercises)
 
 
-def section(exercise: Exercise) -> str:
-    """What the page says of one exercise."""
+def exercise_section(exercise: Exercise) -> str:
+    """Return the section of the page on one exercise."""
     parts = [
         f"## {exercise.slug}",
         f"**{exercise.title}.** {exercise.about}".strip(),
@@ -46,57 +46,61 @@ def section(exercise: Exercise) -> str:
             if (refused := exercise.not_allowed_text)
             else []
         ),
-        *(part for f in exercise.functions.values() for part in _function(f, "###")),
-        *(part for c in exercise.classes.values() for part in _class(c)),
+        *(part for f in exercise.functions.values() for part in _function_paragraphs(f, "###")),
+        *(part for c in exercise.classes.values() for part in _class_paragraphs(c)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _function(function: Function, heading: str, of: str = "") -> Iterator[str]:
+def _function_paragraphs(function: Function, heading: str, of: str = "") -> Iterator[str]:
     yield f"{heading} `{of}{function.name}{function.signature}`"
-    takes = [f"`{name}` {_shape(letters)}" for name, letters in function.shapes.items()]
-    gives = ", ".join(_returned(name, what) for name, what in function.returns.items())
+    takes = [f"`{name}` {_format_letters(letters)}" for name, letters in function.shapes.items()]
+    gives = ", ".join(_describe_return(name, what) for name, what in function.returns.items())
     yield f"{', '.join(takes)} → {gives}" if takes else f"→ {gives}"
     if function.about:
         yield function.about
 
 
-def _class(declared: Class) -> Iterator[str]:
+def _class_paragraphs(declared: Class) -> Iterator[str]:
     yield f"### `{declared.name}{declared.signature}`"
     if declared.about:
         yield declared.about
     if declared.attributes:
-        yield f"Attributes: {_listed(declared.attributes)}."
+        yield f"Attributes: {_list_attributes(declared.attributes)}."
     if declared.parameters:
         lines = [f"- `{name}`: {what}" for name, what in declared.parameters.items()]
         yield "\n".join(["Parameters:", "", *lines])
     for method in declared.methods.values():
-        yield from _function(method, "####", f"{declared.name}.")
+        yield from _function_paragraphs(method, "####", f"{declared.name}.")
 
 
-def _listed(entries: Mapping[str, str]) -> str:
+def _list_attributes(entries: Mapping[str, str]) -> str:
     words = {"flag": "True or False"}
-    return ", ".join(f"`{name}` ({words.get(kind, _kind(kind))})" for name, kind in entries.items())
+    return ", ".join(
+        f"`{name}` ({words.get(kind, _describe_shape(kind))})" for name, kind in entries.items()
+    )
 
 
-def _returned(name: str, what: Shape | tuple[Shape, ...]) -> str:
+def _describe_return(name: str, what: Shape | tuple[Shape, ...]) -> str:
     if isinstance(what, tuple):
-        parts = ", ".join(_kind(part) for part in what)
+        parts = ", ".join(_describe_shape(part) for part in what)
         return f"`{name}` = ({parts})"
-    return "None" if what == "none" else f"`{name}`: {_kind(what)}"
+    return "None" if what == "none" else f"`{name}`: {_describe_shape(what)}"
 
 
-def _kind(what: Shape) -> str:
-    """ "tensor ... Lq D" as a person writes it."""
+def _describe_shape(what: Shape) -> str:
+    """Return "tensor (..., Lq, D)" for "tensor ... Lq D"."""
     words = what.split()
-    kind = [w.rstrip("?") for w in words if w.rstrip("?") in _KINDS]
-    letters = [w for w in words if w.rstrip("?") not in _KINDS]
-    text = " ".join([*kind, _shape(" ".join(letters))] if letters else kind)
+    kind = [w.rstrip("?") for w in words if w.rstrip("?") in _SHAPE_KINDS]
+    letters = [w for w in words if w.rstrip("?") not in _SHAPE_KINDS]
+    text = " ".join([*kind, _format_letters(" ".join(letters))] if letters else kind)
     return f"{text} or None" if "?" in words[0] else text
 
 
-_KINDS = ("tensor", "array", "bool", "rows", "int", "float", "str", "object", "flag", "none", "any")
+_SHAPE_KINDS = (
+    "tensor", "array", "bool", "rows", "int", "float", "str", "object", "flag", "none", "any",
+)  # fmt: skip
 
 
-def _shape(letters: str) -> str:
+def _format_letters(letters: str) -> str:
     return f"({', '.join(letters.split())})"

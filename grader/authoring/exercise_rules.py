@@ -1,4 +1,4 @@
-"""The laws of an exercise. A law's docstring states it; each sentence that it gives is a breach."""
+"""The laws of an exercise: a law's docstring states the law, and a law yields its breaches."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,20 +14,20 @@ from grader.cuda import declarations as cuda_outline
 from grader.judging import suite_runner
 from grader.submission import answer_file, python_outline, solution_text
 
-HINTS = 2
+LEAST_HINTS = 2
 
 Law = Callable[[Exercise], Iterator[str]]
 
 
-def broken(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
-    """What is missing or wrong in one exercise. What cannot be read is said alone.
+def broken_laws(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
+    """Return the breaches in one exercise; if files cannot be read, only those breaches.
 
     with_suite  whether the modules of the suite can be imported here
     """
     found: list[str] = []
-    for law in LAWS if with_suite else OF_FILES:
+    for law in LAWS if with_suite else FILE_LAWS:
         found += law(exercise)
-        if found and law in FIRST:
+        if found and law in FIRST_LAWS:
             break
     return list(dict.fromkeys(found))
 
@@ -37,7 +37,7 @@ def files(exercise: Exercise) -> Iterator[str]:
     test_*.py, one mistakes.py and one variants.py."""
     if not exercise.solution.is_file():
         yield f"solutions/{exercise.file} is missing. Write it; it is the one source."
-    if _asks_reference(exercise) and not _reference(exercise).is_file():
+    if _is_compared_with_reference(exercise) and not _reference_path(exercise).is_file():
         yield f"reference/{exercise.slug}.py is missing. Write the oracle and the yardstick."
     for pattern in ("test_*.py", "mistakes.py", "variants.py"):
         if len(list(exercise.folder.glob(pattern))) != 1:
@@ -48,7 +48,7 @@ def files(exercise: Exercise) -> Iterator[str]:
 
 def sources(exercise: Exercise) -> Iterator[str]:
     """Every source is UTF-8, and Python where it is called so."""
-    paths = [exercise.solution, _reference(exercise)]
+    paths = [exercise.solution, _reference_path(exercise)]
     for path in [*paths, *sorted(exercise.folder.rglob("*.py"))]:
         name = path.relative_to(exercise.home)
         try:
@@ -65,7 +65,7 @@ def sources(exercise: Exercise) -> Iterator[str]:
 
 def modules(exercise: Exercise) -> Iterator[str]:
     """The modules of a suite can be imported."""
-    for name, read in _MODULES.items():
+    for name, read in _MODULE_READERS.items():
         try:
             read(exercise)
         except (Exception, SystemExit) as error:  # an author's code may raise anything
@@ -74,7 +74,7 @@ def modules(exercise: Exercise) -> Iterator[str]:
             return
 
 
-_MODULES: dict[str, Callable[[Exercise], Any]] = {
+_MODULE_READERS: dict[str, Callable[[Exercise], Any]] = {
     "test_*.py": suite_runner.checks,
     "mistakes.py": suite_runner.mistakes,
     "variants.py": suite_runner.variants,
@@ -84,7 +84,7 @@ _MODULES: dict[str, Callable[[Exercise], Any]] = {
 
 def signatures(exercise: Exercise) -> Iterator[str]:
     """The manifest declares what is asked for, and the solution has all of it, as declared."""
-    text = _solution(exercise)
+    text = _read_solution(exercise)
     if not exercise.names:
         yield "its manifest declares nothing. Add [[functions]] to exercise.toml."
     elif exercise.language == "cuda":
@@ -101,7 +101,7 @@ def signatures(exercise: Exercise) -> Iterator[str]:
 
 def regions(exercise: Exercise) -> Iterator[str]:
     """The solution marks what a student has to write, so that a skeleton is made without it."""
-    text = _solution(exercise)
+    text = _read_solution(exercise)
     try:
         skeletons.skeleton_text(exercise, text)
     except solution_text.BadSource as problem:
@@ -112,13 +112,13 @@ def regions(exercise: Exercise) -> Iterator[str]:
 
 def prose(exercise: Exercise) -> Iterator[str]:
     """The lesson is told in prose, in English at least; where the Chinese is missing is a note."""
-    if "en" not in [cell.language for cell in solution_text.cells(_solution(exercise))]:
+    if "en" not in [cell.language for cell in solution_text.cells(_read_solution(exercise))]:
         yield f"solutions/{exercise.file} has no prose. Write a `# %% [markdown]` cell."
 
 
 def in_step(exercise: Exercise) -> Iterator[str]:
     """The skeleton and both lessons are what the solution makes of them."""
-    text, home = _solution(exercise), exercise.home
+    text, home = _read_solution(exercise), exercise.home
     answer = home / "exercises" / exercise.file
     try:
         wanted = {answer: skeletons.skeleton_text(exercise, text)} | {
@@ -143,38 +143,38 @@ def hints(exercise: Exercise) -> Iterator[str]:
     """Everything that a student writes has at least two hints, from gentle to plain."""
     written: list[Function | Class] = [*exercise.functions.values(), *exercise.classes.values()]
     for declared in written:
-        if len(declared.hints) < HINTS:
+        if len(declared.hints) < LEAST_HINTS:
             count = len(declared.hints)
-            yield f"{declared.name} has {count} hints; it needs {HINTS}. Write more of them."
+            yield f"{declared.name} has {count} hints; it needs {LEAST_HINTS}. Write more of them."
 
 
 def translations(exercise: Exercise) -> Iterator[str]:
     """zh.toml, if it is there, has nothing that the suite has not. What it lacks is a note."""
     try:
-        yield from chinese_rules.needless(exercise)
+        yield from chinese_rules.needless_sentences(exercise)
     except (BadFile, BadQuestions) as problem:
         yield str(problem)
 
 
-def _asks_reference(exercise: Exercise) -> bool:
-    """Whether its checks compare with values; a bug hunt asks another suite instead."""
+def _is_compared_with_reference(exercise: Exercise) -> bool:
+    """Return whether the checks compare with reference values; a bug hunt uses another suite."""
     tests = exercise.folder.glob("test_*.py")
     return any("reference" in path.read_text("utf-8", errors="replace") for path in tests)
 
 
-def _reference(exercise: Exercise) -> Path:
+def _reference_path(exercise: Exercise) -> Path:
     return exercise.home / "reference" / f"{exercise.slug}.py"
 
 
-def _solution(exercise: Exercise) -> str:
+def _read_solution(exercise: Exercise) -> str:
     return exercise.solution.read_text(encoding="utf-8")
 
 
-FIRST: tuple[Law, ...] = (files, sources, modules)  # the others read what these ask for
-OF_FILES: tuple[Law, ...] = (  # these import no module of the suite
+FIRST_LAWS: tuple[Law, ...] = (files, sources, modules)  # the others read these files
+FILE_LAWS: tuple[Law, ...] = (  # these import no module of the suite
     files, sources, signatures, regions, prose, in_step, hints, open_places,
 )  # fmt: skip
 LAWS: tuple[Law, ...] = (
-    *FIRST, signatures, regions, prose, in_step, hints, translations, *suite_rules.LAWS,
+    *FIRST_LAWS, signatures, regions, prose, in_step, hints, translations, *suite_rules.LAWS,
     open_places,
 )  # fmt: skip

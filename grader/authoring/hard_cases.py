@@ -1,6 +1,6 @@
-"""Which check of a suite runs which hard kind of input on which of the student's names.
+"""Reads `hard.toml`: which check runs which hard kind of input on which of the student's names.
 
-A suite says so in its `hard.toml`, or says why a kind does not apply:
+Or the file says why a kind does not apply:
 
     [softmax.asked]
     one = ["test_values"]
@@ -9,7 +9,7 @@ A suite says so in its `hard.toml`, or says why a kind does not apply:
     square = "it has no queries and keys"
 
 The kinds are those of `grader.judging.hard`. Where the manifest shows that a kind cannot apply (no
-parameter called `device`, one length alone), nothing need be said of it.
+parameter called `device`, one length alone), the file need not name the kind.
 """
 
 import tomllib
@@ -17,19 +17,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grader.authoring.solution_part import solution_judge
+from grader.authoring.solution_part import run_judge_on_solution
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 from grader.judging.hard import Hard
 
-FILE = "hard.toml"
-OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
+TOML = "hard.toml"
+KINDS_OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
 SHORTEST_REASON = 8  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What a suite says of one kind on one name: the checks that run it, or why none does."""
+    """A suite's statement on one kind and one name: the checks that run it, or why none does."""
 
     name: str
     kind: Hard
@@ -38,36 +38,36 @@ class Statement:
 
 
 class BadStatement(Exception):
-    """A `hard.toml` that cannot be read; the message says why and what to do."""
+    """Raised if a `hard.toml` cannot be read; the message names the reason and the cure."""
 
 
-def statements(exercise: Exercise) -> list[Statement]:
-    """What the `hard.toml` of a suite says. Raises `BadStatement`."""
-    path = exercise.folder / FILE
+def read_statements(exercise: Exercise) -> list[Statement]:
+    """Read the `hard.toml` of a suite. Raise `BadStatement` if it cannot be read."""
+    path = exercise.folder / TOML
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadStatement(f"its suite needs a {FILE}. Write which check runs what.") from None
+        raise BadStatement(f"its suite needs a {TOML}. Write which check runs what.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
-        raise BadStatement(f"{FILE} cannot be read: {problem}. Mend it.") from None
+        raise BadStatement(f"{TOML} cannot be read: {problem}. Mend it.") from None
     found = []
     for name, table in tables.items():
         if not isinstance(table, dict) or not table.keys() <= {"asked", "not"}:
-            raise BadStatement(f"{FILE}: [{name}] has [{name}.asked] and [{name}.not] alone.")
+            raise BadStatement(f"{TOML}: [{name}] has [{name}.asked] and [{name}.not] alone.")
         for part, entries in table.items():
-            found += [_statement(name, part, *entry) for entry in dict(entries).items()]
+            found += [_parse_statement(name, part, *entry) for entry in dict(entries).items()]
     return found
 
 
-def _statement(name: str, part: str, kind: str, said: Any) -> Statement:
+def _parse_statement(name: str, part: str, kind: str, said: Any) -> Statement:
     if kind not in set(Hard):
-        raise BadStatement(f"{FILE}: {name}.{part} has {kind!r}; the kinds are {', '.join(Hard)}.")
+        raise BadStatement(f"{TOML}: {name}.{part} has {kind!r}; the kinds are {', '.join(Hard)}.")
     if part == "asked" and isinstance(said, list) and said:
         return Statement(name=name, kind=Hard(kind), checks=tuple(map(str, said)), reason="")
     if part == "not" and isinstance(said, str) and len(said) >= SHORTEST_REASON:
         return Statement(name=name, kind=Hard(kind), checks=(), reason=said)
     wanted = "a list of checks" if part == "asked" else "a sentence that says why"
-    raise BadStatement(f"{FILE}: {name}.{part}.{kind} should be {wanted}. Mend it.")
+    raise BadStatement(f"{TOML}: {name}.{part}.{kind} should be {wanted}. Mend it.")
 
 
 def hard_kinds(exercise: Exercise) -> Iterator[str]:
@@ -76,7 +76,7 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
     if exercise.hunts:
         return
     try:
-        said = statements(exercise)
+        said = read_statements(exercise)
     except BadStatement as problem:
         yield str(problem)
         return
@@ -84,24 +84,24 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
     checks = {check.id for check in suite_runner.checks(exercise)}
     for name in exercise.names:
         for kind in Hard:
-            if _may_apply(kind, name, exercise) and (name, kind) not in stated:
-                yield f"{FILE} says nothing of {kind} for {name}. Name the checks, or say why not."
+            if _can_apply(kind, name, exercise) and (name, kind) not in stated:
+                yield f"{TOML} says nothing of {kind} for {name}. Name the checks, or say why not."
     for one in said:
         if one.name not in exercise.names:
-            yield f"{FILE} speaks of {one.name}, which the manifest does not declare. Mend it."
+            yield f"{TOML} speaks of {one.name}, which the manifest does not declare. Mend it."
         for check in set(one.checks) - checks:
-            yield f"{FILE}: {one.name} names {check}, which is no check of the suite. Mend it."
+            yield f"{TOML}: {one.name} names {check}, which is no check of the suite. Mend it."
     if len(said) != len(stated):
-        yield f"{FILE} says of a kind both which check runs it and why none does. Choose one."
+        yield f"{TOML} says of a kind both which check runs it and why none does. Choose one."
 
 
-def _may_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
-    """Whether the manifest leaves it open that a kind applies to a name."""
+def _can_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
+    """Return whether a kind can apply to a name, as far as the manifest shows."""
     if name in exercise.classes:
         declared = exercise.classes[name]
         methods = list(declared.methods.values())
         signatures = " ".join([declared.signature, *(m.signature for m in methods)])
-    elif kind in OF_CLASSES:
+    elif kind in KINDS_OF_CLASSES:
         return False
     else:
         methods = [exercise.functions[name]]
@@ -122,14 +122,14 @@ def _may_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
     return True
 
 
-def not_run(exercise: Exercise) -> list[str]:
-    """What `hard.toml` says is run and was not, when the solution was asked everything."""
+def statements_not_run(exercise: Exercise) -> list[str]:
+    """Run the suite on the solution; return the statements of `hard.toml` that no check ran."""
     if exercise.hunts:
         return []
-    judge = solution_judge(exercise)
+    judge = run_judge_on_solution(exercise)
     return [
         f"{check} does not run {one.kind} on {one.name}"
-        for one in statements(exercise)
+        for one in read_statements(exercise)
         for check in one.checks
         if (one.name, one.kind.value, check) not in judge.hard
     ]

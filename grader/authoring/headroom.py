@@ -1,4 +1,4 @@
-"""Measure how near right answers come to being rejected: error / allowance over many seeds."""
+"""Measures how near right answers come to being rejected: error / allowance over many seeds."""
 
 import math
 import os
@@ -26,9 +26,9 @@ from grader.worker.in_process import in_process, load
 
 SOLUTION = "solution"
 SEEDS_PER_TASK = 10
-# The largest ratio that is allowed. A mean error has less room: where an answer rounds once and so
-# does the yardstick, their mean errors are equal, and the rule allows 1.5 times the yardstick's.
-LIMITS = {"solution": 0.5, "variant": 0.7, "mean error": 0.75}
+# The largest allowed error / allowance. A mean error has less room: if answer and yardstick both
+# round once, their mean errors are equal, and the rule allows 1.5 times the yardstick's.
+LARGEST_RATIOS = {"solution": 0.5, "variant": 0.7, "mean error": 0.75}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +53,20 @@ class Headroom:
 
     @property
     def limit(self) -> float:
-        """The largest ratio that is allowed here."""
+        """The largest ratio that is allowed for this result."""
         if self.measure == "mean error":
-            return LIMITS["mean error"]
-        return LIMITS["solution" if self.place.answer == SOLUTION else "variant"]
+            return LARGEST_RATIOS["mean error"]
+        return LARGEST_RATIOS["solution" if self.place.answer == SOLUTION else "variant"]
 
     @property
     def within(self) -> bool:
-        """Whether there is room enough."""
+        """Whether the ratio is within its limit."""
         return self.ratio <= self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A right answer that a check did not accept."""
+    """A right answer on which a check fails."""
 
     place: Place
     why: str
@@ -90,23 +90,25 @@ def measure(
     exercises: Sequence[Exercise], seeds: int, *, solutions: bool = True, variants: bool = True,
     processes: int | None = None,
 ) -> Measured:  # fmt: skip
-    """Run every check on right answers with seeds 0, 1, ...; on all processors."""
+    """Run every check on right answers with seeds 0, 1, ... on all processors."""
     parts = [Measured(least=(), rejections=(), cases=0)]
     context = get_context("spawn")
     with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as pool:
         tasks = [
             pool.submit(measure_answer, exercise.slug, answer, range(start, end))
             for exercise in exercises
-            for answer in answers(exercise, solutions=solutions, variants=variants)
+            for answer in right_answer_names(exercise, solutions=solutions, variants=variants)
             for start in range(0, seeds, SEEDS_PER_TASK)
             for end in [min(seeds, start + SEEDS_PER_TASK)]
         ]
         parts += [task.result() for task in as_completed(tasks)]
-    return joined(parts)
+    return join_measured(parts)
 
 
-def answers(exercise: Exercise, *, solutions: bool = True, variants: bool = True) -> list[str]:
-    """The names of the right answers of an exercise."""
+def right_answer_names(
+    exercise: Exercise, *, solutions: bool = True, variants: bool = True
+) -> list[str]:
+    """Return the names of the right answers of an exercise."""
     names = [v.id for v in suite_runner.variants(exercise)] if variants else []
     return [SOLUTION, *names] if solutions else names
 
@@ -115,36 +117,36 @@ def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
     """Run every check of an exercise on one right answer with each of the seeds."""
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
     exercise = catalog.find(slug)
-    student = Student(exercise, in_process(_module(exercise, answer), exercise.prelude))
+    student = Student(exercise, in_process(_load_right_answer(exercise, answer), exercise.prelude))
     cases = [case for case in suite_runner.cases(exercise) if not case.check.cuda]
     parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
-    return joined(parts)
+    return join_measured(parts)
 
 
 def measure_case(student: Student, slug: str, answer: str, case: CheckCase, seed: int) -> Measured:
-    """Run one case with one seed, whatever became of the cases before it."""
+    """Run one case with one seed, even if earlier cases failed."""
     place = Place(slug=slug, answer=answer, check=case.check.id, case=case.name, seed=seed)
     try:
         fault = Judge(student, ("headroom", str(seed), slug)).ask(student, case)
         why = "" if fault is None else str(fault)
-    except (Exception, SystemExit) as error:  # a suite may raise anything, and is to blame
+    except (Exception, SystemExit) as error:  # a suite's own fault may be any exception
         why = f"{type(error).__name__}: {error}"
     least = [
-        Headroom(place=place, subject=subject, measure=rule.measure, ratio=_ratio(rule))
+        Headroom(place=place, subject=subject, measure=rule.measure, ratio=_used_share(rule))
         for subject, rule in CASE.get().rules
-        if rule.allowed  # where nothing is allowed, values are compared bit by bit
+        if rule.allowed  # without an allowance values are compared bit by bit
     ]
     rejections = (Rejection(place=place, why=why),) if why else ()
-    return joined([Measured(least=tuple(least), rejections=rejections, cases=1)])
+    return join_measured([Measured(least=tuple(least), rejections=rejections, cases=1)])
 
 
-def _ratio(rule: Rule) -> float:
-    """The share of the allowance that is used; infinite where the error is no number."""
+def _used_share(rule: Rule) -> float:
+    """Return the used share of the allowance; infinite if the error is not a number."""
     return math.inf if math.isnan(rule.error) else rule.error / rule.allowed
 
 
-def joined(parts: Sequence[Measured]) -> Measured:
-    """Several results as one: of each check, answer and limit the largest ratio."""
+def join_measured(parts: Sequence[Measured]) -> Measured:
+    """Join results; keep the largest ratio of each check, answer and limit."""
     worst: dict[tuple[str, str, str, float], Headroom] = {}
     for one in (one for part in parts for one in part.least):
         key = one.place.slug, one.place.answer, one.place.check, one.limit
@@ -157,26 +159,26 @@ def joined(parts: Sequence[Measured]) -> Measured:
     )
 
 
-def _module(exercise: Exercise, answer: str) -> ModuleType:
+def _load_right_answer(exercise: Exercise, answer: str) -> ModuleType:
     """Load a right answer into this process."""
     if exercise.language == "cuda":
-        return _compiled(exercise.slug)[answer]
+        return _compile_right_answers(exercise.slug)[answer]
     if answer == SOLUTION:
         return load(exercise.solution, exercise.slug, exercise.prelude)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
-        path.write_text(_texts(exercise)[answer], encoding="utf-8")
+        path.write_text(_variant_sources(exercise)[answer], encoding="utf-8")
         return load(path, exercise.slug, exercise.prelude)
 
 
 @cache
-def _compiled(slug: str) -> dict[str, ModuleType]:
-    """Every right answer in CUDA C++, compiled together once in a process."""
+def _compile_right_answers(slug: str) -> dict[str, ModuleType]:
+    """Compile all right answers in CUDA C++ together, once in a process."""
     exercise = catalog.find(slug)
-    texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _texts(exercise)
+    texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _variant_sources(exercise)
     only = {variant.id: variant.of for variant in suite_runner.variants(exercise)}
     return cuda.modules(texts, exercise, only=only)
 
 
-def _texts(exercise: Exercise) -> dict[str, str]:
+def _variant_sources(exercise: Exercise) -> dict[str, str]:
     return {v.id: variant_source(exercise, v) for v in suite_runner.variants(exercise)}

@@ -1,4 +1,4 @@
-"""The table exercise x check -> how near right answers come to being rejected."""
+"""The table exercise x check: how near right answers come to being rejected."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ def show(
     exercises: Sequence[Exercise], seeds: int, console: Console, *, solutions: bool = True,
     variants: bool = True, write: bool = False,
 ) -> bool:  # fmt: skip
-    """Print the table; True if no right answer was rejected or came too near to that.
+    """Print the table; return True if no right answer was rejected or beyond its limit.
 
-    write  write its rows into docs/evidence.md: the nearest result of each exercise
+    write  write the nearest result of each exercise into docs/evidence.md
     """
     found = measure(exercises, seeds, solutions=solutions, variants=variants)
-    for line in lines(found):
+    for line in table_lines(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if write:
-        evidence.write("headroom", COLUMNS, _rows(found, seeds))
+        evidence.write_rows("headroom", COLUMNS, _evidence_rows(found, seeds))
     return found.right
 
 
@@ -32,10 +32,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _rows(found: Measured, seeds: int) -> list[list[str]]:
-    """A row for the solution of each exercise and one for its variants: the nearest result."""
-    rejected = Counter(_answers(one.place) for one in found.rejections)
-    nearest = {_answers(one.place): one for one in reversed(found.least)}
+def _evidence_rows(found: Measured, seeds: int) -> list[list[str]]:
+    """Return two rows for each exercise, the nearest result of its solution and of its variants."""
+    rejected = Counter(_evidence_row_name(one.place) for one in found.rejections)
+    nearest = {_evidence_row_name(one.place): one for one in reversed(found.least)}
     return [
         [
             *(name, str(seeds), str(rejected[name]), f"{one.ratio:.2f}", f"{one.limit:.2f}"),
@@ -46,26 +46,26 @@ def _rows(found: Measured, seeds: int) -> list[list[str]]:
     ]
 
 
-def _answers(place: Place) -> str:
-    """The answers that a row is about: `ex03_sdpa`, or `ex03_sdpa variants`."""
+def _evidence_row_name(place: Place) -> str:
+    """Return the name of a row: `ex03_sdpa`, or `ex03_sdpa variants`."""
     return place.slug if place.answer == SOLUTION else f"{place.slug} variants"
 
 
-def _slugs(found: Measured) -> list[str]:
+def _measured_slugs(found: Measured) -> list[str]:
     return sorted({one.place.slug for one in found.least})
 
 
-def lines(found: Measured) -> list[str]:
-    """The table as lines: the least headroom of every check, the rejections, and a summary."""
+def table_lines(found: Measured) -> list[str]:
+    """Return the lines of the table: each check's least headroom, the rejections, a summary."""
     table = []
-    for slug in _slugs(found):
-        table += ["", slug, *(_line(one) for one in least_by_check(found, slug))]
+    for slug in _measured_slugs(found):
+        table += ["", slug, *(_headroom_line(one) for one in least_by_check(found, slug))]
     beyond = [one for one in found.least if not one.within]
     checks = len({(one.place.slug, one.place.check) for one in found.least})
     return [
         *table,
         "",
-        *(_rejected(one) for one in found.rejections),
+        *(_rejection_line(one) for one in found.rejections),
         f"{found.cases} cases of right answers run, {len(found.rejections)} rejected; "
         f"{checks} checks compare within an allowance, and in {len(beyond)} places a right answer "
         "comes nearer to it than is allowed.",
@@ -73,24 +73,24 @@ def lines(found: Measured) -> list[str]:
 
 
 def least_by_check(found: Measured, slug: str) -> list[Headroom]:
-    """The result nearest to its limit for each check of an exercise, the nearest first.
+    """Return each check's result that is nearest to its limit, the nearest first.
 
-    Results beyond their limits are all there, whoever the answer is.
+    All results beyond their limits are returned too, of every answer.
     """
     of_exercise = [one for one in found.least if one.place.slug == slug]
     nearest = {one.place.check: one for one in reversed(of_exercise)}
     return [one for one in of_exercise if not one.within or nearest[one.place.check] is one]
 
 
-def _line(one: Headroom) -> str:
+def _headroom_line(one: Headroom) -> str:
     sign = "within" if one.within else "BEYOND"
     what = f"{one.place.case}  {one.subject}: {one.measure}"
-    return f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {what}  {_origin(one.place)}"
+    return f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {what}  {_answer_and_seed(one.place)}"
 
 
-def _rejected(one: Rejection) -> str:
-    return f"REJECTED {one.place.slug} {one.place.case} {_origin(one.place)}: {one.why}"
+def _rejection_line(one: Rejection) -> str:
+    return f"REJECTED {one.place.slug} {one.place.case} {_answer_and_seed(one.place)}: {one.why}"
 
 
-def _origin(place: Place) -> str:
+def _answer_and_seed(place: Place) -> str:
     return f"({place.answer}, seed {place.seed})"

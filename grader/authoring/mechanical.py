@@ -1,4 +1,4 @@
-"""Every mechanical change of one right answer: a check catches it, or no trial can tell it."""
+"""Judges the mechanical changes of a right answer: a check fails, or no trial tells them apart."""
 
 import time
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ import torch
 
 from grader.authoring.changes import Change, changes
 from grader.authoring.mutants import variant_source
-from grader.authoring.process_limits import Endless, at_most
-from grader.authoring.reach import users
+from grader.authoring.process_limits import Endless, limit_cpu_seconds
+from grader.authoring.reach import users_of_definitions
 from grader.authoring.side_by_side import SideBySide, TrialValues
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
@@ -22,22 +22,22 @@ from grader.judging.marks import CheckCase
 from grader.judging.student import Student
 from grader.worker.in_process import in_process, loaded
 
-SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
+CASE_SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
 
 
 class Verdict(StrEnum):
-    """What became of a change."""
+    """The verdict on a change."""
 
     CAUGHT = "caught"  # a check fails, or the file does not load, or it does not end
-    EQUIVALENT = "equivalent"  # no input tells it from the right answer
-    HOLE = "hole"  # an input tells it, and no check does
-    UNTRIED = "no trials"  # no check fails, and no trial calls what was changed
-    FAULT = "fault"  # a check raises something that is no verdict
+    EQUIVALENT = "equivalent"  # it equals the right answer on all inputs
+    HOLE = "hole"  # it differs on an input, and no check fails
+    UNTRIED = "no trials"  # no check fails, and no trial calls the changed code
+    FAULT = "fault"  # a check raises an exception that is no verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A change and what became of it."""
+    """A change and its verdict."""
 
     slug: str
     variant: str  # "" for the solution
@@ -47,14 +47,14 @@ class Outcome:
     old: str
     new: str
     verdict: Verdict
-    how: str = ""  # the check that fails, or how else it was caught
+    how: str = ""  # the check that fails, or another way to be caught
     inputs: int = 0  # on which it equals the right answer
     told: TrialValues | None = None
     seconds: float = 0.0  # of the processor
 
 
 def source_of(exercise: Exercise, variant: str) -> str:
-    """The text of the solution, or of a right variant."""
+    """Return the text of the solution or of a right variant."""
     if not variant:
         return exercise.solution.read_text(encoding="utf-8")
     [found] = [v for v in suite_runner.variants(exercise) if v.id == variant]
@@ -62,69 +62,69 @@ def source_of(exercise: Exercise, variant: str) -> str:
 
 
 def changes_of(exercise: Exercise, variant: str) -> list[Change]:
-    """Every change of the solution, or of what a variant puts in the solution's place."""
+    """Return every change of the solution, or of the code that a variant replaces."""
     beside = source_of(exercise, "") if variant else ""
     return changes(source_of(exercise, variant), beside)
 
 
 class Proof:
-    """One right answer, ready for its changes."""
+    """One right answer, with which its changes are compared."""
 
     def __init__(
         self, exercise: Exercise, variant: str, inputs: int, trials: bool, seconds: float
     ) -> None:
         """Load the answer and run it once.
 
-        inputs  how many of them a change must pass that no check catches
-        trials  whether changes that a check catches are tried on these inputs as well
-        seconds of the processor, for one case of a check and for one input
+        inputs   the number of inputs for a change that no check catches
+        trials   whether to run the trials on caught changes too
+        seconds  of the processor, for one case of a check and for one input
         """
         torch.set_num_threads(1)
         self._exercise, self._variant = exercise, variant
         self._inputs, self._trials, self._seconds = inputs, trials, seconds
         source = source_of(exercise, variant)
-        self._users = users(source)
+        self._users = users_of_definitions(source)
         right = loaded(source, exercise.slug, exercise.prelude)
-        self._cases = self._cheapest_first(right)
+        self._cases = self._sort_cases_by_cost(right)
         found = suite_runner.trials(exercise) if list(exercise.folder.glob("trials.py")) else []
-        self._beside = SideBySide(exercise, right, found, seconds)
+        self._side_by_side = SideBySide(exercise, right, found, seconds)
 
-    def outcome(self, change: Change) -> Outcome:
-        """What becomes of a change."""
+    def judge_change(self, change: Change) -> Outcome:
+        """Run the checks and the trials on a change."""
         started = time.process_time()
-        verdict, how, inputs, told = self._judged(change)
+        verdict, how, inputs, told = self._find_verdict(change)
         return Outcome(
             slug=self._exercise.slug, variant=self._variant, where=change.where, line=change.line,
             kind=change.kind.value, old=change.old, new=change.new, verdict=verdict, how=how,
             inputs=inputs, told=told, seconds=time.process_time() - started,
         )  # fmt: skip
 
-    def _judged(self, change: Change) -> tuple[Verdict, str, int, TrialValues | None]:
+    def _find_verdict(self, change: Change) -> tuple[Verdict, str, int, TrialValues | None]:
         try:
-            with at_most(self._seconds):
+            with limit_cpu_seconds(self._seconds):
                 module = loaded(change.source, self._exercise.slug, self._exercise.prelude)
         except (Exception, SystemExit, Endless) as error:  # whatever a changed file raises
             return Verdict.CAUGHT, f"loading it raises {type(error).__name__}", 0, None
         names = self._users.get(change.definition) or frozenset(self._exercise.names)
-        inputs = self._beside.inputs(names, self._inputs)
+        inputs = self._side_by_side.choose_inputs(names, self._inputs)
         try:
-            how = self._failure(module)
-        except Exception as error:  # of a suite's own: no verdict on the answer
+            how = self._find_failing_check(module)
+        except Exception as error:  # the suite's own fault: no verdict on the answer
             return Verdict.FAULT, f"{type(error).__name__}: {error}", 0, None
         if how:
-            told = self._beside.first(module, inputs) if self._trials else None
+            told = self._side_by_side.first_difference(module, inputs) if self._trials else None
             return Verdict.CAUGHT, how, 0 if told else len(inputs), told
         if not inputs:
             return Verdict.UNTRIED, "", 0, None
-        told = self._beside.smallest(module, inputs)
+        told = self._side_by_side.least_difference(module, inputs)
         return Verdict.HOLE if told else Verdict.EQUIVALENT, "", len(inputs), told
 
-    def _failure(self, module: ModuleType) -> str:
-        """The check that fails on a module; "" if none does."""
-        judge = self._judge(module)
+    def _find_failing_check(self, module: ModuleType) -> str:
+        """Return the check that fails on a module; "" if all pass."""
+        judge = self._make_judge(module)
         for seconds, case in self._cases:
             try:
-                with at_most(self._seconds + seconds):
+                with limit_cpu_seconds(self._seconds + seconds):
                     fault = judge.ask(judge.student, case)
             except Endless:
                 return f"{case.check.id} (does not end)"
@@ -134,23 +134,23 @@ class Proof:
                 return case.check.id
         return ""
 
-    def _cheapest_first(self, right: ModuleType) -> Sequence[tuple[float, CheckCase]]:
-        """The cases that the right answer passes, with their seconds."""
-        judge, found = self._judge(right), []
+    def _sort_cases_by_cost(self, right: ModuleType) -> Sequence[tuple[float, CheckCase]]:
+        """Time all cases on the right answer; return (seconds, case), the cheapest first."""
+        judge, found = self._make_judge(right), []
         for case in suite_runner.cases(self._exercise):
             if case.check.cuda:
                 continue
             started = time.process_time()
             fault = judge.ask(judge.student, case)
             if fault is not None:
-                raise GraderFault(self._rejected(case, fault))
+                raise GraderFault(self._rejection_text(case, fault))
             found.append((time.process_time() - started, case))
         return sorted(found, key=lambda pair: pair[0])
 
-    def _rejected(self, case: CheckCase, fault: StudentFault) -> str:
+    def _rejection_text(self, case: CheckCase, fault: StudentFault) -> str:
         answer = f"variant {self._variant}" if self._variant else "solution"
         return f"{self._exercise.slug}: the {answer} itself fails {case.name}: {fault}"
 
-    def _judge(self, module: ModuleType) -> Judge:
+    def _make_judge(self, module: ModuleType) -> Judge:
         student = Student(self._exercise, in_process(module, self._exercise.prelude))
         return Judge(student, ("mechanical", self._exercise.slug))

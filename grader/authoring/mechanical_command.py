@@ -1,4 +1,4 @@
-"""The command `mechanical`: what it is asked, and what it prints and writes."""
+"""The command `mechanical`: its options, its table and its rows in docs/evidence.md."""
 
 import re
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from grader.authoring import evidence
-from grader.authoring.changed import changed
+from grader.authoring.changed import changed_exercises
 from grader.authoring.mechanical_table import (
     COLUMNS,
     MechanicalOptions,
-    cells,
-    rows,
-    run,
-    table,
-    whole,
+    count_rows,
+    evidence_cells,
+    is_fully_tested,
+    run_changes,
+    table_lines,
 )
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
@@ -23,7 +23,7 @@ from grader.core.records import Exercise
 def terms(
     inputs: int, variants: int, shard: str, trials: bool, processes: int
 ) -> MechanicalOptions:
-    """The terms that were typed in. Raises `ValueError` with a sentence."""
+    """Parse the options of the command. Raise `ValueError` if the shard is wrong."""
     found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard or "1/1")
     if found is None or int(found[1]) > int(found[2]):
         raise ValueError(f"{shard!r} is no shard: write SHARD=1/4 for the first of four.")
@@ -40,19 +40,20 @@ def show(
     write: bool,
     console: Console,
 ) -> bool:
-    """Make the changes and print the table; True if every change is caught or equivalent.
+    """Run the changes and print the table; return True if all are caught or equivalent.
 
-    write   write its rows into docs/evidence.md
+    write   write the rows of the table into docs/evidence.md
     """
     if changed_only:
-        exercises = changed(exercises, ROOT)
+        exercises = changed_exercises(exercises, ROOT)
         console.print(f"Changed: {', '.join(e.slug for e in exercises) or 'no exercise'}.")
-    found = run(exercises, terms, console)
+    found = run_changes(exercises, terms, console)
     if not found and not changed_only:
         console.print("Nothing was asked: only solutions in Python are changed, and no bug hunts.")
         return False
-    for line in table(found):
+    for line in table_lines(found):
         console.print(line, highlight=False, soft_wrap=True)
     if write:
-        evidence.write("mechanical", COLUMNS, [cells(r) for r in rows(found)], sums=COLUMNS[1:])
-    return whole(found)
+        cells = [evidence_cells(row) for row in count_rows(found)]
+        evidence.write_rows("mechanical", COLUMNS, cells, sums=COLUMNS[1:])
+    return is_fully_tested(found)

@@ -6,51 +6,53 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from grader.authoring.mechanical import SECONDS, Outcome, Verdict, changes_of
-from grader.authoring.processes import Job, outcomes, split
+from grader.authoring.mechanical import CASE_SECONDS, Outcome, Verdict, changes_of
+from grader.authoring.processes import Job, run_jobs, split_job
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanicalOptions:
-    """What is asked of a run."""
+    """The options of a run."""
 
     inputs: int = 1000  # for each change that no check catches
     variants: int = 0  # right variants of each exercise that are changed besides
     shard: tuple[int, int] = (1, 1)  # the first of one: all changes
     trials: bool = False  # try the caught changes as well
     processes: int = 0  # as many as there are processors, if 0
-    seconds: float = SECONDS  # of the processor, for one case of a check, and for one input
+    seconds: float = CASE_SECONDS  # of the processor, for one case of a check, and for one input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One exercise: how many of its changes became what."""
+    """The counts of one exercise's changes by verdict."""
 
     slug: str
     changes: int
     caught: int
     equivalent: int
-    inputs: int  # on which the equivalent ones were compared
+    inputs: int  # on which equivalent changes were compared
     holes: int
     untried: int
     faults: int
     seconds: float  # of the processor
 
 
-def run(exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console) -> list[Outcome]:
-    """Make every change; print holes, and what could not be tried, as they are found."""
+def run_changes(
+    exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console
+) -> list[Outcome]:
+    """Run every change; print holes, faults and untried changes as they are found."""
     found = []
-    for outcome in outcomes(jobs(exercises, terms), terms.processes or os.cpu_count() or 1):
+    for outcome in run_jobs(make_jobs(exercises, terms), terms.processes or os.cpu_count() or 1):
         found.append(outcome)
-        if text := _told(outcome, terms):
+        if text := _outcome_lines(outcome, terms):
             console.print(text, highlight=False, markup=False, soft_wrap=True)
     return found
 
 
-def jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[Job]:
-    """The changes of the shard, of every exercise in Python."""
+def make_jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[Job]:
+    """Return the jobs with the shard's changes of every exercise in Python."""
     found: list[Job] = []
     for exercise in exercises:
         if exercise.language != "python" or exercise.hunts:
@@ -64,20 +66,20 @@ def jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[Job]:
                 trials=terms.trials,
                 seconds=terms.seconds,
             )  # fmt: skip
-            found += split(job)
+            found += split_job(job)
     return found
 
 
-def rows(found: Iterable[Outcome]) -> list[Row]:
-    """The table, an exercise a row."""
+def count_rows(found: Iterable[Outcome]) -> list[Row]:
+    """Count the outcomes, one row for each exercise."""
     by_slug: dict[str, list[Outcome]] = {}
     for outcome in found:
         by_slug.setdefault(outcome.slug, []).append(outcome)
-    return [row(slug, some) for slug, some in sorted(by_slug.items())]
+    return [count_outcomes(slug, some) for slug, some in sorted(by_slug.items())]
 
 
-def row(name: str, found: Sequence[Outcome]) -> Row:
-    """These outcomes, counted."""
+def count_outcomes(name: str, found: Sequence[Outcome]) -> Row:
+    """Count outcomes by verdict in a row of this name."""
 
     def count(verdict: Verdict) -> int:
         return sum(o.verdict is verdict for o in found)
@@ -91,11 +93,11 @@ def row(name: str, found: Sequence[Outcome]) -> Row:
     )  # fmt: skip
 
 
-def table(found: Sequence[Outcome]) -> list[str]:
-    """The lines of the table, and the total."""
+def table_lines(found: Sequence[Outcome]) -> list[str]:
+    """Return the lines of the table, the total last."""
     head = f"{'':22}{'changes':>8}{'caught':>8}{'equivalent':>12}{'inputs':>10}{'holes':>7}"
     lines = [f"{head}{'untried':>9}{'faults':>8}{'seconds':>9}"]
-    for r in [*rows(found), row("all", found)]:
+    for r in [*count_rows(found), count_outcomes("all", found)]:
         left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
         lines.append(f"{left}{r.untried:9}{r.faults:8}{r.seconds:9.0f}")
     return lines
@@ -104,8 +106,8 @@ def table(found: Sequence[Outcome]) -> list[str]:
 COLUMNS = ("exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "faults")
 
 
-def cells(found: Row) -> list[str]:
-    """A row of the table in docs/evidence.md."""
+def evidence_cells(found: Row) -> list[str]:
+    """Return the cells of a row in docs/evidence.md."""
     counts = (
         *(found.changes, found.caught, found.equivalent, found.inputs, found.holes),
         *(found.untried, found.faults),
@@ -113,13 +115,13 @@ def cells(found: Row) -> list[str]:
     return [found.slug, *(f"{n:,}" for n in counts)]
 
 
-def whole(found: Iterable[Outcome]) -> bool:
-    """Whether every change is caught by a check, or equals the right answer on every input."""
+def is_fully_tested(found: Iterable[Outcome]) -> bool:
+    """Return whether every change is caught by a check or equals the right answer on all inputs."""
     return all(o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT) for o in found)
 
 
-def _told(outcome: Outcome, terms: MechanicalOptions) -> str:
-    """The lines about one change; "" if it is in order."""
+def _outcome_lines(outcome: Outcome, terms: MechanicalOptions) -> str:
+    """Return the lines about one change; "" if nothing is wrong with it."""
     answer = f" variant {outcome.variant}" if outcome.variant else ""
     what = f"{outcome.slug}{answer}, line {outcome.line}, {outcome.where}: {outcome.kind}"
     lines = [what, f"  - {outcome.old}", f"  + {outcome.new}"]

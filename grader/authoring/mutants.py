@@ -1,4 +1,4 @@
-"""Grading the grader: every suite against its named mistakes and its right variants."""
+"""Runs a suite on its named mistakes; makes submissions of its right variants."""
 
 import ast
 import inspect
@@ -16,23 +16,23 @@ from grader.judging.marks import Mistake, Variant, edited
 from grader.judging.student import Student
 from grader.worker.in_process import in_process
 
-# What a variant may use of its file; what it does not use may not be allowed in its exercise.
-IMPORTS = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
+# The imports that a variant may use; an unused one could be refused in the exercise.
+IMPORT_LINES = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caught:
-    """What the suite made of one mistake."""
+    """The suite's verdict on one mistake."""
 
     mistake: Mistake
     verdict: Verdict  # of the check that the mistake names
     earned: tuple[str, ...]  # of a null answer: the checks that passed although they call it
-    faults: tuple[str, ...]  # faults of ours
+    faults: tuple[str, ...]  # faults of the grader
     named: tuple[str, ...]  # the mistakes that the diagnosis gives for the named check's failure
 
     @property
     def right(self) -> bool:
-        """Caught by the check that it names; and a null answer earns nothing at all."""
+        """Whether the named check fails, and a null answer earns no points at all."""
         return self.verdict is Verdict.FAILED and not self.earned and not self.faults
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,26 +47,26 @@ class Caught:
         return cls(mistake=mistake, verdict=Verdict(found["verdict"]), **parts)
 
 
-def solution(exercise: Exercise) -> ModuleType:
-    """A fresh copy of the solution's module."""
+def load_solution(exercise: Exercise) -> ModuleType:
+    """Return a fresh copy of the solution's module."""
     found = solution_modules.solution(exercise)
     assert found is not None
     return found
 
 
-def against_mistakes(exercise: Exercise) -> Iterator[Caught]:
-    """The suite's verdicts on each mistake, bound in the place of the solution's own name."""
+def run_suite_on_mistakes(exercise: Exercise) -> Iterator[Caught]:
+    """Yield the verdict on each mistake, put in the place of the solution's function."""
     known = Catalogue(exercise)
     for mistake in known.mistakes:
-        yield caught(mistake, exercise, known)
+        yield run_suite_on_mistake(mistake, exercise, known)
 
 
-def caught(
+def run_suite_on_mistake(
     mistake: Mistake, exercise: Exercise, known: Catalogue, *, naming: bool = True
 ) -> Caught:
-    """What becomes of one mistake: a null answer is asked everything, others what they name.
+    """Run the named check on a mistake, or all checks on a null answer.
 
-    naming  whether to find out what the report would call it
+    naming  whether to find the names that a report would give
     """
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
@@ -83,16 +83,16 @@ def caught(
     )
 
 
-def in_this_process(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
-    """The suite's verdicts on a module of ours."""
+def run_suite_on_module(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
+    """Run the suite on a trusted module in this process."""
     student = Student(exercise, in_process(module, exercise.prelude))
     return suite_runner.ask(exercise, Judge(student, ("mutants", exercise.slug)))
 
 
 def variant_source(exercise: Exercise, variant: Variant) -> str:
-    """A submission: the solution, and after it the variant under the name that it replaces.
+    """Return the solution with the variant after it, under the name that the variant replaces.
 
-    Or the solution with the variant's edits.
+    If the variant is edits, return the edited solution.
     """
     if variant.edits:
         return edited(exercise.solution.read_text(encoding="utf-8"), variant.edits)
@@ -102,7 +102,7 @@ def variant_source(exercise: Exercise, variant: Variant) -> str:
     node.name = variant.of
     node.decorator_list = [d for d in node.decorator_list if "variant" not in ast.unparse(d)]
     used = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name)}
-    imports = "\n".join(line for name, line in IMPORTS.items() if name in used)
+    imports = "\n".join(line for name, line in IMPORT_LINES.items() if name in used)
     return (
         f"{exercise.solution.read_text(encoding='utf-8')}\n\n{imports}\n\n\n{ast.unparse(tree)}\n"
     )

@@ -1,7 +1,7 @@
-"""Writes a new exercise as a draft, every file of it, with the places that its author fills marked.
+"""Writes all files of a new exercise as a draft, from the templates in `new/`.
 
-The files lie in `new/` as templates. A place that is open has TODO in it; a draft is done when none
-is left and the laws of the house are kept.
+A place that the author fills has TODO in it. A draft is done when no TODO is left and the laws of
+the house are kept.
 """
 
 import re
@@ -16,19 +16,19 @@ from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
 from grader.submission import answer_file
 
-_TEMPLATES = Path(__file__).with_name("new")
-_SLUG = re.compile(r"ex\d\d(_[a-z0-9]+)+")
-_OPEN = re.compile(r"\bTODO\b:?\s*(.*)")
-_READ = (".py", ".toml", ".cu")
+_TEMPLATE_FOLDER = Path(__file__).with_name("new")
+_SLUG_PATTERN = re.compile(r"ex\d\d(_[a-z0-9]+)+")
+_TODO_PATTERN = re.compile(r"\bTODO\b:?\s*(.*)")
+_SUFFIXES_WITH_TODO = (".py", ".toml", ".cu")
 
 
 class CannotWrite(UserError):
-    """A new exercise that cannot be begun; the message is a sentence with the cure."""
+    """Raised if a new exercise cannot be written; the message is a sentence with the cure."""
 
 
 def write(slug: str, pack: Path | None = None) -> Iterator[Path]:
-    """Write the files of a new exercise, here or into a pack's folder; yields the path of each."""
-    _check_name(slug, pack)
+    """Write the files of a new exercise, here or into a pack's folder; yield each path."""
+    _check_slug(slug, pack)
     room, suites = (ROOT, SUITES) if pack is None else (pack, pack / "suites")
     name = slug.partition("_")[2]
     places = {
@@ -38,7 +38,7 @@ def write(slug: str, pack: Path | None = None) -> Iterator[Path]:
     }
     files = {
         places.get(kind := path.name.removesuffix(".in"), suites / slug / kind): path
-        for path in sorted(_TEMPLATES.glob("*.in"))
+        for path in sorted(_TEMPLATE_FOLDER.glob("*.in"))
     }
     for path in (suites / slug, *files):
         if path.exists():
@@ -50,13 +50,15 @@ def write(slug: str, pack: Path | None = None) -> Iterator[Path]:
     values["order"] = str(int(slug[2:4]))
     for path, template in sorted(files.items()):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_filled(template.read_text(encoding="utf-8"), values), encoding="utf-8")
+        path.write_text(
+            _fill_template(template.read_text(encoding="utf-8"), values), encoding="utf-8"
+        )
         yield path
-    yield from _skeleton(catalog.read_manifest(suites / slug / "exercise.toml", room))
+    yield from _write_skeleton(catalog.read_manifest(suites / slug / "exercise.toml", room))
 
 
-def _check_name(slug: str, pack: Path | None) -> None:
-    if not _SLUG.fullmatch(slug):
+def _check_slug(slug: str, pack: Path | None) -> None:
+    if not _SLUG_PATTERN.fullmatch(slug):
         raise CannotWrite(
             f"{slug!r} is no name of an exercise: two digits after ex, then words in small letters"
             " and digits, such as ex18_alibi."
@@ -69,14 +71,14 @@ def _check_name(slug: str, pack: Path | None) -> None:
         raise CannotWrite(f"{slug[:4]} is {taken[slug[:4]]}: take {another}.")
 
 
-def _filled(text: str, values: dict[str, str]) -> str:
+def _fill_template(text: str, values: dict[str, str]) -> str:
     for name, value in values.items():
         text = text.replace("{{" + name + "}}", value)
     return text
 
 
-def _skeleton(exercise: Exercise) -> Iterator[Path]:
-    """What `make skeletons` writes, of one exercise."""
+def _write_skeleton(exercise: Exercise) -> Iterator[Path]:
+    """Write the skeleton and the lessons of one exercise; yield each new path."""
     source = exercise.solution.read_text(encoding="utf-8")
     texts = {exercise.home / "exercises" / exercise.file: skeletons.skeleton_text(exercise, source)}
     for language in LANGUAGES:
@@ -92,10 +94,10 @@ def _skeleton(exercise: Exercise) -> Iterator[Path]:
 def open_places(exercise: Exercise) -> Iterator[str]:
     """No place of an exercise is open: none of its files has a TODO."""
     own = [exercise.solution, exercise.home / "reference" / f"{exercise.slug}.py"]
-    suite = sorted(p for p in exercise.folder.rglob("*") if p.suffix in _READ)
+    suite = sorted(p for p in exercise.folder.rglob("*") if p.suffix in _SUFFIXES_WITH_TODO)
     for path in (*suite, *(p for p in own if p.is_file())):
         for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
-            if found := _OPEN.search(line):
+            if found := _TODO_PATTERN.search(line):
                 name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
                 what = found[1].strip(' "').rstrip(".") or "no word says what belongs there"
                 yield f"{name} line {number} is open: {what}. Write it."

@@ -1,4 +1,4 @@
-"""Limits for code that may never end or may ask for any amount of memory."""
+"""Limits processor time and memory of code that may never end or may fill the memory."""
 
 import math
 import resource
@@ -8,25 +8,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-GIB = 1 << 30
-AGAIN = 1.0  # seconds after which the exception is raised again, where it was swallowed
-SPARE = 10  # seconds after which the system ends a process that no exception can reach
+BYTES_PER_GIB = 1 << 30
+RAISE_AGAIN_SECONDS = 1.0  # until the exception is raised again if the code swallowed it
+SPARE_SECONDS = 10  # until the system ends a process that no exception can reach
 
 
 class Endless(BaseException):
-    """Code used more than its time. No `except Exception` catches it."""
+    """Raised if code uses more than its time. `except Exception` does not catch it."""
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raise `Endless` in what uses more than so many seconds of the processor.
+def limit_cpu_seconds(seconds: float) -> Iterator[None]:
+    """Raise `Endless` in code that uses more than so many seconds of the processor.
 
     Time on the processor is counted, not time on the clock, so a busy machine changes nothing.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    before = signal.signal(signal.SIGPROF, _raise)
-    resource.setrlimit(resource.RLIMIT_CPU, (_used() + math.ceil(seconds) + SPARE, hard))
-    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
+    before = signal.signal(signal.SIGPROF, _raise_endless)
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (_used_cpu_seconds() + math.ceil(seconds) + SPARE_SECONDS, hard)
+    )
+    signal.setitimer(signal.ITIMER_PROF, seconds, RAISE_AGAIN_SECONDS)
     try:
         yield
     finally:
@@ -36,18 +38,18 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def limit_memory(gib: float) -> None:
-    """Let this process have so much memory beside what it has, where the system tells that."""
+    """Limit this process to so many GiB more than it uses now, if the system has /proc."""
     status = Path("/proc/self/statm")
     if status.is_file():
         now = int(status.read_text().split()[0]) * resource.getpagesize()
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (now + int(gib * GIB), hard))
+        resource.setrlimit(resource.RLIMIT_AS, (now + int(gib * BYTES_PER_GIB), hard))
 
 
-def _used() -> int:
+def _used_cpu_seconds() -> int:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return math.ceil(usage.ru_utime + usage.ru_stime)
 
 
-def _raise(number: int, frame: FrameType | None) -> None:
+def _raise_endless(number: int, frame: FrameType | None) -> None:
     raise Endless

@@ -1,4 +1,4 @@
-"""Runs the changes of right answers in processes of their own, which may die of them."""
+"""Runs the changes of right answers in child processes, which a change may kill."""
 
 import signal
 import traceback
@@ -11,33 +11,33 @@ from queue import SimpleQueue
 from typing import Any
 
 from grader.authoring.changes import Change
-from grader.authoring.mechanical import SECONDS, Outcome, Proof, Verdict, changes_of
+from grader.authoring.mechanical import CASE_SECONDS, Outcome, Proof, Verdict, changes_of
 from grader.authoring.process_limits import limit_memory
 from grader.core import catalog
 from grader.core.errors import GraderFault
 
-AT_ONCE = 40  # changes for one process: to start the next costs 4 s, and the last ones end alone
+CHANGES_PER_PROCESS = 40  # a process takes 4 s to start; too many, and the last one runs alone
 READY = "ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Changes of one right answer, by their numbers."""
+    """Some changes of one right answer, by number."""
 
     slug: str
     variant: str
     numbers: tuple[int, ...]
     inputs: int
     trials: bool
-    seconds: float = SECONDS  # of the processor, for one case of a check, and for one input
+    seconds: float = CASE_SECONDS  # of the processor, for one case of a check, and for one input
 
 
-def outcomes(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
-    """Run every job, so many at once, and yield what becomes of each change as it is known."""
+def run_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+    """Run the jobs in so many processes at once; yield each outcome as it arrives."""
     found: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
     with ThreadPoolExecutor(processes) as pool:
         for job in jobs:
-            pool.submit(_follow, job, found)
+            pool.submit(_collect_outcomes, job, found)
         for _ in jobs:
             while (one := found.get()) is not None:
                 if isinstance(one, BaseException):
@@ -46,34 +46,34 @@ def outcomes(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
                 yield one
 
 
-def split(job: Job, at_once: int = AT_ONCE) -> list[Job]:
-    """The same changes in jobs of a size for one process."""
+def split_job(job: Job, at_once: int = CHANGES_PER_PROCESS) -> list[Job]:
+    """Split a job into jobs of at most `at_once` changes."""
     n = job.numbers
     return [replace(job, numbers=n[i : i + at_once]) for i in range(0, len(n), at_once)]
 
 
-def _follow(job: Job, found: "SimpleQueue[Outcome | BaseException | None]") -> None:
+def _collect_outcomes(job: Job, found: "SimpleQueue[Outcome | BaseException | None]") -> None:
     try:
-        for outcome in _one_after_another(job):
+        for outcome in _run_job(job):
             found.put(outcome)
     except BaseException as error:  # carried to the thread that reads
         found.put(error)
     found.put(None)
 
 
-def _one_after_another(job: Job) -> Iterator[Outcome]:
-    """The outcomes of a job; where a process dies, the next one goes on after that change."""
+def _run_job(job: Job) -> Iterator[Outcome]:
+    """Yield the outcomes of a job; if a process dies, start another after that change."""
     left = list(job.numbers)
     while left:
         context = get_context("spawn")
         here, there = context.Pipe(duplex=False)
         child = context.Process(
-            target=_run, args=(there, replace(job, numbers=tuple(left))), daemon=True
+            target=_run_in_process, args=(there, replace(job, numbers=tuple(left))), daemon=True
         )
         child.start()
         there.close()
         ready = False
-        for message in _messages(here):
+        for message in _receive_outcomes(here):
             if message == READY:
                 ready = True
             elif isinstance(message, Outcome):
@@ -86,10 +86,10 @@ def _one_after_another(job: Job) -> Iterator[Outcome]:
             raise GraderFault(f"{job.slug}: its process ended with {child.exitcode} at its start")
         if left:
             change = changes_of(catalog.find(job.slug), job.variant)[left.pop(0)]
-            yield _dead(job, change, child.exitcode)
+            yield _outcome_of_dead_process(job, change, child.exitcode)
 
 
-def _messages(pipe: Connection) -> Iterator[Any]:
+def _receive_outcomes(pipe: Connection) -> Iterator[Any]:
     try:
         while True:
             yield pipe.recv()
@@ -97,7 +97,7 @@ def _messages(pipe: Connection) -> Iterator[Any]:
         return
 
 
-def _dead(job: Job, change: Change, code: int | None) -> Outcome:
+def _outcome_of_dead_process(job: Job, change: Change, code: int | None) -> Outcome:
     endless = code == -signal.SIGXCPU
     return Outcome(
         slug=job.slug, variant=job.variant, where=change.where, line=change.line,
@@ -106,8 +106,8 @@ def _dead(job: Job, change: Change, code: int | None) -> Outcome:
     )  # fmt: skip
 
 
-def _run(pipe: Connection, job: Job) -> None:
-    """What a process does: say that it is ready, then what becomes of each change."""
+def _run_in_process(pipe: Connection, job: Job) -> None:
+    """Send READY, then the outcome of each change, to the parent process."""
     try:
         exercise = catalog.find(job.slug)
         proof = Proof(exercise, job.variant, job.inputs, job.trials, job.seconds)
@@ -115,8 +115,8 @@ def _run(pipe: Connection, job: Job) -> None:
         limit_memory(exercise.limits.memory_gib)
         pipe.send(READY)
         for number in job.numbers:
-            pipe.send(proof.outcome(found[number]))
+            pipe.send(proof.judge_change(found[number]))
     except GraderFault as fault:
         pipe.send(str(fault))
-    except Exception:  # told to who waits, lest it be taken for a change that ends the process
+    except Exception:  # sent, or the parent would take it for a change that ends the process
         pipe.send(traceback.format_exc())

@@ -1,4 +1,4 @@
-"""The house: whether everything is in order, and the cure for what is not."""
+"""Checks the laws of the project; each breach is a sentence with its cure."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,22 +21,22 @@ from grader.worker import requirements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was found, a sentence each."""
+    """The sentences that a check of all laws found."""
 
     breaches: tuple[str, ...] = ()
-    drafts: tuple[str, ...] = ()  # what drafts still lack: no breach
-    notes: tuple[str, ...] = ()  # what is told in English only: no breach either
-    unchecked: tuple[str, ...] = ()  # suites that cannot be imported here, and what is missing
+    drafts: tuple[str, ...] = ()  # of unfinished exercises: no breach
+    notes: tuple[str, ...] = ()  # on missing Chinese sentences: no breach
+    unchecked: tuple[str, ...] = ()  # suites that cannot be imported here, and the missing package
 
 
 def state() -> State:
-    """Everything that is not in order, that is not done yet, and that is worth a note."""
+    """Check all laws; return the breaches, the drafts' open ends, the notes and the unchecked."""
     if unreadable := tuple(manifests()):
         return State(breaches=unreadable)
     breaches, drafts, notes, unchecked = [], [], [], []
     for exercise in catalog.exercises():
         lacking = requirements.lacking(requirements.required(exercise, on_cuda=False))
-        found = exercise_rules.broken(exercise, with_suite=not lacking)
+        found = exercise_rules.broken_laws(exercise, with_suite=not lacking)
         if lacking:
             unchecked.append(f"{exercise.slug}: its suite is not checked. It {lacking}")
         if exercise.draft:
@@ -44,8 +44,11 @@ def state() -> State:
         else:
             breaches += [f"{exercise.slug}: {line}" for line in found]
         if not (found or lacking):
-            notes += [f"note {exercise.slug}: {line}" for line in chinese_rules.missing(exercise)]
-    breaches += [line for law in OF_THE_HOUSE for line in law()]
+            notes += [
+                f"note {exercise.slug}: {line}"
+                for line in chinese_rules.missing_sentences(exercise)
+            ]
+    breaches += [line for law in PROJECT_LAWS for line in law()]
     return State(
         breaches=tuple(breaches), drafts=tuple(drafts), notes=tuple(notes),
         unchecked=tuple(unchecked),
@@ -53,13 +56,13 @@ def state() -> State:
 
 
 def complaints() -> list[str]:
-    """The breaches alone."""
+    """Check all laws; return the breaches alone."""
     return list(state().breaches)
 
 
 def stated() -> list[str]:
-    """Every law in a sentence or two."""
-    return [sentence(law) for law in (*exercise_rules.LAWS, *OF_THE_HOUSE)]
+    """Return every law in a sentence or two."""
+    return [sentence(law) for law in (*exercise_rules.LAWS, *PROJECT_LAWS)]
 
 
 def manifests() -> Iterator[str]:
@@ -96,10 +99,10 @@ def goals_have_a_sentence() -> Iterator[str]:
 def imports_go_one_way() -> Iterator[str]:
     """Imports go one way: no grader names a suite, a solution or the reference; the reference
     knows numpy and torch only; the worker's side has nothing of ours."""
-    yield from import_rules.against(ROOT)
+    yield from import_rules.broken_import_laws(ROOT)
 
 
-OF_THE_HOUSE: tuple[Callable[[], Iterator[str]], ...] = (
+PROJECT_LAWS: tuple[Callable[[], Iterator[str]], ...] = (
     manifests, the_core_is_whole, the_pages_are_in_step, goals_have_a_sentence,
     imports_go_one_way,
 )  # fmt: skip

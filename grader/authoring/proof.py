@@ -1,13 +1,13 @@
-"""The proof of the suites: everything that must fail fails, and everything right earns its points.
+"""Proves the suites: what must fail fails, and every right answer earns its points.
 
-Six kinds of proof. Each result is plain data, so that it can be kept and can cross processes:
+There are six kinds of proof. A result is plain data, which can be stored and sent to a process:
 
     caught    {"verdict", "earned", "faults", "named"} of each named mistake, "named" left empty
-    mistakes  the same with the names that a report would give, which takes several times as long
-    variants  {"lost"} of each right variant: what it did not earn, or why it was not graded
+    mistakes  the same with the names that a report would give; takes several times as long
+    variants  {"lost"} of each right variant: the checks without all points, or why not graded
     solution  {"lost"}
-    skeleton  {"lost"}: what a skeleton earned, or was not told, although it should not
-    drills    {"fault"} of each drill: the first failure; none would be a drill without a mistake
+    skeleton  {"lost"}: points that a skeleton earned, or a message that it did not get
+    drills    {"fault"} of each drill: the first failure; "" if the drill has no mistake
 """
 
 import atexit
@@ -33,14 +33,14 @@ from grader.worker import requirements
 from grader.worker.child import operator_list
 from grader.worker.nursery import Nursery
 
-BESIDE = "variants", "solution", "skeleton", "drills"  # what is proven beside the mistakes
-CHUNK = 12  # names that a process proves at a time
+KINDS_BESIDE_MISTAKES = "variants", "solution", "skeleton", "drills"
+NAMES_PER_TASK = 12
 Result = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Some names of one kind of proof, for one process."""
+    """Some names of one kind of proof, which one process proves."""
 
     kind: str
     slug: str
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """All results of one kind about one exercise; `lacking` says why there are none here."""
+    """All results of one kind about one exercise; `lacking` says why the proof cannot run here."""
 
     kind: str
     exercise: Exercise
@@ -63,10 +63,10 @@ def prove(
     store: Store | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[Proof]:
-    """The proofs of these kinds, on all processors; what the store has is not run again.
+    """Run the proofs of these kinds on all processors; skip results that the store has.
 
-    store     where results are kept; None keeps none
-    progress  is told the share of tasks that are done
+    store     stores the results; None to store none
+    progress  called with the share of tasks that are done
     """
     found: dict[tuple[str, str], dict[str, Result]] = {}
     lacking = {
@@ -75,45 +75,45 @@ def prove(
     tasks: list[Task] = []
     for exercise in (e for e in exercises if not lacking[e.slug]):
         for kind in kinds:
-            kept = store.kept(kind, exercise) if store else {}
-            names = NAMES[kind](exercise)
+            kept = store.read_results(kind, exercise) if store else {}
+            names = NAMES_BY_KIND[kind](exercise)
             found[kind, exercise.slug] = {n: kept[n] for n in names if n in kept}
-            tasks += _tasks(kind, exercise, [n for n in names if n not in kept])
-    for done, (task, results) in enumerate(_run(tasks), 1):
+            tasks += _split_into_tasks(kind, exercise, [n for n in names if n not in kept])
+    for done, (task, results) in enumerate(_run_tasks(tasks), 1):
         found[task.kind, task.slug] |= results
         if store:
-            store.keep(task.kind, catalog.find(task.slug), found[task.kind, task.slug])
+            store.write_results(task.kind, catalog.find(task.slug), found[task.kind, task.slug])
         progress(done / len(tasks))
     return [
-        Proof(kind=k, exercise=e, results=_in_order(k, e, found), lacking=lacking[e.slug])
+        Proof(kind=k, exercise=e, results=_order_results(k, e, found), lacking=lacking[e.slug])
         for e in exercises
         for k in kinds
     ]
 
 
-def _in_order(
+def _order_results(
     kind: str, exercise: Exercise, found: dict[tuple[str, str], dict[str, Result]]
 ) -> dict[str, Result]:
-    results = found.get((kind, exercise.slug), {})  # none where a package is missing
+    results = found.get((kind, exercise.slug), {})  # no results if a package is missing
     if not results:
         return {}
-    return {name: results[name] for name in NAMES[kind](exercise) if name in results}
+    return {name: results[name] for name in NAMES_BY_KIND[kind](exercise) if name in results}
 
 
-def _tasks(kind: str, exercise: Exercise, names: Sequence[str]) -> Iterator[Task]:
-    # A compiled answer is compiled together with all others, once in a process.
-    size = CHUNK if exercise.language == "python" else max(1, len(names))
+def _split_into_tasks(kind: str, exercise: Exercise, names: Sequence[str]) -> Iterator[Task]:
+    # A process compiles all answers of an exercise together, once.
+    size = NAMES_PER_TASK if exercise.language == "python" else max(1, len(names))
     for start in range(0, len(names), size):
         chunk = tuple(names[start : start + size])
         yield Task(kind=kind, slug=exercise.slug, names=chunk)
 
 
-def _run(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
+def _run_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
     if not tasks:
         return
-    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _as_in_a_worker)
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _close_operator_list)
     with pool:
-        waiting = {pool.submit(proven, task): task for task in tasks}
+        waiting = {pool.submit(run_task, task): task for task in tasks}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
@@ -121,71 +121,73 @@ def _run(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
             pool.shutdown(cancel_futures=True)
 
 
-def _as_in_a_worker() -> None:
-    """Have right answers run with the operators that they have in a worker."""
+def _close_operator_list() -> None:
+    """Let right answers call only the PyTorch operators that a worker allows."""
     operator_list.close(*allowed_tables.operators())
 
 
-def proven(task: Task) -> dict[str, Result]:
-    """The results of a task, in this process."""
+def run_task(task: Task) -> dict[str, Result]:
+    """Run a task in this process; return its results by name."""
     exercise = catalog.find(task.slug)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # wrong answers overflow and divide by zero
-        return {name: PROOFS[task.kind](exercise, name) for name in task.names}
+        return {name: PROVERS_BY_KIND[task.kind](exercise, name) for name in task.names}
 
 
 @cache
-def _catalogue(slug: str) -> Catalogue:
+def _load_mistake_catalogue(slug: str) -> Catalogue:
     return Catalogue(catalog.find(slug), remember=True)
 
 
 @cache
-def _nursery() -> Nursery:
+def _start_nursery() -> Nursery:
     nursery = Nursery()
     atexit.register(nursery.close)
     return nursery
 
 
-def _mistake(exercise: Exercise, name: str, naming: bool = True) -> Result:
-    known = _catalogue(exercise.slug)
+def _prove_mistake(exercise: Exercise, name: str, naming: bool = True) -> Result:
+    known = _load_mistake_catalogue(exercise.slug)
     mistake = next(m for m in known.mistakes if m.id == name)
-    return mutants.caught(mistake, exercise, known, naming=naming).to_dict()
+    return mutants.run_suite_on_mistake(mistake, exercise, known, naming=naming).to_dict()
 
 
-def _variant(exercise: Exercise, name: str) -> Result:
+def _prove_variant(exercise: Exercise, name: str) -> Result:
     variant = next(v for v in suite_runner.variants(exercise) if v.id == name)
     source = mutants.variant_source(exercise, variant)
     if exercise.language == "python":
-        return {"lost": right_answers.lost_here(exercise, source)}
-    return {"lost": right_answers.lost(exercise, source, _nursery(), variant.id)}
+        return {"lost": right_answers.lost_points_in_process(exercise, source)}
+    return {"lost": right_answers.lost_points(exercise, source, _start_nursery(), variant.id)}
 
 
-def _solution(exercise: Exercise, _: str) -> Result:
+def _prove_solution(exercise: Exercise, _: str) -> Result:
     source = exercise.solution.read_text(encoding="utf-8")
-    return {"lost": right_answers.lost(exercise, source, _nursery())}
+    return {"lost": right_answers.lost_points(exercise, source, _start_nursery())}
 
 
-def _skeleton(exercise: Exercise, _: str) -> Result:
-    return {"lost": right_answers.wrong_with_skeleton(exercise, _nursery())}
+def _prove_skeleton(exercise: Exercise, _: str) -> Result:
+    return {"lost": right_answers.skeleton_problems(exercise, _start_nursery())}
 
 
-def _drill(exercise: Exercise, name: str) -> Result:
+def _prove_drill(exercise: Exercise, name: str) -> Result:
     drill = next(d for d in drills.drills(exercise) if d.mistake == name)
     try:
-        return {"fault": right_answers.fault_of_drill(exercise, drill)}
-    except GraderFault as problem:  # it does not fit the solution, of which make house tells
+        return {"fault": right_answers.drill_failure(exercise, drill)}
+    except (
+        GraderFault
+    ) as problem:  # the drill does not fit the solution; `make house` reports that too
         return {"fault": str(problem)}
 
 
-PROOFS: dict[str, Callable[[Exercise, str], Result]] = {
-    "caught": partial(_mistake, naming=False),
-    "mistakes": _mistake,
-    "variants": _variant,
-    "solution": _solution,
-    "skeleton": _skeleton,
-    "drills": _drill,
+PROVERS_BY_KIND: dict[str, Callable[[Exercise, str], Result]] = {
+    "caught": partial(_prove_mistake, naming=False),
+    "mistakes": _prove_mistake,
+    "variants": _prove_variant,
+    "solution": _prove_solution,
+    "skeleton": _prove_skeleton,
+    "drills": _prove_drill,
 }
-NAMES: dict[str, Callable[[Exercise], list[str]]] = {
+NAMES_BY_KIND: dict[str, Callable[[Exercise], list[str]]] = {
     "caught": lambda e: [m.id for m in suite_runner.mistakes(e)],
     "mistakes": lambda e: [m.id for m in suite_runner.mistakes(e)],
     "variants": lambda e: [v.id for v in suite_runner.variants(e)],

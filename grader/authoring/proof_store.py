@@ -1,7 +1,7 @@
-"""Results of proofs, kept under a digest of all that they depend on.
+"""Stores results of proofs with a digest of all files and versions that they depend on.
 
-A store is a folder of JSON files, one for each kind of proof and exercise. What was kept under
-another digest counts as nothing.
+A store is a folder of JSON files, one for each kind of proof and exercise. Results with an
+older digest are ignored.
 """
 
 import hashlib
@@ -17,26 +17,26 @@ from typing import Any
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 
-FOLDER = ROOT / ".proof"
-# What decides over a verdict besides the exercise: judging, reading, the worker, the oracle.
-JUDGING = (
+STORE_FOLDER = ROOT / ".proof"
+# The folders that decide a verdict besides the exercise: judging, reading, the worker, the oracle.
+JUDGING_FOLDERS = (
     "grader/core", "grader/judging", "grader/submission", "grader/worker", "grader/cuda",
     "grader/grading", "grader/authoring", "reference",
 )  # fmt: skip
-WORDS = frozenset(
+FILES_WITHOUT_VERDICT = frozenset(
     {"zh.toml", "questions.toml", "hard.toml", "show.py", "trials.py"}
-)  # decide nothing
+)
 PACKAGES = ("torch", "numpy", "triton", "pytest")
 
 
-def digest(exercise: Exercise, *more: str) -> str:
-    """The digest of all that a proof about an exercise depends on, and of `more`.
+def proof_digest(exercise: Exercise, *more: str) -> str:
+    """Return the digest of all files and versions that a proof depends on, and of `more`.
 
-    That is the judging code, the oracle, the solution, the files of the suite and the versions.
+    These are the judging code, the oracle, the solution, the files of the suite and the versions.
     """
     files = [p for p in exercise.folder.rglob("*") if p.suffix in (".py", ".toml")]
-    suite = [p for p in files if p.name not in WORDS]
-    found = hashlib.sha256(_judging().encode())
+    suite = [p for p in files if p.name not in FILES_WITHOUT_VERDICT]
+    found = hashlib.sha256(_digest_judging_code().encode())
     for path in sorted([exercise.solution, *suite]):
         found.update(f"\0{path.name}\0".encode() + path.read_bytes())
     for text in more:
@@ -45,15 +45,15 @@ def digest(exercise: Exercise, *more: str) -> str:
 
 
 @cache
-def _judging() -> str:
-    found = hashlib.sha256(json.dumps(_versions()).encode())
-    for pattern in JUDGING:
-        for path in sorted(_python_files(pattern)):
+def _digest_judging_code() -> str:
+    found = hashlib.sha256(json.dumps(_package_versions()).encode())
+    for pattern in JUDGING_FOLDERS:
+        for path in sorted(_files_of_pattern(pattern)):
             found.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return found.hexdigest()
 
 
-def _python_files(pattern: str) -> Iterable[Path]:
+def _files_of_pattern(pattern: str) -> Iterable[Path]:
     folder = ROOT / pattern
     if not folder.is_dir():
         return ROOT.glob(pattern)
@@ -61,7 +61,7 @@ def _python_files(pattern: str) -> Iterable[Path]:
     return (p for p in files if p.suffix != ".pyc")
 
 
-def _versions() -> dict[str, str]:
+def _package_versions() -> dict[str, str]:
     found = {"python": sys.version, "machine": platform.machine()}
     for name in PACKAGES:
         try:
@@ -72,29 +72,29 @@ def _versions() -> dict[str, str]:
 
 
 class Store:
-    """Results by kind of proof, exercise and name."""
+    """A folder of results by kind of proof, exercise and name."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = STORE_FOLDER) -> None:
         self._folder = folder
 
-    def kept(self, kind: str, exercise: Exercise) -> dict[str, Any]:
-        """The results of this kind that were kept under today's digest."""
+    def read_results(self, kind: str, exercise: Exercise) -> dict[str, Any]:
+        """Return the stored results of this kind; {} if their digest is not today's."""
         try:
-            found = json.loads(self._file(kind, exercise).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # none, or one that was broken off
+            found = json.loads(self._result_path(kind, exercise).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # no file, or a broken one
             return {}
-        if not isinstance(found, dict) or found.get("digest") != digest(exercise, kind):
+        if not isinstance(found, dict) or found.get("digest") != proof_digest(exercise, kind):
             return {}
         return dict(found["results"])
 
-    def keep(self, kind: str, exercise: Exercise, results: Mapping[str, Any]) -> None:
-        """Keep results in the place of those that were kept before."""
+    def write_results(self, kind: str, exercise: Exercise, results: Mapping[str, Any]) -> None:
+        """Store results in the place of earlier ones of this kind."""
         self._folder.mkdir(exist_ok=True)
-        file = self._file(kind, exercise)
+        file = self._result_path(kind, exercise)
         written = file.with_suffix(".new")
-        content = {"digest": digest(exercise, kind), "results": dict(results)}
+        content = {"digest": proof_digest(exercise, kind), "results": dict(results)}
         written.write_text(json.dumps(content), encoding="utf-8")
         written.replace(file)
 
-    def _file(self, kind: str, exercise: Exercise) -> Path:
+    def _result_path(self, kind: str, exercise: Exercise) -> Path:
         return self._folder / f"{kind}-{exercise.slug}.json"

@@ -1,4 +1,4 @@
-"""The table of `make mutants`: which check catches which mistake, and whether all else holds."""
+"""The table of `make mutants`: which check catches which mistake, and which other proofs fail."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from grader.authoring import evidence
 from grader.authoring.mutants import Caught
-from grader.authoring.proof import BESIDE, Proof, prove
+from grader.authoring.proof import KINDS_BESIDE_MISTAKES, Proof, prove
 from grader.authoring.proof_store import Store
 from grader.core.records import Exercise
 from grader.judging import suite_runner
@@ -18,17 +18,17 @@ from grader.judging import suite_runner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What one exercise's proofs came to."""
+    """The counted results of one exercise's proofs."""
 
     mistakes: int = 0
     caught: int = 0
-    named: int = 0  # to the student, alone or with one that answers alike
+    named: int = 0  # to the student, alone or with a mistake that answers alike
     alone: int = 0
     falsely: int = 0
     variants: int = 0
     right: int = 0
     drills: int = 0
-    wrong: tuple[str, ...] = ()  # a line for whatever does not hold
+    wrong: tuple[str, ...] = ()  # a line for each proof that fails
 
     def __add__(self, other: "Counts") -> "Counts":
         sums = {n: getattr(self, n) + getattr(other, n) for n in COLUMNS}
@@ -41,28 +41,28 @@ COLUMNS = ("mistakes", "caught", "named", "alone", "falsely", "variants", "right
 def show(
     exercises: Sequence[Exercise], console: Console, store: Store | None, *, each: bool, write: bool
 ) -> bool:
-    """Prove and print the table; True if everything holds.
+    """Run the proofs and print the table; return True if all pass.
 
-    each   print a line for each mistake besides: the check that catches it, and how it is named
-    write  write its rows into docs/evidence.md
+    each   print a line for each mistake too: the check that catches it, and its name in a report
+    write  write the rows of the table into docs/evidence.md
     """
     started = time.monotonic()
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("proving", total=1.0)
         proofs = prove(
             exercises,
-            ("mistakes", *BESIDE),
+            ("mistakes", *KINDS_BESIDE_MISTAKES),
             store,
             lambda share: progress.update(bar, completed=share),
         )
-    found = {e.slug: counts([p for p in proofs if p.exercise == e]) for e in exercises}
+    found = {e.slug: count_results([p for p in proofs if p.exercise == e]) for e in exercises}
     total = sum(found.values(), Counts())
-    rows = [_row(name, one) for name, one in {**found, "all": total}.items()]
+    rows = [_proof_row(name, one) for name, one in {**found, "all": total}.items()]
     table = Table("exercise", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for row in rows:
         table.add_row(*row)
     if each:
-        for line in (line for p in proofs if p.kind == "mistakes" for line in _each(p)):
+        for line in (line for p in proofs if p.kind == "mistakes" for line in _mistake_lines(p)):
             console.print(line, highlight=False, soft_wrap=True, markup=False)
     console.print(table)
     for line in total.wrong:
@@ -70,18 +70,18 @@ def show(
     told = "Everything holds" if not total.wrong else f"{len(total.wrong)} things do not hold"
     console.print(f"{told} ({time.monotonic() - started:.0f} s).")
     if write:
-        cells = [[*_row(name, one), str(len(one.wrong))] for name, one in found.items()]
+        cells = [[*_proof_row(name, one), str(len(one.wrong))] for name, one in found.items()]
         columns = (*COLUMNS, "problems")
-        evidence.write("mutants", ("exercise", *columns), cells, sums=columns)
+        evidence.write_rows("mutants", ("exercise", *columns), cells, sums=columns)
     return not total.wrong
 
 
-def _row(name: str, found: Counts) -> list[str]:
+def _proof_row(name: str, found: Counts) -> list[str]:
     return [name, *(str(getattr(found, column)) for column in COLUMNS)]
 
 
-def _each(proof: Proof) -> Iterator[str]:
-    """A line for each mistake."""
+def _mistake_lines(proof: Proof) -> Iterator[str]:
+    """Yield a line for each mistake."""
     known = {m.id: m for m in suite_runner.mistakes(proof.exercise)}
     for name, result in proof.results.items():
         one, mistake = Caught.from_dict(known[name], result), known[name]
@@ -91,65 +91,65 @@ def _each(proof: Proof) -> Iterator[str]:
         yield f"{sign} {mistake.of}: {name} -> {mistake.caught_by}{null}{told}"
 
 
-def counts(proofs: Sequence[Proof]) -> Counts:
-    """What the proofs about one exercise came to."""
-    return sum((_COUNTED[p.kind](p) for p in proofs), Counts())
+def count_results(proofs: Sequence[Proof]) -> Counts:
+    """Count the results of the proofs about one exercise."""
+    return sum((_COUNTERS_BY_KIND[p.kind](p) for p in proofs), Counts())
 
 
-def _mistakes(proof: Proof) -> Counts:
+def _count_mistakes(proof: Proof) -> Counts:
     known = {m.id: m for m in suite_runner.mistakes(proof.exercise)}
     found = [Caught.from_dict(known[id], result) for id, result in proof.results.items()]
-    wrong = [f"{proof.exercise.slug} {line}" for c in found for line in problems(c)]
+    wrong = [f"{proof.exercise.slug} {line}" for c in found for line in mistake_problems(c)]
     return Counts(
         mistakes=len(found),
         caught=sum(c.right for c in found),
         named=sum(c.mistake.id in c.named for c in found),
         alone=sum(c.named == (c.mistake.id,) for c in found),
-        falsely=sum(_falsely_named(c) for c in found),
+        falsely=sum(_is_falsely_named(c) for c in found),
         wrong=tuple(wrong),
     )
 
 
-def problems(one: Caught) -> list[str]:
-    """What does not hold about one mistake."""
+def mistake_problems(one: Caught) -> list[str]:
+    """Return a line for each way in which the suite fails on one mistake."""
     found = [f"{one.mistake.id} is a fault of ours: {fault}" for fault in one.faults]
     found += [f"{one.mistake.id}, a null answer, passes {check}" for check in one.earned]
     if one.verdict.value != "failed":
         found.append(f"{one.mistake.id} is {one.verdict} by {one.mistake.caught_by}")
-    if _falsely_named(one):
+    if _is_falsely_named(one):
         found.append(f"{one.mistake.id} is called {', '.join(one.named)}")
     return found
 
 
-def _falsely_named(one: Caught) -> bool:
+def _is_falsely_named(one: Caught) -> bool:
     return bool(one.named) and one.mistake.id not in one.named
 
 
-def _variants(proof: Proof) -> Counts:
-    wrong = _lost(proof)
+def _count_variants(proof: Proof) -> Counts:
+    wrong = _lost_point_lines(proof)
     bad = sum(bool(r["lost"]) for r in proof.results.values())
     return Counts(variants=len(proof.results), right=len(proof.results) - bad, wrong=wrong)
 
 
-def _alone(proof: Proof) -> Counts:
-    return Counts(wrong=_lost(proof))
+def _count_lost_points(proof: Proof) -> Counts:
+    return Counts(wrong=_lost_point_lines(proof))
 
 
-def _lost(proof: Proof) -> tuple[str, ...]:
+def _lost_point_lines(proof: Proof) -> tuple[str, ...]:
     found = ((name, line) for name, r in proof.results.items() for line in r["lost"])
     return tuple(f"{proof.exercise.slug} {proof.kind} {name}: {line}" for name, line in found)
 
 
-def _drills(proof: Proof) -> Counts:
+def _count_drills(proof: Proof) -> Counts:
     right = [name for name, result in proof.results.items() if not result["fault"]]
     wrong = tuple(f"{proof.exercise.slug} drill {name} is right already" for name in right)
     return Counts(drills=len(proof.results), wrong=wrong)
 
 
-_COUNTED = {
-    "mistakes": _mistakes,
-    "variants": _variants,
-    "solution": _alone,
-    "skeleton": _alone,
-    "drills": _drills,
+_COUNTERS_BY_KIND = {
+    "mistakes": _count_mistakes,
+    "variants": _count_variants,
+    "solution": _count_lost_points,
+    "skeleton": _count_lost_points,
+    "drills": _count_drills,
 }

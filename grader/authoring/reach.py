@@ -1,21 +1,21 @@
-"""Which of the names that a student writes run a definition of the file."""
+"""Finds the definitions of a file that use a definition, directly or through others."""
 
 import ast
 from collections.abc import Iterable
 
 
-def users(source: str) -> dict[str, frozenset[str]]:
-    """For each definition at the top of a file the definitions that name it, at any distance."""
+def users_of_definitions(source: str) -> dict[str, frozenset[str]]:
+    """Return for each top-level definition those that use it, directly or through others."""
     body = ast.parse(source).body
     named: dict[str, set[str]] = {}
     for node in body:
-        for definition in _defined(node):
+        for definition in _defined_names(node):
             used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             named.setdefault(definition, set()).update(used)
-    return {name: _closure(name, named) for name in named}
+    return {name: _direct_and_distant_users(name, named) for name in named}
 
 
-def _defined(node: ast.stmt) -> Iterable[str]:
+def _defined_names(node: ast.stmt) -> Iterable[str]:
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
@@ -24,7 +24,7 @@ def _defined(node: ast.stmt) -> Iterable[str]:
     return []
 
 
-def _closure(name: str, named: dict[str, set[str]]) -> frozenset[str]:
+def _direct_and_distant_users(name: str, named: dict[str, set[str]]) -> frozenset[str]:
     found, waiting = {name}, [name]
     while waiting:
         used = waiting.pop()

@@ -1,4 +1,4 @@
-"""What may stand in the place of one node of a syntax tree: the mechanical changes themselves."""
+"""Replaces one node of a syntax tree by other nodes: the mechanical changes themselves."""
 
 import ast
 from collections.abc import Collection, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """What was done to a place."""
+    """The kind of a mechanical change."""
 
     OPERATOR = "operator replaced"
     COMPARISON = "comparison replaced"
@@ -53,70 +53,70 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.In: (ast.NotIn,),
     ast.NotIn: (ast.In,),
 }
-_TESTS = (ast.If, ast.While, ast.IfExp)
+_NODES_WITH_CONDITION = (ast.If, ast.While, ast.IfExp)
 
 
 def replacements(
     node: ast.AST, parent: ast.AST, field: str, modules: Collection[str]
 ) -> Iterator[Replacement]:
-    """Yield what may stand in the place of a node.
+    """Yield the replacements of a node.
 
-    parent, field   where the node stands
-    modules         the names of imported modules: calling their functions is no method call
+    parent, field   the node's parent, and the parent's field that holds the node
+    modules         the names of imported modules: a call of their functions is no method call
     """
-    if field == "ifs" or (field == "test" and isinstance(parent, _TESTS)):
+    if field == "ifs" or (field == "test" and isinstance(parent, _NODES_WITH_CONDITION)):
         yield from ((Kind.CONDITION, ast.Constant(fixed)) for fixed in (True, False))
     if isinstance(parent, ast.arguments):
-        yield from _defaults(node)
+        yield from _change_default(node)
     elif isinstance(node, ast.stmt):
-        yield from _statements(node)
+        yield from _remove_statement(node)
     if isinstance(node, ast.expr | ast.AugAssign):
-        yield from _operations(node)
-        yield from _constants(node, isinstance(parent, ast.arguments))
+        yield from _replace_operators(node)
+        yield from _change_constant(node, isinstance(parent, ast.arguments))
     if isinstance(node, ast.Call):
-        yield from _arguments(node)
+        yield from _drop_or_exchange_arguments(node)
         if not isinstance(parent, ast.Expr):  # removing the statement does the same
-            yield from _calls(node, modules)
+            yield from _remove_call(node, modules)
     if isinstance(node, ast.Slice):
         bounds = [name for name in ("lower", "upper", "step") if getattr(node, name)]
-        yield from ((Kind.SLICE, _with(node, **{name: None})) for name in bounds)
+        yield from ((Kind.SLICE, _copy_node_with(node, **{name: None})) for name in bounds)
 
 
-def _statements(node: ast.stmt) -> Iterator[Replacement]:
+def _remove_statement(node: ast.stmt) -> Iterator[Replacement]:
     declares = isinstance(node, ast.AnnAssign) and node.value is None
     if not declares and not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Pass):
         yield Kind.STATEMENT, ast.Pass()
 
 
-def _operations(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
+def _replace_operators(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
     match node:
         case ast.BinOp() | ast.AugAssign():
             for other in OPERATORS[type(node.op)]:
-                yield Kind.OPERATOR, _with(node, op=other())
+                yield Kind.OPERATOR, _copy_node_with(node, op=other())
         case ast.Compare():
             for i, op in enumerate(node.ops):
                 for choice in COMPARISONS[type(op)]:
                     ops = [*node.ops[:i], choice(), *node.ops[i + 1 :]]
-                    yield Kind.COMPARISON, _with(node, ops=ops)
-            yield from _members(node)
+                    yield Kind.COMPARISON, _copy_node_with(node, ops=ops)
+            yield from _drop_tuple_members(node)
         case ast.BoolOp():
             swapped = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            yield Kind.AND_OR, _with(node, op=swapped)
+            yield Kind.AND_OR, _copy_node_with(node, op=swapped)
         case ast.UnaryOp():
             yield Kind.SIGN, node.operand
 
 
-def _members(node: ast.Compare) -> Iterator[Replacement]:
-    """`x in (a, b)` without one of them."""
+def _drop_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
+    """Yield `x in (a, b)` without a, and without b."""
     for i, right in enumerate(node.comparators):
         if isinstance(right, ast.Tuple):
             for j in range(len(right.elts)):
-                fewer = _with(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
+                fewer = _copy_node_with(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
                 others = [*node.comparators[:i], fewer, *node.comparators[i + 1 :]]
-                yield Kind.COMPARISON, _with(node, comparators=others)
+                yield Kind.COMPARISON, _copy_node_with(node, comparators=others)
 
 
-def _constants(node: ast.AST, default: bool) -> Iterator[Replacement]:
+def _change_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
     kind = Kind.DEFAULT if default else Kind.CONSTANT
     match node:
         case ast.Constant(value=bool(value)):
@@ -126,47 +126,47 @@ def _constants(node: ast.AST, default: bool) -> Iterator[Replacement]:
             yield kind, ast.Constant(number - 1)
 
 
-def _defaults(node: ast.AST) -> Iterator[Replacement]:
-    """A default that is no number: another one of another type."""
+def _change_default(node: ast.AST) -> Iterator[Replacement]:
+    """Yield a default of another type for a default that is no number."""
     if isinstance(node, ast.Constant) and node.value is None:
         yield Kind.DEFAULT, ast.Constant(0)
     elif isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
         yield Kind.DEFAULT, ast.Constant(None)
 
 
-def _arguments(node: ast.Call) -> Iterator[Replacement]:
+def _drop_or_exchange_arguments(node: ast.Call) -> Iterator[Replacement]:
     args = node.args
     for i in range(len(args)):
-        yield Kind.ARGUMENT, _with(node, args=[*args[:i], *args[i + 1 :]])
+        yield Kind.ARGUMENT, _copy_node_with(node, args=[*args[:i], *args[i + 1 :]])
     for i in range(len(node.keywords)):
         left = [*node.keywords[:i], *node.keywords[i + 1 :]]
-        yield Kind.ARGUMENT, _with(node, keywords=left)
+        yield Kind.ARGUMENT, _copy_node_with(node, keywords=left)
     for i in range(len(args) - 1):
         turned = [*args[:i], args[i + 1], args[i], *args[i + 2 :]]
-        yield Kind.EXCHANGE, _with(node, args=turned)
+        yield Kind.EXCHANGE, _copy_node_with(node, args=turned)
 
 
-def _calls(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
-    """`x.float()` becomes `x`, `torch.exp(x)` and `self.layer(x)` become `x`."""
+def _remove_call(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
+    """Yield `x` for `x.float()`, `torch.exp(x)` and `self.layer(x)`."""
     if isinstance(node.func, ast.Attribute):
         owner = node.func.value
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "super":
             return
-        if _root(owner) not in modules and ast.unparse(owner) != "self":
+        if _root_name(owner) not in modules and ast.unparse(owner) != "self":
             yield Kind.CALL, owner
             return
     if node.args and not isinstance(node.args[0], ast.Starred):
         yield Kind.CALL, node.args[0]
 
 
-def _root(node: ast.expr) -> str:
-    """The name that a chain of attributes begins with, if it begins with one."""
+def _root_name(node: ast.expr) -> str:
+    """Return the name that a chain of attributes begins with; "" if it begins with no name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _with(node: ast.AST, **fields: Any) -> ast.AST:
+def _copy_node_with(node: ast.AST, **fields: Any) -> ast.AST:
     changed = copy(node)
     for name, value in fields.items():
         setattr(changed, name, value)

@@ -1,4 +1,4 @@
-"""Answers of ours, graded as a student's are: the solution, its variants, the skeleton, drills."""
+"""Grades the solution, its variants, the skeleton and the drills as a student's answer."""
 
 import tempfile
 from pathlib import Path
@@ -18,14 +18,14 @@ from grader.submission import admission
 from grader.worker.in_process import in_process, load
 from grader.worker.nursery import Nursery
 
-SIGN = {".py": "#", ".cu": "//"}
-# What cannot be run on a right answer; it costs nothing. A kernel whose threads walk over the whole
-# grid has no block that could be run alone.
-TOO_MUCH = {("naive_grid_stride_in_double", "test_far_places")}
+COMMENT_SIGNS = {".py": "#", ".cu": "//"}
+# (variant, check) pairs that cannot be run; they cost no points. A kernel whose threads walk over
+# the whole grid has no block that could be run alone.
+CHECKS_NOT_RUN = {("naive_grid_stride_in_double", "test_far_places")}
 
 
-def graded(exercise: Exercise, source: str, nursery: Nursery, secret: str) -> ExerciseReport:
-    """The report on a text as the answer to an exercise, without its speed."""
+def grade_text(exercise: Exercise, source: str, nursery: Nursery, secret: str) -> ExerciseReport:
+    """Grade a text as the answer to an exercise, without its speed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
@@ -33,9 +33,9 @@ def graded(exercise: Exercise, source: str, nursery: Nursery, secret: str) -> Ex
         return grade(exercise, path, run)
 
 
-def lost(exercise: Exercise, source: str, nursery: Nursery, name: str = "") -> list[str]:
-    """What a right answer did not earn, a sentence for each check; empty if it earned all."""
-    report = graded(exercise, source, nursery, "proof")
+def lost_points(exercise: Exercise, source: str, nursery: Nursery, name: str = "") -> list[str]:
+    """Return a sentence for each check whose points an answer did not earn; [] if it earned all."""
+    report = grade_text(exercise, source, nursery, "proof")
     if report.sentence or report.score is None:
         return [report.sentence or "a grader fault"]
     if report.score.possible == 0:
@@ -43,12 +43,12 @@ def lost(exercise: Exercise, source: str, nursery: Nursery, name: str = "") -> l
     return [
         f"{c.id}: {c.why}"
         for c in report.checks
-        if c.earned < c.points and c.why != NEEDS_CUDA and (name, c.id) not in TOO_MUCH
+        if c.earned < c.points and c.why != NEEDS_CUDA and (name, c.id) not in CHECKS_NOT_RUN
     ]
 
 
-def lost_here(exercise: Exercise, source: str) -> list[str]:
-    """The same of Python that runs in this process: no wall stands between, at half the cost."""
+def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
+    """Run a Python answer in this process, at half the cost of `lost_points`; return the same."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
@@ -58,7 +58,7 @@ def lost_here(exercise: Exercise, source: str) -> list[str]:
             return [str(problem)]
         if admitted.problems:
             return list(admitted.problems.values())
-        checks = mutants.in_this_process(exercise, load(path, exercise.slug, exercise.prelude))
+        checks = mutants.run_suite_on_module(exercise, load(path, exercise.slug, exercise.prelude))
     return [
         f"{c.id}: {c.why}"
         for c in checks
@@ -66,10 +66,12 @@ def lost_here(exercise: Exercise, source: str) -> list[str]:
     ]
 
 
-def wrong_with_skeleton(exercise: Exercise, nursery: Nursery) -> list[str]:
-    """What a skeleton with a line of the student's own got that it should not."""
+def skeleton_problems(exercise: Exercise, nursery: Nursery) -> list[str]:
+    """Grade a skeleton with one more line; return each result that a skeleton should not get."""
     text = skeleton_text(exercise, exercise.solution.read_text(encoding="utf-8"))
-    report = graded(exercise, f"{text}\n{SIGN[exercise.suffix]} mine\n", nursery, "proof")
+    report = grade_text(
+        exercise, f"{text}\n{COMMENT_SIGNS[exercise.suffix]} mine\n", nursery, "proof"
+    )
     found = [f"{c.id} is a fault" for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
     if report.state != "graded" or report.score is None:
         return [*found, f"it is {report.state}: {report.sentence}"]
@@ -80,8 +82,8 @@ def wrong_with_skeleton(exercise: Exercise, nursery: Nursery) -> list[str]:
     return found
 
 
-def fault_of_drill(exercise: Exercise, drill: Drill) -> str:
-    """The first failure of a drill's answer; empty if it is right."""
+def drill_failure(exercise: Exercise, drill: Drill) -> str:
+    """Return the first failure of a drill's answer; "" if all checks pass."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(drill.applied(exercise.solution.read_text("utf-8")), encoding="utf-8")

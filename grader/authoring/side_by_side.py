@@ -1,4 +1,4 @@
-"""A changed module and the right one, run side by side on the inputs of an exercise's trials."""
+"""Runs a changed module and the right one side by side on the inputs of trials."""
 
 import random
 import warnings
@@ -13,22 +13,22 @@ import torch
 from torch import Tensor
 
 from grader.authoring import values
-from grader.authoring.process_limits import Endless, at_most
+from grader.authoring.process_limits import Endless, limit_cpu_seconds
 from grader.authoring.recorder import Recorder
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging.draw import Draw
 from grader.judging.marks import Trial
 
-KEPT = 512 << 20  # bytes of the right module's values that are kept
-ENDLESS = "does not end"
-ENDED = "no more values"
+LARGEST_KEPT_BYTES = 512 << 20  # of the right module's values
+DOES_NOT_END = "does not end"
+NO_MORE_VALUES = "no more values"
 Input = tuple[Trial, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The exception that ended a script."""
+    """The exception that ended a trial's script."""
 
     text: str
 
@@ -48,7 +48,7 @@ class TrialValues:
 
 
 class SideBySide:
-    """The right module, and what its trials yield, kept for every module that it is held to."""
+    """The right module and its values, with which changed modules are compared."""
 
     def __init__(
         self, exercise: Exercise, right: ModuleType, trials: Sequence[Trial], seconds: float
@@ -60,110 +60,118 @@ class SideBySide:
         self._kept: dict[tuple[str, int], list[Any]] = {}
         self._bytes = 0
 
-    def inputs(self, names: Collection[str], count: int) -> list[Input]:
-        """So many inputs for code behind these names, as many of each trial."""
+    def choose_inputs(self, names: Collection[str], count: int) -> list[Input]:
+        """Return `count` inputs of the trials that call these names, equally many of each trial."""
         trials = [t for t in self._trials if set(t.of) & set(names)]
         return [(trials[n % len(trials)], n // len(trials)) for n in range(count)] if trials else []
 
-    def smallest(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
-        """The input with the fewest numbers on which the module differs, if there is any."""
+    def least_difference(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
+        """Return the input with the fewest numbers on which a module differs; None if none does."""
         recorder = Recorder(self._exercise, changed)
         found: TrialValues | None = None
         for trial, number in inputs:
-            told = self._told(recorder, trial, number)
+            told = self._compare_input(recorder, trial, number)
             if told and (found is None or told.elements < found.elements):
                 found = told
-            if told and told.why == ENDLESS:
-                break  # each of its inputs would take as long
+            if told and told.why == DOES_NOT_END:
+                break  # each other input would take as long
         return found
 
-    def first(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
-        """The first of these inputs on which the module differs, if there is any."""
+    def first_difference(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
+        """Return the first of these inputs on which a module differs; None if none does."""
         recorder = Recorder(self._exercise, changed)
-        found = (self._told(recorder, trial, number) for trial, number in inputs)
+        found = (self._compare_input(recorder, trial, number) for trial, number in inputs)
         return next((told for told in found if told), None)
 
-    def _told(self, recorder: Recorder, trial: Trial, number: int) -> TrialValues | None:
-        right = self._values(trial, number)
+    def _compare_input(self, recorder: Recorder, trial: Trial, number: int) -> TrialValues | None:
+        right = self._right_values(trial, number)
         recorder.clear()
         why = ""
         try:
-            with at_most(self._seconds), _quietly(self._seed(trial, number)):
-                why = self._compared(recorder, trial, number, right)
+            with (
+                limit_cpu_seconds(self._seconds),
+                _set_seeds(self._global_seed(trial, number)),
+            ):
+                why = self._compare_yields(recorder, trial, number, right)
         except Endless:
-            why = ENDLESS
+            why = DOES_NOT_END
         if not why:
             return None
         return TrialValues(
-            trial=trial.id, number=number, calls=recorder.text(), elements=recorder.elements,
+            trial=trial.id, number=number, calls=recorder.last_calls(), elements=recorder.elements,
             why=why,
         )  # fmt: skip
 
-    def _compared(self, recorder: Recorder, trial: Trial, number: int, right: list[Any]) -> str:
-        """The first difference between the values of the right module and those of this one."""
-        got = _yielded(trial, recorder, self._draw(trial, number))
+    def _compare_yields(
+        self, recorder: Recorder, trial: Trial, number: int, right: list[Any]
+    ) -> str:
+        """Describe the first difference from the right module's values; "" if there is none."""
+        got = _run_trial_script(trial, recorder, self._make_draw(trial, number))
         for place, one in enumerate(right):
-            other = next(got, ENDED)
-            if values.difference(one, other):
-                near = self._near(trial, number, place)
-                if why := values.difference(one, other, near, values.largest(right)):
+            other = next(got, NO_MORE_VALUES)
+            if values.compare_values(one, other):
+                near = self._moved_value(trial, number, place)
+                if why := values.compare_values(one, other, near, values.largest_number(right)):
                     return f"value {place}: {why}"
-        return "" if next(got, ENDED) == ENDED else "more values"
+        return "" if next(got, NO_MORE_VALUES) == NO_MORE_VALUES else "more values"
 
-    def _values(self, trial: Trial, number: int) -> list[Any]:
-        """What the right module yields; kept while there is room."""
+    def _right_values(self, trial: Trial, number: int) -> list[Any]:
+        """Return the right module's values for an input; keep them while there is room."""
         key = trial.id, number
         if key not in self._kept:
-            found = self._run(trial, number, self._draw(trial, number))
-            self._bytes += values.size(found)
-            if self._bytes > KEPT:
+            found = self._run_right(trial, number, self._make_draw(trial, number))
+            self._bytes += values.count_bytes(found)
+            if self._bytes > LARGEST_KEPT_BYTES:
                 return found
             self._kept[key] = found
         return self._kept[key]
 
-    def _near(self, trial: Trial, number: int, place: int) -> Any:
-        """The value at a place that the right module yields for inputs moved by the last digit."""
-        moved = self._run(trial, number, _Moved("trial", *self._names(trial, number)))
+    def _moved_value(self, trial: Trial, number: int, place: int) -> Any:
+        """Return the right module's value at a place if inputs are moved by their last digit."""
+        moved = self._run_right(trial, number, _Moved("trial", *self._draw_names(trial, number)))
         return moved[place] if place < len(moved) else None
 
-    def _run(self, trial: Trial, number: int, draw: Draw) -> list[Any]:
+    def _run_right(self, trial: Trial, number: int, draw: Draw) -> list[Any]:
         try:
-            with at_most(self._seconds), _quietly(self._seed(trial, number)):
-                found = list(_yielded(trial, self._right, draw))
+            with (
+                limit_cpu_seconds(self._seconds),
+                _set_seeds(self._global_seed(trial, number)),
+            ):
+                found = list(_run_trial_script(trial, self._right, draw))
         except Endless:
-            raise self._fault(trial, number, f"takes more than {self._seconds:g} s") from None
+            raise self._trial_fault(trial, number, f"takes more than {self._seconds:g} s") from None
         if found and isinstance(found[-1], Raised):
-            raise self._fault(trial, number, str(found[-1]))
+            raise self._trial_fault(trial, number, str(found[-1]))
         if not found:
-            raise self._fault(trial, number, "yields nothing")
+            raise self._trial_fault(trial, number, "yields nothing")
         return found
 
-    def _fault(self, trial: Trial, number: int, what: str) -> GraderFault:
+    def _trial_fault(self, trial: Trial, number: int, what: str) -> GraderFault:
         where = f"{self._exercise.slug}: trial {trial.id}, draw {number}"
         return GraderFault(f"{where}, {what} on the right answer. Mend the trial.")
 
-    def _draw(self, trial: Trial, number: int) -> Draw:
-        return Draw("trial", *self._names(trial, number))
+    def _make_draw(self, trial: Trial, number: int) -> Draw:
+        return Draw("trial", *self._draw_names(trial, number))
 
-    def _names(self, trial: Trial, number: int) -> tuple[str, ...]:
+    def _draw_names(self, trial: Trial, number: int) -> tuple[str, ...]:
         return self._exercise.slug, trial.id, str(number)
 
-    def _seed(self, trial: Trial, number: int) -> int:
-        return self._draw(trial, number).integer(0, 1 << 31)
+    def _global_seed(self, trial: Trial, number: int) -> int:
+        return self._make_draw(trial, number).integer(0, 1 << 31)
 
 
-def _yielded(trial: Trial, student: Recorder, draw: Draw) -> Iterator[Any]:
-    """What a script yields, kept; at its end the exception that it lets out, if it does."""
+def _run_trial_script(trial: Trial, student: Recorder, draw: Draw) -> Iterator[Any]:
+    """Yield copies of a script's values; last the exception that the script raises, if any."""
     try:
         for value in trial.script(student, draw):
-            yield values.kept(value)
-    except Exception as error:  # whatever a changed answer raises tells it apart
+            yield values.copy_value(value)
+    except Exception as error:  # an exception is a difference too
         yield Raised(f"{type(error).__name__}: {error}")
 
 
 @contextmanager
-def _quietly(seed: int) -> Iterator[None]:
-    """Without warnings, and with the same global random numbers for both modules."""
+def _set_seeds(seed: int) -> Iterator[None]:
+    """Set the global random seeds and silence warnings, the same for both modules."""
     torch.manual_seed(seed)
     np.random.seed(seed)
     random.seed(seed)
@@ -173,23 +181,23 @@ def _quietly(seed: int) -> Iterator[None]:
 
 
 class _Moved(Draw):
-    """The same draws, every number of float32 and float64 moved by its last digit."""
+    """A `Draw` whose float32 and float64 numbers are moved by their last digit."""
 
     def __init__(self, seed: str, *names: str) -> None:
         super().__init__(seed, *names)
         self._signs = torch.Generator().manual_seed(0)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
-        return self._moved(super().normal(*shape, dtype=dtype, scale=scale))
+        return self._move_last_digit(super().normal(*shape, dtype=dtype, scale=scale))
 
     def logits(self, *shape: int, bound: float, dtype: torch.dtype = torch.float32) -> Tensor:
-        return self._moved(super().logits(*shape, bound=bound, dtype=dtype))
+        return self._move_last_digit(super().logits(*shape, bound=bound, dtype=dtype))
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
         found = super().scores(*shape, dtype=dtype)
-        return {name: self._moved(x) for name, x in found.items()}
+        return {name: self._move_last_digit(x) for name, x in found.items()}
 
-    def _moved(self, x: Tensor) -> Tensor:
+    def _move_last_digit(self, x: Tensor) -> Tensor:
         unit = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}.get(x.dtype)
         if unit is None:
             return x

@@ -1,4 +1,4 @@
-"""Writes what a student starts from: `exercises/<slug>.py`, the lesson, and the pages of all."""
+"""Writes each exercise's skeleton `exercises/<slug>.py` and lesson, and the generated pages."""
 
 import re
 import textwrap
@@ -14,35 +14,35 @@ from grader.core.translation import LANGUAGES
 from grader.submission import answer_file
 from grader.submission.solution_text import BadSource, cells, stubbed
 
-EMPTIED, SPACE = r"\n{4,}", "\n\n\n"  # a region at the top level leaves a hole
+GAP_PATTERN, GAP = r"\n{4,}", "\n\n\n"  # a region at the top level leaves empty lines
 
 
 class NoSkeleton(UserError):
-    """There is nothing to make a skeleton from. The message is a sentence with the cure."""
+    """Raised without a source for a skeleton; the message is a sentence with the cure."""
 
 
 def write_all() -> Iterator[tuple[str, str]]:
-    """Write every skeleton and lesson; yields each path and what became of it."""
+    """Write every skeleton, lesson and page; yield each path and its state."""
     for exercise in catalog.exercises():
         source = exercise.solution.read_text(encoding="utf-8")
         for language in LANGUAGES:
             lesson = exercise.home / answer_file.lesson_path(exercise.slug, language)
             lesson.parent.mkdir(parents=True, exist_ok=True)
-            yield _put(lesson, lesson_text(exercise, source, language))
+            yield _write_if_changed(lesson, lesson_text(exercise, source, language))
         answer = exercise.home / "exercises" / exercise.file
         answer.parent.mkdir(exist_ok=True)
         if answer.exists() and not answer_file.is_untouched(answer):
-            yield _name(answer), "yours"
+            yield _shown_path(answer), "yours"
         else:
-            yield _put(answer, skeleton_text(exercise, source))
+            yield _write_if_changed(answer, skeleton_text(exercise, source))
     for page in (exercise_index, allowed_page, architecture_page):
-        yield _put(ROOT / page.PATH, page.page())
+        yield _write_if_changed(ROOT / page.PATH, page.page())
 
 
 def pristine(exercise: Exercise) -> str:
-    """The skeleton as it is handed out: made from the solution, or in a student's bundle the copy.
+    """Return the skeleton as handed out, made from the solution or copied from a student's bundle.
 
-    Raises `NoSkeleton` where there is neither.
+    Raise `NoSkeleton` without solution and copy.
     """
     source, copy = exercise.solution, ROOT / copy_path(exercise)
     if source.is_file():
@@ -56,16 +56,16 @@ def pristine(exercise: Exercise) -> str:
 
 
 def copy_path(exercise: Exercise) -> str:
-    """Where a bundle, which has no solutions, has the skeleton once more; no answer's name."""
+    """Return the path of a bundle's skeleton (it has no solutions); no answer has that name."""
     return f"grader/skeletons/{exercise.file}.txt"
 
 
 def skeleton_text(exercise: Exercise, source: str) -> str:
-    """The skeleton: the code without its solution regions, its digest and lesson in line one."""
-    code = [_stubbed(exercise, cell.text) for cell in cells(source) if cell.kind == "code"]
+    """Return the code without solution regions, with digest and lesson in line one."""
+    code = [_stub_cell(exercise, cell.text) for cell in cells(source) if cell.kind == "code"]
     blank = "\n\n\n" if exercise.language == "python" else "\n\n"
     parts = blank.join(part.strip() for part in code if part.strip())
-    body = f"{_opening(exercise)}\n\n{re.sub(EMPTIED, SPACE, parts)}\n"
+    body = f"{_skeleton_docstring(exercise)}\n\n{re.sub(GAP_PATTERN, GAP, parts)}\n"
     digest = answer_file.skeleton_digest(body)
     lesson = answer_file.lesson_path(exercise.slug)
     sign = comment_sign(exercise)
@@ -73,27 +73,27 @@ def skeleton_text(exercise: Exercise, source: str) -> str:
 
 
 def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
-    """The lesson: the prose in one language, and the code without the answers."""
+    """Return the lesson: the prose in one language, and the code without the answers."""
     parts = [f"<!-- Generated from solutions/{exercise.file} by `make skeletons`. -->"]
     language_of_code = "python" if exercise.language == "python" else "cpp"
     for cell in cells(source):
         if cell.kind == "code":
-            if code := re.sub(EMPTIED, SPACE, _stubbed(exercise, cell.text)).strip():
+            if code := re.sub(GAP_PATTERN, GAP, _stub_cell(exercise, cell.text)).strip():
                 parts.append(f"```{language_of_code}\n{code}\n```")
         elif cell.language == language:
             parts.append(cell.text)
     return "\n\n".join(parts) + "\n"
 
 
-def _stubbed(exercise: Exercise, code: str) -> str:
+def _stub_cell(exercise: Exercise, code: str) -> str:
     try:
         return stubbed(code)
     except BadSource as problem:
         raise BadSource(f"solutions/{exercise.file}, in a cell, {problem}") from None
 
 
-def _opening(exercise: Exercise) -> str:
-    """The module's docstring: how to be graded, and what may not be used."""
+def _skeleton_docstring(exercise: Exercise) -> str:
+    """Return the skeleton's docstring: the command that grades it, and the names not allowed."""
     names = ", ".join(exercise.not_allowed_text)
     refused = f"Not allowed: {names}. {exercise.cure}" if names else exercise.cure
     lines = textwrap.wrap(refused, 96, break_long_words=False, break_on_hyphens=False)
@@ -105,18 +105,18 @@ def _opening(exercise: Exercise) -> str:
 
 
 def comment_sign(exercise: Exercise) -> str:
-    """The sign with which a comment begins."""
+    """Return the sign with which a comment begins."""
     return "#" if exercise.language == "python" else "//"
 
 
-def _put(path: Path, text: str) -> tuple[str, str]:
-    name = _name(path)
+def _write_if_changed(path: Path, text: str) -> tuple[str, str]:
+    name = _shown_path(path)
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return name, "in step"
     path.write_text(text, encoding="utf-8")
     return name, "written"
 
 
-def _name(path: Path) -> str:
-    """Of a file of ours, its path in the tree; of a pack's, the whole path."""
+def _shown_path(path: Path) -> str:
+    """Return a file's path within the project; the whole path of a pack's file."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

@@ -1,4 +1,4 @@
-"""The solution of an exercise, judged in this process."""
+"""Runs the suite on the solution of an exercise in this process."""
 
 from types import ModuleType
 
@@ -9,16 +9,16 @@ from grader.judging.student import Student
 from grader.worker.in_process import in_process
 
 
-def judged(exercise: Exercise, module: ModuleType, *seed: str) -> Judge:
-    """The judge that has run the suite on a module of ours."""
+def run_judge(exercise: Exercise, module: ModuleType, *seed: str) -> Judge:
+    """Run the suite on a trusted module; return the judge."""
     student = Student(exercise, in_process(module, exercise.prelude))
     judge = Judge(student, (*seed, exercise.slug))
     suite_runner.ask(exercise, judge)
     return judge
 
 
-def solution_judge(exercise: Exercise, *seed: str) -> Judge:
-    """The judge that has run the suite on the solution."""
+def run_judge_on_solution(exercise: Exercise, *seed: str) -> Judge:
+    """Run the suite on the solution; return the judge."""
     module = solution_modules.solution(exercise)
     assert module is not None, "a bundle without solutions cannot be proven"
-    return judged(exercise, module, *(seed or ("mutants",)))
+    return run_judge(exercise, module, *(seed or ("mutants",)))

@@ -1,4 +1,4 @@
-"""The laws of what a suite asks, knows and refuses; `laws` has the others, and the list."""
+"""The laws of a suite's checks and catalogues; `exercise_rules` has the others, and the list."""
 
 import importlib
 import importlib.util
@@ -13,7 +13,7 @@ from grader.judging import drills as hunts
 from grader.judging import suite_runner
 from grader.judging.marks import CannotEdit, Mistake, Variant, edited
 
-MISTAKES, VARIANTS, DRILLS, QUESTIONS = 10, 5, 5, 3
+LEAST_MISTAKES, LEAST_VARIANTS, LEAST_DRILLS, LEAST_QUESTIONS = 10, 5, 5, 3
 # The core track's points: correctness and speed, as the syllabus has them.
 POINTS = {
     "ex01_softmax": (10, 0),
@@ -74,8 +74,8 @@ def mistakes(exercise: Exercise) -> Iterator[str]:
     that catches it."""
     found = suite_runner.mistakes(exercise)
     known = {check.id for check in suite_runner.checks(exercise)}
-    if len(found) < MISTAKES:
-        yield f"{len(found)} named mistakes; it needs {MISTAKES}. Name more."
+    if len(found) < LEAST_MISTAKES:
+        yield f"{len(found)} named mistakes; it needs {LEAST_MISTAKES}. Name more."
     for mistake in found:
         if mistake.caught_by not in known:
             yield (
@@ -87,15 +87,15 @@ def mistakes(exercise: Exercise) -> Iterator[str]:
                 f"{mistake.id} needs two paragraphs: what was done, how to mend it. Write them in"
                 " its docstring."
             )
-    yield from _answers(exercise, found)
+    yield from _find_misfit_answers(exercise, found)
 
 
 def variants(exercise: Exercise) -> Iterator[str]:
     """At least five right answers written otherwise."""
     found = suite_runner.variants(exercise)
-    if len(found) < VARIANTS:
-        yield f"{len(found)} right variants; it needs {VARIANTS}. Write more."
-    yield from _answers(exercise, found)
+    if len(found) < LEAST_VARIANTS:
+        yield f"{len(found)} right variants; it needs {LEAST_VARIANTS}. Write more."
+    yield from _find_misfit_answers(exercise, found)
 
 
 def trials(exercise: Exercise) -> Iterator[str]:
@@ -113,8 +113,8 @@ def trials(exercise: Exercise) -> Iterator[str]:
         yield f"trials.py calls {name}, which the manifest does not declare. Mend `of`."
 
 
-def _answers(exercise: Exercise, found: Sequence[Mistake | Variant]) -> Iterator[str]:
-    """What stands in for something that nobody asks for, or is an edit of nothing."""
+def _find_misfit_answers(exercise: Exercise, found: Sequence[Mistake | Variant]) -> Iterator[str]:
+    """Yield a breach for each answer of an undeclared name or with edits that do not fit."""
     text = exercise.solution.read_text(encoding="utf-8")
     for thing in found:
         if thing.of not in exercise.names:
@@ -128,29 +128,29 @@ def _answers(exercise: Exercise, found: Sequence[Mistake | Variant]) -> Iterator
 def allowed(exercise: Exercise) -> Iterator[str]:
     """What is not allowed is stated by names that exist, and what to do instead is said."""
     for name in (*exercise.not_allowed, *exercise.only):
-        if not _exists(name):
+        if not _is_existing_name(name):
             yield f"[not_allowed] in exercise.toml has {name}, which does not exist. Mend the name."
     if not exercise.cure:
         yield "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."
 
 
 @cache
-def _exists(name: str) -> bool:
-    """Whether there is something of this name; of a package that is not here, nobody knows."""
+def _is_existing_name(name: str) -> bool:
+    """Return whether an object has this dotted name; True if its package is not installed."""
     first, *rest = name.removesuffix(".*").split(".")
     if importlib.util.find_spec(first) is None:
         return True
     thing, path = importlib.import_module(first), first
     for part in rest:
         path = f"{path}.{part}"
-        if not hasattr(thing, part) and not _is_module(path):
+        if not hasattr(thing, part) and not _is_module_name(path):
             made = getattr(getattr(thing, "__init__", None), "__code__", None)
-            return made is not None and part in made.co_names  # set when an object is made
+            return made is not None and part in made.co_names  # the constructor sets it
         thing = getattr(thing, part)
     return True
 
 
-def _is_module(name: str) -> bool:
+def _is_module_name(name: str) -> bool:
     try:
         importlib.import_module(name)
     except ImportError:
@@ -167,8 +167,9 @@ def drills(exercise: Exercise) -> Iterator[str]:
         yield f"{problem}."
         return
     known = {m.id: m for m in suite_runner.mistakes(exercise)}
-    if found and len({d.mistake for d in found}) < DRILLS:
-        yield f"{len({d.mistake for d in found})} drills; it needs {DRILLS} or none. Write more."
+    count = len({d.mistake for d in found})
+    if found and count < LEAST_DRILLS:
+        yield f"{count} drills; it needs {LEAST_DRILLS} or none. Write more."
     for drill in found:
         named, where = known.get(drill.mistake), f"drills.toml, {drill.mistake}"
         if named is None or named.null or drill.mistake in drill.alike:
@@ -188,8 +189,8 @@ def questions(exercise: Exercise) -> Iterator[str]:
     except BadQuestions as problem:
         yield str(problem)
         return
-    if count < QUESTIONS:
-        yield f"questions.toml has {count} questions; it needs {QUESTIONS}. Write more."
+    if count < LEAST_QUESTIONS:
+        yield f"questions.toml has {count} questions; it needs {LEAST_QUESTIONS}. Write more."
 
 
 LAWS = (

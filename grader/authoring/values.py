@@ -1,4 +1,4 @@
-"""What a script yields, kept as it was at that moment, and compared with what another yields."""
+"""Copies the values that a trial yields, and compares them with those of another module."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ import torch
 from grader.judging.tolerance import floor
 from grader.judging.trials import Summed
 
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-# An answer rounds at every step, and `floor` is what one step leaves at the most: two answers that
-# do the same in another order differ by a few of them.
-STEPS = 4
-# Of what comes out otherwise where every input is moved by its last digit.
-SENSITIVE = 8
+FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
+# An answer rounds at every step, and `floor` is the largest error of one step. Two answers that do
+# the same in another order differ by a few such errors.
+ROUNDING_STEPS = 4
+# Times the change of the output if every input is moved by its last digit.
+SENSITIVITY_FACTOR = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A tensor, an array, or a number of NumPy's."""
+    """A tensor, an array, or a NumPy number."""
 
     kind: str  # the name of its type
     dtype: str
     device: str
     grad: bool  # whether it requires a gradient
-    data: torch.Tensor  # of the device meta where there are no numbers
+    data: torch.Tensor  # a tensor of the device meta has no numbers
 
     def __str__(self) -> str:
         gradient = " that requires a gradient" if self.grad else ""
@@ -46,8 +46,8 @@ class Items:
         return f"{self.kind} of {len(self.items)}"
 
 
-def kept(value: Any) -> Any:
-    """A value as it is now, whatever becomes of it later; an object as the name of its type."""
+def copy_value(value: Any) -> Any:
+    """Copy a value, so that later changes do not reach the copy; name an object by its type."""
     name = type(value).__name__
     match value:
         case torch.Tensor():
@@ -58,10 +58,10 @@ def kept(value: Any) -> Any:
             data = torch.from_numpy(np.array(value))
             return Numbers(name, str(value.dtype), "cpu", False, data)
         case list() | tuple():
-            return Items(name, (), tuple(kept(item) for item in value))
+            return Items(name, (), tuple(copy_value(item) for item in value))
         case dict():
             keys = tuple(str(key) for key in value)
-            return Items(name, keys, tuple(kept(item) for item in value.values()))
+            return Items(name, keys, tuple(copy_value(item) for item in value.values()))
         case None | bool() | int() | float() | str():
             return value
         case torch.dtype() | torch.device() | torch.Size():
@@ -69,61 +69,61 @@ def kept(value: Any) -> Any:
     return f"an object of type {name}"
 
 
-def largest(values: Any) -> float:
-    """The largest finite number in kept values."""
+def largest_number(values: Any) -> float:
+    """Return the largest absolute finite number in copied values."""
     found = 0.0
-    for numbers in _numbers(values):
+    for numbers in _find_float_numbers(values):
         finite = numbers.data[torch.isfinite(numbers.data)]
         if finite.numel():
             found = max(found, float(finite.abs().max()))
     return found
 
 
-def size(values: Any) -> int:
-    """How many bytes kept values take."""
-    return sum(x.data.numel() * x.data.element_size() for x in _numbers(values))
+def count_bytes(values: Any) -> int:
+    """Return the size of copied values in bytes."""
+    return sum(x.data.numel() * x.data.element_size() for x in _find_float_numbers(values))
 
 
-def difference(
+def compare_values(
     right: Any, got: Any, near: Any = None, scale: float = 0.0, parts: float = 0.0
 ) -> str:
-    """How two kept values differ beyond rounding; empty if they do not.
+    """Describe how two copied values differ beyond rounding; return "" if they do not.
 
-    near   what comes in the place of `right` where every input is moved by its last digit
+    near   the right module's value if every input is moved by its last digit
     scale  the largest number of the whole call
     parts  the size of the rounded numbers that `right` is added up from
     """
     if type(right) is not type(got):
-        return f"{_text(got)}, not {_text(right)}"
+        return f"{_describe_value(got)}, not {_describe_value(right)}"
     match right:
         case Numbers():
-            return _between_numbers(right, got, near, scale, parts)
+            return _compare_numbers(right, got, near, scale, parts)
         case Items():
-            return _between_items(right, got, near, scale)
+            return _compare_items(right, got, near, scale)
         case float():
-            numbers = _as_numbers(right), _as_numbers(got), _as_numbers(near)
-            return _between_numbers(*numbers, scale, parts)
-    return "" if right == got else f"{_text(got)}, not {_text(right)}"
+            numbers = _float_as_numbers(right), _float_as_numbers(got), _float_as_numbers(near)
+            return _compare_numbers(*numbers, scale, parts)
+    return "" if right == got else f"{_describe_value(got)}, not {_describe_value(right)}"
 
 
-def _between_items(right: Items, got: Items, near: Any, scale: float) -> str:
+def _compare_items(right: Items, got: Items, near: Any, scale: float) -> str:
     if (right.kind, right.keys, len(right.items)) != (got.kind, got.keys, len(got.items)):
         return f"{got}, not {right}"
     alike = isinstance(near, Items) and len(near.items) == len(right.items)
     others = near.items if alike else [None] * len(right.items)
     parts = 1.0 if right.kind == Summed.__name__ else 0.0
     for i, (a, b, c) in enumerate(zip(right.items, got.items, others, strict=True)):
-        if why := difference(a, b, c, scale, parts):
+        if why := compare_values(a, b, c, scale, parts):
             return f"[{i}]: {why}"
     return ""
 
 
-def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float, parts: float) -> str:
+def _compare_numbers(right: Numbers, got: Numbers, near: Any, scale: float, parts: float) -> str:
     if str(right) != str(got):
         return f"{got}, not {right}"
     if right.device == "meta" or torch.equal(right.data, got.data):
         return ""
-    if right.dtype not in FLOATS:
+    if right.dtype not in FLOAT_DTYPES:
         return f"{int((right.data != got.data).sum())} entries differ"
     a, b = right.data.double(), got.data.double()
     finite = torch.isfinite(a)
@@ -132,40 +132,40 @@ def _between_numbers(right: Numbers, got: Numbers, near: Any, scale: float, part
         place = tuple(torch.nonzero(~same)[0].tolist())
         return f"{list(place)} is {float(b[place])}, not {float(a[place])}"
     error = float((a - b)[finite].abs().max()) if finite.any() else 0.0
-    allowed = _allowed(right, near, scale, parts)
+    allowed = _allowed_error(right, near, scale, parts)
     return f"differs by {error:.3g}, beyond {allowed:.3g}" if error > allowed else ""
 
 
-def _allowed(right: Numbers, near: Any, scale: float, parts: float) -> float:
-    step = floor(right.dtype, max(parts, largest(right)))
+def _allowed_error(right: Numbers, near: Any, scale: float, parts: float) -> float:
+    step = floor(right.dtype, max(parts, largest_number(right)))
     if right.dtype in ("float16", "bfloat16"):  # computed in float32 and rounded once, or in parts
-        return (STEPS if parts else 1) * step + floor("float32", scale)
-    allowed = STEPS * step
+        return (ROUNDING_STEPS if parts else 1) * step + floor("float32", scale)
+    allowed = ROUNDING_STEPS * step
     if isinstance(near, Numbers) and near.data.shape == right.data.shape:
         moved = (right.data.double() - near.data.double()).abs()
         moved = moved[torch.isfinite(moved)]
-        allowed += SENSITIVE * float(moved.max()) if moved.numel() else 0.0
+        allowed += SENSITIVITY_FACTOR * float(moved.max()) if moved.numel() else 0.0
     return allowed
 
 
-def _as_numbers(value: Any) -> Any:
+def _float_as_numbers(value: Any) -> Any:
     if not isinstance(value, float):
         return None
     return Numbers("float", "float64", "cpu", False, torch.tensor(value, dtype=torch.float64))
 
 
-def _numbers(values: Any) -> Iterator[Numbers]:
+def _find_float_numbers(values: Any) -> Iterator[Numbers]:
     match values:
-        case Numbers() if values.dtype in FLOATS and values.device != "meta":
+        case Numbers() if values.dtype in FLOAT_DTYPES and values.device != "meta":
             yield values
         case Items():
             for item in values.items:
-                yield from _numbers(item)
+                yield from _find_float_numbers(item)
         case list():
             for item in values:
-                yield from _numbers(item)
+                yield from _find_float_numbers(item)
 
 
-def _text(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     plain = value is None or isinstance(value, bool | int | float | str)
     return repr(value) if plain else str(value)

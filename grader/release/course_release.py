@@ -1,4 +1,4 @@
-"""Builds what a course hands out, from `solutions/` alone: an nbgrader course and zips."""
+"""Builds the release of a course from `solutions/` alone: an nbgrader course and zips."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # nbgrader brings it
 COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
 SEALED = "attention-by-hand-sealed.zip"
 CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
-_CONFIG = """\
+_CONFIG_TEMPLATE = """\
 # The course's own settings, yours to change: `make release` does not write over this file.
 c = get_config()
 load_subconfig("release_config.py")  # what `make release` sets: the judge, language and device
@@ -33,7 +33,7 @@ load_subconfig("release_config.py")  # what `make release` sets: the judge, lang
 # c.CourseDirectory.db_url = "postgresql://user:password@host/gradebook"  # instead of SQLite
 # c.Judge.isolation = "contained"  # demand a wall
 """
-_GENERATED = """\
+_GENERATED_CONFIG_TEMPLATE = """\
 # Written by every `make release`; settings of your own belong into nbgrader_config.py.
 import sys
 
@@ -56,31 +56,31 @@ configure(c)
 
 
 class CannotRelease(UserError):
-    """A release that cannot be made; the message is a sentence with the cure."""
+    """Raised when a release cannot be made; the message is a sentence with the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseTerms:
-    """What a release contains."""
+    """The options of a release."""
 
     language: str = "en"
     device: str = "cpu"
-    speed: bool = True  # points for speed are part of it
+    speed: bool = True  # whether points for speed are part of the release
     sealed: bool = False  # students get stored cases in the place of right answers
     course: Settings = NO_COURSE
 
     @property
-    def settled(self) -> Settings:
-        """The course as it is released: an option that was written out is what holds."""
+    def released_settings(self) -> Settings:
+        """Return the course's settings with the release's options in the place of its own."""
         return replace(self.course, language=self.language, device=self.device, speed=self.speed)
 
 
 def release(
     out: Path, exercises: list[Exercise], terms: ReleaseTerms
 ) -> Iterator[tuple[str, Path | str]]:
-    """Write the course and the bundle into `out`; yields what was written, and where.
+    """Write the course and the zips into `out`; yield what was written, and where.
 
-    A gradebook and submissions that are there already stay as they are.
+    An existing gradebook and existing submissions stay as they are.
     """
     try:
         import nbgrader  # noqa: F401
@@ -95,43 +95,43 @@ def release(
     _write_config(course, terms)
     yield "the course", course / CONFIG
     for exercise in exercises:
-        _check_grades(course, exercise, terms)
+        _check_existing_grades(course, exercise, terms)
     for exercise in exercises:
-        yield "source", _write_source(course, exercise, terms)
+        yield "source", _write_source_notebook(course, exercise, terms)
     for exercise in exercises:
-        yield "release", _generate(course, exercise)
+        yield "release", _generate_release_notebook(course, exercise)
         _set_due_date(course, exercise, terms)
     notebooks = {e.slug: course / "release" / e.slug / f"{e.slug}.ipynb" for e in exercises}
-    text = _for_students(exercises, terms)
+    text = _students_course_toml(exercises, terms)
     if terms.sealed:
-        yield from _sealed(out, exercises, notebooks, secret, terms)
+        yield from _write_sealed_bundle(out, exercises, notebooks, secret, terms)
     else:
         (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks, text))
         yield "for students", out / BUNDLE
-    if terms.course.shows == "nothing":  # what it prints are marks
+    if terms.course.shows == "nothing":  # an autograder prints marks
         (out / GRADESCOPE).unlink(missing_ok=True)
         return
     (out / GRADESCOPE).write_bytes(bundle.for_gradescope(exercises, text))
     yield "for Gradescope", out / GRADESCOPE
 
 
-def _for_students(exercises: Sequence[Exercise], terms: ReleaseTerms) -> str:
-    """The course's file as students get it: what is released, and nobody's extension."""
+def _students_course_toml(exercises: Sequence[Exercise], terms: ReleaseTerms) -> str:
+    """Return the students' course.toml: the released exercises, without anybody's extension."""
     if terms.course.path is None:
         return ""
     settled = {one.slug: one for one in terms.course.chosen}
     chosen = tuple(settled.get(e.slug, Chosen(slug=e.slug)) for e in exercises)
-    return to_toml(replace(terms.settled.for_students(), chosen=chosen))
+    return to_toml(replace(terms.released_settings.for_students(), chosen=chosen))
 
 
-def _sealed(
+def _write_sealed_bundle(
     out: Path,
     exercises: list[Exercise],
     notebooks: Mapping[str, Path],
     secret: str,
     terms: ReleaseTerms,
 ) -> Iterator[tuple[str, Path | str]]:
-    """Write the sealed bundle; raise `CannotRelease` if something in it is an answer."""
+    """Write the sealed bundle; raise `CannotRelease` if a file in it is an answer."""
     from grader.release.sealed import bundle_contents, leaks, record_cases
 
     seed = hashlib.sha256(f"sealed {secret}".encode()).hexdigest()[:16]
@@ -141,37 +141,37 @@ def _sealed(
         raise CannotRelease(f"Nothing can be sealed. {'. '.join(without)}.")
     yield from (("not sealed", why) for why in without)
     stored = {one.slug for one in recorded if isinstance(one, record_cases.Recorded)}
-    text = _for_students([e for e in exercises if e.slug in stored], terms)
+    text = _students_course_toml([e for e in exercises if e.slug in stored], terms)
     made = bundle_contents.for_students(exercises, notebooks, recorded, seed, text)
-    if found := leaks.leaks(made, exercises):
+    if found := leaks.find_leaks(made, exercises):
         raise CannotRelease(
             f"The sealed bundle would hold answers: {'; '.join(map(str, found))}. Take them out of "
             "what is released; nothing was written for students."
         )
-    (out / BUNDLE).unlink(missing_ok=True)  # an open one of before has the answers
+    (out / BUNDLE).unlink(missing_ok=True)  # an earlier open bundle holds the answers
     (out / SEALED).write_bytes(made)
     yield "for students", out / SEALED
 
 
 def _write_config(course: Path, terms: ReleaseTerms) -> None:
-    text = _GENERATED.format(
+    text = _GENERATED_CONFIG_TEMPLATE.format(
         root=str(catalog.ROOT), packs=list(map(str, packs())), language=terms.language,
         device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
     )  # fmt: skip
     if terms.course.path is not None:
-        (course / FILE).write_text(to_toml(terms.settled), encoding="utf-8")
+        (course / FILE).write_text(to_toml(terms.released_settings), encoding="utf-8")
     (course / GENERATED).write_text(text, encoding="utf-8")
     if not (course / CONFIG).exists():
-        (course / CONFIG).write_text(_CONFIG, encoding="utf-8")
+        (course / CONFIG).write_text(_CONFIG_TEMPLATE, encoding="utf-8")
 
 
-def _check_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
-    """Raise `CannotRelease` where there are grades for points that this release would not have."""
+def _check_existing_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
+    """Raise `CannotRelease` if the exercise has grades for tasks that this release lacks."""
     from nbgrader.api import Gradebook, MissingEntry
 
     from grader.release import notebook_pages
 
-    url = _gradebook(course)
+    url = _gradebook_url(course)
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         return
     wanted = notebook_pages.points_by_task(exercise, cuda=terms.device == "cuda", speed=terms.speed)
@@ -189,29 +189,29 @@ def _check_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None
         )
 
 
-def _gradebook(course: Path) -> str:
-    own = config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}")
+def _gradebook_url(course: Path) -> str:
+    own = load_config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}")
     return str(own)
 
 
 def _set_due_date(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
-    """The deadline as nbgrader shows it; without a course's file, whatever is set there stays."""
+    """Set the deadline that nbgrader shows; without a course.toml, leave nbgrader's own."""
     from nbgrader.api import Gradebook
 
     if terms.course.path is not None:
         due = terms.course.deadlines.get(exercise.slug)
-        with Gradebook(_gradebook(course)) as gradebook:
+        with Gradebook(_gradebook_url(course)) as gradebook:
             gradebook.update_or_create_assignment(exercise.slug, duedate=due)
 
 
-def config(course: Path) -> "Config":
-    """The settings of a course, as nbgrader reads them."""
+def load_config(course: Path) -> "Config":
+    """Load the nbgrader settings of a course."""
     from traitlets.config import PyFileConfigLoader
 
     return PyFileConfigLoader(CONFIG, path=str(course.absolute())).load_config()
 
 
-def _write_source(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
+def _write_source_notebook(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
     from grader.release import notebook_pages
 
     path = course / "source" / exercise.slug / f"{exercise.slug}.ipynb"
@@ -224,11 +224,11 @@ def _write_source(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path
     return path
 
 
-def _generate(course: Path, exercise: Exercise) -> Path:
-    """nbgrader's own `generate_assignment`."""
+def _generate_release_notebook(course: Path, exercise: Exercise) -> Path:
+    """Make the release notebook with nbgrader's `generate_assignment`; return its path."""
     from nbgrader.apps import NbGraderAPI
 
-    settings = config(course)
+    settings = load_config(course)
     settings.CourseDirectory.root = str(course.absolute())
     done = NbGraderAPI(config=settings).generate_assignment(exercise.slug, force=True, create=True)
     if not done["success"]:

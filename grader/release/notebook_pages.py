@@ -1,7 +1,7 @@
 """Builds the notebook of an exercise from `solutions/<slug>.py`, as nbgrader's source version.
 
-Prose in one language, the code as it stands, and below each task a cell that checks it. nbgrader
-takes the solutions out when it makes the release version.
+A notebook has prose in one language, the solution's code, and a check cell below each task.
+nbgrader removes the solutions when it makes the release version.
 """
 
 import ast
@@ -19,7 +19,7 @@ from grader.judging import suite_runner
 from grader.judging.tasks import checks_by_task
 from grader.submission.solution_text import cells, has_region
 
-_SETUP = """\
+_SETUP_CELL = """\
 # Finds the grader: in the folders above this notebook, or where it is installed.
 import sys
 from pathlib import Path
@@ -32,17 +32,17 @@ except ImportError:
     def check(*_, **__):
         print({missing!r})"""
 
-_MISSING = (
+_GRADER_MISSING_TEXT = (
     "The grader was not found: open this notebook in the `notebooks` folder of the bundle that "
     "your course hands out, or have it installed where Jupyter runs."
 )
 
 
 def points_by_task(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, int]:
-    """What each check cell of a notebook is worth; of an exercise's speed case too.
+    """Return the points of each check cell of a notebook, with that of the speed case.
 
-    cuda   whether points that need CUDA are among them
-    speed  whether points for speed are
+    cuda   whether to include points that need CUDA
+    speed  whether to include points for speed
     """
     found = {t: sum(c.points for c in checks) for t, checks in checks_by_task(exercise).items()}
     if not cuda:
@@ -57,12 +57,12 @@ def source_notebook(
     exercise: Exercise, words: Words, *, cuda: bool = False, speed: bool = True,
     shows: str = "open",
 ) -> NotebookNode:  # fmt: skip
-    """The notebook with its solutions, in the language of `words`.
+    """Build an exercise's notebook with its solutions, in the language of `words`.
 
-    shows  what its cells show of a verdict, as `reporting.limited` has it
+    shows  what the check cells show of a verdict: open, hints, verdicts or nothing
     """
     points = points_by_task(exercise, cuda=cuda, speed=speed)
-    built = list(_cells(exercise, words, points, shows))
+    built = list(_notebook_cells(exercise, words, points, shows))
     for number, cell in enumerate(built):
         cell["id"] = f"{exercise.slug}-{number:02}"  # by place, so that two builds are alike
     return new_notebook(cells=built, metadata=METADATA)
@@ -72,30 +72,30 @@ def to_text(notebook: NotebookNode) -> str:
     return str(nbformat.writes(notebook, version=4)) + "\n"
 
 
-def _cells(
+def _notebook_cells(
     exercise: Exercise, words: Words, points: dict[str, int], shows: str
 ) -> Iterator[NotebookNode]:
-    yield _code(_SETUP.format(missing=words(_MISSING)), "setup", locked=True)
+    yield _code_cell(_SETUP_CELL.format(missing=words(_GRADER_MISSING_TEXT)), "setup", locked=True)
     for number, cell in enumerate(cells(exercise.solution.read_text(encoding="utf-8"))):
         if cell.kind == "markdown":
             if cell.language == words.language:
                 yield new_markdown_cell(cell.text)
             continue
         in_cuda = exercise.language == "cuda"
-        defined = _defined_in_cuda(cell.text) if in_cuda else _defined(cell.text)
+        defined = _cuda_functions(cell.text) if in_cuda else _python_definitions(cell.text)
         names = [name for name in exercise.names if name in defined]
         text = f"%%cuda\n{cell.text}" if in_cuda else cell.text
         if has_region(cell.text):
-            yield _code(text, "-".join(names) or f"code-{number}", solution=True)
+            yield _code_cell(text, "-".join(names) or f"code-{number}", solution=True)
         else:
-            yield _code(text, f"given-{number}", locked=True)
+            yield _code_cell(text, f"given-{number}", locked=True)
         for name in names:
-            yield from _check(exercise, words, name, points, shows)
+            yield from _check_cells(exercise, words, name, points, shows)
     for name in (CUDA, SPEED):
-        yield from _check(exercise, words, name, points, shows)
+        yield from _check_cells(exercise, words, name, points, shows)
 
 
-def _check(
+def _check_cells(
     exercise: Exercise, words: Words, name: str, points: dict[str, int], shows: str
 ) -> Iterator[NotebookNode]:
     if name not in points:
@@ -104,10 +104,10 @@ def _check(
     language = "" if words.language == "en" else f', lang="{words.language}"'
     limited = "" if shows == "open" else f', shows="{shows}"'
     text = f'check("{exercise.slug}", "{name}"{language}{limited})  # {told}'
-    yield _code(text, grade_id(name), locked=True, points=points[name])
+    yield _code_cell(text, grade_id(name), locked=True, points=points[name])
 
 
-def _code(
+def _code_cell(
     text: str, name: str, *, locked: bool = False, solution: bool = False, points: int | None = None
 ) -> NotebookNode:
     nbgrader = {
@@ -119,10 +119,10 @@ def _code(
     return new_code_cell(text.rstrip(), metadata={"nbgrader": nbgrader})
 
 
-def _defined(code: str) -> set[str]:
+def _python_definitions(code: str) -> set[str]:
     definitions = (ast.FunctionDef, ast.ClassDef)
     return {node.name for node in ast.parse(code).body if isinstance(node, definitions)}
 
 
-def _defined_in_cuda(code: str) -> set[str]:
+def _cuda_functions(code: str) -> set[str]:
     return {function.name for function in source.functions(source.bare(source.joined(code)))}

@@ -1,4 +1,4 @@
-"""The command line that puts the nursery into a place of its own with bubblewrap (bwrap(1))."""
+"""The command line that starts the nursery in namespaces of its own by bubblewrap (bwrap(1))."""
 
 import functools
 import os
@@ -9,31 +9,31 @@ from pathlib import Path
 
 from grader.worker.readable_paths import Visible
 
-INSIDE = "/run/attention_worker"  # where the child's side lies in there
+INSIDE = "/run/attention_worker"  # where bubblewrap mounts the folder `child`
 _TEMP_BYTES = 256 << 20
 
 
-def found() -> str | None:
-    """Where bubblewrap is installed."""
+def installed_path() -> str | None:
+    """Return the path of bubblewrap; None if it is not installed."""
     return shutil.which("bwrap")
 
 
 @functools.cache
 def version() -> tuple[int, ...]:
-    """Its version; () if it is not installed or does not say."""
-    program = found()
+    """Return the version of bubblewrap; () if it is not installed or prints none."""
+    program = installed_path()
     if program is None:
         return ()
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return tuple(map(int, re.findall(r"\d+", said.stdout)))
 
 
-def command(visible: Visible, child: Path) -> list[str]:
-    """What to put in front of a Python: no network, no view of the course, nothing to write to.
+def command_prefix(visible: Visible, child: Path) -> list[str]:
+    """Return the start of a command that hides the network and the course and mounts read-only.
 
-    Root keeps, until it becomes another user, what that takes; anybody else gets a user namespace.
+    Root keeps the capabilities to become another user; other users get a user namespace.
     """
-    program = found()
+    program = installed_path()
     assert program is not None
     root = os.geteuid() == 0
     spaces = ["ipc", "pid", "net", "uts"] + ([] if root else ["user"])

@@ -1,4 +1,4 @@
-"""Calls in the form of Python values: encodes them, asks, decodes what comes back."""
+"""Sends calls to a worker: encodes Python values, sends requests, decodes replies."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ from grader.worker.faults import NoAnswer, Raised
 from grader.worker.given import Given, Places
 from grader.worker.harmless_text import harmless
 
-CALLABLE = object()  # what `get` answers for a method
+CALLABLE = object()  # what `get` returns for a method
 MAX_MESSAGE = 2000  # characters of an exception's message
-MAX_LINE = 1_000_000  # a file of at most that many bytes has no more lines
+MAX_LINE = 1_000_000  # a file has at most a million bytes, and so no more lines
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """An object that stays with the submission, and the worker that had it."""
+    """The number of an object in a worker, with the generation of that worker."""
 
     id: int
     generation: int
@@ -34,7 +34,7 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call returned, its graph's number if one was kept, and the arguments it changed."""
+    """A call's value, the number of its graph if one was kept, and the arguments it modified."""
 
     value: Any
     graph: int | None
@@ -42,12 +42,12 @@ class Answer:
 
 
 class Client:
-    """The operations of `worker.child.room`, over any way of carrying a request to it.
+    """The operations of `worker.child.executor`; `exchange` carries each request there.
 
-    Nothing that comes back is believed: it is a value of the form that was asked for, the
-    `Raised` of the submission, or `NoAnswer`. After that `reject` is called, to end a worker
-    whose next reply might belong to this request. With `watch` an answer says which arguments the
-    call has changed, which takes a copy of them.
+    No reply is trusted: it decodes to a value of the form requested, or the client raises the
+    `Raised` of the submission, or `NoAnswer`. After `NoAnswer` it calls `reject`, to end a worker
+    whose next reply might belong to this request. With `watch` an answer names the arguments that
+    the call has changed; the client keeps copies for that.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Client:
         self._forget = False
 
     def fresh(self) -> None:
-        """Begin a case: what earlier cases were given may be overwritten from here on."""
+        """Begin a case; from here on its inputs may overwrite those of earlier cases."""
         self._inputs.rewind()
         self._places.clear()
         self._forget = True
@@ -81,15 +81,15 @@ class Client:
              *, graph: bool, hold: bool = False) -> Answer:  # fmt: skip
         """Call a function of the module (`on` None), a method, or the object itself (name "").
 
-        The call is made under `torch.no_grad()` if this one is, unless its graph is wanted. With
-        `hold` a handle comes back for each tensor and array, which stays where it is.
+        The worker calls under `torch.no_grad()` if the caller is under it and `graph` is False.
+        With `hold` tensors and arrays stay in the worker, and the value has a handle for each.
         """
-        given = Given(self._inputs, self._places, _handle_number, watch=self._watch)
+        given = Given(self._inputs, self._places, _require_handle_id, watch=self._watch)
         sent = {
             "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
             "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
         }
-        request = {"op": "call", "on": _number_of(on), "name": name, **sent, "graph": graph}
+        request = {"op": "call", "on": _handle_id(on), "name": name, **sent, "graph": graph}
         if given.lists:
             request["lists"] = list(given.lists)
         if not (graph or torch.is_grad_enabled()):
@@ -103,132 +103,133 @@ class Client:
 
         def read(reply: Reply) -> tuple[Any, int | None]:
             if given.lists:
-                given.lists_after(reply.pop("lists", None))
+                given.compare_lists(reply.pop("lists", None))
             if not graph:
-                return self._value(reply), None
-            number = _natural(reply.pop("call", None))
+                return self._decode(reply), None
+            number = _positive_or_none(reply.pop("call", None))
             if number is None:
                 raise frames.WireError("a call without its number")
-            return self._value(reply), number
+            return self._decode(reply), number
 
-        value, number = self._ask(request, read)
-        return Answer(value, number, given.modified())
+        value, number = self._send_request(request, read)
+        return Answer(value, number, given.modified_labels())
 
     def ping(self) -> None:
-        """Return once the worker has nothing left to do but to wait."""
-        self._ask({"op": "ping"}, self._value)
+        """Wait until the worker is idle."""
+        self._send_request({"op": "ping"}, self._decode)
 
     def chain(self, name: str, chain: Chain, kwargs: Mapping[str, Any]) -> Any:
-        """The digest of a chain of calls to a function of the module."""
-        sent = {key: wire.encode(x, self._inputs, _handle_number) for key, x in kwargs.items()}
+        """Return the digest of a chain of calls to a function of the module."""
+        sent = {key: wire.encode(x, self._inputs, _require_handle_id) for key, x in kwargs.items()}
         request = {"op": "chain", "name": name, "chain": asdict(chain), "kwargs": sent}
-        return self._ask(request, self._value)
+        return self._send_request(request, self._decode)
 
     def told(self, name: str) -> Any:
-        """What the prelude of the exercise keeps under this name."""
-        return self._ask({"op": "told", "name": name}, self._value)
+        """Return the variable of this name of the exercise's prelude."""
+        return self._send_request({"op": "told", "name": name}, self._decode)
 
     def get(self, on: Handle | None, name: str) -> Any:
-        """The value of an attribute, or `CALLABLE`."""
-        request = {"op": "get", "on": _number_of(on), "name": name}
-        return self._ask(
-            request, lambda reply: CALLABLE if reply == {"callable": True} else self._value(reply)
+        """Return the value of an attribute, or `CALLABLE`."""
+        request = {"op": "get", "on": _handle_id(on), "name": name}
+        return self._send_request(
+            request, lambda reply: CALLABLE if reply == {"callable": True} else self._decode(reply)
         )
 
     def set(self, on: Handle | None, name: str, value: Any) -> None:
         """Set an attribute."""
-        sent = wire.encode(value, self._inputs, _handle_number)
-        request = {"op": "set", "on": _number_of(on), "name": name, "value": sent}
-        self._ask(request, self._value)
+        sent = wire.encode(value, self._inputs, _require_handle_id)
+        request = {"op": "set", "on": _handle_id(on), "name": name, "value": sent}
+        self._send_request(request, self._decode)
 
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
-        """The gradients of a kept call's inputs, for the gradients of its results."""
-        # The graph saw tensors at their places, where later calls may have left other numbers.
-        given = Given(self._inputs, self._places, _handle_number, watch=True)
+        """Return the gradients of a kept call's inputs, given the gradients of its results."""
+        # Later calls may have overwritten the tensors of the graph: write them again.
+        given = Given(self._inputs, self._places, _require_handle_id, watch=True)
         for tensor, _ in list(self._places.values()):
             given.encode(tensor, "")
-        sent = [wire.encode(g, self._inputs, _handle_number) for g in gradients]
-        return self._ask({"op": "backward", "call": graph, "gradients": sent}, self._value)
+        sent = [wire.encode(g, self._inputs, _require_handle_id) for g in gradients]
+        request = {"op": "backward", "call": graph, "gradients": sent}
+        return self._send_request(request, self._decode)
 
     def drop_call(self, graph: int) -> None:
-        """Forget a kept graph, with the next request."""
+        """Have the next request drop a kept graph."""
         self._dropped_calls.append(graph)
 
     def drop_handle(self, handle: Handle) -> None:
-        """Forget an object, with the next request."""
+        """Have the next request drop an object."""
         if handle.generation == self._generation():
             self._dropped_handles.append(handle.id)
 
-    def _ask(self, request: Request, read: Callable[[Reply], T]) -> T:
-        """What `read` makes of the reply to this request and to no other."""
+    def _send_request(self, request: Request, read: Callable[[Reply], T]) -> T:
+        """Send a request, check that the reply has its id, and return `read(reply)`."""
         dropped = {"calls": self._dropped_calls, "handles": self._dropped_handles}
         self._dropped_calls, self._dropped_handles = [], []
-        # Drawn, not counted: a reply written before the request was there cannot have it.
+        # Random, not a count: a reply written before the request cannot have this id.
         number = secrets.token_hex(8)
         reply = self._exchange(request | {"drop": dropped, "id": number})
         try:
             if reply.pop("id", None) != number:
                 raise frames.WireError("a reply to another request")
             if reply.keys() == {"error"}:
-                raise _raised(reply["error"])
+                raise _decode_error(reply["error"])
             return read(reply)
         except frames.WireError as error:
             self._reject()
-            raise _no_answer(error) from None
+            raise _no_answer_fault(error) from None
 
-    def _value(self, reply: Reply) -> Any:
+    def _decode(self, reply: Reply) -> Any:
         if reply.keys() != {"value"}:
             raise frames.WireError("a reply of no known form")
         value = wire.decode(reply["value"], self._answers, untrusted=True)
-        return _with_handles(value, self._generation())
+        return _replace_refs(value, self._generation())
 
 
-def raised(error: Any) -> Raised:
-    """The exception that crossed."""
+def decode_raised(error: Any) -> Raised:
+    """Return the exception that a reply describes; raises `NoAnswer` if the form is wrong."""
     try:
-        return _raised(error)
+        return _decode_error(error)
     except frames.WireError as problem:
-        raise _no_answer(problem) from None
+        raise _no_answer_fault(problem) from None
 
 
-def _raised(error: Any) -> Raised:
+def _decode_error(error: Any) -> Raised:
     match error:
         case {"type": str(kind), "message": str(message), "line": line} if len(error) == 3:
-            number = _natural(line)
+            number = _positive_or_none(line)
             number = number if number is not None and number <= MAX_LINE else None
-            return Raised(_name(kind), harmless(message[:MAX_MESSAGE]), number)
+            return Raised(_type_name(kind), harmless(message[:MAX_MESSAGE]), number)
     raise frames.WireError("an error of no known form")
 
 
-def _no_answer(why: frames.WireError) -> NoAnswer:
+def _no_answer_fault(why: frames.WireError) -> NoAnswer:
     return NoAnswer(f"the worker sent something that is no answer ({why})")
 
 
-def _name(text: str) -> str:
-    """The name of a type, in one line."""
+def _type_name(text: str) -> str:
+    """Return the name of a type, cut to its limit, in one line."""
     return " ".join(harmless(text[: wire.MAX_NAME]).split())
 
 
-def _natural(value: Any) -> int | None:
+def _positive_or_none(value: Any) -> int | None:
     return value if type(value) is int and 0 < value < 1 << 63 else None
 
 
-def _number_of(on: Handle | None) -> int | None:
+def _handle_id(on: Handle | None) -> int | None:
     return None if on is None else on.id
 
 
-def _handle_number(value: Any) -> int:
+def _require_handle_id(value: Any) -> int:
     if isinstance(value, Handle):
         return value.id
     raise TypeError(f"a {type(value).__name__} cannot be sent to a submission")
 
 
-def _with_handles(value: Any, generation: int) -> Any:
+def _replace_refs(value: Any, generation: int) -> Any:
     match value:
         case wire.Ref():
-            return Handle(value.id, generation, _name(value.type))
+            return Handle(value.id, generation, _type_name(value.type))
         case list() | tuple():
-            return type(value)(_with_handles(item, generation) for item in value)
+            return type(value)(_replace_refs(item, generation) for item in value)
         case dict():
-            return {key: _with_handles(item, generation) for key, item in value.items()}
+            return {key: _replace_refs(item, generation) for key, item in value.items()}
     return value

@@ -1,7 +1,7 @@
-"""A bound on what the nursery and its workers use together, where the system lets us set one.
+"""Limits the memory and processes of the nursery and its workers together, by control groups.
 
-Control groups (cgroups(7)), version 2 or 1, in the group that this process is in. That takes
-root, or a group handed over to this user; everybody else has the limits of each worker alone.
+The groups (cgroups(7), version 2 or 1) are made inside the group of this process. That takes root,
+or a group delegated to this user; without it only the limits of each worker hold.
 """
 
 import contextlib
@@ -16,27 +16,27 @@ from grader.worker import traces
 
 MEMORY_BYTES = 8 << 30
 PROCESSES = 512  # threads count as well
-_ROOT = Path("/sys/fs/cgroup")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
 _LIMITS_OF_VERSION_1 = {
     "memory": {"memory.limit_in_bytes": MEMORY_BYTES},
     "pids": {"pids.max": PROCESSES},
 }
-_TRIES = 100  # times that a group is tried to be removed, 10 ms apart
+_REMOVAL_TRIES = 100  # attempts to remove a group, 10 ms apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The groups made for one nursery: none, one (version 2), or one for each limit (version 1)."""
+    """The control groups of one nursery: none, one (version 2), or one a limit (version 1)."""
 
     groups: tuple[Path, ...] = ()
 
     @classmethod
     def where_possible(cls) -> "Share":
-        """New groups with their limits set, or none."""
-        name, made = traces.name(), list[Path]()
-        for parents, limits in _places():
-            Share(groups=tuple(g for p in parents for g in traces.left_in(p))).close()
-            group = next(filter(None, (_made(p / name, limits) for p in parents)), None)
+        """Make groups with limits; return a share without groups where the system refuses them."""
+        name, made = traces.new_name(), list[Path]()
+        for parents, limits in _possible_parents():
+            Share(groups=tuple(g for p in parents for g in traces.left_by_ended_graders(p))).close()
+            group = next(filter(None, (_make_group(p / name, limits) for p in parents)), None)
             if group is not None:
                 made.append(group)
         share = cls(groups=tuple(made))
@@ -51,7 +51,7 @@ class Share:
         return share
 
     def prefix(self) -> list[str]:
-        """What to put in front of a command so that it runs in the groups."""
+        """Return the start of a command that runs in the groups."""
         if not self.groups:
             return []
         files = [str(group / "cgroup.procs") for group in self.groups]
@@ -59,17 +59,17 @@ class Share:
         return ["/bin/sh", "-c", f'{enter} && exec "$@"', "sh"]
 
     def kill(self) -> None:
-        """Kill whatever is in the groups."""
+        """Kill all processes in the groups."""
         for group in self.groups:
-            for pid in _members(group):
+            for pid in _group_pids(group):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, 9)
 
     def close(self) -> None:
-        """Remove the groups, once what was in them has ended."""
+        """Kill all processes in the groups and remove the groups."""
         self.kill()
         for group in self.groups:
-            for _ in range(_TRIES):
+            for _ in range(_REMOVAL_TRIES):
                 try:
                     group.rmdir()
                     break
@@ -77,34 +77,34 @@ class Share:
                     time.sleep(0.01)
 
 
-def _places() -> Iterator[tuple[list[Path], dict[str, int]]]:
-    """Where a group with these limits might be made: our own group, and those above it."""
+def _possible_parents() -> Iterator[tuple[list[Path], dict[str, int]]]:
+    """Yield parents for a new group, nearest first, with the limits of the new group."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             own = Path(path.lstrip("/"))
-            if not controllers and (_ROOT / "cgroup.controllers").exists():
-                parents = [_ROOT / place for place in (own, *own.parents)]
+            if not controllers and (_CGROUP_ROOT / "cgroup.controllers").exists():
+                parents = [_CGROUP_ROOT / place for place in (own, *own.parents)]
                 yield parents, {"memory.max": MEMORY_BYTES, "pids.max": PROCESSES}
             elif controllers in _LIMITS_OF_VERSION_1:
-                yield [_ROOT / controllers / own], _LIMITS_OF_VERSION_1[controllers]
+                yield [_CGROUP_ROOT / controllers / own], _LIMITS_OF_VERSION_1[controllers]
 
 
-def _made(group: Path, limits: dict[str, int]) -> Path | None:
+def _make_group(group: Path, limits: dict[str, int]) -> Path | None:
     try:
         group.mkdir()
-    except OSError:  # not ours to make
+    except OSError:  # this process may not make it
         return None
     try:
         for file, value in limits.items():
             (group / file).write_text(str(value))
-    except OSError:  # this group does not count that
+    except OSError:  # the group lacks this controller
         group.rmdir()
         return None
     return group
 
 
-def _members(group: Path) -> list[int]:
+def _group_pids(group: Path) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
     return []

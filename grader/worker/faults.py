@@ -1,14 +1,14 @@
-"""What a submission can do instead of answering. Each is the student's, and reads as a sentence."""
+"""The faults of a submission that did not answer; each message is a sentence for the student."""
 
 from grader.core.errors import GraderFault
 
 
 class WorkerFault(Exception):
-    """The submission did not answer; the message is the sentence the student reads."""
+    """Raised when a submission does not answer; the message is the sentence the student reads."""
 
 
 class Raised(WorkerFault):
-    """The submission raised an exception."""
+    """Raised when the submission raised an exception."""
 
     def __init__(self, kind: str, message: str, line: int | None) -> None:
         self.kind = kind
@@ -19,20 +19,20 @@ class Raised(WorkerFault):
 
 
 class TimedOut(WorkerFault):
-    """The call, or the exercise, took too long."""
+    """Raised when a call, or all calls of an exercise, took too long."""
 
 
 class Died(WorkerFault):
-    """The submission's process ended."""
+    """Raised when the submission's process ended."""
 
 
 class NoAnswer(WorkerFault):
-    """What came back is no answer."""
+    """Raised when a reply has the wrong form."""
 
 
 class NotHere(Exception):
-    """The machine lacks a requirement of the exercise; the message names it."""
+    """Raised when the machine lacks a requirement of the exercise; the message names it."""
 
 
 class NurseryFailed(GraderFault):
-    """Workers cannot be started: a grader fault, not the student's."""
+    """Raised when workers cannot be started: a fault of the grader, not of the student."""

@@ -1,4 +1,4 @@
-"""The arguments of a call: written into the inputs, and compared after it."""
+"""Writes the arguments of a call into shared memory, and compares them after the call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,17 +8,17 @@ from torch import Tensor
 
 from grader.worker.child import frames, wire
 
-# The tensors and arrays given in a case by their id, each with its form; kept, so the id stays.
+# The tensors and arrays of a case by their id, each with its form; kept alive, so the id stays.
 Places = dict[int, tuple[Any, dict[str, Any]]]
 
 
 class Given:
-    """What one call is given: written into the inputs, with a copy that is the grader's own.
+    """The arguments of one call: written into the arena `inputs`, and copied for comparison.
 
-    The worker may write to the inputs at any time, so what it was given is not read from there.
-    Lists of numbers do not lie in the inputs: the worker sends them back as the call leaves them.
-    A tensor or an array that is given again in the same case goes where it was, so that the worker
-    meets one object; with `watch` only, since answers that are timed may not know an input again.
+    The worker may write to the arena at any time, so arguments are compared with copies.
+    Lists of numbers do not lie in the arena: the worker sends them back after the call.
+    With `watch` a tensor or an array that an earlier call of the case had keeps its place, so that
+    the worker sees one object. Without it (timed calls) a worker cannot recognise an input.
     """
 
     def __init__(
@@ -30,23 +30,23 @@ class Given:
         self._watch = watch
         self._label = ""
         self._copies: list[tuple[str, int, bytes]] = []
-        self._at: dict[str, Any] | None = None  # the form of what is being given again
+        self._at: dict[str, Any] | None = None  # the earlier form of the value being encoded
         self.lists: dict[str, Any] = {}
         self._changed: list[str] = []
 
     def encode(self, value: Any, label: str) -> Any:
         self._label = label
         if self._watch and isinstance(value, Tensor | np.ndarray):
-            return self._known(value)
-        if self._watch and type(value) is tuple and _all_arrays(value):
-            return {"tuple": [self._known(item) for item in value]}
+            return self._encode_at_place(value)
+        if self._watch and type(value) is tuple and _are_all_arrays(value):
+            return {"tuple": [self._encode_at_place(item) for item in value]}
         form = wire.encode(value, self, self._handle)
-        if self._watch and _is_list(value):
+        if self._watch and _is_list_of_numbers(value):
             self.lists[label] = form
         return form
 
-    def _known(self, value: Tensor | np.ndarray[Any, Any]) -> Any:
-        """The form of a tensor or an array, at its place if it was given before."""
+    def _encode_at_place(self, value: Tensor | np.ndarray[Any, Any]) -> Any:
+        """Encode a tensor or an array; one of an earlier call keeps its place in the arena."""
         _, before = self._places.get(id(value), (None, None))
         self._at = None if before is None else next(iter(before.values()))
         form = wire.encode(value, self, self._handle)
@@ -54,8 +54,8 @@ class Given:
         self._places[id(value)] = value, form
         return form
 
-    def lists_after(self, forms: Any) -> None:
-        """Compare the lists that came back with those that were sent, in the form of the wire."""
+    def compare_lists(self, forms: Any) -> None:
+        """Compare the encoded lists that the worker returned with those that were sent."""
         match forms:
             case {"list": [*after]} if len(after) == len(self.lists):
                 pairs = zip(self.lists.items(), after, strict=True)
@@ -73,23 +73,23 @@ class Given:
             self._copies.append((self._label, at, bytes(data)))
         return at
 
-    def modified(self) -> tuple[str, ...]:
-        """The labels of what now differs from what was given."""
-        changed = [label for label, at, was in self._copies if not self._still(at, was)]
+    def modified_labels(self) -> tuple[str, ...]:
+        """Return the labels of the arguments that the call has modified."""
+        changed = [label for label, at, was in self._copies if not self._is_unchanged(at, was)]
         return (*changed, *self._changed)
 
-    def _still(self, at: int, was: bytes) -> bool:
+    def _is_unchanged(self, at: int, was: bytes) -> bool:
         # As arrays: comparing memory byte by byte would take longer than most calls.
         now, then = (np.frombuffer(x, np.uint8) for x in (self._inputs.take(at, len(was)), was))
         return np.array_equal(now, then)
 
 
-def _all_arrays(values: tuple[Any, ...]) -> bool:
+def _are_all_arrays(values: tuple[Any, ...]) -> bool:
     return all(isinstance(x, Tensor | np.ndarray) for x in values)
 
 
-def _is_list(value: Any) -> bool:
-    """Whether this is a list of numbers, or of such lists."""
+def _is_list_of_numbers(value: Any) -> bool:
+    """Return whether `value` is a list of numbers, or of such lists."""
     return isinstance(value, list) and all(
-        isinstance(x, bool | int | float) or _is_list(x) for x in value
+        isinstance(x, bool | int | float) or _is_list_of_numbers(x) for x in value
     )

@@ -1,4 +1,4 @@
-"""The submission in the grader's own process: for debugging and our catalogue, not for marks."""
+"""Runs a submission in the grader's own process: for debugging and our catalogue, not for marks."""
 
 import importlib.util
 import linecache
@@ -18,8 +18,8 @@ ARENA_BYTES = 64 << 20
 
 
 def in_process(module: ModuleType, prelude: str = "") -> Client:
-    """A client of `module`, through the same encoding as a worker, without a wall."""
-    # PyTorch makes this folder for tensors on `meta`: one that is there leaves nothing behind.
+    """Return a client of `module` that encodes values as for a worker, without a wall."""
+    # PyTorch makes this folder for tensors on `meta`: an existing one leaves nothing behind.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
     room = Room(inputs, answers)
@@ -28,7 +28,7 @@ def in_process(module: ModuleType, prelude: str = "") -> Client:
 
 
 def load(path: Path, name: str, prelude: str = "") -> ModuleType:
-    """The module that a file defines, after the prelude of its exercise."""
+    """Run the prelude of an exercise, then load a module from a file."""
     prepare(prelude)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -38,7 +38,7 @@ def load(path: Path, name: str, prelude: str = "") -> ModuleType:
 
 
 def loaded(source: str, name: str, prelude: str = "") -> ModuleType:
-    """The module that a text defines, as a worker loads a submission: Triton can read it again."""
+    """Run the prelude, then load a module from a text like a worker: Triton can read the text."""
     prepare(prelude)
     file = f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)

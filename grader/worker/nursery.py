@@ -1,4 +1,4 @@
-"""The parent's side of the nursery: starts it, asks it for workers, and ends what is left."""
+"""The parent's side of the nursery: starts the nursery, has it fork workers, and ends both."""
 
 import os
 import socket
@@ -21,39 +21,39 @@ from grader.worker.walls import PROCESS, Wall
 
 START_SECONDS = 120.0  # a cold `import torch` from a slow disk
 # Variables that let torch and CUDA find their libraries; nothing else of ours reaches a worker.
-_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT", "LANG")
-_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# Fresh temporaries stay in the heap instead of going back to the kernel after every operator. That
-# steadies times; where memory is measured a worker undoes it (`gives_back`), since the holes
-# between blocks would count.
-_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
+_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT", "LANG")
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Freed temporaries stay in the heap instead of going back to the kernel after every operator, which
+# steadies times. Where memory is measured a worker undoes this (`gives_back`): holes between blocks
+# would count.
+_MALLOC_VARIABLES = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A worker as the nursery started it. Its number means something to the nursery alone."""
+    """A worker: its pid, which only the nursery can use, and its socket."""
 
     pid: int
     control: socket.socket
 
 
 class Nursery:
-    """Workers, a few milliseconds each, from one process that has imported torch.
+    """A process that has imported torch and forks workers, each in a few milliseconds.
 
-    Starting returns at once; the first worker waits for the import. `failures` counts how often
-    the process went away and was started anew.
+    The constructor returns at once; the first worker waits for the import. `failures` counts how
+    often the process ended and was started again.
     """
 
     def __init__(self, wall: Wall = PROCESS) -> None:
         self.wall = wall
         self.failures = 0
         traces.sweep_folders()
-        # Behind bubblewrap the workers' folders lie in a place that ends with it.
+        # Behind bubblewrap the workers' folders lie in a tmpfs that ends with the nursery.
         self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix=traces.prefix()))
         self._share = Share.where_possible()
-        self._launch()
+        self._launch_process()
 
-    def _launch(self) -> None:
+    def _launch_process(self) -> None:
         ours, theirs = socket.socketpair()
         if self._home:
             self._home.mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ class Nursery:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=_environment(str(self._home or "/tmp")),
+            env=_process_environment(str(self._home or "/tmp")),
             cwd=self._home or "/",
             pass_fds=[theirs.fileno()],
             start_new_session=True,
@@ -85,9 +85,9 @@ class Nursery:
         self.close()
 
     def close(self) -> None:
-        """End the nursery; its workers, and what they left in its folder, go with it."""
+        """End the nursery and its workers, and remove its folder."""
         self._socket.close()
-        self._words_at_the_end(seconds=10)
+        self._end_and_read_error(seconds=10)
         self._share.close()
         if self._home:
             wipe(self._home)
@@ -97,16 +97,16 @@ class Nursery:
               gives_back: bool = False, kernels: str = "") -> Process:  # fmt: skip
         """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
 
-        `program` is an open file that runs beside it.
+        `program` is an open file that runs beside the worker.
 
-        The modules of `preload` are imported before, once for all workers to come. One that
-        `gives_back` holds no memory that it has freed. Workers that name the same `kernels` share
-        the folder in which Triton keeps what it has compiled.
+        The nursery imports the modules of `preload` before the fork, once for all later workers. A
+        worker that `gives_back` returns freed memory to the kernel. Workers with the same `kernels`
+        share the folder in which Triton keeps compiled kernels.
         """
         ours, theirs = socket.socketpair()
         memory = None if on_cuda else int(limits.memory_gib * 2**30)
         wanted = {"memory_bytes": memory, "cpu_seconds": int(2 * limits.exercise_seconds) + 1}
-        # Read when triton is imported: kernels are compiled for a GPU, and interpreted elsewhere.
+        # Triton reads this at its import: it compiles for a GPU, and interprets kernels elsewhere.
         environment = {"TRITON_INTERPRET": "0" if on_cuda else "1"}
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
                    "environment": environment, "preload": list(preload),
@@ -114,51 +114,51 @@ class Nursery:
         descriptors = [theirs.fileno(), *arenas, printed]
         descriptors += [] if program is None else [program]
         try:
-            reply = self._ask(request, descriptors)
+            reply = self._send_request(request, descriptors)
         finally:
             theirs.close()
         return Process(pid=reply["pid"], control=ours)
 
     def end(self, process: Process, *, wait: bool = False) -> dict[str, int]:
-        """Have what is left of a worker killed, with all that it started; how it had ended.
+        """Kill a worker and the processes it started; return how the worker ended.
 
-        With `wait` it is given a moment to end by itself, and "alive" says that it did not.
+        With `wait` the worker gets a second to end by itself; "alive" says that it did not.
         """
         process.control.close()
-        return self._ask({"op": "end", "pid": process.pid, "wait": wait}, [])
+        return self._send_request({"op": "end", "pid": process.pid, "wait": wait}, [])
 
     def stop(self, process: Process) -> None:
-        """Have a worker and all that it started stand still; returns when it does."""
-        self._ask({"op": "stop", "pid": process.pid}, [])
+        """Stop a worker and the processes it started, and wait until they have stopped."""
+        self._send_request({"op": "stop", "pid": process.pid}, [])
 
     def resume(self, process: Process) -> None:
-        """Let a stopped worker go on."""
-        self._ask({"op": "continue", "pid": process.pid}, [])
+        """Continue a stopped worker."""
+        self._send_request({"op": "continue", "pid": process.pid}, [])
 
     def usage(self, process: Process) -> dict[str, int]:
-        """What a worker has used so far (see `child.usage`); empty where that is not known."""
-        return self._ask({"op": "usage", "pid": process.pid}, [])
+        """Return what a worker has used so far (see `child.usage`); {} if unknown."""
+        return self._send_request({"op": "usage", "pid": process.pid}, [])
 
-    def _ask(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _send_request(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:
             self._wait_until_ready()
             socket.send_fds(self._socket, [frames.frame(request)], descriptors)
-            return frames.receive(self._read)
+            return frames.receive(self._receive_bytes)
         except (OSError, EOFError, frames.WireError) as error:
             self._socket.close()
-            words = self._words_at_the_end() or str(error)
+            words = self._end_and_read_error() or str(error)
             self.failures += 1
-            self._launch()  # what comes next meets a new one
+            self._launch_process()  # the next request goes to a new process
             raise NurseryFailed(f"the process that starts workers went away: {words}") from None
 
     def _wait_until_ready(self) -> None:
         if not self._ready:
             self._socket.settimeout(START_SECONDS)
-            frames.receive(self._read)
+            frames.receive(self._receive_bytes)
             self._socket.settimeout(30.0)
             self._ready = True
 
-    def _read(self, count: int) -> bytes:
+    def _receive_bytes(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
             more = self._socket.recv(count - len(data))
@@ -167,7 +167,7 @@ class Nursery:
             data += more
         return data
 
-    def _words_at_the_end(self, seconds: float = 0.0) -> str:
+    def _end_and_read_error(self, seconds: float = 0.0) -> str:
         """End the process, kill it after `seconds`, and return the last line of its errors."""
         try:
             _, errors = self._process.communicate(timeout=seconds)
@@ -179,7 +179,7 @@ class Nursery:
         return lines[-1] if lines else ""
 
 
-def _environment(home: str) -> dict[str, str]:
-    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+def _process_environment(home: str) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     own = {"HOME": home, "TMPDIR": home, "PYTHONUTF8": "1"}
-    return passed | own | dict.fromkeys(_ONE_THREAD, "1") | _MALLOC
+    return passed | own | dict.fromkeys(_THREAD_VARIABLES, "1") | _MALLOC_VARIABLES

@@ -1,9 +1,9 @@
-"""How long an answer may take: by a clock that stands still while others have the processor.
+"""Times out a call by a clock that stands still while other processes have the processor.
 
-On a busy machine a call that computes for a second is done after ten. What counts is the time that
-passed less that for which the worker was ready to run and did not, but no less than what it
-computed in all its threads; where that is not known, the time that passed. In any case it ends
-after ten times as long.
+On a busy machine a call that computes for a second may return after ten. So a call is charged the
+time that passed, less the time for which the worker was ready to run and did not, but at least the
+processor time of all its threads. Where these are unknown, it is charged the time that passed. A
+call always times out once ten times its limit has passed.
 """
 
 import socket
@@ -13,8 +13,8 @@ from typing import Any
 
 from .child import frames
 
-MOST = 10  # times the limit, whatever the machine did meanwhile
-_FIRST = 0.1  # of the limit: until then nobody asks what a call uses, for most calls are shorter
+MAX_TIMES_LIMIT = 10  # of elapsed time, however busy the machine was
+_UNMEASURED_SHARE = 0.1  # of the limit; most calls are shorter, so that they are not measured
 
 
 class Patience:
@@ -31,26 +31,26 @@ class Patience:
         self._first = 0.0  # seconds of the call that had passed when `_before` was read
         self._before: dict[str, int] | None = None
 
-    def left(self) -> float:
-        """Seconds to wait before this is asked again. Raises `TimeoutError` when they are over."""
+    def seconds_left(self) -> float:
+        """Return the seconds until the next check; raises `TimeoutError` if none are left."""
         passed = time.monotonic() - self._started
         if self._before is None:
-            if passed < _FIRST * self.seconds:
-                return _FIRST * self.seconds - passed
+            if passed < _UNMEASURED_SHARE * self.seconds:
+                return _UNMEASURED_SHARE * self.seconds - passed
             self._first, self._before = passed, self._usage()
         if passed < self.seconds:
             return self.seconds - passed
-        used = self._first + counted(passed - self._first, self._usage(), self._before)
-        if used >= self.seconds or passed >= MOST * self.seconds:
+        used = self._first + count_time(passed - self._first, self._usage(), self._before)
+        if used >= self.seconds or passed >= MAX_TIMES_LIMIT * self.seconds:
             raise TimeoutError
         return self.seconds - used
 
 
-def counted(passed: float, usage: dict[str, int], before: dict[str, int] | None = None) -> float:
-    """The seconds that count, of those that passed.
+def count_time(passed: float, usage: dict[str, int], before: dict[str, int] | None = None) -> float:
+    """Return the seconds to charge, of those that passed.
 
     usage   what the worker has used since it began
-    before  the same when these seconds began; None: they began with the worker
+    before  its usage when these seconds began; None: they began with the worker
     """
     if "queued_ns" not in usage or before == {}:
         return passed
@@ -65,11 +65,11 @@ def converse(sock: socket.socket, request: dict[str, Any], patience: Patience) -
     def read(count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            sock.settimeout(patience.left())
+            sock.settimeout(patience.seconds_left())
             try:
                 more = sock.recv(count - len(data))
             except TimeoutError:
-                continue  # the next look at what is left decides
+                continue  # `seconds_left` decides
             if not more:
                 raise EOFError
             data.extend(more)

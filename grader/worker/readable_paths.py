@@ -1,4 +1,4 @@
-"""What a worker behind a wall may read: the Python that runs, its packages, system libraries."""
+"""The paths that a worker behind a wall may read: Python, its packages, system libraries."""
 
 import ctypes
 import importlib.util
@@ -13,48 +13,48 @@ from pathlib import Path
 from grader.core.packs import packs
 
 ROOT = Path(__file__).resolve().parents[2]
-# Packages of ours that a worker must not find, should the project be installed among others.
-OURS = ("grader", "reference", "solutions", "exercises", "tests")
-_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/usr/share/zoneinfo",
+# Packages of the project, hidden from workers if they are installed among other packages.
+OUR_PACKAGES = ("grader", "reference", "solutions", "exercises", "tests")
+_SYSTEM_PATHS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/usr/share/zoneinfo",
            "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime")  # fmt: skip
-_CUDA_FILES = ("/proc/driver/nvidia", "/sys/bus/pci/devices", "/sys/module/nvidia",
+_CUDA_PATHS = ("/proc/driver/nvidia", "/sys/bus/pci/devices", "/sys/module/nvidia",
                "/etc/OpenCL")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
-    """Paths that may be read, folders whose names may be listed, and devices that may be used."""
+    """Paths that a worker may read, paths hidden below them, and devices that it may use."""
 
     read: tuple[str, ...]
     hidden: tuple[str, ...]
     devices: tuple[str, ...]
 
-    def carved(self) -> tuple[list[str], list[str]]:
-        """What may be read and what may only be listed, so that nothing hidden lies below."""
+    def carve_out_hidden(self) -> tuple[list[str], list[str]]:
+        """Return readable paths with no hidden one below, and folders that are only listed."""
         hidden = [Path(path) for path in self.hidden]
         read, list_only = list[str](), list[str]()
         for path in map(Path, self.read):
-            for part, whole in _carve(path, [h for h in hidden if path in (h, *h.parents)]):
+            for part, whole in _split_path(path, [h for h in hidden if path in (h, *h.parents)]):
                 (read if whole else list_only).append(str(part))
         return read, list_only
 
 
 def visible(*, on_cuda: bool) -> Visible:
-    """What the submissions of this run may see."""
+    """Collect the paths and devices that the submissions of this run may use."""
     folders = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"),
                sysconfig.get_config_var("LIBDIR") or "", os.path.realpath(sys.executable),
-               *_SYSTEM, *site_folders()]  # fmt: skip
+               *_SYSTEM_PATHS, *site_folders()]  # fmt: skip
     devices: list[str] = []
     if on_cuda:
-        folders += [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_CUDA_FILES]
+        folders += [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_CUDA_PATHS]
         folders += [*map(str, Path("/usr/local").glob("cuda*")), *driver_folders()]
         devices += map(str, (*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dxg")))
     read = dict.fromkeys(path for path in folders if path.startswith("/") and Path(path).exists())
-    return Visible(read=tuple(read), hidden=tuple(_hidden(read)), devices=tuple(devices))
+    return Visible(read=tuple(read), hidden=tuple(_hidden_folders(read)), devices=tuple(devices))
 
 
 def driver_folders(maps: Path = Path("/proc/self/maps")) -> list[str]:
-    """The folders of NVIDIA's driver, wherever the system's loader finds its library."""
+    """Return the folders of NVIDIA's driver, from where the system's loader maps its library."""
     try:
         ctypes.CDLL("libcuda.so.1")
         mapped = maps.read_text(encoding="utf-8", errors="replace")
@@ -65,27 +65,27 @@ def driver_folders(maps: Path = Path("/proc/self/maps")) -> list[str]:
 
 
 def site_folders() -> list[str]:
-    """The folders of installed packages that this Python uses; numpy and torch lie there."""
+    """Return the package folders of this Python, with those of numpy and torch."""
     specs = [importlib.util.find_spec(name) for name in ("numpy", "torch")]
     packages = [str(Path(s.origin).parent.parent) for s in specs if s and s.origin]
     known = {os.path.realpath(p) for p in (*site.getsitepackages(), site.getusersitepackages())}
     return list(dict.fromkeys([*packages, *(p for p in sys.path if os.path.realpath(p) in known)]))
 
 
-def _hidden(read: Iterable[str]) -> Iterator[str]:
-    """Our own folders that lie below something that may be read."""
+def _hidden_folders(read: Iterable[str]) -> Iterator[str]:
+    """Yield the project's folders that lie below a readable path."""
     places = {ROOT, *(Path(folder) for folder in site_folders())}
-    ours = [place / name for place in places for name in OURS]
+    ours = [place / name for place in places for name in OUR_PACKAGES]
     for path in sorted([*ours, *packs()]):
         if path.exists() and any(Path(folder) in path.parents for folder in read):
             yield str(path)
 
 
-def _carve(path: Path, hidden: list[Path]) -> Iterator[tuple[Path, bool]]:
-    """`path` as a whole, or, if something hidden lies in it, its parts without that."""
+def _split_path(path: Path, hidden: list[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield `path` (True); if it contains hidden paths, itself (False) and its visible parts."""
     if not hidden:
         yield path, True
     elif path not in hidden:
         yield path, False
         for part in path.iterdir():
-            yield from _carve(part, [h for h in hidden if part in (h, *h.parents)])
+            yield from _split_path(part, [h for h in hidden if part in (h, *h.parents)])

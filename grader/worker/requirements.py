@@ -1,4 +1,4 @@
-"""Packages beyond the core that an exercise requires: whether a worker finds them."""
+"""Finds which packages that an exercise requires a worker cannot import."""
 
 import importlib.machinery
 import importlib.metadata
@@ -19,9 +19,9 @@ def required(exercise: Exercise, *, on_cuda: bool) -> tuple[str, ...]:
 
 
 def lacking(requirements: Iterable[str]) -> str:
-    """What is needed and not here, with the cure; "" if everything is there.
+    """Say which requirement is not met, with the cure; "" if all are met.
 
-    requirements  as pip reads them ("triton>=3.7.1"); a package is imported by its own name
+    requirements  in pip's form ("triton>=3.7.1"); a package is imported by its own name
     """
     for text in requirements:
         wanted = Requirement(text)
@@ -35,12 +35,12 @@ def lacking(requirements: Iterable[str]) -> str:
 
 
 def names(requirements: Iterable[str]) -> list[str]:
-    """The packages that are required, each once."""
+    """Return the names of the required packages, each once."""
     return sorted({Requirement(text).name for text in requirements})
 
 
 def version(name: str) -> str:
-    """The version of a package as a worker would import it; "" if there is none."""
+    """Return the version of a package that a worker would import; "" if there is none."""
     folders = site_folders()
     if importlib.machinery.PathFinder.find_spec(name, folders) is None:
         return ""

@@ -1,4 +1,4 @@
-"""One submission's worker as the parent sees it: started, asked, timed, ended, started again."""
+"""Runs one submission's worker from the parent: starts, times, ends and restarts it."""
 
 import mmap
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 from grader.core.records import Limits, Submission
 from grader.worker.child import companion, frames, wire
-from grader.worker.client import Client, raised
+from grader.worker.client import Client, decode_raised
 from grader.worker.faults import (
     Died,
     NoAnswer,
@@ -23,19 +23,19 @@ from grader.worker.faults import (
 )
 from grader.worker.harmless_text import harmless
 from grader.worker.nursery import Nursery, Process
-from grader.worker.patience import Patience, converse, counted
+from grader.worker.patience import Patience, converse, count_time
 
-ARENA_BYTES = 512 << 20  # of address space; memory is used only where something was written
+ARENA_BYTES = 512 << 20  # of address space; only pages that were written take memory
 MAX_RESTARTS = 5
-_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-SHOWN_OUTPUT = 2000  # characters of what a submission printed
+_OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+MAX_SHOWN_OUTPUT = 2000  # characters of what a submission printed
 
 
 class Supervisor:
-    """Keeps one worker alive for one submission, inside its limits.
+    """Keeps one worker running for one submission, inside its limits.
 
     `exchange` sends a request and returns the reply, or raises the `WorkerFault` that says what
-    happened instead. After a fault the next request meets a fresh worker.
+    happened instead. After a fault the next request goes to a new worker.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class Supervisor:
         self._submission = submission
         self._limits = limits
         self._on_cuda = on_cuda
-        self._refuse = list(refuse)  # what the submission may not call
-        self._preload = list(preload)  # modules that it finds imported
-        self._prelude = prelude  # what runs before it
-        self._core = core  # the processor to which it is bound
-        self._gives_back = gives_back  # what it has freed, at once: for the meter of memory
-        self._descriptors = (_shared_memory("inputs"), _shared_memory("answers"))
+        self._refuse = list(refuse)  # operators and functions that the submission may not call
+        self._preload = list(preload)  # modules that the nursery imports before the fork
+        self._prelude = prelude  # the text that runs before the submission
+        self._core = core  # the processor to which the worker is bound
+        self._gives_back = gives_back  # freed memory goes back at once: for measuring memory
+        self._descriptors = (_make_shared_memory("inputs"), _make_shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
-        self._program = companion.opened(submission.program) if submission.program else None
+        self._program = companion.open_in_memory(submission.program) if submission.program else None
         self._process: Process | None = None
         self._starts = 0
         self._spent = 0.0  # seconds of the exercise that former workers used up
-        self._asked = 0.0  # seconds for which this worker was asked
+        self._asked = 0.0  # seconds that requests to this worker have taken
         self._failures = nursery.failures
         self._killed = False
         self.generation = 0  # handles belong to one generation and end with it
 
     def close(self) -> None:
-        self._end()
+        self._end_worker()
         for descriptor in self._descriptors:
             os.close(descriptor)
         if self._program is not None:
@@ -82,50 +82,50 @@ class Supervisor:
 
     @property
     def disturbed(self) -> bool:
-        """Whether a process was killed, and it may not have been the submission that did it."""
+        """Whether a process was killed, possibly not by the submission."""
         return self._killed or self._nursery.failures > self._failures
 
     def load(self) -> None:
         """Run the submission's file now, so that its own errors come first.
 
-        Raises `NotHere` if its prelude says that nothing can be asked of it.
+        Raises `NotHere` if the prelude of the exercise says that the exercise cannot run here.
         """
         self._ensure_started()
 
     def exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Ask and wait. The parent's clock decides how long (see `patience`)."""
+        """Send a request and wait for the reply, timed by the parent's clock (see `patience`)."""
         self._ensure_started()
-        return self._ask(request)
+        return self._send_request(request)
 
     def reject(self) -> None:
-        """End a worker whose reply was no answer; the next request meets a fresh one."""
-        self._end()
+        """End a worker whose reply had the wrong form; the next request starts a new worker."""
+        self._end_worker()
 
     def stop(self) -> None:
-        """Have the worker stand still until `resume`."""
+        """Stop the worker until `resume`."""
         if self._process is not None:
             self._nursery.stop(self._process)
 
     def resume(self) -> None:
-        """Let the worker go on; there need not be one."""
+        """Continue the worker, if there is one."""
         if self._process is not None:
             self._nursery.resume(self._process)
 
     def usage(self) -> dict[str, int]:
-        """What the worker has used so far (see `child.usage`); empty where that is not known."""
+        """Return what the worker has used so far (see `child.usage`); {} if unknown."""
         return {} if self._process is None else self._nursery.usage(self._process)
 
     def client(self, *, watch: bool = True) -> Client:
-        """Calls to this worker in the form of Python values."""
+        """Return a client that calls this worker with Python values."""
         return Client(
             self.exchange, self.inputs, self.answers, lambda: self.generation, self.reject,
             watch=watch,
         )  # fmt: skip
 
     def output(self) -> str:
-        """The beginning of what the submission has printed."""
+        """Return the first characters that the submission has printed."""
         self._printed.seek(0)
-        return harmless(self._printed.read(SHOWN_OUTPUT).decode("utf-8", "replace"))
+        return harmless(self._printed.read(MAX_SHOWN_OUTPUT).decode("utf-8", "replace"))
 
     def _ensure_started(self) -> None:
         if self._process is not None:
@@ -147,48 +147,48 @@ class Supervisor:
             gives_back=self._gives_back,
             kernels=f"{self._submission.slug}-{self._submission.sha256}" if self._on_cuda else "",
         )
-        self._prepare()
+        self._run_prelude()
         source, slug = self._submission.source, self._submission.slug
-        reply = self._ask(
+        reply = self._send_request(
             {
                 "op": "load", "slug": slug, "source": source, "refuse": self._refuse,
                 "theirs": self._submission.theirs,
             }
         )  # fmt: skip
         if "error" in reply:
-            self._end()
+            self._end_worker()
             raise LoadFailed(reply["error"])
 
-    def _prepare(self) -> None:
-        """Run the prelude, before anything of the submission's is in the process."""
+    def _run_prelude(self) -> None:
+        """Run the prelude in the worker, before the submission's file is loaded there."""
         if not self._prelude:
             return
-        reply = self._ask({"op": "prepare", "prelude": self._prelude})
+        reply = self._send_request({"op": "prepare", "prelude": self._prelude})
         if "error" in reply:
-            self._end()
+            self._end_worker()
             problem = f"{reply['error']['type']}: {reply['error']['message']}"
             raise NurseryFailed(f"the prelude of {self._submission.slug} failed ({problem})")
         if reply["value"]:
-            self._end()
+            self._end_worker()
             raise NotHere(reply["value"])
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None
-        seconds = min(self._left(), self._limits.call_seconds)
+        seconds = min(self._exercise_seconds_left(), self._limits.call_seconds)
         if seconds <= 0:
             raise TimedOut(f"the exercise used up its {self._limits.exercise_seconds:g} seconds")
         try:
-            return self._converse(self._process.control, request, seconds)
+            return self._converse_timed(self._process.control, request, seconds)
         except TimeoutError:
-            self._end()
+            self._end_worker()
             raise TimedOut(f"no answer within {seconds:g} s") from None
         except frames.WireError as error:
-            self._end()
+            self._end_worker()
             raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
         except (EOFError, OSError):
-            raise self._post_mortem() from None
+            raise self._explain_death() from None
 
-    def _converse(
+    def _converse_timed(
         self, sock: socket.socket, request: dict[str, Any], seconds: float
     ) -> dict[str, Any]:
         started = time.monotonic()
@@ -197,16 +197,16 @@ class Supervisor:
         finally:
             self._asked += time.monotonic() - started
 
-    def _left(self) -> float:
-        """Seconds of the exercise that are left. They are counted closely only near their end."""
+    def _exercise_seconds_left(self) -> float:
+        """Return the exercise's seconds that are left; near the end, by the worker's usage."""
         left = self._limits.exercise_seconds - self._spent - self._asked
         if left < self._limits.call_seconds:
-            return left + self._asked - counted(self._asked, self.usage())
+            return left + self._asked - count_time(self._asked, self.usage())
         return left
 
-    def _post_mortem(self) -> WorkerFault:
-        """How the worker ended, as a sentence."""
-        ended = self._end(wait=True)
+    def _explain_death(self) -> WorkerFault:
+        """End the worker and return the fault that says how it ended."""
+        ended = self._end_worker(wait=True)
         if ended.get("alive"):
             return Died("the process closed its connection and gave no answer")
         number = ended.get("signal")
@@ -217,16 +217,16 @@ class Supervisor:
         if number is None:
             code = ended.get("exit")
             return Died(f"the process ended itself (exit code {code}) and gave no answer")
-        self._killed = self._killed or number in _FROM_OUTSIDE
+        self._killed = self._killed or number in _OUTSIDE_SIGNALS
         if number in (signal.SIGXCPU, signal.SIGKILL):
             return Died("the process was killed: it used too much memory or processor time")
         return Died(f"the process crashed ({_signal_name(number)})")
 
-    def _end(self, *, wait: bool = False) -> dict[str, int]:
+    def _end_worker(self, *, wait: bool = False) -> dict[str, int]:
         if self._process is None:
             return {}
         process, self._process = self._process, None
-        self._spent += counted(self._asked, self._nursery.usage(process))
+        self._spent += count_time(self._asked, self._nursery.usage(process))
         self._asked = 0.0
         return self._nursery.end(process, wait=wait)
 
@@ -239,16 +239,16 @@ def _signal_name(number: int) -> str:
 
 
 class LoadFailed(WorkerFault):
-    """The submission's file raised while it was loaded; `error` is as it crossed the wire."""
+    """Raised when the submission's file raises while it loads; `error` is as in the reply."""
 
     def __init__(self, error: Any) -> None:
-        problem = raised(error)
+        problem = decode_raised(error)
         super().__init__(f"the file could not be loaded again after a crash ({problem})")
         self.problem = problem
 
 
-def _shared_memory(name: str) -> int:
-    """A descriptor of memory that two processes can map; on Linux nobody can resize it."""
+def _make_shared_memory(name: str) -> int:
+    """Return a descriptor of memory for two processes; on Linux its size is sealed."""
     if sys.platform == "linux":
         import fcntl
 

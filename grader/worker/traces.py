@@ -1,8 +1,7 @@
-"""What a grader makes beside its files, by whose name: so that the next one can clear away.
+"""Names folders and control groups after their process; removes those of ended processes.
 
-Folders for temporary files and control groups are named after the process that made them. Who is
-killed cannot remove them; so each grader, when it starts, removes those of processes that are no
-more.
+A grader that is killed cannot remove its folders and groups. So each grader, when it starts,
+removes those of processes that have ended.
 """
 
 import os
@@ -15,58 +14,58 @@ from pathlib import Path
 
 from grader.worker.child.remove_tree import wipe
 
-_NAME = re.compile(r"grader-(\d+)-(\d+)-(\d+)-\w+")
+_NAME_PATTERN = re.compile(r"grader-(\d+)-(\d+)-(\d+)-\w+")
 
 
 def prefix() -> str:
-    """What names of this process begin with: its process namespace, number and start."""
-    return f"grader-{_namespace()}-{os.getpid()}-{_started(os.getpid())}-"
+    """Return the start of this process's names: its process namespace, pid and start time."""
+    return f"grader-{_pid_namespace()}-{os.getpid()}-{_start_ticks(os.getpid())}-"
 
 
-def name() -> str:
-    """A new name of this process."""
+def new_name() -> str:
+    """Return a new name for a folder or group of this process."""
     return prefix() + secrets.token_hex(4)
 
 
-def left_in(folder: Path) -> Iterable[Path]:
-    """What processes that are no more have made in a folder; of others' namespaces nothing."""
+def left_by_ended_graders(folder: Path) -> Iterable[Path]:
+    """Return the paths in `folder` that ended graders of this process namespace have made."""
     try:
-        found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+        found = [path for path in folder.iterdir() if _NAME_PATTERN.fullmatch(path.name)]
     except OSError:
         return []
-    return [path for path in found if _is_over(path.name)]
+    return [path for path in found if _has_ended(path.name)]
 
 
 @cache
 def sweep_folders() -> None:
-    """Remove the folders that this user's killed graders have left; once in a process."""
-    for path in left_in(Path(tempfile.gettempdir())):
+    """Remove the folders that this user's killed graders have left; once a process."""
+    for path in left_by_ended_graders(Path(tempfile.gettempdir())):
         try:
             ours = path.lstat().st_uid == os.getuid()
-        except OSError:  # somebody else was quicker
+        except OSError:  # another grader was quicker
             continue
         if ours:
             wipe(path)
 
 
-def _is_over(name: str) -> bool:
-    found = _NAME.fullmatch(name)
+def _has_ended(name: str) -> bool:
+    found = _NAME_PATTERN.fullmatch(name)
     assert found is not None
     namespace, pid, started = map(int, found.groups())
-    return namespace == _namespace() and _started(pid) != started
+    return namespace == _pid_namespace() and _start_ticks(pid) != started
 
 
-def _started(pid: int) -> int:
-    """When a process began, in the kernel's ticks; -1 if there is none; 0 where none are known."""
+def _start_ticks(pid: int) -> int:
+    """Return a process's start in kernel ticks; -1 if it has ended; 0 if ticks are unknown."""
     if not Path("/proc/self/stat").exists():
-        return 0 if _lives(pid) else -1
+        return 0 if _is_alive(pid) else -1
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
         return -1
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -76,7 +75,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _namespace() -> int:
+def _pid_namespace() -> int:
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:

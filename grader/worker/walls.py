@@ -1,8 +1,8 @@
-"""The ladder of walls between a submission and the grader: which of them works on this machine.
+"""Chooses the wall between a submission and the grader: the strongest that works on this machine.
 
-*process*: a process of its own with limits, everywhere. *locked*: it also gives up other files,
-other processes and the network (Landlock and seccomp), on any Linux that has them. *contained*: all
-that, in a place made by bubblewrap that holds nothing but Python and its packages.
+*process*: a process of its own with limits, on every system. *locked*: that process also gives up
+other files, other processes and the network (Landlock and seccomp), on any Linux that has them.
+*contained*: a locked process in a bubblewrap container that holds only Python and its packages.
 """
 
 import json
@@ -20,23 +20,23 @@ from grader.worker.readable_paths import Visible, site_folders, visible
 
 CHILD = Path(__file__).resolve().parent / "child"
 NAMES = ("process", "locked", "contained")  # from the weakest to the strongest
-_NOBODY = 65534
+_NOBODY_USER = 65534
 _PROBE_SECONDS = 60.0
-_SETTINGS = Path("/proc/sys")
+_KERNEL_SETTINGS = Path("/proc/sys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wall:
-    """How the nursery is started and what its workers are left with."""
+    """How to start the nursery, and the files that its workers may open."""
 
     name: str
     prefix: tuple[str, ...] = ()  # of the command that starts the nursery
-    child: str = str(CHILD)  # the child's side, as the nursery finds it
-    user: int | None = None  # whom the nursery becomes
+    child: str = str(CHILD)  # the folder `child`, at its path behind the wall
+    user: int | None = None  # the user id that the nursery takes
     files: dict[str, Any] | None = field(default=None, hash=False)  # what a locked worker may open
 
     def command(self, mode: str, argument: str) -> list[str]:
-        """The command line of the child's side (see `child/__main__.py`)."""
+        """Return the command line that runs `child/__main__.py` in one of its modes."""
         settings = json.dumps({"sites": site_folders(), "user": self.user})
         python = [os.path.realpath(sys.executable), "-I", "-S"]
         return [*self.prefix, *python, self.child, mode, argument, settings]
@@ -47,7 +47,7 @@ PROCESS = Wall(name="process")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What came of trying a wall: the wall, or why it does not work here, and the cure."""
+    """The result of probing a wall: the wall, or why it does not work here, and the cure."""
 
     name: str
     wall: Wall | None
@@ -56,28 +56,28 @@ class Probe:
 
 
 class NoSuchWall(Exception):
-    """The wall that was asked for does not work here; the message says why, and the cure."""
+    """Raised when a wall does not work here; the message says why, and the cure."""
 
 
 def hide_this_process() -> None:
-    """Close this process's memory, environment and descriptors to others of the same user."""
+    """Hide this process's memory, environment and descriptors from its user's other processes."""
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
 
 
 def choose(wanted: str, *, on_cuda: bool = False, weakest: str = "process") -> Wall:
-    """The wall called `wanted`, or the strongest that works here for "auto".
+    """Return the wall called `wanted`, or for "auto" the strongest that works here.
 
-    Raises `NoSuchWall` if it does not work here, or is weaker than the one that is demanded.
+    Raises `NoSuchWall` if the wall does not work here, or is weaker than `weakest`.
     """
-    found = _chosen(wanted, on_cuda=on_cuda)
+    found = _choose_working_wall(wanted, on_cuda=on_cuda)
     if NAMES.index(found.name) < NAMES.index(weakest):
         here = "the strongest here" if wanted == "auto" else "what was asked for"
         raise NoSuchWall(f"The course demands the wall {weakest!r}, and {found.name!r} is {here}.")
     return found
 
 
-def _chosen(wanted: str, *, on_cuda: bool) -> Wall:
+def _choose_working_wall(wanted: str, *, on_cuda: bool) -> Wall:
     if wanted != "auto":
         tried = probe(wanted, on_cuda=on_cuda)
         if tried.wall is None:
@@ -90,36 +90,35 @@ def _chosen(wanted: str, *, on_cuda: bool) -> Wall:
 
 
 def probe(name: str, *, on_cuda: bool = False) -> Probe:
-    """Try a wall in a throw-away child."""
+    """Probe a wall in a throw-away process."""
     if name == "process":
         return Probe(name=name, wall=PROCESS)
     if sys.platform != "linux":
         return Probe(name=name, wall=None, why="it needs Linux", cure="On Windows, WSL is one.")
     seen = visible(on_cuda=on_cuda)
     if name == "locked":
-        wall = Wall(name=name, files=_files(seen))
-        return _tried(wall, "Linux 5.13 or later is needed.", on_cuda=on_cuda)
-    return _contained(seen, on_cuda=on_cuda)
+        wall = Wall(name=name, files=_lockable_files(seen))
+        return _probe_wall(wall, "Linux 5.13 or later is needed.", on_cuda=on_cuda)
+    return _probe_contained_wall(seen, on_cuda=on_cuda)
 
 
-def _contained(seen: Visible, *, on_cuda: bool) -> Probe:
-    if bubblewrap.found() is None:
+def _probe_contained_wall(seen: Visible, *, on_cuda: bool) -> Probe:
+    if bubblewrap.installed_path() is None:
         why, cure = "bubblewrap is not installed", "Install it: `apt-get install bubblewrap`."
         return Probe(name="contained", wall=None, why=why, cure=cure)
-    prefix = tuple(bubblewrap.command(seen, CHILD))
-    users = (_NOBODY, None) if os.geteuid() == 0 else (None,)
+    prefix = tuple(bubblewrap.command_prefix(seen, CHILD))
+    child, files = bubblewrap.INSIDE, _lockable_files(seen)
+    users = (_NOBODY_USER, None) if os.geteuid() == 0 else (None,)
     for user in users:
-        wall = Wall(
-            name="contained", prefix=prefix, child=bubblewrap.INSIDE, user=user, files=_files(seen)
-        )
-        tried = _tried(wall, cure_for_bubblewrap(), on_cuda=on_cuda)
+        wall = Wall(name="contained", prefix=prefix, child=child, user=user, files=files)
+        tried = _probe_wall(wall, cure_for_bubblewrap(), on_cuda=on_cuda)
         if tried.wall is not None:
             break
     return tried
 
 
-def cure_for_bubblewrap(settings: Path = _SETTINGS) -> str:
-    """What lets bubblewrap work, by the settings of the kernel."""
+def cure_for_bubblewrap(settings: Path = _KERNEL_SETTINGS) -> str:
+    """Say which kernel setting keeps bubblewrap from working, and the command that changes it."""
     known = [
         ("kernel/apparmor_restrict_unprivileged_userns", "1", "0",
          "Ubuntu refuses user namespaces to programs that it does not know"),
@@ -136,8 +135,8 @@ def cure_for_bubblewrap(settings: Path = _SETTINGS) -> str:
     )
 
 
-def _tried(wall: Wall, cure: str, *, on_cuda: bool = False) -> Probe:
-    """The wall, if a process behind it is refused all that it should be refused."""
+def _probe_wall(wall: Wall, cure: str, *, on_cuda: bool = False) -> Probe:
+    """Probe a wall; it works if a process behind it is refused all that the wall must refuse."""
     needed = [str(Path(folder) / "torch" / "__init__.py") for folder in site_folders()]
     request = {
         "files": wall.files,
@@ -164,6 +163,6 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "it ended without a word"
 
 
-def _files(seen: Visible) -> dict[str, Any]:
-    read, list_only = seen.carved()
+def _lockable_files(seen: Visible) -> dict[str, Any]:
+    read, list_only = seen.carve_out_hidden()
     return {"landlock": True, "read": read, "list_only": list_only, "devices": list(seen.devices)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.authoring.changed import changed
+from grader.authoring.changed import changed_exercises
 from grader.core import catalog
 
 
@@ -48,7 +48,7 @@ def commit(root):
 
 
 def slugs(root, exercises):
-    return [e.slug.partition("_")[0] for e in changed(exercises, root)]
+    return [e.slug.partition("_")[0] for e in changed_exercises(exercises, root)]
 
 
 OWN = ["solutions/ex02_masking.py", "reference/ex02_masking.py", "grader/suites/ex02_masking/x.py"]

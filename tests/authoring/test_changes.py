@@ -3,7 +3,7 @@
 import pytest
 
 from grader.authoring.changes import changes
-from grader.authoring.reach import users
+from grader.authoring.reach import users_of_definitions
 from grader.authoring.replacements import Kind
 
 SAMPLE = '''
@@ -113,5 +113,5 @@ def test_a_helper_is_used_by_whatever_names_what_uses_it():
     source = (
         "def _a(): ...\n\ndef b():\n    _a()\n\nclass C:\n    def d(self): b()\n\ndef e(): ...\n"
     )
-    assert users(source)["_a"] == {"_a", "b", "C"}
-    assert users(source)["e"] == {"e"}
+    assert users_of_definitions(source)["_a"] == {"_a", "b", "C"}
+    assert users_of_definitions(source)["e"] == {"e"}

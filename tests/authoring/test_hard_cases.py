@@ -16,7 +16,7 @@ SIZES = {"B": 2, "Lq": 5, "Lk": 7, "D": 4}
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_a_suite_runs_the_hard_kinds_that_it_states(exercise):
     assert list(hard_cases.hard_kinds(exercise)) == []
-    assert hard_cases.not_run(exercise) == []
+    assert hard_cases.statements_not_run(exercise) == []
 
 
 @pytest.fixture
@@ -77,5 +77,5 @@ def test_a_statement_that_cannot_be_read_is_a_sentence(tmp_path, text, says):
     (tmp_path / "hard.toml").write_text(text)
     exercise = replace(catalog.find("ex01"), folder=tmp_path)
     with pytest.raises(BadStatement, match=r"hard\.toml") as raised:
-        hard_cases.statements(exercise)
+        hard_cases.read_statements(exercise)
     assert says in str(raised.value)

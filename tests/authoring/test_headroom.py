@@ -68,11 +68,11 @@ def test_every_part_of_a_tuple_is_observed(rules):
 
 def measured(check, module=None):
     """One seed of a check on the solution, or on another module."""
-    module = module or headroom._module(EXERCISE, SOLUTION)
+    module = module or headroom._load_right_answer(EXERCISE, SOLUTION)
     student = Student(EXERCISE, in_process(module, EXERCISE.prelude))
     cases = [case for case in suite_runner.cases(EXERCISE) if case.check.id == check]
     assert cases
-    return headroom.joined(
+    return headroom.join_measured(
         [headroom.measure_case(student, EXERCISE.slug, SOLUTION, case, 0) for case in cases]
     )
 
@@ -97,7 +97,7 @@ def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
 
 
 def test_an_answer_that_is_rejected_is_named_with_its_seed_and_case():
-    module = headroom._module(EXERCISE, SOLUTION)
+    module = headroom._load_right_answer(EXERCISE, SOLUTION)
     module.scaled_dot_product_attention = lambda q, k, v, keep=None, scale=None: (v, q @ k.mT)
     found = measured("test_values", module)
     assert not found.right
@@ -107,7 +107,7 @@ def test_an_answer_that_is_rejected_is_named_with_its_seed_and_case():
 
 
 def test_a_variant_is_another_answer():
-    variant = headroom.answers(EXERCISE, solutions=False)[0]
+    variant = headroom.right_answer_names(EXERCISE, solutions=False)[0]
     found = headroom.measure_answer(EXERCISE.slug, variant, [0])
     assert {one.place.answer for one in found.least} == {variant}
     assert {one.limit for one in found.least} <= {0.7, 0.75}
@@ -119,7 +119,7 @@ def ratio(number, **more):
 
 
 def one(*least, rejections=()):
-    return headroom.joined([Measured(least=(x,), rejections=(), cases=1) for x in least] + [
+    return headroom.join_measured([Measured(least=(x,), rejections=(), cases=1) for x in least] + [
         Measured(least=(), rejections=rejections, cases=1)
     ])  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_of_a_check_the_worst_ratio_stays():
 
 
 def test_an_error_that_is_no_number_is_beyond_every_limit():
-    assert headroom._ratio(Rule("largest error", math.nan, 1.0)) == math.inf
+    assert headroom._used_share(Rule("largest error", math.nan, 1.0)) == math.inf
     assert not one(ratio(0.2), ratio(math.inf)).right
 
 
@@ -140,7 +140,7 @@ def test_mean_errors_have_a_limit_of_their_own():
 
 def test_the_table_says_which_checks_are_beyond_and_what_was_rejected():
     rejection = Rejection(place=PLACE, why="out[0] is 1, but should be 2")
-    text = "\n".join(headroom_table.lines(one(ratio(0.6), rejections=(rejection,))))
+    text = "\n".join(headroom_table.table_lines(one(ratio(0.6), rejections=(rejection,))))
     assert "BEYOND  0.60 of 0.50  test_a[1]  out: largest error  (solution, seed 3)" in text
     assert "REJECTED ex03_sdpa test_a[1] (solution, seed 3): out[0] is 1, but should be 2" in text
     assert "2 cases of right answers run, 1 rejected; 1 checks" in text
@@ -148,7 +148,7 @@ def test_the_table_says_which_checks_are_beyond_and_what_was_rejected():
 
 def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatch):
     written = []
-    monkeypatch.setattr(headroom_table.evidence, "write", lambda *given: written.append(given))
+    monkeypatch.setattr(headroom_table.evidence, "write_rows", lambda *given: written.append(given))
     variant = replace(PLACE, answer="einsum", seed=5)
     rejection = Rejection(place=variant, why="out[0] is 1, but should be 2")
     found = one(ratio(0.3), ratio(0.6, place=variant), rejections=(rejection,))

@@ -9,8 +9,13 @@ from typer.testing import CliRunner
 
 from grader.authoring import mechanical_table
 from grader.authoring.mechanical import Verdict
-from grader.authoring.mechanical_table import MechanicalOptions, jobs, run, whole
-from grader.authoring.processes import Job, outcomes
+from grader.authoring.mechanical_table import (
+    MechanicalOptions,
+    is_fully_tested,
+    make_jobs,
+    run_changes,
+)
+from grader.authoring.processes import Job, run_jobs
 from grader.cli.app import app
 from grader.core import catalog, packs
 from grader.core.errors import GraderFault
@@ -34,7 +39,9 @@ def exercise(tmp_path_factory):
 def made(exercise):
     """Every change of its solution, made once, and what was printed."""
     console = Console(file=io.StringIO(), width=200)
-    found = run([exercise], MechanicalOptions(inputs=INPUTS, processes=1, seconds=0.5), console)
+    found = run_changes(
+        [exercise], MechanicalOptions(inputs=INPUTS, processes=1, seconds=0.5), console
+    )
     return found, console.file.getvalue()
 
 
@@ -48,7 +55,7 @@ def what_became_of(made):
 
 
 def test_every_change_is_accounted_for(made, exercise):
-    [job] = jobs([exercise], MechanicalOptions())
+    [job] = make_jobs([exercise], MechanicalOptions())
     assert len(made[0]) == len(job.numbers) > 30
 
 
@@ -103,7 +110,7 @@ def test_a_check_that_breaks_on_a_change_is_a_fault_of_the_suite(what_became_of,
 
 
 def test_the_table_counts_them(made):
-    head, row, total = mechanical_table.table(made[0])
+    head, row, total = mechanical_table.table_lines(made[0])
     assert head.split()[0] == "changes"
     assert row.split()[0] == pack.SLUG
     assert row.split()[1:-1] == total.split()[1:-1]
@@ -114,15 +121,15 @@ def test_the_table_counts_them(made):
 
 def test_it_is_whole_only_where_all_are_caught_or_equivalent(made):
     sound = [o for o in made[0] if o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT)]
-    assert whole(sound)
+    assert is_fully_tested(sound)
     for verdict in (Verdict.HOLE, Verdict.UNTRIED, Verdict.FAULT):
         [one, *_] = [o for o in made[0] if o.verdict is verdict]
-        assert not whole([*sound, one])
+        assert not is_fully_tested([*sound, one])
 
 
 def test_shards_have_every_change_once(exercise):
     def numbers(*shard):
-        found = jobs([exercise], MechanicalOptions(shard=shard))
+        found = make_jobs([exercise], MechanicalOptions(shard=shard))
         return [n for job in found for n in job.numbers]
 
     assert sorted(n for i in (1, 2, 3) for n in numbers(i, 3)) == numbers(1, 1)
@@ -161,4 +168,4 @@ def test_a_trial_that_fails_on_the_right_answer_is_our_fault(
     monkeypatch.setenv(packs.VARIABLE, str(pack.write(tmp_path, trials)))
     job = Job(slug=pack.SLUG, variant="", numbers=(0,), inputs=1, trials=False, seconds=0.5)
     with pytest.raises(GraderFault, match=f"trial bad, draw 0, {sentence}"):
-        list(outcomes([job], 1))
+        list(run_jobs([job], 1))

@@ -9,7 +9,7 @@ from grader.authoring import proof, proof_store
 from grader.authoring.mutants import Caught
 from grader.authoring.proof import Proof, Task, prove
 from grader.authoring.proof_store import Store
-from grader.authoring.proof_table import counts, problems
+from grader.authoring.proof_table import count_results, mistake_problems
 from grader.core import catalog
 from grader.core.records import Verdict
 from grader.judging import suite_runner
@@ -28,7 +28,7 @@ def run(monkeypatch):
         tasks.extend(found)
         return ((task, dict.fromkeys(task.names, CAUGHT)) for task in found)
 
-    monkeypatch.setattr(proof, "_run", pretend)
+    monkeypatch.setattr(proof, "_run_tasks", pretend)
     return tasks
 
 
@@ -49,7 +49,7 @@ def test_without_a_store_everything_is_asked(run):
 
 
 def test_what_was_broken_off_is_gone_on_with(run, tmp_path):
-    Store(tmp_path).keep("mistakes", EXERCISE, {MISTAKE.id: CAUGHT})
+    Store(tmp_path).write_results("mistakes", EXERCISE, {MISTAKE.id: CAUGHT})
     prove([EXERCISE], ("mistakes",), Store(tmp_path))
     assert MISTAKE.id not in {name for task in run for name in task.names}
     assert run
@@ -60,30 +60,30 @@ def test_a_changed_suite_is_asked_again(tmp_path, name):
     folder = tmp_path / EXERCISE.slug
     shutil.copytree(EXERCISE.folder, folder)
     copy = replace(EXERCISE, folder=folder)
-    before = proof_store.digest(copy)
+    before = proof_store.proof_digest(copy)
     (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
-    assert proof_store.digest(copy) != before
+    assert proof_store.proof_digest(copy) != before
 
 
 def test_the_solution_and_the_versions_count(tmp_path, monkeypatch):
-    before = proof_store.digest(EXERCISE)
+    before = proof_store.proof_digest(EXERCISE)
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions" / EXERCISE.file).write_text("# another\n")
-    assert proof_store.digest(replace(EXERCISE, home=tmp_path)) != before
-    proof_store._judging.cache_clear()
-    monkeypatch.setattr(proof_store, "_versions", lambda: {"torch": "another"})
+    assert proof_store.proof_digest(replace(EXERCISE, home=tmp_path)) != before
+    proof_store._digest_judging_code.cache_clear()
+    monkeypatch.setattr(proof_store, "_package_versions", lambda: {"torch": "another"})
     try:
-        assert proof_store.digest(EXERCISE) != before
+        assert proof_store.proof_digest(EXERCISE) != before
     finally:
-        proof_store._judging.cache_clear()
+        proof_store._digest_judging_code.cache_clear()
 
 
 def test_a_store_that_cannot_be_read_is_as_good_as_none(tmp_path):
     one = Store(tmp_path)
-    one.keep("mistakes", EXERCISE, {"a": CAUGHT})
+    one.write_results("mistakes", EXERCISE, {"a": CAUGHT})
     [file] = tmp_path.iterdir()
     file.write_text(file.read_text()[:-9])
-    assert one.kept("mistakes", EXERCISE) == {}
+    assert one.read_results("mistakes", EXERCISE) == {}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_store_that_cannot_be_read_is_as_good_as_none(tmp_path):
 )
 def test_what_does_not_hold_about_a_mistake_is_told(change, says):
     one = Caught.from_dict(MISTAKE, CAUGHT | change)
-    assert problems(one) == says
+    assert mistake_problems(one) == says
     assert one.right == (one.verdict is Verdict.FAILED and not one.earned and not one.faults)
 
 
@@ -114,10 +114,10 @@ def test_what_does_not_hold_about_a_mistake_is_told(change, says):
     ],
 )
 def test_whatever_else_does_not_hold_is_told(kind, result, says):
-    found = counts([Proof(kind=kind, exercise=EXERCISE, results={"it": result})])
+    found = count_results([Proof(kind=kind, exercise=EXERCISE, results={"it": result})])
     assert [line[: len(says)] for line in found.wrong] == [says]
 
 
 def test_a_mistake_is_proven_for_real():
-    result = proof.proven(Task(kind="mistakes", slug=EXERCISE.slug, names=(MISTAKE.id,)))
+    result = proof.run_task(Task(kind="mistakes", slug=EXERCISE.slug, names=(MISTAKE.id,)))
     assert Caught.from_dict(MISTAKE, result[MISTAKE.id]).right

@@ -7,13 +7,15 @@ import pytest
 import torch
 from torch import float16, float32, float64, tensor
 
-from grader.authoring.recorder import elements
-from grader.authoring.values import difference, kept
+from grader.authoring.recorder import count_elements
+from grader.authoring.values import compare_values, copy_value
 from grader.judging.trials import Summed
 
 
 def differ(right, got, near=None, scale=0.0):
-    return difference(kept(right), kept(got), near if near is None else kept(near), scale)
+    return compare_values(
+        copy_value(right), copy_value(got), near if near is None else copy_value(near), scale
+    )
 
 
 UNIT = 2.0**-24
@@ -84,15 +86,15 @@ def test_sums_may_differ_by_the_rounding_of_their_parts():
 
 def test_a_value_is_kept_as_it_was():
     x = torch.ones(2)
-    before = kept([x])
+    before = copy_value([x])
     x.zero_()
-    assert difference(before, kept([torch.ones(2)])) == ""
+    assert compare_values(before, copy_value([torch.ones(2)])) == ""
 
 
 def test_the_numbers_in_the_arguments_are_counted():
     given = [torch.ones(2, 3), np.ones(4), [[1, 2], [3, 4]], {"keep": None}, 7]
-    assert elements(given) == 6 + 4 + 4 + 1 + 1
+    assert count_elements(given) == 6 + 4 + 4 + 1 + 1
 
 
 def test_float32_is_named_as_torch_names_it():
-    assert str(kept(torch.ones(2, dtype=float32))) == "Tensor float32 (2,)"
+    assert str(copy_value(torch.ones(2, dtype=float32))) == "Tensor float32 (2,)"

@@ -24,8 +24,13 @@ from grader.judging.diagnosis import Catalogue
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, edited
 from grader.judging.student import Student
-from grader.release.sealed.record_cases import Recorded, modules, record_one, written
-from grader.release.sealed.sealed_page import points
+from grader.release.sealed.record_cases import (
+    Recorded,
+    load_solution,
+    record_one,
+    reference_modules,
+)
+from grader.release.sealed.sealed_page import remaining_points
 from grader.worker.in_process import in_process
 
 SOME = 8
@@ -51,7 +56,7 @@ class Row:
 def played(one: Recorded, every: bool) -> Row:
     """The verdicts of stored cases, in a process of its own."""
     exercise = catalog.find(one.slug)
-    here, whole = points(exercise, one.left_out)
+    here, whole = remaining_points(exercise, one.left_out)
     row = Row(
         slug=one.slug, here=here, whole=whole, size=len(one.content), left_out=dict(one.left_out)
     )
@@ -79,7 +84,7 @@ def played(one: Recorded, every: bool) -> Row:
 
 def _take_place() -> None:
     """Put the stand-in of a sealed bundle into the place of the reference."""
-    names = modules(())
+    names = reference_modules(())
     for name in names:
         importlib.import_module(name)
     for name in names:
@@ -94,7 +99,7 @@ def _with(exercise: Exercise, variant):
     if variant.edits:
         text = (catalog.ROOT / "solutions" / exercise.file).read_text(encoding="utf-8")
         return cuda.modules({"": edited(text, variant.edits)}, exercise, only={})[""]
-    return written(exercise, variant)
+    return load_solution(exercise, variant)
 
 
 def _asked(

@@ -17,7 +17,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader.classroom.similar.fingerprints import GAP, SHORTEST, Tokens, own, tokens
+from grader.classroom.similar.fingerprints import (
+    GAP,
+    MIN_PASSAGE_TOKENS,
+    Tokens,
+    read_tokens,
+    remove_given,
+)
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from tests.course.copying import disguised, handed_in, honest, right, skeleton, variant
@@ -80,11 +86,11 @@ def shares() -> Table:
     table = Table("exercise", "independent, at most", "a disguised copy, at least")
     chance = random.Random(1)
     for slug in SLUGS:
-        given = tokens(skeleton(slug))
+        given = read_tokens(skeleton(slug))
         ways = range(min(len(right(slug)[name]) for name in catalog.find(slug).names))
         sources = [variant(number, slug) for number in ways]
-        written = [own(tokens(source), given) for source in sources]
-        copied = [own(tokens(disguised(source, chance)), given) for source in sources]
+        written = [remove_given(read_tokens(source), given) for source in sources]
+        copied = [remove_given(read_tokens(disguised(source, chance)), given) for source in sources]
         apart = max(share(one, other) for one, other in combinations(written, 2))
         copies = min(share(one, other) for one, other in zip(written, copied, strict=True))
         table.add_row(slug, f"{apart:.0%}", f"{copies:.0%}")
@@ -94,12 +100,15 @@ def shares() -> Table:
 def share(one: Tokens, other: Tokens) -> float:
     """The share of one answer's tokens that lie in passages of the other."""
     first, second = (
-        [tokens.letters[at : at + SHORTEST] for at in range(len(tokens.letters) - SHORTEST + 1)]
+        [
+            tokens.letters[at : at + MIN_PASSAGE_TOKENS]
+            for at in range(len(tokens.letters) - MIN_PASSAGE_TOKENS + 1)
+        ]
         for tokens in (one, other)
     )
     passages = {passage for passage in second if GAP not in passage}
     starts = [at for at, passage in enumerate(first) if passage in passages]
-    common = {at + step for at in starts for step in range(SHORTEST)}
+    common = {at + step for at in starts for step in range(MIN_PASSAGE_TOKENS)}
     return len(common) / one.count
 
 

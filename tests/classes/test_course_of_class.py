@@ -207,7 +207,7 @@ def test_the_table_of_a_platform_may_have_semicolons_and_utc(tmp_path):
     found, unused = submission_times.read(tmp_path, ["cy"])
     assert unused == []
     assert found == {("cy", "ex02_masking"): datetime(2027, 3, 1, 10, tzinfo=UTC)}
-    assert submitted_times.read(tmp_path) == found  # as `collect` reads it
+    assert submitted_times.read_submitted_times(tmp_path) == found  # as `collect` reads it
 
 
 def test_a_folder_in_the_place_of_the_times_gets_a_sentence(again):

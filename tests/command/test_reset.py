@@ -157,11 +157,11 @@ def in_bundle(tmp_path, monkeypatch):
     """What a student unpacks: no solutions, and all that the bundle has."""
     notebook = tmp_path / "made.ipynb"
     notebook.write_text("{}")
-    monkeypatch.setattr(bundle, "_grader", lambda *_: iter(()))  # what is the same for everybody
+    monkeypatch.setattr(bundle, "_grader_files", lambda *_: iter(()))  # the same for everybody
     packed = bundle.for_students([EXERCISE], {EXERCISE.slug: notebook})
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         archive.extractall(tmp_path)
-    root = tmp_path / bundle.TOP
+    root = tmp_path / bundle.TOP_FOLDER
     monkeypatch.setattr(skeletons, "ROOT", root)
     there = tuple(replace(e, home=root) for e in catalog.exercises())
     monkeypatch.setattr(catalog, "exercises", lambda: there)

@@ -22,14 +22,19 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 @each
 def test_every_sentence_of_a_suite_is_there_in_chinese(exercise):
-    assert [*chinese_rules.missing(exercise), *chinese_rules.needless(exercise)] == []
+    assert [
+        *chinese_rules.missing_sentences(exercise),
+        *chinese_rules.needless_sentences(exercise),
+    ] == []
 
 
 @each
 def test_a_missing_sentence_is_missed(exercise, tmp_path, monkeypatch):
-    wanted = chinese_rules._wanted(exercise)
-    monkeypatch.setattr(chinese_rules, "_wanted", lambda _: wanted | {"checks.test_new"})
-    assert list(chinese_rules.missing(exercise)) == ["zh.toml has no checks.test_new. Write it."]
+    wanted = chinese_rules._wanted_names(exercise)
+    monkeypatch.setattr(chinese_rules, "_wanted_names", lambda _: wanted | {"checks.test_new"})
+    assert list(chinese_rules.missing_sentences(exercise)) == [
+        "zh.toml has no checks.test_new. Write it."
+    ]
 
 
 @each

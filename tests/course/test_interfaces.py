@@ -19,7 +19,7 @@ def test_the_pages_are_in_step_with_the_manifests(page):
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_every_function_class_and_method_has_its_place(exercise):
-    said = exercise_index.section(exercise)
+    said = exercise_index.exercise_section(exercise)
     wanted = [f"### `{f.name}{f.signature}`" for f in exercise.functions.values()]
     wanted += [f"### `{c.name}{c.signature}`" for c in exercise.classes.values()]
     wanted += [
@@ -38,7 +38,7 @@ def test_the_solution_has_the_parameters_that_the_page_names(exercise, declared)
 
 
 def test_the_page_says_what_an_attribute_is():
-    said = exercise_index.section(catalog.find("ex16"))
+    said = exercise_index.exercise_section(catalog.find("ex16"))
     pool = "(tensor (num_blocks, block_size, num_heads, head_dim))"
     assert f"Attributes: `free_blocks` (int), `keys` {pool}, `values` {pool}." in said
-    assert "`fused` (True or False)" in exercise_index.section(catalog.find("ex12"))
+    assert "`fused` (True or False)" in exercise_index.exercise_section(catalog.find("ex12"))

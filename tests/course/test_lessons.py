@@ -18,7 +18,7 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 @each
 def test_the_worked_examples_come_out_as_written(exercise):
-    names = {"np": np, "torch": torch} | vars(mutants.solution(exercise))
+    names = {"np": np, "torch": torch} | vars(mutants.load_solution(exercise))
     prose = [c.text for c in solution_text.cells(solution(exercise.slug)) if c.kind == "markdown"]
     blocks = re.findall(r"```pycon\n(.*?)```", "\n".join(prose), re.DOTALL)
     assert blocks

@@ -193,9 +193,9 @@ def test_what_is_generated_goes_into_the_pack(use, copied):
 
 
 def test_the_house_looks_into_it(use, copied):
-    assert exercise_rules.broken(use(SAMPLE)) == []
+    assert exercise_rules.broken_laws(use(SAMPLE)) == []
     (copied / "reference" / f"{SLUG}.py").unlink()
-    [complaint] = exercise_rules.broken(use(copied))
+    [complaint] = exercise_rules.broken_laws(use(copied))
     assert complaint.startswith(f"reference/{SLUG}.py is missing.")
 
 

@@ -20,8 +20,13 @@ from grader.core.errors import GraderFault
 from grader.judging import recorded_cases
 from grader.release import bundle
 from grader.release.sealed import bundle_contents, leaks
-from grader.release.sealed.record_cases import Recorded, dependent, modules, record_one
-from grader.release.sealed.sealed_page import page
+from grader.release.sealed.record_cases import (
+    Recorded,
+    answer_dependent_checks,
+    record_one,
+    reference_modules,
+)
+from grader.release.sealed.sealed_page import page_text
 
 SLUG = "ex02_masking"
 EXERCISE = catalog.find(SLUG)
@@ -62,7 +67,7 @@ def made(recorded, tmp_path_factory):
 def root(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     zipfile.ZipFile(io.BytesIO(made)).extractall(folder)
-    return folder / bundle.TOP
+    return folder / bundle.TOP_FOLDER
 
 
 def grader(root, *arguments, fails=False):
@@ -150,10 +155,10 @@ def test_nothing_in_it_is_an_answer_but_what_was_planted(made):
         files = {name: archive.read(name) for name in archive.namelist()}
     lesson = "\n".join(["Look:", "", "```python", SOLUTION, "```"])
     planted = {
-        f"{bundle.TOP}/docs/planted.md": lesson.encode(),
-        f"{bundle.TOP}/grader/helper.so": b"\x7fELF",
+        f"{bundle.TOP_FOLDER}/docs/planted.md": lesson.encode(),
+        f"{bundle.TOP_FOLDER}/grader/helper.so": b"\x7fELF",
     }
-    found = leaks.leaks(bundle.zipped((files | planted).items()), [EXERCISE])
+    found = leaks.find_leaks(bundle.zip_bytes((files | planted).items()), [EXERCISE])
     assert [(leak.name, leak.earned) for leak in found] == [
         ("grader/helper.so", None), ("docs/planted.md, code in it", 12),
     ]  # fmt: skip
@@ -164,10 +169,10 @@ def test_what_depends_on_the_answer_is_left_out(recorded):
     assert recorded.left_out == {}  # its tape was the same for two right answers written otherwise
     asked = {"a[0]": [["asked", 1]], "a[1]": [["asked", 2]], "b": []}
     of = {"a[0]": "a", "a[1]": "a", "b": "b"}
-    assert dependent(asked, asked, of) == set()
-    assert dependent(asked, asked | {"a[1]": [["asked", 3]]}, of) == {"a"}
+    assert answer_dependent_checks(asked, asked, of) == set()
+    assert answer_dependent_checks(asked, asked | {"a[1]": [["asked", 3]]}, of) == {"a"}
     one = Recorded(slug=SLUG, content=b"", left_out={"test_values": "it depends"})
-    text = page([EXERCISE], [one], "s")
+    text = page_text([EXERCISE], [one], "s")
     assert "| 11 of 12 | `test_values` (it depends) |" in text
 
 
@@ -213,10 +218,10 @@ def test_a_damaged_file_is_a_sentence(content, tmp_path):
 
 
 def test_the_open_bundle_can_draw_pictures():
-    names = {name for name, _ in bundle.contents([], {}, "")}
+    names = {name for name, _ in bundle.open_bundle_files([], {}, "")}
     assert "grader/practice/show/picture.py" in names
     assert "docs/picture.py" not in names
-    assert "reference.ex02_masking" in modules([])
+    assert "reference.ex02_masking" in reference_modules([])
 
 
 def played(recorded, folder: Path):
@@ -246,7 +251,7 @@ def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
     "goal", ["test", "weekly", "headroom", "house", "new", "release", "bench-walls"]
 )
 def test_a_goal_of_the_whole_project_is_refused_in_a_bundle(tmp_path, goal):
-    made = bundle.makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
+    made = bundle.student_makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     (tmp_path / "Makefile").write_text(made)
     # As outside `make test`, whose own settings would reach this one.
     outside = {k: v for k, v in os.environ.items() if "MAKE" not in k and k != "MFLAGS"}

@@ -90,7 +90,7 @@ def test_a_long_answer_does_not_make_a_long_page(drawn):
         f"x{n} = np.exp(x{n - 1}[{n}], keepdims=True).sum()\n" for n in range(2000)
     )
     text = drawn({"ada": code, "ben": code}, most=1)
-    assert text.count('class="line"') <= 2 * (similar_page.MOST_LINES + 2)
+    assert text.count('class="line"') <= 2 * (similar_page.MAX_LINES + 2)
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium: apt-get install chromium")

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from grader.classroom.similar import fingerprint_index as index
-from grader.classroom.similar.fingerprint_index import Pair, indexed, pairs
-from grader.classroom.similar.fingerprints import GAP, SHORTEST, own, tokens
-from grader.classroom.similar.rank import ranked
-from grader.classroom.similar.similar_groups import grouped
+from grader.classroom.similar.fingerprint_index import Pair, build_index, find_pairs
+from grader.classroom.similar.fingerprints import GAP, MIN_PASSAGE_TOKENS, read_tokens, remove_given
+from grader.classroom.similar.rank import rank_groups
+from grader.classroom.similar.similar_groups import group_pairs
 
 LONG = "y = x.exp() / x.exp().sum(-1, keepdims=True)"
 
 
 def texts(source):
-    return [source[start:end] for start, end in tokens(source).places]
+    return [source[start:end] for start, end in read_tokens(source).places]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def texts(source):
     ],
 )
 def test_what_is_easily_changed_is_alike(one, other):
-    assert tokens(one).letters == tokens(other).letters
+    assert read_tokens(one).letters == read_tokens(other).letters
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_easily_changed_is_alike(one, other):
     ],
 )
 def test_what_tells_answers_apart_is_not(one, other):
-    assert tokens(one).letters != tokens(other).letters
+    assert read_tokens(one).letters != read_tokens(other).letters
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_tokens_of_a_source(source, expected):
 
 
 def in_cuda(source):
-    return tokens(source, "cuda").letters
+    return read_tokens(source, "cuda").letters
 
 
 def test_cuda_is_read_as_cuda():
@@ -85,14 +85,14 @@ def test_cuda_is_read_as_cuda():
 def test_what_was_given_leaves_a_gap_that_no_passage_crosses():
     given = "def given(a, b, c):\n    raise NotImplementedError('write it', a, b, c)\n"
     answer = f"{LONG}\n{given}{LONG}"
-    letters = own(tokens(answer), tokens(given)).letters
-    assert letters == GAP.join([tokens(LONG).letters] * 2)
+    letters = remove_given(read_tokens(answer), read_tokens(given)).letters
+    assert letters == GAP.join([read_tokens(LONG).letters] * 2)
 
 
 def test_what_is_too_short_beside_what_was_given_is_left_out():
     given = "def given(a, b, c):\n    raise NotImplementedError(a, b, c)\n"
-    assert own(tokens(f"x = 1\n{given}"), tokens(given)).count == 0
-    assert SHORTEST > 3
+    assert remove_given(read_tokens(f"x = 1\n{given}"), read_tokens(given)).count == 0
+    assert MIN_PASSAGE_TOKENS > 3
 
 
 def prints(*texts):
@@ -102,7 +102,9 @@ def prints(*texts):
 
 def found(*texts, of_class=None):
     of_class = of_class or [True] * len(texts)
-    return [tuple(p[:2]) for p in pairs(indexed(prints(*texts), [1] * len(texts)), of_class)]
+    return [
+        tuple(p[:2]) for p in find_pairs(build_index(prints(*texts), [1] * len(texts)), of_class)
+    ]
 
 
 def test_pairs_have_something_in_common_and_the_most_unusual_comes_first():
@@ -118,8 +120,8 @@ def test_the_order_of_fingerprints_changes_nothing():
     chance = random.Random(0)
     texts = ["".join(map(chr, chance.sample(range(200), 40))) for _ in range(30)]
     turned = [-hashes for hashes in prints(*texts)]
-    made = [indexed(hashes, [1] * len(texts)) for hashes in (prints(*texts), turned)]
-    one, other = (pairs(index, [True] * len(texts)) for index in made)
+    made = [build_index(hashes, [1] * len(texts)) for hashes in (prints(*texts), turned)]
+    one, other = (find_pairs(index, [True] * len(texts)) for index in made)
     assert one == other != []
 
 
@@ -134,20 +136,20 @@ def test_what_a_large_share_has_leads_to_no_pair(many, expected):
 
 
 def test_only_the_most_unusual_pairs_are_kept(monkeypatch):
-    monkeypatch.setattr(index, "MOST_PAIRS", 3)
+    monkeypatch.setattr(index, "MAX_PAIRS", 3)
     texts = ["abc", "abc", *["d"] * 9, "ef", "ef"]
     assert found(*texts) == [(0, 1), (11, 12), (2, 3)]
 
 
 def test_of_a_huge_answer_a_part_is_enough(monkeypatch):
-    monkeypatch.setattr(index, "MOST_PRINTS", 5)
+    monkeypatch.setattr(index, "MAX_ANSWER_PRINTS", 5)
     assert found("abcdefgh", "abcdefgh", "ijk") == [(0, 1)]
 
 
 def groups(*close, unusual=10.0, of_class=(True,) * 9):
     """Groups of answers that are as unusual as all `unusual`, by pairs and what they share."""
     made = [Pair(*pair) for pair in sorted(close, key=lambda pair: -pair[2])]
-    told = grouped(made, [unusual] * len(of_class), of_class)
+    told = group_pairs(made, [unusual] * len(of_class), of_class)
     return [[tuple(pair[:2]) for pair in group] for group in told]
 
 
@@ -183,6 +185,6 @@ def test_copies_of_two_that_were_added_are_one_group():
 
 def test_a_large_group_is_not_less_unusual_because_it_is_large():
     texts = [*["abcdef"] * 5, *["ijkl"] * 2, *(chr(1000 + n) * 3 for n in range(9))]
-    made = indexed(prints(*texts), [1] * len(texts))
-    _, first = ranked(made, [True] * len(texts), most=9)[0]
+    made = build_index(prints(*texts), [1] * len(texts))
+    _, first = rank_groups(made, [True] * len(texts), most=9)[0]
     assert {n for pair in first for n in pair[:2]} == {0, 1, 2, 3, 4}

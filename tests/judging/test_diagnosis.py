@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.authoring.mutants import solution
+from grader.authoring.mutants import load_solution
 from grader.core import catalog
 from grader.core.records import Place
 from grader.judging import diagnosis, likeness, location, suite_runner
@@ -24,7 +24,7 @@ CATALOGUES = {e.slug: diagnosis.Catalogue(e) for e in catalog.exercises()}
 
 def judged(slug, **names):
     """The judge that asked the solution with other functions in it."""
-    exercise, module = catalog.find(slug), solution(catalog.find(slug))
+    exercise, module = catalog.find(slug), load_solution(catalog.find(slug))
     for name, answer in names.items():
         setattr(module, name, answer)
     judge = Judge(Student(exercise, in_process(module)), ("diagnosis", slug))

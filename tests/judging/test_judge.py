@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.authoring.mutants import in_this_process, solution
+from grader.authoring.mutants import load_solution, run_suite_on_module
 from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Verdict
@@ -54,7 +54,7 @@ def verdicts(tmp_path):
             text.format(first=first, second=second, other=other)
         )
         exercise = replace(catalog.find("ex01_softmax"), folder=tmp_path)
-        student = Student(exercise, in_process(solution(exercise)))
+        student = Student(exercise, in_process(load_solution(exercise)))
         return {c.id: c for c in suite_runner.ask(exercise, Judge(student, ("seed",)))}
 
     return run
@@ -130,7 +130,7 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
 
 def test_the_names_that_a_check_called_are_known():
     exercise = catalog.find("ex01_softmax")
-    calls = {c.id: c.calls for c in in_this_process(exercise, solution(exercise))}
+    calls = {c.id: c.calls for c in run_suite_on_module(exercise, load_solution(exercise))}
     assert calls["test_numpy_values"] == {"softmax_numpy"}
     assert calls["test_gradient"] == {"softmax"}
 
@@ -138,7 +138,7 @@ def test_the_names_that_a_check_called_are_known():
 def test_a_student_that_declares_no_such_name_is_our_mistake():
     exercise = catalog.find("ex01_softmax")
     with pytest.raises(AttributeError, match="declares no 'sofmax'"):
-        Student(exercise, in_process(solution(exercise))).sofmax  # noqa: B018
+        Student(exercise, in_process(load_solution(exercise))).sofmax  # noqa: B018
 
 
 def test_pytorchs_own_gradcheck_passes_through_the_door(nursery):

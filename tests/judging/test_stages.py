@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from grader.authoring.mutants import solution
+from grader.authoring.mutants import load_solution
 from grader.core import catalog
 from grader.core.records import Stage
 from grader.core.translation import Words
@@ -23,7 +23,7 @@ NAME = "scaled_dot_product_attention"
 
 def student(slug=EXERCISE.slug, **names):
     exercise = catalog.find(slug)
-    module = solution(exercise)
+    module = load_solution(exercise)
     for name, answer in names.items():
         setattr(module, name, answer)
     return Student(exercise, in_process(module))
@@ -143,7 +143,7 @@ def test_lists_of_rows_are_looked_at_as_well():
         return right_one.attention([[2.0 * x for x in row] for row in q], k, v, keep)
 
     exercise = catalog.find("ex00_plain_python")
-    right_one = solution(exercise)
+    right_one = load_solution(exercise)
     wrong, right = student(exercise.slug, attention=unscaled), student(exercise.slug)
     found = stages.first_wrong_stage(exercise, "attention", wrong, right)
     assert found and (found.name, found.factor) == ("scores", pytest.approx(2.0))

@@ -68,7 +68,7 @@ def course(out):
 
 
 def autograde(course, **settings: object) -> None:
-    config = course_release.config(course)
+    config = course_release.load_config(course)
     config.Autograde.update(settings)
     config.CourseDirectory.root = str(course)
     done = NbGraderAPI(config=config).autograde(SLUG, "ada", force=True, create=True)
@@ -111,7 +111,7 @@ def test_notebooks_speak_and_help_as_the_course_says(out):
 
 
 def test_the_wall_that_is_demanded_is_nbgraders_too(out):
-    judge = course_release.config(out / "course").Judge
+    judge = course_release.load_config(out / "course").Judge
     assert (judge.weakest, judge.shows) == ("locked", "nothing")
     with pytest.raises(walls.NoSuchWall, match="demands the wall 'locked'"):
         walls.choose("process", weakest=judge.weakest)
@@ -130,7 +130,7 @@ def test_the_gradebook_has_the_score_and_the_student_sees_nothing_of_it(course):
 
 
 def test_the_feedback_has_no_score(course):
-    config = course_release.config(course)
+    config = course_release.load_config(course)
     config.CourseDirectory.root = str(course)
     done = NbGraderAPI(config=config).generate_feedback(SLUG, "ada", force=True)
     assert done["success"], done

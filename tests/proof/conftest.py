@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.authoring.proof import BESIDE, NAMES, Proof, prove
+from grader.authoring.proof import KINDS_BESIDE_MISTAKES, NAMES_BY_KIND, Proof, prove
 from grader.authoring.proof_store import Store
 from grader.core import catalog
 
@@ -12,7 +12,10 @@ EXERCISES = [e for e in catalog.exercises() if not e.draft]
 @pytest.fixture(scope="session")
 def proofs() -> dict[tuple[str, str], Proof]:
     """Every proof but the naming, by kind and exercise; what did not change is read from the store."""
-    return {(p.kind, p.exercise.slug): p for p in prove(EXERCISES, ("caught", *BESIDE), Store())}
+    return {
+        (p.kind, p.exercise.slug): p
+        for p in prove(EXERCISES, ("caught", *KINDS_BESIDE_MISTAKES), Store())
+    }
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def proof(proofs):
         found = proofs[kind, exercise.slug]
         if found.lacking:
             pytest.skip(f"{exercise.slug} {found.lacking}")
-        assert list(found.results) == NAMES[kind](exercise)
+        assert list(found.results) == NAMES_BY_KIND[kind](exercise)
         return found.results
 
     return of

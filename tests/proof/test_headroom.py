@@ -1,7 +1,7 @@
 """No right answer comes near to being rejected."""
 
 from grader.authoring.headroom import measure
-from grader.authoring.headroom_table import lines
+from grader.authoring.headroom_table import table_lines
 from grader.worker import requirements
 from tests.proof.conftest import EXERCISES
 
@@ -11,6 +11,6 @@ HERE = [e for e in EXERCISES if not requirements.lacking(requirements.required(e
 
 def test_the_solutions_keep_far_from_their_limits():
     found = measure(HERE, SEEDS, variants=False)
-    assert [line for line in lines(found) if "BEYOND" in line or "REJECTED" in line] == []
+    assert [line for line in table_lines(found) if "BEYOND" in line or "REJECTED" in line] == []
     assert found.cases > 0
     assert found.right

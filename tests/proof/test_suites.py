@@ -5,7 +5,7 @@ import pytest
 from grader.authoring.mutants import Caught
 from grader.authoring.proof import prove
 from grader.authoring.proof_store import Store
-from grader.authoring.proof_table import problems
+from grader.authoring.proof_table import mistake_problems
 from grader.judging import suite_runner
 from tests.proof.conftest import EXERCISES
 
@@ -21,7 +21,9 @@ def caught(exercise, results):
 
 @each
 def test_every_mistake_fails_the_check_that_it_names(exercise, proof):
-    wrong = [line for c in caught(exercise, proof("caught", exercise)) for line in problems(c)]
+    wrong = [
+        line for c in caught(exercise, proof("caught", exercise)) for line in mistake_problems(c)
+    ]
     assert wrong == []
 
 
@@ -50,6 +52,6 @@ def test_no_drill_is_right_already(exercise, proof):
 def test_mistakes_are_named_to_the_student_and_never_falsely():
     known = prove(EXERCISES, ("mistakes",), Store())
     found = [c for p in known if not p.lacking for c in caught(p.exercise, p.results)]
-    assert [line for c in found for line in problems(c)] == []
+    assert [line for c in found for line in mistake_problems(c)] == []
     assert sum(c.mistake.id in c.named for c in found) >= NAMED * len(found) > 0
     assert sum(c.named == (c.mistake.id,) for c in found) >= ALONE * len(found)

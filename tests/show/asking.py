@@ -24,10 +24,10 @@ def shown(
 
 def solver(slug: str) -> Student:
     """A student whose answer is the solution."""
-    from grader.authoring.mutants import solution
+    from grader.authoring.mutants import load_solution
 
     exercise = catalog.find(slug)
-    return Student(exercise, in_process(solution(exercise)))
+    return Student(exercise, in_process(load_solution(exercise)))
 
 
 def mistaken(slug: str, mistake: str) -> Student:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from grader.worker.child import wire
-from grader.worker.client import Client, Handle, raised
+from grader.worker.client import Client, Handle, decode_raised
 from grader.worker.faults import NoAnswer, Raised
 
 
@@ -127,11 +127,11 @@ def test_an_exception_is_raised():
     "line", [None, True, 0, -1, 10**7, 10**400, 1.0, "3", [3]], ids=lambda n: f"{n!r:.9}"
 )
 def test_a_line_that_no_file_has_is_left_out(line):
-    assert raised(ERROR | {"line": line}).line is None
+    assert decode_raised(ERROR | {"line": line}).line is None
 
 
 def test_the_text_of_an_exception_is_short_and_harmless():
-    error = raised(
+    error = decode_raised(
         {"type": "A\n::x\ud800\x1b" * 99, "message": "\n::\ud800\x1b" * 10**5, "line": 1}
     )
     assert len(error.kind) <= 200
@@ -143,7 +143,7 @@ def test_the_text_of_an_exception_is_short_and_harmless():
 
 def test_a_message_of_many_lines_takes_no_time():
     started = time.thread_time()
-    raised(ERROR | {"message": "\n" * 50_000})  # seconds, if all of it were searched
+    decode_raised(ERROR | {"message": "\n" * 50_000})  # seconds, if all of it were searched
     assert time.thread_time() - started < 1
 
 

@@ -30,7 +30,7 @@ def test_the_child_of_one_that_was_ending_when_it_was_stopped_is_found(monkeypat
     told: list[int] = []
     monkeypatch.setattr(process_tree, "children", lambda pid: next(looks) if pid == me else [])
     monkeypatch.setattr(process_tree, "state", lambda pid: {next(states[pid])})
-    monkeypatch.setattr(process_tree, "_signal", lambda pid, number: told.append(pid))
+    monkeypatch.setattr(process_tree, "_send_signal", lambda pid, number: told.append(pid))
     assert process_tree.stop(first, []) == {first, second}
     assert told == [first, first, second]
 
@@ -109,7 +109,7 @@ parent = subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE
 child = int(parent.stdout.readline())
 os.kill(child, signal.SIGKILL)
 threading.Timer(0.5, parent.kill).start()
-fork_server._reap({child})
+fork_server._reap_orphans({child})
 print(process_tree.state(child))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=Path(process_tree.__file__).parents[3],

@@ -45,7 +45,7 @@ def copied(monkeypatch):
         return flat.as_strided(there.shape, there.stride(), there.storage_offset())
 
     monkeypatch.setattr(wire, "shared_tensor", copy)
-    monkeypatch.setattr(executor, "lies_apart", lambda x: isinstance(x, torch.Tensor))
+    monkeypatch.setattr(executor, "is_device_copy", lambda x: isinstance(x, torch.Tensor))
 
 
 @pytest.mark.parametrize("x", [torch.ones(3, 4), torch.ones(4, 3).T, torch.ones(3, 8)[:, ::2]])

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from grader.worker.faults import TimedOut
-from grader.worker.patience import counted
+from grader.worker.patience import count_time
 from grader.worker.supervisor import Supervisor
 from tests.worker.asking import call, worker
 
@@ -100,7 +100,7 @@ def test_a_call_is_not_charged_what_calls_before_it_used(nursery, crowd):
     ],
 )
 def test_what_was_used_before_neither_costs_nor_helps(before, after, counts):
-    assert counted(6.0, after, before) == counts
+    assert count_time(6.0, after, before) == counts
 
 
 def test_the_exercise_is_charged_what_counts(nursery, crowd):

@@ -201,7 +201,7 @@ def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
 
 
 def test_what_was_asked_for_is_taken_or_refused_with_a_cure(monkeypatch):
-    monkeypatch.setattr(bubblewrap, "found", lambda: None)
+    monkeypatch.setattr(bubblewrap, "installed_path", lambda: None)
     with pytest.raises(walls.NoSuchWall, match="bubblewrap is not installed"):
         walls.choose("contained")
     assert walls.choose("process") is walls.PROCESS
@@ -221,7 +221,7 @@ def test_a_probe_sees_a_wall_with_a_hole(broken, why):
     if locked.wall is None:
         pytest.skip(reason=locked.why)
     files = locked.wall.files | broken
-    assert re.search(why, walls._tried(replace(locked.wall, files=files), "").why)
+    assert re.search(why, walls._probe_wall(replace(locked.wall, files=files), "").why)
 
 
 def test_where_user_namespaces_are_refused_locked_still_works(tmp_path):
@@ -251,7 +251,7 @@ def test_our_own_packages_are_hidden_where_they_lie_among_others(tmp_path):
         hidden=(str(site / "grader"), str(site / "reference")),
         devices=(),
     )
-    read, list_only = seen.carved()
+    read, list_only = seen.carve_out_hidden()
     assert set(read) == {"/usr/lib", str(tmp_path / "lib/other.py"), str(site / "numpy")}
     assert set(list_only) == {str(tmp_path / "lib"), str(site)}
 

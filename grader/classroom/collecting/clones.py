@@ -1,6 +1,6 @@
-"""Clones of students' repositories. Whatever lies in one, nothing of it is run or followed.
+"""Reads clones of students' repositories. Nothing that lies in a clone is run or followed.
 
-A clone's own configuration, hooks, attributes and references are not asked: git is given an empty
+A clone's own configuration, hooks, attributes and references are not used: git reads an empty
 repository of ours, to which only the clone's objects belong. See docs/classes.md.
 """
 
@@ -14,18 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.classroom.collecting.source_files import folders
+from grader.classroom.collecting.source_files import list_folders
 from grader.classroom.run.answer_files import is_folder
 from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
-ID = re.compile("[0-9a-f]{40}")
-SECONDS = 60  # for all that is asked of one clone
-_MAX_REFERENCES = 5_000_000  # bytes
+OBJECT_ID = re.compile("[0-9a-f]{40}")
+GIT_TIMEOUT_SECONDS = 60  # for each git process on a clone
+_MAX_REFERENCE_BYTES = 5_000_000
 # Whatever a repository's configuration says: no hook, no other program, no way to the network.
-QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "-c", "protocol.allow=never")
-_ENVIRONMENT = {
+_SAFE_GIT_OPTIONS = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=",
+    "-c",
+    "protocol.allow=never",
+)
+_GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
@@ -33,30 +40,30 @@ _ENVIRONMENT = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ALLOC_LIMIT": "500m",  # what one object may take; git ends where it would be more
+    "GIT_ALLOC_LIMIT": "500m",  # of memory for one object; git exits if an object needs more
     "LC_ALL": "C",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clone:
-    """A folder that may be a repository; nothing in it has been looked at."""
+    """A folder that may be a repository; its contents are not checked yet."""
 
-    name: str  # the folder's, without .git
+    name: str  # of the folder, without .git
     path: Path
-    git: Path  # where git keeps it
+    git: Path  # the folder of git's data
 
     @property
     def shown(self) -> str:
         return printable(self.path.name)
 
 
-def clones(folder: Path) -> list[Clone]:
-    """The repositories in a folder, bare ones too, by name."""
-    return [clone for clone in map(_clone, folders(folder)) if clone]
+def find_clones(folder: Path) -> list[Clone]:
+    """Return the repositories in a folder, bare ones too, sorted by name."""
+    return [clone for clone in map(_clone_at, list_folders(folder)) if clone]
 
 
-def _clone(path: Path) -> Clone | None:
+def _clone_at(path: Path) -> Clone | None:
     name = path.name.removesuffix(".git")
     if os.path.lexists(path / ".git"):
         return Clone(name=name, path=path, git=path / ".git")
@@ -65,8 +72,8 @@ def _clone(path: Path) -> Clone | None:
     return None
 
 
-def check(clone: Clone) -> None:
-    """Raise `Unreadable` for what `git clone` does not make: links, and others' objects."""
+def check_clone(clone: Clone) -> None:
+    """Raise `Unreadable` for a clone with links or borrowed objects: `git clone` makes neither."""
     again = "Clone it again with `git clone --dissociate`."
     if not is_folder(clone.git) or not is_folder(clone.git / "objects"):
         raise Unreadable(f"{clone.shown} is no whole clone: its .git leads elsewhere. {again}")
@@ -80,47 +87,47 @@ def check(clone: Clone) -> None:
         raise Unreadable(f"{clone.shown} borrows objects from another repository. {again}")
 
 
-def reference(clone: Clone, name: str) -> str | None:
-    """The commit that a reference names, HEAD or a full one; None if there is none."""
+def read_reference(clone: Clone, name: str) -> str | None:
+    """Return the commit of a reference, HEAD or a full name; None if the reference names none."""
     try:
-        text = _text(clone.git / name)
+        text = _read_reference_file(clone.git / name)
     except FileNotFoundError:
-        text = _packed(clone, name)
+        text = _packed_reference(clone, name)
     except OSError:
         return None
     target = text.removeprefix("ref: ").strip()
     if text.startswith("ref: "):
         is_plain = target.startswith("refs/") and ".." not in target
-        return reference(clone, target) if is_plain and name == "HEAD" else None
-    return target if ID.fullmatch(target) else None
+        return read_reference(clone, target) if is_plain and name == "HEAD" else None
+    return target if OBJECT_ID.fullmatch(target) else None
 
 
-def head(clone: Clone) -> str:
-    """The branch that is checked out; empty if none is."""
+def checked_out_branch(clone: Clone) -> str:
+    """Return the full name of the checked-out branch; HEAD's commit or '' if there is no branch."""
     try:
-        return _text(clone.git / "HEAD").strip().removeprefix("ref: ")
+        return _read_reference_file(clone.git / "HEAD").strip().removeprefix("ref: ")
     except OSError:
         return ""
 
 
-def _packed(clone: Clone, name: str) -> str:
+def _packed_reference(clone: Clone, name: str) -> str:
     try:
-        lines = _text(clone.git / "packed-refs").splitlines()
+        lines = _read_reference_file(clone.git / "packed-refs").splitlines()
     except OSError:
         return ""
     return next((line[:40] for line in lines if line[40:] == f" {name}"), "")
 
 
-def _text(path: Path) -> str:
+def _read_reference_file(path: Path) -> str:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:
-        return file.read(_MAX_REFERENCES).decode("utf-8", "replace")
+        return file.read(_MAX_REFERENCE_BYTES).decode("utf-8", "replace")
 
 
 @contextmanager
-def beside(clone: Clone) -> Iterator[Mapping[str, str]]:
-    """Return an environment in which git reads only the clone's object store."""
-    check(clone)
+def object_store_environment(clone: Clone) -> Iterator[Mapping[str, str]]:
+    """Yield an environment in which git reads only the clone's object store."""
+    check_clone(clone)
     with TemporaryDirectory() as ours:
         for name in ("objects", "refs"):
             os.mkdir(os.path.join(ours, name))
@@ -132,33 +139,33 @@ def beside(clone: Clone) -> Iterator[Mapping[str, str]]:
 
 
 def plain_environment() -> dict[str, str]:
-    """The environment of a git that takes nothing from that of whoever calls it."""
+    """Return an environment for git that takes only PATH from the caller's environment."""
     path = os.environ.get("PATH", os.defpath)
-    return {"PATH": path, "HOME": os.devnull, **_ENVIRONMENT}
+    return {"PATH": path, "HOME": os.devnull, **_GIT_ENVIRONMENT}
 
 
-def git(
+def run_git(
     arguments: Sequence[str], environment: Mapping[str, str], content: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one command of git, which is given `content`."""
-    with _sentences():
+    """Run one git command with `content` on its standard input."""
+    with _explain_git_errors():
         return subprocess.run(
-            ["git", *QUIET, *arguments], env=environment, input=content, capture_output=True,
-            timeout=SECONDS, check=False, cwd="/",
+            ["git", *_SAFE_GIT_OPTIONS, *arguments], env=environment, input=content,
+            capture_output=True, timeout=GIT_TIMEOUT_SECONDS, check=False, cwd="/",
         )  # fmt: skip
 
 
 @contextmanager
-def started(
+def start_git(
     arguments: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A command of git that is asked and answers, for so many seconds in all."""
-    with _sentences():
+    """Start a git command and yield its process; kill the process after the time limit."""
+    with _explain_git_errors():
         process = subprocess.Popen(
-            ["git", *QUIET, *arguments], env=environment, stdin=subprocess.PIPE,
+            ["git", *_SAFE_GIT_OPTIONS, *arguments], env=environment, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
         )  # fmt: skip
-    timer = threading.Timer(SECONDS, process.kill)
+    timer = threading.Timer(GIT_TIMEOUT_SECONDS, process.kill)
     timer.start()
     try:
         yield process
@@ -169,10 +176,10 @@ def started(
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
+def _explain_git_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
         raise UserError("git is not installed, which reads repositories: install it.") from None
     except subprocess.TimeoutExpired:
-        raise Unreadable(f"git was not done with it after {SECONDS} seconds.") from None
+        raise Unreadable(f"git was not done with it after {GIT_TIMEOUT_SECONDS} seconds.") from None

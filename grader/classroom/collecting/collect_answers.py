@@ -1,7 +1,7 @@
-"""Collects: a roster and a source become `submissions/<student>/<slug>.py` and `submitted.csv`.
+"""Collects answers into `submissions/<student>/<slug>.py`, and their times into `submitted.csv`.
 
-What was collected before is replaced by what is found now, and that is said; what is not found now
-stays. Nothing is guessed: what may be of several students is left alone, with a sentence.
+An answer found now replaces the one collected before, and a sentence says so; an answer not found
+now stays. An answer that may be of several students is left alone, with a sentence.
 """
 
 import os
@@ -13,7 +13,12 @@ from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting import roster, source_kinds, submitted_times
 from grader.classroom.collecting.roster import Person, Roster
-from grader.classroom.collecting.source_files import CollectResult, Parcel, folders, may_be
+from grader.classroom.collecting.source_files import (
+    CollectResult,
+    Parcel,
+    has_answer_suffix,
+    list_folders,
+)
 from grader.classroom.run.answer_contents import answers, is_answer
 from grader.classroom.run.answer_files import is_folder
 from grader.classroom.run.gather_answers import MAX_NOTES, SUBMITTED, about
@@ -25,7 +30,7 @@ from grader.submission.handed_files import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectRequest:
-    """What a collection is asked for."""
+    """The choices for one collection of answers."""
 
     roster: Path
     source: Path
@@ -37,7 +42,7 @@ class CollectRequest:
 
 @dataclass(slots=True, kw_only=True)
 class _Collection:
-    """The folder of submissions while it is written."""
+    """The folder of submissions, while answers are written into the folder."""
 
     folder: Path
     told: CollectResult
@@ -45,10 +50,10 @@ class _Collection:
     counts: Counter[str] = field(default_factory=Counter)
     found: dict[str, set[str]] = field(default_factory=dict)  # names of answers, by student
 
-    def take(self, parcel: Parcel) -> None:
-        """Write what one student handed in."""
+    def store_parcel(self, parcel: Parcel) -> None:
+        """Write the answers that one student handed in."""
         student = parcel.person.student
-        if not self._made(student):
+        if not self._ensure_student_folder(student):
             return
         mine = self.found.setdefault(student, set())
         for name in sorted(answers()):
@@ -61,23 +66,23 @@ class _Collection:
                 self.told.open.append(f"{printable(student)}: {problem}")
                 continue
             mine.add(name)
-            self._write(student, name, content, parcel.submitted.get(file.path))
-        self._replaced(student, mine)
-        notes = [*parcel.contents.notes, *_misnamed(parcel)]
+            self._write_answer(student, name, content, parcel.submitted.get(file.path))
+        self._remove_other_format(student, mine)
+        notes = [*parcel.contents.notes, *_suggest_answer_names(parcel)]
         if not mine and not notes:
             notes = [f"{printable(parcel.contents.place)} holds no answer that can be read."]
         self.told.open += [f"{printable(student)}: {note}" for note in notes[:MAX_NOTES]]
 
-    def rest(self, people: list[Person]) -> None:
-        """Folders for those of whom nothing was found, and what is said of all."""
+    def report_uncollected(self, people: list[Person]) -> None:
+        """Make folders for students without answers, and note who and what was not collected."""
         without = [p.student for p in people if not self.found.get(p.student)]
         for student in without:
-            self._made(student)
+            self._ensure_student_folder(student)
         if without:
             names = ", ".join(map(printable, without))
             self.told.facts.append(f"Nothing was collected of: {names}.")
         students = {person.student for person in people}
-        for path in folders(self.folder):
+        for path in list_folders(self.folder):
             if path.name not in students:
                 shown = printable(path.name)
                 self.told.facts.append(f"{shown} is in the submissions, but not in the roster.")
@@ -87,8 +92,8 @@ class _Collection:
             says = f"Answers kept from earlier, which this source does not hold: {kept}."
             self.told.facts.append(says)
 
-    def _made(self, student: str) -> bool:
-        """Whether a student has a folder, made if need be, and nothing else in its place."""
+    def _ensure_student_folder(self, student: str) -> bool:
+        """Make a student's folder if it is missing; return False if a file stands in its place."""
         path = self.folder / student
         if not os.path.lexists(path):
             path.mkdir()
@@ -97,7 +102,7 @@ class _Collection:
             return False
         return True
 
-    def _write(self, student: str, name: str, content: bytes, time: datetime | None) -> None:
+    def _write_answer(self, student: str, name: str, content: bytes, time: datetime | None) -> None:
         path, key = self.folder / student / name, (student, PurePosixPath(name).stem)
         shown = f"{printable(student)}: {name}"
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
@@ -115,8 +120,8 @@ class _Collection:
             self.told.facts.append(f"{shown} was replaced: it was changed{when}.")
         self.times |= {key: time} if time else {}
 
-    def _replaced(self, student: str, mine: set[str]) -> None:
-        """Remove the plain file of one who hands in a notebook now, and the other way round."""
+    def _remove_other_format(self, student: str, mine: set[str]) -> None:
+        """Remove a student's plain file that a notebook answers now, and the other way round."""
         slugs = {PurePosixPath(name).stem for name in mine}
         for name in sorted(answers() - mine):
             path = self.folder / student / name
@@ -128,30 +133,32 @@ class _Collection:
 
 
 def collect(asked: CollectRequest) -> CollectResult:
-    """Collect a class. Raises `UserError` with a sentence."""
+    """Collect the answers of a class. Raises `UserError` with a sentence."""
     told = CollectResult()
-    people, told.open = roster.read(asked.roster)
-    kind = source_kinds.kind(asked.source, asked.kind)
+    people, told.open = roster.read_roster(asked.roster)
+    kind = source_kinds.choose_kind(asked.source, asked.kind)
     told.facts.append(f"{printable(str(asked.source))} is read as {source_kinds.KINDS[kind]}.")
-    _check_places(asked)
-    parcels = source_kinds.parcels(asked.source, kind, people, asked.times, asked.until, told)
+    _check_folders_apart(asked)
+    parcels = source_kinds.read_parcels(asked.source, kind, people, asked.times, asked.until, told)
     try:
         asked.output.mkdir(parents=True, exist_ok=True)
-        _take(parcels, people, asked.output, told)
+        _store_parcels(parcels, people, asked.output, told)
     except OSError as error:
         shown = printable(str(error.filename or asked.output))
         raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
     return told
 
 
-def _take(parcels: Iterator[Parcel], people: Roster, folder: Path, told: CollectResult) -> None:
-    made = _Collection(folder=folder, told=told, times=submitted_times.read(folder))
+def _store_parcels(
+    parcels: Iterator[Parcel], people: Roster, folder: Path, told: CollectResult
+) -> None:
+    made = _Collection(folder=folder, told=told, times=submitted_times.read_submitted_times(folder))
     try:
         for parcel in parcels:
-            made.take(parcel)
-        made.rest(list(people.people))
+            made.store_parcel(parcel)
+        made.report_uncollected(list(people.people))
     finally:
-        submitted_times.keep(folder, made.times)
+        submitted_times.write_submitted_times(folder, made.times)
     count = made.counts
     told.facts.append(
         f"Answers in {printable(str(folder))}: {count['new']} new, {count['replaced']} replaced, "
@@ -159,14 +166,16 @@ def _take(parcels: Iterator[Parcel], people: Roster, folder: Path, told: Collect
     )
 
 
-def _check_places(asked: CollectRequest) -> None:
+def _check_folders_apart(asked: CollectRequest) -> None:
     source, output = (Path(os.path.realpath(path)) for path in (asked.source, asked.output))
     if output.is_relative_to(source) or source.is_relative_to(output):
         named = " and ".join(printable(str(path)) for path in (asked.source, asked.output))
         raise UserError(f"Of {named} one lies in the other: name another folder of submissions.")
 
 
-def _misnamed(parcel: Parcel) -> list[str]:
-    """A sentence on each file whose name is close to that of an answer."""
-    others = [f for f in parcel.contents.files if may_be(f.name) and not is_answer(f.name)]
+def _suggest_answer_names(parcel: Parcel) -> list[str]:
+    """Return a sentence for each file whose name is close to an answer's name."""
+    others = [
+        f for f in parcel.contents.files if has_answer_suffix(f.name) and not is_answer(f.name)
+    ]
     return [sentence for sentence in map(about, others) if sentence.endswith("?")]

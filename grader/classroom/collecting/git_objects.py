@@ -1,8 +1,8 @@
-"""The files of a commit, read from git's objects and written nowhere.
+"""Reads the files of a commit from git's objects, and writes none of them.
 
 Nothing is checked out, so that no filter, hook, link or submodule of a student's has any effect.
-How many folders are looked into and how large an object may be is bounded: a few hundred bytes of
-objects can describe any number of files.
+The number of folders read and the size of an object are bounded: a few hundred bytes of objects can
+describe any number of files.
 """
 
 import subprocess
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from grader.classroom.collecting.clones import ID, Clone, beside, started
-from grader.classroom.collecting.source_files import may_be
+from grader.classroom.collecting.clones import OBJECT_ID, Clone, object_store_environment, start_git
+from grader.classroom.collecting.source_files import has_answer_suffix
 from grader.classroom.run.answer_contents import is_answer
 from grader.classroom.run.answer_files import File
 from grader.submission.answer_file import Unreadable
@@ -21,27 +21,27 @@ from grader.submission.handed_files import is_passed_over, limit, link, printabl
 
 MAX_FOLDERS = 10_000
 MAX_DEPTH = 12
-_MAX_TREE = 2_000_000  # bytes of one folder's list, or of a commit
-_OF_ANSWERS = ("", "exercises/", "notebooks/")  # where a misnamed answer is looked for
-_FOLDER, _FILE, _LINK = "40000", ("100644", "100755", "100664"), "120000"
+_MAX_TREE_BYTES = 2_000_000  # of one folder's list, or of a commit
+_ANSWER_FOLDERS = ("", "exercises/", "notebooks/")  # searched for misnamed answers too
+_FOLDER_MODE, _FILE_MODES, _LINK_MODE = "40000", ("100644", "100755", "100664"), "120000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects:
-    """The objects of a clone, by two processes of git."""
+    """The objects of a clone, read by two git processes."""
 
     clone: Clone
     sizes: "subprocess.Popen[bytes]"
     contents: "subprocess.Popen[bytes]"
 
     def files(self, commit: str) -> list[File]:
-        """The files of a commit that may be answers; they can be read while this is open.
+        """Return the files of a commit that may be answers; readable until the processes end.
 
-        Of a bundle as it was handed out only the folders of answers are looked into: the oracle's
-        files have the same names.
+        In a bundle as it was handed out, only the folders of answers are read: the oracle's files
+        have the same names.
         """
         found, looked = [], 0
-        waiting = deque([("", self._tree_of(commit))])
+        waiting = deque([("", self._commit_tree(commit))])
         while waiting:
             folder, tree = waiting.popleft()
             looked += 1
@@ -50,98 +50,102 @@ class Objects:
                     f"{self.clone.shown} holds too many folders to look into: keep the answers in "
                     "a repository of their own."
                 )
-            entries = list(self._entries(tree))
-            is_bundle = not folder and any(e[:2] == (_FOLDER, "exercises") for e in entries)
+            entries = list(self._tree_entries(tree))
+            is_bundle = not folder and any(e[:2] == (_FOLDER_MODE, "exercises") for e in entries)
             for mode, name, id in entries:
                 if is_passed_over(name):
                     continue
-                if mode == _FOLDER and is_bundle and f"{name}/" not in _OF_ANSWERS:
+                if mode == _FOLDER_MODE and is_bundle and f"{name}/" not in _ANSWER_FOLDERS:
                     continue
-                if mode == _FOLDER:
+                if mode == _FOLDER_MODE:
                     waiting.append((f"{folder}{name}/", id))
-                elif is_answer(name) or (folder in _OF_ANSWERS and may_be(name)):
-                    found.append(self._file(mode, folder + name, name, id))
+                elif is_answer(name) or (folder in _ANSWER_FOLDERS and has_answer_suffix(name)):
+                    found.append(self._entry_file(mode, folder + name, name, id))
         return found
 
-    def _file(self, mode: str, path: str, name: str, id: str) -> File:
+    def _entry_file(self, mode: str, path: str, name: str, id: str) -> File:
         shown, problem = printable(path), ""
-        if mode == _LINK:
+        if mode == _LINK_MODE:
             problem = link(shown)
-        elif mode not in _FILE or "/" in name:
+        elif mode not in _FILE_MODES or "/" in name:
             problem = f"{shown} is not a file."
         return File(
-            name=name, path=path, read=partial(self._blob, name, shown, id), problem=problem, id=id
+            name=name,
+            path=path,
+            read=partial(self._read_blob, name, shown, id),
+            problem=problem,
+            id=id,
         )
 
-    def _blob(self, name: str, shown: str, id: str) -> bytes:
-        kind, size = self._about(id)
+    def _read_blob(self, name: str, shown: str, id: str) -> bytes:
+        kind, size = self._object_kind_size(id)
         if kind != "blob":
             raise Unreadable(f"{shown} is not in the clone: fetch it again, without a filter.")
         if size > limit(name):
             raise Unreadable(too_large(name, shown))
-        return self._content(id, size)
+        return self._read_content(id, size)
 
-    def _tree_of(self, commit: str) -> str:
-        kind, size = self._about(commit)
+    def _commit_tree(self, commit: str) -> str:
+        kind, size = self._object_kind_size(commit)
         if kind != "commit":
             raise Unreadable(
                 f"{self.clone.shown} does not hold the commit {printable(commit)}: fetch it again."
             )
-        if size > _MAX_TREE:
-            raise self._damaged()
-        first, _, _ = self._content(commit, size).partition(b"\n")
+        if size > _MAX_TREE_BYTES:
+            raise self._damaged_clone_error()
+        first, _, _ = self._read_content(commit, size).partition(b"\n")
         return first.removeprefix(b"tree ").decode("ascii", "replace")
 
-    def _entries(self, tree: str) -> Iterator[tuple[str, str, str]]:
-        """What a folder holds: mode, name and object of each."""
-        kind, size = self._about(tree)
-        if kind != "tree" or size > _MAX_TREE:
-            raise self._damaged()
-        left = self._content(tree, size)
+    def _tree_entries(self, tree: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the mode, name and object id of each entry in a tree, git's list of a folder."""
+        kind, size = self._object_kind_size(tree)
+        if kind != "tree" or size > _MAX_TREE_BYTES:
+            raise self._damaged_clone_error()
+        left = self._read_content(tree, size)
         while left:
             head, _, rest = left.partition(b"\0")
             mode, _, name = head.partition(b" ")
             id, left = rest[:20], rest[20:]
             yield mode.decode("ascii", "replace"), name.decode("utf-8", "surrogateescape"), id.hex()
 
-    def _about(self, id: str) -> tuple[str, int]:
-        """The kind and the size of an object; ("missing", 0) if there is none."""
-        if not ID.fullmatch(id):
-            raise self._damaged()
-        found = self._asked(self.sizes, id).decode("ascii", "replace").split()
+    def _object_kind_size(self, id: str) -> tuple[str, int]:
+        """Return an object's kind and size in bytes; ("missing", 0) if there is no such object."""
+        if not OBJECT_ID.fullmatch(id):
+            raise self._damaged_clone_error()
+        found = self._request_object(self.sizes, id).decode("ascii", "replace").split()
         return (found[1], int(found[2])) if len(found) == 3 else ("missing", 0)
 
-    def _content(self, id: str, size: int) -> bytes:
-        self._asked(self.contents, id)
+    def _read_content(self, id: str, size: int) -> bytes:
+        self._request_object(self.contents, id)
         assert self.contents.stdout is not None
         content = self.contents.stdout.read(size + 1)
         if len(content) != size + 1:
-            raise self._damaged()
+            raise self._damaged_clone_error()
         return content[:-1]
 
-    def _asked(self, process: "subprocess.Popen[bytes]", id: str) -> bytes:
-        """The first line of the answer about an object."""
+    def _request_object(self, process: "subprocess.Popen[bytes]", id: str) -> bytes:
+        """Send an object's id to git; return the first line of git's reply."""
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(f"{id}\n".encode())
             process.stdin.flush()
         except BrokenPipeError:
-            raise self._damaged() from None
+            raise self._damaged_clone_error() from None
         line = process.stdout.readline(1000)
         if not line.startswith(id.encode()):
-            raise self._damaged()
+            raise self._damaged_clone_error()
         return line
 
-    def _damaged(self) -> Unreadable:
+    def _damaged_clone_error(self) -> Unreadable:
         return Unreadable(f"{self.clone.shown} cannot be read by git: clone it again.")
 
 
 @contextmanager
-def opened(clone: Clone) -> Iterator[Objects]:
-    """The objects of a clone, to read from. `Unreadable` says why they are not read."""
+def open_objects(clone: Clone) -> Iterator[Objects]:
+    """Yield a clone's objects. Raises `Unreadable` with the reason if git cannot read them."""
     with (
-        beside(clone) as environment,
-        started(["cat-file", "--batch-check"], environment) as sizes,
-        started(["cat-file", "--batch"], environment) as contents,
+        object_store_environment(clone) as environment,
+        start_git(["cat-file", "--batch-check"], environment) as sizes,
+        start_git(["cat-file", "--batch"], environment) as contents,
     ):
         yield Objects(clone=clone, sizes=sizes, contents=contents)

@@ -1,6 +1,6 @@
-"""What nbgrader collected, `submitted/<student>/<assignment>/`, or an exchange's `inbound/`.
+"""Reads nbgrader's `submitted/<student>/<assignment>/`, or an exchange's `inbound/`.
 
-`timestamp.txt` is what nbgrader itself goes by. `nbgrader submit` writes it on the student's side.
+nbgrader takes its times from `timestamp.txt`, which `nbgrader submit` writes on the student's side.
 """
 
 from collections import defaultdict
@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from grader.classroom.collecting import source_files
-from grader.classroom.collecting.roster import Person, Roster, only
-from grader.classroom.collecting.source_files import CollectResult, Parcel, folders
+from grader.classroom.collecting.roster import Person, Roster, single_student
+from grader.classroom.collecting.source_files import CollectResult, Parcel, list_folders
 from grader.classroom.run import answer_files
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import File, is_folder
@@ -21,8 +21,8 @@ from grader.classroom.table_reader import moment
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
-STAMP = "timestamp.txt"
-_CURE = "Write the name into the roster: as student, login or id."
+STAMP_NAME = "timestamp.txt"
+_ROSTER_CURE = "Write the name into the roster: as student, login or id."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,73 +31,81 @@ class Handed:
 
     folder: Path
     shown: str
-    student: str  # as nbgrader calls them
+    student: str  # nbgrader's name of the student
     assignment: str
     time: datetime | None
 
 
-def read(
+def read_parcels(
     folder: Path, roster: Roster, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
-    """What each student handed in, of every assignment the last time, or the last one `until`."""
+    """Yield each student's files: every assignment's last hand-in, or the last one by `until`."""
     by_name: dict[str, list[Handed]] = defaultdict(list)
-    for handed in handings(folder):
+    for handed in find_handed(folder):
         by_name[handed.student].append(handed)
-    found = source_files.owned(by_name, partial(_owner, roster), printable, told)
-    return _parcels([(person, by_name[name]) for person, name in found], until, told)
+    found = source_files.match_owners(
+        by_name, partial(_find_nbgrader_student, roster), printable, told
+    )
+    return _nbgrader_parcels([(person, by_name[name]) for person, name in found], until, told)
 
 
-def _parcels(
+def _nbgrader_parcels(
     found: Sequence[tuple[Person, Sequence[Handed]]], until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     for person, handed in found:
-        if last := _last(handed, until, told):
+        if last := _choose_last_handed(handed, until, told):
             with ExitStack() as stack:
-                yield _parcel(person, last, stack, told)
+                yield _open_parcel(person, last, stack, told)
 
 
-def _owner(roster: Roster, name: str) -> Person:
-    return only(roster.known_as(name, "student", "login", "id"), printable(name), _CURE)
+def _find_nbgrader_student(roster: Roster, name: str) -> Person:
+    return single_student(
+        roster.known_as(name, "student", "login", "id"), printable(name), _ROSTER_CURE
+    )
 
 
-def handings(folder: Path) -> list[Handed]:
-    """All that lies in a course, in its `submitted`, or in an exchange's `inbound`."""
+def find_handed(folder: Path) -> list[Handed]:
+    """Return the assignments handed in to a course's `submitted`, or an exchange's `inbound`."""
     for inner in ("submitted", "inbound"):
         if is_folder(folder / inner):
             folder = folder / inner
             break
     found = []
-    for path in folders(folder):
+    for path in list_folders(folder):
         named = path.name.split("+")
         if len(named) >= 3:
-            found.append(_handed(path, named[0], named[1], path.name))
+            found.append(_handed_at(path, named[0], named[1], path.name))
         else:
             found += [
-                _handed(inner, path.name, inner.name, f"{path.name}/{inner.name}")
-                for inner in folders(path)
+                _handed_at(inner, path.name, inner.name, f"{path.name}/{inner.name}")
+                for inner in list_folders(path)
             ]
     return found
 
 
-def _handed(folder: Path, student: str, assignment: str, shown: str) -> Handed:
+def _handed_at(folder: Path, student: str, assignment: str, shown: str) -> Handed:
     return Handed(
         folder=folder, shown=printable(shown), student=student, assignment=assignment,
-        time=_time(folder),
+        time=_read_time_stamp(folder),
     )  # fmt: skip
 
 
-def _time(folder: Path) -> datetime | None:
-    """What the time stamp says; None if there is none that can be read."""
+def _read_time_stamp(folder: Path) -> datetime | None:
+    """Return the time in an assignment's time stamp; None if the file cannot be read."""
     try:
         with answer_files.opened(folder, "") as handle:
-            text = answer_files.read(STAMP, STAMP, handle).decode("utf-8", "replace").strip()
+            text = (
+                answer_files.read(STAMP_NAME, STAMP_NAME, handle).decode("utf-8", "replace").strip()
+            )
     except Unreadable:
         return None
-    return moment(text) or moment(f"{text} UTC")  # nbgrader takes what names no zone for UTC
+    return moment(text) or moment(f"{text} UTC")  # a time without a zone is UTC to nbgrader
 
 
-def _last(found: Sequence[Handed], until: datetime | None, told: CollectResult) -> list[Handed]:
-    """Of each assignment the one that counts; a sentence where that is not known."""
+def _choose_last_handed(
+    found: Sequence[Handed], until: datetime | None, told: CollectResult
+) -> list[Handed]:
+    """Return the hand-in of each assignment that counts; note assignments without a time."""
     chosen = []
     by_assignment: dict[str, list[Handed]] = defaultdict(list)
     for handed in found:
@@ -106,9 +114,13 @@ def _last(found: Sequence[Handed], until: datetime | None, told: CollectResult) 
         timed = [h for h in several if h.time and (until is None or h.time <= until)]
         without = [h for h in several if h.time is None]
         if without and (until or len(several) > 1):
-            told.open.append(f"{without[0].shown} has no {STAMP} with a time: it was left alone.")
+            told.open.append(
+                f"{without[0].shown} has no {STAMP_NAME} with a time: it was left alone."
+            )
         elif without:
-            told.open.append(f"{without[0].shown} has no {STAMP} with a time: it is not known.")
+            told.open.append(
+                f"{without[0].shown} has no {STAMP_NAME} with a time: it is not known."
+            )
             chosen.append(without[0])
         elif timed:
             chosen.append(max(timed, key=lambda h: (h.time, h.shown)))
@@ -117,7 +129,7 @@ def _last(found: Sequence[Handed], until: datetime | None, told: CollectResult) 
     return chosen
 
 
-def _parcel(
+def _open_parcel(
     person: Person, found: Sequence[Handed], stack: ExitStack, told: CollectResult
 ) -> Parcel:
     all_files: list[File] = []

@@ -1,4 +1,4 @@
-"""When what was pushed, as the platform has it. A commit's own date is the student's word."""
+"""Reads the platform's list of push times. A commit's own date is only the student's word."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,14 +7,14 @@ from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 
-from grader.classroom.collecting.clones import ID
-from grader.classroom.collecting.roster import read_as
+from grader.classroom.collecting.clones import OBJECT_ID
+from grader.classroom.collecting.roster import normalize_name
 from grader.classroom.table_reader import lines, moment_at
 from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
-NAME = "pushes.csv"
+PUSHES_NAME = "pushes.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,41 +25,44 @@ class Push:
     commit: str  # empty if the list does not say
 
 
-Pushes = Mapping[str, Sequence[Push]]  # by `read_as` of the repository's name, first to last
+Pushes = Mapping[str, Sequence[Push]]  # by `normalize_name` of the repository's name, first to last
 
 
-def read(path: Path) -> Pushes:
-    """The pushes in a list: repository, pushed, and commit if it is known. Raises `UserError`."""
+def read_pushes(path: Path) -> Pushes:
+    """Read a CSV of pushes: repository, pushed, and commit if known. Raises `UserError`."""
     found = defaultdict(set)
     for line in lines(path, ["repository", "pushed"]):
         commit = line.get("commit").lower()
-        if commit and not ID.fullmatch(commit):
+        if commit and not OBJECT_ID.fullmatch(commit):
             raise UserError(
                 f"{line.at}: {printable(commit)} is no whole commit id: write all of it."
             )
         if not (repository := line.get("repository")):
             raise UserError(f"{line.at}: no repository is named: write its name.")
         push = Push(pushed=moment_at(line.get("pushed"), line.at), commit=commit)
-        found[repository_named(repository)].add(push)
+        found[repository_key(repository)].add(push)
     return {
         name: sorted(pushes, key=lambda push: (push.pushed, push.commit))
         for name, pushes in found.items()
     }
 
 
-def repository_named(text: str) -> str:
-    """`hw1-ada` for https://github.com/course/hw1-ada.git, and for course/hw1-ada."""
-    return read_as(text.rstrip("/").rpartition("/")[2].removesuffix(".git"))
+def repository_key(text: str) -> str:
+    """Return `hw1-ada` for https://github.com/course/hw1-ada.git, and for course/hw1-ada."""
+    return normalize_name(text.rstrip("/").rpartition("/")[2].removesuffix(".git"))
 
 
-def before(pushes: Sequence[Push], push: Push) -> Iterator[Push]:
-    """The pushes before one, from the last on, as far back as the list names their commits."""
+def pushes_before(pushes: Sequence[Push], push: Push) -> Iterator[Push]:
+    """Yield the pushes before `push`, newest first, up to the first one without a commit."""
     earlier = [other for other in pushes if other.pushed < push.pushed]
     return takewhile(lambda other: other.commit, reversed(earlier))
 
 
-def last(pushes: Sequence[Push], shown: str, until: datetime | None) -> Push | None:
-    """The push that counts; None if there was none. `Unreadable` says why it is not known."""
+def last_push(pushes: Sequence[Push], shown: str, until: datetime | None) -> Push | None:
+    """Return the push that counts; None if the list has no push and no time limit is set.
+
+    Raises `Unreadable` with the reason if the list does not say which push counts.
+    """
     if not pushes:
         if until is None:
             return None

@@ -1,7 +1,7 @@
-"""Returns the reports of a class: a zip for each student, or into their repositories.
+"""Returns the reports of a class as a zip for each student, or into the students' repositories.
 
-No report reaches anybody but the one it is about: where a name may be of several, or a report says
-another name than its folder, nothing is returned, with a sentence.
+A report reaches only its own student: if a name may be of several students, or a report names
+another student than its folder does, that report is not returned, with a sentence.
 """
 
 import io
@@ -15,8 +15,13 @@ from pathlib import Path
 
 from grader.classroom.collecting import branches, clones, repositories, roster
 from grader.classroom.collecting.clones import Clone
-from grader.classroom.collecting.roster import Roster, UnknownStudent, only, read_as
-from grader.classroom.collecting.source_files import CollectResult, folders
+from grader.classroom.collecting.roster import (
+    Roster,
+    UnknownStudent,
+    normalize_name,
+    single_student,
+)
+from grader.classroom.collecting.source_files import CollectResult, list_folders
 from grader.classroom.run import results_folder
 from grader.classroom.run.result_store import is_written, write
 from grader.classroom.run.results_folder import STUDENTS
@@ -27,13 +32,13 @@ from grader.reporting.from_json import NoReport, from_json
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
-PAGE, RECORD = "report.html", "report.json"
+PAGE_NAME, RECORD_NAME = "report.html", "report.json"
 WAYS = ("zips", "branches", "files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnRequest:
-    """What a return is asked for."""
+    """The choices for one return of reports."""
 
     results: Path
     roster: Path | None
@@ -47,12 +52,12 @@ class ReturnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """What one student gets back."""
+    """The report that one student gets back."""
 
-    student: str  # as the folder of results is called
+    student: str  # the name of the folder of results
     page: bytes
     record: bytes
-    summary: bytes  # the same as Markdown
+    summary: bytes  # the report as Markdown
 
     @property
     def shown(self) -> str:
@@ -64,15 +69,15 @@ def return_(asked: ReturnRequest) -> CollectResult:
     told = CollectResult()
     known = None
     if asked.roster:
-        known, told.open = roster.read(asked.roster)
-    _check(asked)
-    found = _known(_reports(asked, told), known, told)
+        known, told.open = roster.read_roster(asked.roster)
+    _check_return_request(asked)
+    found = _keep_known_students(_read_reports(asked, told), known, told)
     try:
         if asked.way == "zips":
-            _zips(asked, found, told)
+            _write_report_zips(asked, found, told)
         else:
             assert known is not None
-            _repositories(asked, found, known, told)
+            _return_to_repositories(asked, found, known, told)
     except OSError as error:
         shown = printable(str(error.filename or asked.output))
         raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
@@ -81,13 +86,13 @@ def return_(asked: ReturnRequest) -> CollectResult:
     return told
 
 
-def _check(asked: ReturnRequest) -> None:
+def _check_return_request(asked: ReturnRequest) -> None:
     if asked.way != "zips" and not (asked.roster and asked.repositories):
         raise UserError(
             f"Whose repository is it? `--to {asked.way} --roster roster.csv --repositories FOLDER`."
         )
     if asked.way == "branches":
-        branches.check_name(asked.branch)
+        branches.check_branch_name(asked.branch)
     try:
         run = results_folder.last_run(asked.results)
     except results_folder.NoResults as problem:
@@ -96,27 +101,27 @@ def _check(asked: ReturnRequest) -> None:
         raise UserError(f"The last run into {asked.results} was not finished: finish it first.")
 
 
-def _reports(asked: ReturnRequest, told: CollectResult) -> list[Returned]:
-    """The reports in a folder of results that are of those whose folders they lie in."""
+def _read_reports(asked: ReturnRequest, told: CollectResult) -> list[Returned]:
+    """Read the reports in a folder of results; leave out those about another student."""
     alike: dict[str, list[Path]] = defaultdict(list)
-    for path in folders(asked.results / STUDENTS):
-        alike[read_as(path.name)].append(path)
+    for path in list_folders(asked.results / STUDENTS):
+        alike[normalize_name(path.name)].append(path)
     found = []
     for paths in alike.values():
         try:
             if len(paths) > 1:
                 names = " and ".join(printable(path.name) for path in paths)
                 raise Unreadable(f"{names} read alike: none was returned. Rename one, grade again.")
-            found.append(_read(paths[0], asked.words))
+            found.append(_read_report(paths[0], asked.words))
         except Unreadable as problem:
             told.open.append(str(problem))
     return found
 
 
-def _read(place: Path, words: Words) -> Returned:
+def _read_report(place: Path, words: Words) -> Returned:
     shown = printable(place.name)
     try:
-        page, record = (place / PAGE).read_bytes(), (place / RECORD).read_bytes()
+        page, record = (place / PAGE_NAME).read_bytes(), (place / RECORD_NAME).read_bytes()
         report = from_json(record.decode("utf-8"))
     except (OSError, UnicodeDecodeError, NoReport):
         raise Unreadable(f"{shown} has no whole report in the results: grade again.") from None
@@ -129,29 +134,35 @@ def _read(place: Path, words: Words) -> Returned:
     return Returned(student=place.name, page=page, record=record, summary=summary)
 
 
-def _known(found: Sequence[Returned], known: Roster | None, told: CollectResult) -> list[Returned]:
-    """Those who are in the roster; everybody where there is none."""
+def _keep_known_students(
+    found: Sequence[Returned], known: Roster | None, told: CollectResult
+) -> list[Returned]:
+    """Return the reports on students in the roster; all reports if there is no roster."""
     if known is None:
         return list(found)
     kept = []
     for mine in found:
         try:
-            only(known.known_as(mine.student, "student"), mine.shown, "Add it as a student.")
+            single_student(
+                known.known_as(mine.student, "student"), mine.shown, "Add it as a student."
+            )
             kept.append(mine)
         except UnknownStudent as problem:
             told.open.append(str(problem))
-    without = {read_as(p.student): p for p in known.people}.keys() - {
-        read_as(mine.student) for mine in found
+    without = {normalize_name(p.student): p for p in known.people}.keys() - {
+        normalize_name(mine.student) for mine in found
     }
     if without:
         told.facts.append(f"No report on: {', '.join(sorted(map(printable, without)))}.")
     return kept
 
 
-def _zips(asked: ReturnRequest, found: Sequence[Returned], told: CollectResult) -> None:
+def _write_report_zips(
+    asked: ReturnRequest, found: Sequence[Returned], told: CollectResult
+) -> None:
     changed = 0
     for mine in found:
-        path, content = asked.output / f"{mine.student}.zip", _zip(mine)
+        path, content = asked.output / f"{mine.student}.zip", _zip_report(mine)
         if path.is_file() and is_written(path, content):
             continue
         changed += 1
@@ -165,22 +176,22 @@ def _zips(asked: ReturnRequest, found: Sequence[Returned], told: CollectResult) 
     )
 
 
-def _zip(mine: Returned) -> bytes:
-    """The report as a zip, byte for byte the same whenever it is made."""
+def _zip_report(mine: Returned) -> bytes:
+    """Pack a report into a zip; the same report gives the same bytes at any time."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in ((PAGE, mine.page), (RECORD, mine.record)):
-            entry = zipfile.ZipInfo(name)  # of 1980, as every time
+        for name, content in ((PAGE_NAME, mine.page), (RECORD_NAME, mine.record)):
+            entry = zipfile.ZipInfo(name)  # dated 1980, always
             entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
     return file.getvalue()
 
 
-def _repositories(
+def _return_to_repositories(
     asked: ReturnRequest, found: Sequence[Returned], known: Roster, told: CollectResult
 ) -> None:
     assert asked.repositories is not None
-    pairs = repositories.owned(clones.clones(asked.repositories), known, told)
+    pairs = repositories.match_clone_owners(clones.find_clones(asked.repositories), known, told)
     theirs = {person.student: clone for person, clone in pairs}
     for mine in found:
         [person] = known.known_as(mine.student, "student")
@@ -189,17 +200,17 @@ def _repositories(
             told.facts.append(f"{mine.shown} has a report, but no repository of their own here.")
             continue
         try:
-            written = _branch if asked.way == "branches" else _files
+            written = _write_report_branch if asked.way == "branches" else _write_report_files
             told.facts += written(asked, mine, clone)
         except Unreadable as problem:
             told.open.append(str(problem))
 
 
-def _branch(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
-    """Write the branch; the sentences say what was done, and how it is pushed."""
-    branches.check_clone(clone, asked.branch)
-    files = {"README.md": mine.summary, PAGE: mine.page, RECORD: mine.record}
-    if not asked.dry and not branches.write(
+def _write_report_branch(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
+    """Write a report's branch; yield sentences on the result and on how to push the branch."""
+    branches.check_branch_writable(clone, asked.branch)
+    files = {"README.md": mine.summary, PAGE_NAME: mine.page, RECORD_NAME: mine.record}
+    if not asked.dry and not branches.commit_files(
         clone, asked.branch, files, "The report on the answers\n"
     ):
         yield f"{mine.shown}: {clone.shown} has this report already, on {asked.branch}."
@@ -209,8 +220,8 @@ def _branch(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]
     yield f"{mine.shown}: on {asked.branch} of {clone.shown}; it is pushed by: {pushed}"
 
 
-def _files(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
-    """Write the report as files of the working tree, which nobody commits."""
+def _write_report_files(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
+    """Write a report as files into the working tree; commit nothing."""
     if clone.git == clone.path:
         raise Unreadable(f"{clone.shown} is a bare repository: `--to branches` writes into those.")
     named: Mapping[str, bytes] = {"GRADING.html": mine.page, "GRADING.md": mine.summary}

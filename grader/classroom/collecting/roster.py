@@ -1,4 +1,4 @@
-"""Who is in the class, and by which names the platforms know them. Nothing is guessed."""
+"""Reads the roster: the students of a class, and their names on platforms. Guesses nothing."""
 
 import unicodedata
 from collections import defaultdict
@@ -11,16 +11,16 @@ from grader.classroom.table_reader import lines
 from grader.core.errors import UserError
 from grader.submission.handed_files import is_passed_over, printable
 
-_OTHERS = ("login", "id", "name", "repository")
-_MAX_NAME = 200  # bytes; file systems take 255, and `.zip` may come to it
+_PLATFORM_COLUMNS = ("login", "id", "name", "repository")
+_MAX_NAME_BYTES = 200  # file systems take 255, and `.zip` may be added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """A student, and the names under which a platform knows them; empty where it does not."""
+    """A student, and the student's names on platforms; a name that is not known is empty."""
 
     student: str  # names the folder of submissions
-    login: str  # this and what follows: as `read_as` has it
+    login: str  # this and the next three: passed through `normalize_name`
     id: str
     name: str
     repository: str
@@ -28,22 +28,26 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """The students of a class, each with a folder's name of their own."""
+    """The students of a class, each with a unique folder name."""
 
     people: Sequence[Person]
 
     def known_as(self, value: str, *columns: str) -> list[Person]:
-        """Everybody who has this name in one of these columns."""
-        wanted = read_as(value)
-        return [p for p in self.people if wanted and wanted in (_named(p, c) for c in columns)]
+        """Return the students who have this name in one of these columns."""
+        wanted = normalize_name(value)
+        return [
+            p
+            for p in self.people
+            if wanted and wanted in (_normalized_column(p, c) for c in columns)
+        ]
 
 
 class UnknownStudent(Exception):
-    """A name that belongs to no student, or to several; the message is a sentence."""
+    """Raised if a name belongs to no student, or to several; the message is a sentence."""
 
 
-def only(found: Sequence[Person], what: str, cure: str) -> Person:
-    """Return the single match; raise `UnknownStudent` with the reason otherwise."""
+def single_student(found: Sequence[Person], what: str, cure: str) -> Person:
+    """Return the only student in `found`; raise `UnknownStudent` if there is none, or several."""
     if len(found) > 1:
         names = ", ".join(printable(person.student) for person in found)
         raise UnknownStudent(f"{what} may be of {names}: it was left alone. {cure}")
@@ -52,32 +56,34 @@ def only(found: Sequence[Person], what: str, cure: str) -> Person:
     return found[0]
 
 
-def read(path: Path) -> tuple[Roster, list[str]]:
-    """The roster in a CSV, and a sentence on each line that cannot count. Raises `UserError`."""
+def read_roster(path: Path) -> tuple[Roster, list[str]]:
+    """Read a roster from a CSV, with a sentence for each rejected line. Raises `UserError`."""
     problems = []
     alike: dict[str, list[tuple[str, Person]]] = defaultdict(list)
     for line in lines(path, ["student"]):
         student = line.get("student")
-        login, id, name, repository = (read_as(line.get(column)) for column in _OTHERS)
-        if problem := _problem(student):
+        login, id, name, repository = (
+            normalize_name(line.get(column)) for column in _PLATFORM_COLUMNS
+        )
+        if problem := _reject_student_name(student):
             problems.append(f"{line.at}: {problem}")
             continue
         person = Person(student=student, login=login, id=id, name=name, repository=repository)
-        alike[read_as(student)].append((line.at, person))
+        alike[normalize_name(student)].append((line.at, person))
     people = [found[0][1] for found in alike.values() if len(found) == 1]
-    problems += [_same(found) for found in alike.values() if len(found) > 1]
-    problems += _shared(people)
+    problems += [_duplicate_student_sentence(found) for found in alike.values() if len(found) > 1]
+    problems += _report_shared_names(people)
     if not alike:
         raise UserError(f"{path} names no student: write a line for each, below student,login,id.")
     return Roster(people=people), problems
 
 
-def _problem(student: str) -> str:
-    """Why this cannot be the name of a student's folder; nothing if it can."""
+def _reject_student_name(student: str) -> str:
+    """Return why a folder cannot have this student's name; '' if a folder can."""
     shown = printable(student)
     if not student:
         return "there is no student in it: fill in the column student."
-    if len(student.encode()) > _MAX_NAME:
+    if len(student.encode()) > _MAX_NAME_BYTES:
         return f"{shown} is too long for a folder's name: shorten it."
     if shown != student or "/" in student or "\\" in student:
         return f"{shown} cannot be a folder's name: write another into the column student."
@@ -86,17 +92,17 @@ def _problem(student: str) -> str:
     return ""
 
 
-def read_as(name: str) -> str:
-    """What a reader, and some file systems, take a name for."""
+def normalize_name(name: str) -> str:
+    """Return one spelling for all names that readers, or file systems, cannot tell apart."""
     return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
-def _named(person: Person, column: str) -> str:
+def _normalized_column(person: Person, column: str) -> str:
     found: str = getattr(person, column)
-    return read_as(found) if column == "student" else found
+    return normalize_name(found) if column == "student" else found
 
 
-def _same(found: list[tuple[str, Person]]) -> str:
+def _duplicate_student_sentence(found: list[tuple[str, Person]]) -> str:
     (first, person), (second, _), *_ = found
     return (
         f"{second}: {printable(person.student)} is in {first} already: neither was collected or "
@@ -104,8 +110,8 @@ def _same(found: list[tuple[str, Person]]) -> str:
     )
 
 
-def _shared(people: Sequence[Person]) -> Iterator[str]:
-    """A sentence on each login, id and repository that several students have."""
+def _report_shared_names(people: Sequence[Person]) -> Iterator[str]:
+    """Yield a sentence for each login, id and repository that several students have."""
     for column in ("login", "id", "repository"):
         having = defaultdict(list)
         for person in people:

@@ -1,4 +1,4 @@
-"""What every source is read as: the files of one student, and when they were handed in."""
+"""Matches sources to students: the files of each student, and when the files were handed in."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -18,38 +18,38 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """What a source holds of one student. Its files can be read until the next one is asked for."""
+    """One student's files in a source; they can be read until the next parcel is requested."""
 
     person: Person
     contents: Contents
-    submitted: Mapping[str, datetime]  # by a file's path; what is not known is missing
+    submitted: Mapping[str, datetime]  # by a file's path; unknown times are left out
 
 
 @dataclass(slots=True)
 class CollectResult:
-    """What is said at the end: how it is, and what a person has to settle."""
+    """The sentences printed at the end: facts, and open questions for a person to settle."""
 
     facts: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
 
 
-def may_be(name: str) -> bool:
-    """Return whether the name may be that of a misspelt answer file."""
+def has_answer_suffix(name: str) -> bool:
+    """Return whether a name has an answer file's suffix, and so may be a misspelt one."""
     return PurePosixPath(name).suffix.lower() in (".py", ".ipynb", ".cu")
 
 
-def folders(folder: Path) -> list[Path]:
-    """The folders in a folder, by name; no link is followed."""
+def list_folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted by name; follow no link."""
     try:
         return sorted(p for p in folder.iterdir() if is_folder(p) and not is_passed_over(p.name))
     except OSError as error:
         raise UserError(f"{printable(str(folder))} cannot be read: {error.strerror}.") from None
 
 
-def owned(
+def match_owners(
     found: Iterable[T], owner: Callable[[T], Person], shown: Callable[[T], str], told: CollectResult
 ) -> list[tuple[Person, T]]:
-    """Whose each of these is; a sentence on what is nobody's, or one of several."""
+    """Return each thing with its owner; note things without an owner, or several of one owner."""
     by_student: dict[str, list[tuple[Person, T]]] = defaultdict(list)
     for thing in found:
         try:

@@ -1,4 +1,4 @@
-"""The kinds of source, and which of them lies at a place."""
+"""Chooses the kind of a source, and reads the source by that kind."""
 
 import os
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ KINDS = {
 }
 
 
-def kind(source: Path, wished: str) -> str:
-    """What lies at `source`, or what it is wished to be. Raises `UserError`."""
+def choose_kind(source: Path, wished: str) -> str:
+    """Return the wished kind of a source, or detect it for "auto". Raises `UserError`."""
     shown = printable(str(source))
     if wished not in ("auto", *KINDS):
         close = catalog.did_you_mean(wished, list(KINDS))
@@ -41,22 +41,22 @@ def kind(source: Path, wished: str) -> str:
         raise UserError(f"{shown} is neither a folder nor a zip of uploads: name one of these.")
     if wished != "auto":
         return wished
-    if clones.clones(source):
+    if clones.find_clones(source):
         return "repositories"
-    return "nbgrader" if _is_nbgraders(source) else "uploads"
+    return "nbgrader" if _is_nbgrader_folder(source) else "uploads"
 
 
-def _is_nbgraders(source: Path) -> bool:
+def _is_nbgrader_folder(source: Path) -> bool:
     names = ("submitted", "inbound")
     if source.name in names or any(is_folder(source / name) for name in names):
         return True
     return any(
-        (handed.folder / nbgrader_exchange.STAMP).exists()
-        for handed in nbgrader_exchange.handings(source)
+        (handed.folder / nbgrader_exchange.STAMP_NAME).exists()
+        for handed in nbgrader_exchange.find_handed(source)
     )
 
 
-def parcels(
+def read_parcels(
     source: Path,
     kind: str,
     roster: Roster,
@@ -64,17 +64,17 @@ def parcels(
     until: datetime | None,
     told: CollectResult,
 ) -> Iterator[Parcel]:
-    """What a source of this kind holds of each student."""
+    """Yield each student's parcel from a source of this kind."""
     match kind:
         case "repositories":
-            return repositories.read(source, roster, table, until, told)
+            return repositories.read_parcels(source, roster, table, until, told)
         case "nbgrader":
             if table is not None:
                 raise UserError("nbgrader has times of its own: leave out --times.")
-            return nbgrader_exchange.read(source, roster, until, told)
+            return nbgrader_exchange.read_parcels(source, roster, until, told)
         case _:
             known = Times({})
             if table is not None:
-                known, problems = upload_times.read(table, roster)
+                known, problems = upload_times.read_upload_times(table, roster)
                 told.open += problems
-            return uploads.read(source, roster, known, until, told)
+            return uploads.read_parcels(source, roster, known, until, told)

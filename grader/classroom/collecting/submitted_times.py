@@ -1,4 +1,4 @@
-"""`submitted.csv`: when each answer in the submissions was handed in, by the platform's word."""
+"""Reads and writes `submitted.csv`: when each answer was handed in, by the platform's word."""
 
 import csv
 import io
@@ -15,21 +15,21 @@ COLUMNS = ("student", "exercise", "submitted")
 Submitted = dict[tuple[str, str], datetime]  # by student and slug
 
 
-def read(folder: Path) -> Submitted:
-    """What is known from earlier. Raises `Stopped` for a table that says something else."""
+def read_submitted_times(folder: Path) -> Submitted:
+    """Read the times of earlier collections. Raises `UserError` for a malformed table."""
     path = folder / SUBMITTED
     if not path.exists():
         return {}
     return {
-        (line.get("student"), _slug(line.get("exercise"))): moment_at(
+        (line.get("student"), _exercise_slug(line.get("exercise"))): moment_at(
             line.get("submitted"), line.at
         )
         for line in lines(path, COLUMNS)
     }
 
 
-def keep(folder: Path, known: Submitted) -> None:
-    """Write what is known, by student and exercise."""
+def write_submitted_times(folder: Path, known: Submitted) -> None:
+    """Write the known times, sorted by student and exercise."""
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -37,7 +37,7 @@ def keep(folder: Path, known: Submitted) -> None:
     write(folder / SUBMITTED, file.getvalue())
 
 
-def _slug(name: str) -> str:
+def _exercise_slug(name: str) -> str:
     try:
         return catalog.find(name).slug
     except catalog.UnknownExercise:

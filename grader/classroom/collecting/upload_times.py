@@ -1,4 +1,4 @@
-"""When students uploaded what, in a table: student (or login, or id), exercise, submitted."""
+"""Reads upload times from a table: student (or login, or id), exercise, submitted."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -6,45 +6,49 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, only
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, single_student
 from grader.classroom.table_reader import Line, lines, moment_at
 from grader.core import catalog
 from grader.core.errors import UserError
 
-_WHO = ("student", "login", "id")
+_STUDENT_COLUMNS = ("student", "login", "id")
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The last time of each student and exercise; of all exercises where none is named."""
+    """The last time of each student and exercise; exercise '' stands for all exercises."""
 
     known: Mapping[tuple[str, str], datetime]
 
-    def of(self, person: Person, name: str) -> datetime | None:
-        """When a file of this name was uploaded; None if nobody says."""
+    def upload_time(self, person: Person, name: str) -> datetime | None:
+        """Return when a person uploaded a file of this name; None if the table does not say."""
         slug = PurePosixPath(name).stem
         return self.known.get((person.student, slug), self.known.get((person.student, "")))
 
 
-def read(path: Path, roster: Roster) -> tuple[Times, list[str]]:
-    """The times in a table, and a sentence on each that is of nobody. Raises `UserError`."""
+def read_upload_times(path: Path, roster: Roster) -> tuple[Times, list[str]]:
+    """Read the times in a table, with a sentence for each unknown student. Raises `UserError`."""
     found: dict[tuple[str, str], list[datetime]] = defaultdict(list)
     problems = []
     for line in lines(path, ["submitted"]):
         submitted = moment_at(line.get("submitted"), line.at)
         try:
-            found[_person(line, roster).student, _slug(line)].append(submitted)
+            found[_find_line_student(line, roster).student, _line_exercise_slug(line)].append(
+                submitted
+            )
         except UnknownStudent as problem:
             problems.append(str(problem))
     return Times({key: max(times) for key, times in found.items()}), problems
 
 
-def _person(line: Line, roster: Roster) -> Person:
-    column = next((name for name in _WHO if line.get(name)), "student")
-    return only(roster.known_as(line.get(column), column), line.at, "Write a name of the roster.")
+def _find_line_student(line: Line, roster: Roster) -> Person:
+    column = next((name for name in _STUDENT_COLUMNS if line.get(name)), "student")
+    return single_student(
+        roster.known_as(line.get(column), column), line.at, "Write a name of the roster."
+    )
 
 
-def _slug(line: Line) -> str:
+def _line_exercise_slug(line: Line) -> str:
     try:
         return catalog.find(line.get("exercise")).slug if line.get("exercise") else ""
     except catalog.UnknownExercise as problem:

@@ -1,11 +1,11 @@
-"""What students uploaded to a platform: the zip that it gives an instructor, or that unpacked.
+"""Reads uploads to a platform: the zip that the platform gives an instructor, or its folder.
 
     Canvas   adalovelace_LATE_1042_7731_ex01_softmax-1.py    1042 is the student's id
-    Moodle   Ada Lovelace_57_assignsubmission_file/...       or one file for each, the same in front
+    Moodle   Ada Lovelace_57_assignsubmission_file/...       or single files with this prefix
     others   ada/ex01_softmax.py, ada.zip                    ada: a student, a login or an id
 
-Canvas's second number is another one for each file, Moodle's for each assignment, where only the
-name says who it is. Some versions of Moodle end the folder in `_file_`.
+Canvas's second number differs for each file. Moodle's number differs for each assignment, so only
+the name identifies the student. Some versions of Moodle end the folder in `_file_`.
 """
 
 import re
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting import source_files
-from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, only
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, single_student
 from grader.classroom.collecting.source_files import CollectResult, Parcel
 from grader.classroom.collecting.upload_times import Times
 from grader.classroom.run import answer_contents, answer_files, class_archive
@@ -26,16 +26,16 @@ from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import is_zip, printable
 
-_CANVAS = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")
-_MOODLE = re.compile(
+_CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")
+_MOODLE_NAME = re.compile(
     r"(?P<name>.+)_\d+_assignsubmission_(?P<kind>file|onlinetext)(?:_(?P<file>.*))?"
 )
-_VERSION = re.compile(r"-\d+(?=\.\w+$)")  # Canvas tells a file from an earlier one of its name
+_CANVAS_VERSION = re.compile(r"-\d+(?=\.\w+$)")  # how Canvas marks a file that was uploaded again
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a platform says of who uploaded something."""
+    """A platform's name or id for the student who uploaded a file."""
 
     shown: str
     value: str
@@ -46,23 +46,23 @@ class Key:
         return f"Write {printable(self.value)} into the roster: as {' or '.join(self.columns)}."
 
 
-def read(
+def read_parcels(
     place: Path, roster: Roster, times: Times, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
-    """What each student uploaded; nothing of it is unpacked to the disk."""
+    """Yield the files that each student uploaded; unpack nothing to the disk."""
     by_key: dict[Key, list[File]] = defaultdict(list)
-    for file in _files(place, told):
+    for file in _list_uploads(place, told):
         try:
-            key, name = _keyed(file)
+            key, name = _parse_uploader(file)
         except UnknownStudent as problem:
             told.open.append(str(problem))
         else:
             by_key[key].append(replace(file, name=name))
-    found = source_files.owned(by_key, partial(_owner, roster), _shown, told)
-    return _parcels(found, by_key, times, until, told)
+    found = source_files.match_owners(by_key, partial(_find_uploader, roster), _key_shown, told)
+    return _upload_parcels(found, by_key, times, until, told)
 
 
-def _parcels(
+def _upload_parcels(
     owned: Sequence[tuple[Person, Key]], by_key: Mapping[Key, Sequence[File]], times: Times,
     until: datetime | None, told: CollectResult,
 ) -> Iterator[Parcel]:  # fmt: skip
@@ -72,62 +72,62 @@ def _parcels(
         except Unreadable as problem:
             told.open.append(f"{printable(person.student)}: {problem}")
             continue
-        submitted = {f.path: at for f in found.files if (at := times.of(person, f.name))}
-        kept = _in_time(found.files, submitted, until, told)
+        submitted = {f.path: at for f in found.files if (at := times.upload_time(person, f.name))}
+        kept = _keep_files_in_time(found.files, submitted, until, told)
         yield Parcel(person=person, contents=replace(found, files=kept), submitted=submitted)
 
 
-def _shown(key: Key) -> str:
+def _key_shown(key: Key) -> str:
     return key.shown
 
 
-def _owner(roster: Roster, key: Key) -> Person:
-    return only(roster.known_as(key.value, *key.columns), key.shown, key.cure)
+def _find_uploader(roster: Roster, key: Key) -> Person:
+    return single_student(roster.known_as(key.value, *key.columns), key.shown, key.cure)
 
 
-def _files(place: Path, told: CollectResult) -> Iterator[File]:
-    """Everything in a zip, or in a folder and the folders in it."""
+def _list_uploads(place: Path, told: CollectResult) -> Iterator[File]:
+    """Yield all files in a zip, or in a folder and its subfolders of one level."""
     if not is_folder(place):
-        yield from _of_zip(place)
+        yield from _list_zip_files(place)
         return
-    for file in _listed(place, printable(place.name)):
+    for file in _list_folder_files(place, printable(place.name)):
         if not is_folder(place / file.name):
             yield file
             continue
         try:
-            inner = _listed(place / file.name, file.shown)
+            inner = _list_folder_files(place / file.name, file.shown)
         except Unreadable as problem:
             told.open.append(str(problem))
         else:
             yield from (replace(f, path=f"{file.path}/{f.path}") for f in inner)
 
 
-def _of_zip(place: Path) -> list[File]:
+def _list_zip_files(place: Path) -> list[File]:
     try:
         return class_archive.files_of_class(place)
     except Unreadable as problem:
         raise UserError(str(problem)) from None
 
 
-def _listed(folder: Path, shown: str) -> list[File]:
-    """What lies in a folder, to be read later: there may be more folders than can be open."""
+def _list_folder_files(folder: Path, shown: str) -> list[File]:
+    """List a folder's files, to be read later: not all of the folders can be open at once."""
     with answer_files.opened(folder, shown) as handle:
         listed = answer_files.listed(handle, shown)
     return [replace(f, read=partial(answer_files.read, folder / f.name, f.shown)) for f in listed]
 
 
-def _keyed(file: File) -> tuple[Key, str]:
-    """Who uploaded a file, and how they called it. `UnknownStudent` says why that is not known."""
+def _parse_uploader(file: File) -> tuple[Key, str]:
+    """Return the uploader of a file, and the file's name there. Raises `UnknownStudent`."""
     top, _, rest = file.path.partition("/")
-    if found := _MOODLE.fullmatch(top):
+    if found := _MOODLE_NAME.fullmatch(top):
         front, *others = top.split("_assignsubmission_")
         if len(others) > 1:
             raise UnknownStudent(f"{file.shown} may be of several students: it was left alone.")
         name = found["file"] or PurePosixPath(rest).name
         return Key(printable(front), found["name"], ("name", "student")), name
-    if not rest and (found := _CANVAS.fullmatch(top)):
+    if not rest and (found := _CANVAS_NAME.fullmatch(top)):
         whose = f"{found['name']}_{found['id']}"
-        return Key(printable(whose), found["id"], ("id",)), _VERSION.sub("", found["file"])
+        return Key(printable(whose), found["id"], ("id",)), _CANVAS_VERSION.sub("", found["file"])
     if rest or is_zip(top):
         owner = top if rest else top[: -len(".zip")]
         return Key(printable(owner), owner, ("student", "login", "id")), file.name
@@ -136,13 +136,13 @@ def _keyed(file: File) -> tuple[Key, str]:
     )
 
 
-def _in_time(
+def _keep_files_in_time(
     found: Sequence[File],
     submitted: Mapping[str, datetime],
     until: datetime | None,
     told: CollectResult,
 ) -> list[File]:
-    """The files that count; a sentence on each answer that nobody says was in time."""
+    """Return the files uploaded in time; note each answer without a time, or a late one."""
     if until is None:
         return list(found)
     late = [f for f in found if f.path not in submitted or submitted[f.path] > until]

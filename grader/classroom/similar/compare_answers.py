@@ -1,4 +1,4 @@
-"""What two answers have in common, as copydetect finds it."""
+"""Compares two answers: finds the passages in common with copydetect."""
 
 import io
 import re
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grader.classroom.similar.compared_answers import ComparedAnswer
-from grader.classroom.similar.fingerprints import GAP, SHORTEST
+from grader.classroom.similar.fingerprints import GAP, MIN_PASSAGE_TOKENS
 
 if TYPE_CHECKING:
     from copydetect import CodeFingerprint
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_PRIVATE, _MANY = 0xF0000, 0x1FFFE  # letters that no token has
+_FIRST_GAP_LETTER, _GAP_LETTER_COUNT = 0xF0000, 0x1FFFE  # letters that no token has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """One of two answers, and what of it is in the other."""
+    """One of two answers, and the part of its tokens that the other answer has too."""
 
     answer: ComparedAnswer
-    common: Array  # whether each token is
+    common: Array  # (tokens,) of bool: whether each token is in common
     share: float
 
     def passages(self) -> dict[int, list[tuple[int, int]]]:
-        """By line of the source, counted from 0, from where to where something is common."""
+        """Return the common spans, (start, end) columns, by source line, counted from 0."""
         begins = [0, *(m.end() for m in re.finditer("\n", self.answer.source))]
         found: dict[int, list[tuple[int, int]]] = {}
         last = -1
@@ -46,55 +46,57 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """Two answers that have something in common."""
+    """Two answers that have passages in common."""
 
     first: Side
     second: Side
 
     @property
     def tokens(self) -> int:
-        """How many tokens are common, in the one that has fewer of them."""
+        """Return the number of common tokens, in the answer with fewer of them."""
         return int(min(self.first.common.sum(), self.second.common.sum()))
 
     @property
     def lines(self) -> int:
-        """On how many lines something is common, in the one that has fewer of them."""
+        """Return the number of lines with common tokens, in the answer with fewer such lines."""
         return min(len(self.first.passages()), len(self.second.passages()))
 
 
-def prints(letters: str, number: int) -> Array:
-    """The fingerprints of an answer by its number, each once."""
-    hashes = _fingerprint(letters, number).hashes
+def fingerprint_hashes(letters: str, number: int) -> Array:
+    """Return the hashes of an answer's fingerprints, each once, int64."""
+    hashes = _make_fingerprint(letters, number).hashes
     return np.fromiter(hashes, dtype=np.int64, count=len(hashes))
 
 
 def compare(first: ComparedAnswer, second: ComparedAnswer) -> Alike:
-    """What two answers have in common."""
+    """Compare two answers, and mark their common tokens."""
     from copydetect import compare_files
 
-    both = [_remembered(answer.tokens.letters, answer.number) for answer in (first, second)]
+    both = [_cached_fingerprint(answer.tokens.letters, answer.number) for answer in (first, second)]
     _, _, slices = compare_files(*both)
-    return Alike(first=_side(first, slices[0]), second=_side(second, slices[1]))
+    return Alike(
+        first=_mark_common_tokens(first, slices[0]), second=_mark_common_tokens(second, slices[1])
+    )
 
 
-def _side(answer: ComparedAnswer, slices: Sequence[Sequence[int]]) -> Side:
+def _mark_common_tokens(answer: ComparedAnswer, slices: Sequence[Sequence[int]]) -> Side:
     common = np.zeros(len(answer.tokens.letters), dtype=bool)
     for start, end in zip(*slices, strict=True):
         common[int(start) : int(end)] = True
     return Side(answer=answer, common=common, share=int(common.sum()) / answer.tokens.count)
 
 
-def _fingerprint(letters: str, number: int) -> "CodeFingerprint":
-    """Every passage of an answer: none is left out by chance, as a wider window would do.
+def _make_fingerprint(letters: str, number: int) -> "CodeFingerprint":
+    """Fingerprint every passage of an answer; a window wider than 1 would skip some by chance.
 
     The letters are tokens already: copydetect's own filter makes names of libraries alike, and
     counts keywords by the letter. A gap gets a letter that only this answer has, so that no passage
-    reaches over it.
+    spans the gap.
     """
     from copydetect import CodeFingerprint
 
-    text = letters.replace(GAP, chr(_PRIVATE + number % _MANY))
-    return CodeFingerprint(f"{number}", SHORTEST, 1, filter=False, fp=io.StringIO(text))
+    text = letters.replace(GAP, chr(_FIRST_GAP_LETTER + number % _GAP_LETTER_COUNT))
+    return CodeFingerprint(f"{number}", MIN_PASSAGE_TOKENS, 1, filter=False, fp=io.StringIO(text))
 
 
-_remembered = lru_cache(maxsize=16)(_fingerprint)
+_cached_fingerprint = lru_cache(maxsize=16)(_make_fingerprint)

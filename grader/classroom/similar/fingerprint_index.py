@@ -1,8 +1,8 @@
-"""Which answers may be alike: those with fingerprints in common that few others have.
+"""Finds pairs of answers with common fingerprints that few other answers have.
 
-An inverted index, from each fingerprint to the answers that have it, so that no two answers are
-compared that have nothing unusual in common. A fingerprint counts for more the fewer files have it
-(the logarithm of one in how many), and for nothing when it is in a large share of all answers.
+An inverted index lists, for each fingerprint, the answers that have it: answers without unusual
+fingerprints in common are never compared. A fingerprint's weight is the logarithm of all files over
+the files that have it, and 0 if a large share of all answers has it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-FEW, SHARE = 20, 0.2  # what more answers than both have says nothing: so many, this share of all
-MOST_PAIRS = 100_000  # of an exercise; the most unusual are kept
-MOST_PRINTS = 20_000  # of an answer; one with more is no answer to an exercise of ours
+# A fingerprint in more answers than both bounds, a number and a share of all, counts nothing.
+COMMON_ANSWERS, COMMON_SHARE = 20, 0.2
+MAX_PAIRS = 100_000  # of an exercise; the most unusual are kept
+MAX_ANSWER_PRINTS = 20_000  # of an answer; no true answer has more
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Pair(NamedTuple):
-    """Two answers by their numbers, and how unusual it is what they have in common."""
+    """The numbers of two answers, and how unusual their common fingerprints are."""
 
     first: int
     second: int
@@ -27,22 +28,22 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Index:
-    """The fingerprints of all answers to one exercise, both ways."""
+    """The fingerprints of all answers to one exercise, by answer and by fingerprint."""
 
-    files: Array  # of each answer, how many handed it in
+    files: Array  # of each answer, how many students handed it in
     prints: Sequence[Array]  # of each answer, the numbers of its fingerprints
     answers: Array  # of each fingerprint in turn, the answers that have it
-    counts: Array  # of each fingerprint, how many these are
-    holders: Array  # and how many handed it in
-    weights: Array  # and how unusual it is
+    counts: Array  # of each fingerprint, the number of answers that have it
+    holders: Array  # of each fingerprint, the number of files that have it
+    weights: Array  # of each fingerprint, how unusual it is
 
     @property
     def unusual(self) -> list[float]:
-        """How unusual each answer is as a whole."""
+        """Return the summed weight of each answer's fingerprints."""
         return [round(float(self.weights[numbers].sum()), 6) for numbers in self.prints]
 
-    def among(self, members: Sequence[int], pair: Pair) -> float:
-        """How unusual it is what a pair has in common, if the members of its group have it too."""
+    def unusual_among(self, members: Sequence[int], pair: Pair) -> float:
+        """Return a pair's common weight if only files outside the pair's group count as others."""
         common = np.intersect1d(self.prints[pair.first], self.prints[pair.second])
         inside = sum(self.files[n] * np.isin(common, self.prints[n]) for n in members)
         others = self.holders[common] - inside
@@ -50,14 +51,14 @@ class Index:
         return float(np.round(weights.sum(), 6))
 
 
-def indexed(prints: Sequence[Array], files: Sequence[int]) -> Index:
-    """The index of answers with their fingerprints; `files` says how many handed in each."""
-    kept = [np.sort(hashes)[:MOST_PRINTS] for hashes in prints]
+def build_index(prints: Sequence[Array], files: Sequence[int]) -> Index:
+    """Index answers by their fingerprints; `files` is the number of files of each answer."""
+    kept = [np.sort(hashes)[:MAX_ANSWER_PRINTS] for hashes in prints]
     owner = np.repeat(np.arange(len(kept)), [len(hashes) for hashes in kept])
     _, number, counts = np.unique(np.concatenate(kept), return_inverse=True, return_counts=True)
     holders = np.bincount(number, weights=np.array(files)[owner])
     weights = np.log((sum(files) + 1) / holders)
-    weights[counts > max(FEW, SHARE * len(kept))] = 0
+    weights[counts > max(COMMON_ANSWERS, COMMON_SHARE * len(kept))] = 0
     return Index(
         files=np.array(files),
         prints=np.split(number, np.cumsum([len(hashes) for hashes in kept])[:-1]),
@@ -66,22 +67,22 @@ def indexed(prints: Sequence[Array], files: Sequence[int]) -> Index:
     )  # fmt: skip
 
 
-def pairs(index: Index, of_class: Sequence[bool]) -> list[Pair]:
-    """Pairs of which at least one is of this class, the most unusual agreement first."""
+def find_pairs(index: Index, of_class: Sequence[bool]) -> list[Pair]:
+    """Return the pairs with an answer of this class, the most unusual agreement first."""
     kept: list[Array] = []
     held = 0
-    for found in _rows(index, np.array(of_class)):
+    for found in _score_pairs(index, np.array(of_class)):
         kept.append(found)
         held += len(found)
-        if held > 4 * MOST_PAIRS:
-            kept = [_best(np.concatenate(kept))]
-            held = MOST_PAIRS
-    best = _best(np.concatenate(kept)) if kept else np.empty((0, 3))
+        if held > 4 * MAX_PAIRS:
+            kept = [_most_unusual_rows(np.concatenate(kept))]
+            held = MAX_PAIRS
+    best = _most_unusual_rows(np.concatenate(kept)) if kept else np.empty((0, 3))
     return [Pair(int(i), int(j), unusual) for i, j, unusual in best.tolist()]
 
 
-def _rows(index: Index, of_class: Array) -> Iterator[Array]:
-    """For each answer those after it that have something with it in common, as (i, j, unusual)."""
+def _score_pairs(index: Index, of_class: Array) -> Iterator[Array]:
+    """Yield for each answer its pairs with later answers, as rows (i, j, unusual)."""
     starts = np.cumsum(index.counts) - index.counts
     shared = (index.counts > 1) & (index.weights > 0)
     for i, numbers in enumerate(index.prints):
@@ -95,12 +96,12 @@ def _rows(index: Index, of_class: Array) -> Iterator[Array]:
         if not of_class[i]:
             unusual[~of_class] = 0
         others = np.flatnonzero(unusual)
-        # Hashes, and so the order of a sum, are others in every process.
+        # Hashes, and so the order of summation, differ in every process: round.
         sums = np.round(unusual[others], 6)
         yield np.column_stack([np.full(len(others), i), others, sums])
 
 
-def _best(found: Array) -> Array:
+def _most_unusual_rows(found: Array) -> Array:
     order = np.lexsort((found[:, 1], found[:, 0], -found[:, 2]))
-    best: Array = found[order[:MOST_PAIRS]]
+    best: Array = found[order[:MAX_PAIRS]]
     return best

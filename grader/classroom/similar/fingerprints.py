@@ -1,4 +1,4 @@
-"""The tokens of an answer as arrays, and what of them was not given to everybody."""
+"""Reads the tokens of an answer, and cuts out the skeleton that everybody was given."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 
 from grader.submission.reader_client import ask
 
-SHORTEST = 12  # tokens of a passage that can be found: one or two statements
-GAP = "\n"  # stands where something was cut out
+MIN_PASSAGE_TOKENS = 12  # of a passage that a comparison finds: one or two statements
+GAP = "\n"  # the letter in place of cut-out tokens
 Places = np.ndarray[Any, np.dtype[np.int32]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tokens:
-    """The letters of a source's tokens, and from where to where each reaches in it."""
+    """A source's tokens: one letter each, and its start and end in the source."""
 
     letters: str
     places: Places  # (tokens, 2)
@@ -26,46 +26,46 @@ class Tokens:
         return len(self.letters) - self.letters.count(GAP)
 
 
-def tokens(source: str, language: str = "python") -> Tokens:
-    """The tokens of Python, or of what should have been Python; or of CUDA C++.
+def read_tokens(source: str, language: str = "python") -> Tokens:
+    """Read the tokens of Python, also of broken Python, or of CUDA C++.
 
-    Raises `Unread` for a text that the reader gives up.
+    Raises `Unread` if the reader gives up on the text.
     """
     found = ask("letters", source, language=language)
-    return Tokens(letters=found["letters"], places=_array(found["places"]))
+    return Tokens(letters=found["letters"], places=_place_array(found["places"]))
 
 
-def own(answer: Tokens, given: Tokens) -> Tokens:
-    """What of an answer was not given: a gap stands where that was, or what is too short.
+def remove_given(answer: Tokens, given: Tokens) -> Tokens:
+    """Replace given passages of an answer, and what is too short between them, by gaps.
 
-    copydetect takes single fingerprints out, which leaves those that reach from the skeleton into
-    an answer, and so parts of the skeleton in what two answers have in common.
+    copydetect removes single fingerprints only: fingerprints that span the skeleton and an answer
+    would stay, and so would parts of the skeleton in two answers' common passages.
     """
-    shared = _passages(given.letters)
+    shared = _passage_set(given.letters)
     covered = np.zeros(len(answer.letters) + 2, dtype=bool)
     covered[[0, -1]] = True
-    for start, passage in enumerate(_in_order(answer.letters), 1):
+    for start, passage in enumerate(_sliding_passages(answer.letters), 1):
         if passage in shared:
-            covered[start : start + SHORTEST] = True
+            covered[start : start + MIN_PASSAGE_TOKENS] = True
     edges = np.flatnonzero(np.diff(covered)).reshape(-1, 2).tolist()
-    runs = [(start, end) for start, end in edges if end - start >= SHORTEST]
+    runs = [(start, end) for start, end in edges if end - start >= MIN_PASSAGE_TOKENS]
     places: list[tuple[int, int]] = []
     for start, end in runs:
         places += [(0, 0)] * bool(places)
         places += answer.places[start:end].tolist()
     letters = GAP.join(answer.letters[start:end] for start, end in runs)
-    return Tokens(letters=letters, places=_array(places))
+    return Tokens(letters=letters, places=_place_array(places))
 
 
-def _array(places: Sequence[Sequence[int]]) -> Places:
+def _place_array(places: Sequence[Sequence[int]]) -> Places:
     return np.array(places, dtype=np.int32).reshape(-1, 2)
 
 
-def _in_order(letters: str) -> Iterator[str]:
-    for start in range(len(letters) - SHORTEST + 1):
-        yield letters[start : start + SHORTEST]
+def _sliding_passages(letters: str) -> Iterator[str]:
+    for start in range(len(letters) - MIN_PASSAGE_TOKENS + 1):
+        yield letters[start : start + MIN_PASSAGE_TOKENS]
 
 
 @cache
-def _passages(letters: str) -> frozenset[str]:
-    return frozenset(_in_order(letters))
+def _passage_set(letters: str) -> frozenset[str]:
+    return frozenset(_sliding_passages(letters))

@@ -1,34 +1,36 @@
-"""Which of the groups are worth a person's time: those with the most unusual text in common."""
+"""Ranks groups of similar answers: those with the most unusual text in common come first."""
 
 from collections.abc import Sequence
 from heapq import merge
 from itertools import islice
 from statistics import median
 
-from grader.classroom.similar.fingerprint_index import Index, Pair, pairs
-from grader.classroom.similar.similar_groups import by_unusual, grouped
+from grader.classroom.similar.fingerprint_index import Index, Pair, find_pairs
+from grader.classroom.similar.similar_groups import group_pairs, unusual_sort_key
 
-LITTLE = 50.0  # unusual text of about ten tokens, which may be chance in any exercise
+CHANCE_AGREEMENT = 50.0  # unusual text of about ten tokens, which may agree by chance
 
 
-def ranked(index: Index, of_class: Sequence[bool], most: int) -> list[tuple[float, list[Pair]]]:
-    """Groups of similar answers to one exercise, and how far each stands out, the furthest first.
+def rank_groups(
+    index: Index, of_class: Sequence[bool], most: int
+) -> list[tuple[float, list[Pair]]]:
+    """Return the groups of similar answers to one exercise with their scores, the highest first.
 
-    What counts is how many times as much unusual text they have in common as an answer to this
-    exercise usually has with the one nearest to it: those to a short exercise are all alike.
+    The score is the group's common unusual text over the usual amount that an answer to this
+    exercise has in common with its nearest one: all answers to a short exercise are alike.
     """
-    twins = sorted(_twins(index, of_class), key=by_unusual)
-    likely = list(merge(twins, pairs(index, of_class), key=by_unusual))
-    usual = _usual(likely, of_class) + LITTLE
-    groups = islice(grouped(likely, index.unusual, of_class), most)
+    twins = sorted(_find_twins(index, of_class), key=unusual_sort_key)
+    likely = list(merge(twins, find_pairs(index, of_class), key=unusual_sort_key))
+    usual = _median_nearest_agreement(likely, of_class) + CHANCE_AGREEMENT
+    groups = islice(group_pairs(likely, index.unusual, of_class), most)
     return sorted(
-        ((_among_them(index, group) / usual, group) for group in groups),
+        ((_score_group(index, group) / usual, group) for group in groups),
         key=lambda found: (-found[0], found[1]),
     )
 
 
-def _twins(index: Index, of_class: Sequence[bool]) -> list[Pair]:
-    """Answers of this class that several handed in as they are, each as a pair with itself."""
+def _find_twins(index: Index, of_class: Sequence[bool]) -> list[Pair]:
+    """Return each answer that several students of this class handed in, as a pair with itself."""
     return [
         Pair(number, number, unusual)
         for number, (unusual, files) in enumerate(zip(index.unusual, index.files, strict=True))
@@ -36,14 +38,14 @@ def _twins(index: Index, of_class: Sequence[bool]) -> list[Pair]:
     ]
 
 
-def _among_them(index: Index, group: Sequence[Pair]) -> float:
-    """How unusual it is, to all others, what the pair at the top of a group has in common."""
+def _score_group(index: Index, group: Sequence[Pair]) -> float:
+    """Return how unusual the common text of a group's top pair is to all other answers."""
     members = {number for pair in group for number in pair[:2]}
-    return index.among(sorted(members), min(group, key=by_unusual))
+    return index.unusual_among(sorted(members), min(group, key=unusual_sort_key))
 
 
-def _usual(likely: Sequence[Pair], of_class: Sequence[bool]) -> float:
-    """What an answer of the class usually has in common with the one that is nearest to it."""
+def _median_nearest_agreement(likely: Sequence[Pair], of_class: Sequence[bool]) -> float:
+    """Return the median, over this class, of an answer's agreement with its nearest answer."""
     nearest = [0.0] * len(of_class)
     for first, second, unusual in likely:
         nearest[first] = max(nearest[first], unusual)

@@ -1,4 +1,4 @@
-"""Pairs as groups: a file that five hand in is one group, not ten pairs."""
+"""Merges pairs into groups: a file that five students hand in is one group, not ten pairs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -6,12 +6,12 @@ from heapq import merge
 
 from grader.classroom.similar.fingerprint_index import Pair
 
-CLOSE = 0.5  # the share of what is unusual in the smaller of two answers that the larger has too
-ENOUGH = 0.5  # the share of close pairs that makes one group of two
+CLOSE_SHARE = 0.5  # of the unusual text in the smaller of two close answers: the larger has it
+MERGE_SHARE = 0.5  # of the pairs between two groups: so many close ones merge them
 
 
 class _Groups:
-    """Who belongs together; at first everybody is alone."""
+    """The group of each answer; at first each answer is a group of its own."""
 
     def __init__(self, of_class: Sequence[bool]) -> None:
         self.home = list(range(len(of_class)))
@@ -20,8 +20,8 @@ class _Groups:
         self._added = [0 if ours else 1 for ours in of_class]  # members not of this class
         self._close: list[Counter[int]] = [Counter() for _ in of_class]  # pairs, by the other group
 
-    def take(self, pair: Pair) -> None:
-        """Count a close pair; two groups between which there are enough become one."""
+    def count_close_pair(self, pair: Pair) -> None:
+        """Count a close pair; merge its two groups if enough pairs between them are close."""
         one, other = self.home[pair.first], self.home[pair.second]
         if one == other:
             return
@@ -30,11 +30,11 @@ class _Groups:
         # Two answers that were added to the class are not compared.
         compared = len(self._members[one]) * len(self._members[other])
         compared -= self._added[one] * self._added[other]
-        if self._close[one][other] >= ENOUGH * compared:
+        if self._close[one][other] >= MERGE_SHARE * compared:
             self.tree.append(pair)
-            self._join(*sorted((one, other), key=lambda home: len(self._members[home])))
+            self._join_groups(*sorted((one, other), key=lambda home: len(self._members[home])))
 
-    def _join(self, small: int, large: int) -> None:
+    def _join_groups(self, small: int, large: int) -> None:
         for member in self._members[small]:
             self.home[member] = large
         self._members[large] += self._members[small]
@@ -46,40 +46,42 @@ class _Groups:
             del self._close[other][small]
 
 
-def grouped(
+def group_pairs(
     pairs: Sequence[Pair], unusual: Sequence[float], of_class: Sequence[bool]
 ) -> Iterator[list[Pair]]:
-    """Groups of answers that are close to each other, and pairs that are alike in a part only.
+    """Yield groups of close answers as lists of pairs, and pairs that are only partly alike.
 
-    A group is told by the pairs of its members with the one that most of them are close to. Of the
-    pairs between two groups the first is told.
+    A group lists the pairs of its members with its centre, the answer that most members are close
+    to. Of the pairs between two groups only the first is listed.
 
-    pairs     the most unusual agreement first, as the groups that come of them; an answer that
-              several handed in as it is makes a pair with itself
+    pairs     the most unusual agreement first, as are the groups; an answer that several students
+              handed in makes a pair with itself
     unusual   how unusual each answer is as a whole
-    of_class  which answers are of this class and not added to it
+    of_class  which answers are of this class, and not added to the class
     """
     groups = _Groups(of_class)
-    close = [p for p in pairs if p.unusual >= CLOSE * min(unusual[p.first], unusual[p.second])]
+    close = [
+        p for p in pairs if p.unusual >= CLOSE_SHARE * min(unusual[p.first], unusual[p.second])
+    ]
     for pair in close:
-        groups.take(pair)
-    within, trees = _by_home(close, groups.home), _by_home(groups.tree, groups.home)
-    stars = (_star(within[home], trees[home], of_class) for home in within)
-    between = ([pair] for pair in _between(pairs, groups.home))
-    return merge(sorted(stars, key=_first), between, key=_first)
+        groups.count_close_pair(pair)
+    within, trees = _pairs_by_group(close, groups.home), _pairs_by_group(groups.tree, groups.home)
+    stars = (_star_pairs(within[home], trees[home], of_class) for home in within)
+    between = ([pair] for pair in _pairs_between_groups(pairs, groups.home))
+    return merge(sorted(stars, key=_group_sort_key), between, key=_group_sort_key)
 
 
-def by_unusual(pair: Pair) -> tuple[float, Pair]:
-    """To sort by: the most unusual agreement first."""
+def unusual_sort_key(pair: Pair) -> tuple[float, Pair]:
+    """Return a key that sorts the most unusual agreement first."""
     return -pair.unusual, pair
 
 
-def _first(group: Sequence[Pair]) -> tuple[float, Pair]:
-    return min(map(by_unusual, group))
+def _group_sort_key(group: Sequence[Pair]) -> tuple[float, Pair]:
+    return min(map(unusual_sort_key, group))
 
 
-def _between(pairs: Sequence[Pair], home: Sequence[int]) -> Iterator[Pair]:
-    """The first of the pairs between each two groups."""
+def _pairs_between_groups(pairs: Sequence[Pair], home: Sequence[int]) -> Iterator[Pair]:
+    """Yield the first of the pairs between each two groups."""
     told: set[tuple[int, int]] = set()
     for pair in pairs:
         one, other = sorted((home[pair.first], home[pair.second]))
@@ -88,8 +90,8 @@ def _between(pairs: Sequence[Pair], home: Sequence[int]) -> Iterator[Pair]:
             yield pair
 
 
-def _by_home(pairs: Sequence[Pair], home: Sequence[int]) -> dict[int, list[Pair]]:
-    """By group, the pairs of its members."""
+def _pairs_by_group(pairs: Sequence[Pair], home: Sequence[int]) -> dict[int, list[Pair]]:
+    """Return the pairs within each group, by the group's number."""
     found: dict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         if home[pair.first] == home[pair.second]:
@@ -97,8 +99,10 @@ def _by_home(pairs: Sequence[Pair], home: Sequence[int]) -> dict[int, list[Pair]
     return found
 
 
-def _star(close: Sequence[Pair], tree: Sequence[Pair], of_class: Sequence[bool]) -> list[Pair]:
-    """The pairs of a group with its centre; with others for those that are not close to it."""
+def _star_pairs(
+    close: Sequence[Pair], tree: Sequence[Pair], of_class: Sequence[bool]
+) -> list[Pair]:
+    """Return a group's pairs with its centre; other pairs for members not close to the centre."""
     degree = Counter(answer for pair in close for answer in pair[:2])
     centre = max(degree, key=lambda answer: (degree[answer], not of_class[answer], -answer))
     twins = [pair for pair in close if pair.first == pair.second]

@@ -1,33 +1,38 @@
-"""Looks for answers that are alike, one exercise after the other."""
+"""Searches for similar answers, one exercise after the other."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from grader.classroom.similar.compare_answers import Alike, compare, prints
-from grader.classroom.similar.compared_answers import ComparedAnswer, answers, skeleton, writers
-from grader.classroom.similar.fingerprint_index import Pair, indexed
-from grader.classroom.similar.fingerprints import tokens
-from grader.classroom.similar.rank import ranked
+from grader.classroom.similar.compare_answers import Alike, compare, fingerprint_hashes
+from grader.classroom.similar.compared_answers import (
+    ComparedAnswer,
+    find_writers,
+    given_skeleton,
+    read_answers,
+)
+from grader.classroom.similar.fingerprint_index import Pair, build_index
+from grader.classroom.similar.fingerprints import read_tokens
+from grader.classroom.similar.rank import rank_groups
 from grader.core.records import Exercise
 
-SHOWN = 5  # pairs of a group
-LOOKED_AT = 20  # groups, for each that is wanted: the rest has still less that is unusual
+MAX_GROUP_PAIRS = 5  # shown
+RANKED_PER_SHOWN = 20  # groups ranked for each one listed: later ones agree on less
 
-_UNKNOWN = (
+_UNKNOWN_SKELETON = (
     "its skeleton is not known here, so what everybody was given counts. "
     "Put the untouched file into exercises/."
 )
 
 
 class NoCopydetect(Exception):
-    """The library is not installed."""
+    """Raised if the library copydetect is not installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTerms:
-    """What is listed."""
+    """The limits of the list."""
 
     least: int = 40  # tokens that two answers must have in common
     most: int = 50  # groups, a pair being the smallest
@@ -35,21 +40,21 @@ class SearchTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Answers to one exercise that are alike."""
+    """Similar answers to one exercise."""
 
     slug: str
-    pairs: tuple[Alike, ...]  # at most `SHOWN`, those with the most unusual agreement
-    everybody: tuple[str, ...]  # in it, also those of whom no pair is shown
-    unusual: float  # how unusual it is what they have in common; to sort by, no measure of guilt
+    pairs: tuple[Alike, ...]  # at most `MAX_GROUP_PAIRS`, those with the most unusual agreement
+    everybody: tuple[str, ...]  # all writers in the group, also those without a shown pair
+    unusual: float  # how unusual the common text is; for sorting, no measure of guilt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search has found."""
+    """The result of a search."""
 
     groups: tuple[Group, ...]  # the most unusual first
-    answers: int  # that were compared
-    notes: tuple[str, ...]  # a sentence each on what could not be read
+    answers: int  # the number of answers compared
+    notes: tuple[str, ...]  # a sentence for each unreadable entry or answer
 
 
 def search(
@@ -59,23 +64,23 @@ def search(
     terms: SearchTerms,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> Found:
-    """The answers of a class that are alike, or like one that was added to it.
+    """Search a class for answers similar to each other, or to an answer added to the class.
 
-    Raises `collect.NoClass` for a folder without answers, `NoCopydetect` without the library.
+    Raises `gather_answers.NoClass` if a folder has no answers, `NoCopydetect` without the library.
     """
     _check_copydetect()
-    people, notes = writers(submissions, also)
+    people, notes = find_writers(submissions, also)
     groups: list[Group] = []
     count = 0
     for number, exercise in enumerate(exercises):
         progress(exercise.slug, number / len(exercises))
-        given = skeleton(exercise)
+        given = given_skeleton(exercise)
         if not given:
-            notes.append(f"{exercise.slug}: {_UNKNOWN}")
-        found, problems = answers(people, exercise, tokens(given, exercise.language))
+            notes.append(f"{exercise.slug}: {_UNKNOWN_SKELETON}")
+        found, problems = read_answers(people, exercise, read_tokens(given, exercise.language))
         notes += problems
         count += len(found)
-        groups += _groups(exercise.slug, found, terms)
+        groups += _find_groups(exercise.slug, found, terms)
         groups = sorted(groups, key=lambda group: -group.unusual)[: terms.most]
     return Found(groups=tuple(groups), answers=count, notes=tuple(dict.fromkeys(notes)))
 
@@ -87,30 +92,32 @@ def _check_copydetect() -> None:
         raise NoCopydetect from None
 
 
-def _groups(slug: str, found: Sequence[ComparedAnswer], terms: SearchTerms) -> list[Group]:
-    """The groups of one exercise, as many as may be shown of all."""
-    same = _same(found)
+def _find_groups(slug: str, found: Sequence[ComparedAnswer], terms: SearchTerms) -> list[Group]:
+    """Return the groups of one exercise, at most as many as the whole list may show."""
+    same = _collect_identical_answers(found)
     if not same:
         return []
-    hashes = [prints(copies[0].tokens.letters, number) for number, copies in enumerate(same)]
-    index = indexed(hashes, [len(copies) for copies in same])
+    hashes = [
+        fingerprint_hashes(copies[0].tokens.letters, number) for number, copies in enumerate(same)
+    ]
+    index = build_index(hashes, [len(copies) for copies in same])
     of_class = [copies[0].writer.of_class for copies in same]
     groups = (
-        _group(slug, numbers, same, unusual, terms)
-        for unusual, numbers in ranked(index, of_class, LOOKED_AT * terms.most)
+        _compare_group(slug, numbers, same, unusual, terms)
+        for unusual, numbers in rank_groups(index, of_class, RANKED_PER_SHOWN * terms.most)
     )
     return list(islice((group for group in groups if group.pairs), terms.most))
 
 
-def _same(found: Iterable[ComparedAnswer]) -> list[list[ComparedAnswer]]:
-    """Answers that are one and the same, together; those of this class first."""
+def _collect_identical_answers(found: Iterable[ComparedAnswer]) -> list[list[ComparedAnswer]]:
+    """Collect answers with the same tokens into lists, in the order of `found`."""
     same: dict[str, list[ComparedAnswer]] = {}
     for answer in found:
         same.setdefault(answer.tokens.letters, []).append(answer)
     return list(same.values())
 
 
-def _group(
+def _compare_group(
     slug: str,
     numbers: Sequence[Pair],
     same: Sequence[Sequence[ComparedAnswer]],
@@ -119,8 +126,8 @@ def _group(
 ) -> Group:
     found: list[Alike] = []
     everybody: dict[str, None] = {}
-    for first, second in _answers(numbers, same):
-        if len(found) < SHOWN:
+    for first, second in _answer_pairs(numbers, same):
+        if len(found) < MAX_GROUP_PAIRS:
             alike = compare(first, second)
             if alike.tokens < terms.least:
                 continue
@@ -129,13 +136,13 @@ def _group(
     return Group(slug=slug, pairs=tuple(found), everybody=tuple(everybody), unusual=unusual)
 
 
-def _answers(
+def _answer_pairs(
     numbers: Iterable[Pair], same: Sequence[Sequence[ComparedAnswer]]
 ) -> Iterator[tuple[ComparedAnswer, ComparedAnswer]]:
-    """The answers that are meant by numbers.
+    """Yield the two answers of each pair of numbers.
 
-    Of one that several of this class handed in only the first is paired with another: that theirs
-    are the same is told by pairs of its own.
+    If several students of this class handed in the same answer, only its first copy is paired with
+    other answers: pairs among the copies show that they are the same.
     """
     for pair in numbers:
         first, *copies = same[pair.first]

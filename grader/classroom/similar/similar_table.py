@@ -1,4 +1,4 @@
-"""What was found as a person reads it in a terminal."""
+"""Shows similar answers as a table in a terminal."""
 
 from rich.console import Console
 from rich.table import Table
@@ -11,15 +11,15 @@ from grader.worker.harmless_text import harmless
 
 
 def show(found: Found, console: Console, words: Words) -> None:
-    """Draw the list, and say what it is and what it is not."""
+    """Print the list of similar answers, and what the list means."""
     if found.groups:
-        console.print(_table(found, words))
-    for line in (*said(found, words), *told(found, words)):
-        console.print(Text(_printed(line)), soft_wrap=True)
+        console.print(_build_pair_table(found, words))
+    for line in (*summary_sentences(found, words), *note_sentences(found, words)):
+        console.print(Text(_printable_text(line)), soft_wrap=True)
 
 
-def said(found: Found, words: Words) -> list[str]:
-    """What the list is, and what it is not."""
+def summary_sentences(found: Found, words: Words) -> list[str]:
+    """Return sentences on what the list shows, and on what it does not prove."""
     compared = words("Answers compared: {answers}.", answers=found.answers)
     if not found.groups:
         return [words.joined(compared, words("No two are alike enough to be listed."))]
@@ -35,23 +35,23 @@ def said(found: Found, words: Words) -> list[str]:
     ]
 
 
-def told(found: Found, words: Words) -> list[str]:
-    """The sentences on what could not be read, each in one line."""
-    return [" ".join(harmless(_translated(note, words)).split()) for note in found.notes]
+def note_sentences(found: Found, words: Words) -> list[str]:
+    """Return the sentences on unreadable answers, each on one line."""
+    return [" ".join(harmless(_translate_note(note, words)).split()) for note in found.notes]
 
 
-def _translated(note: str, words: Words) -> str:
+def _translate_note(note: str, words: Words) -> str:
     whole = words.said(note)
     who, colon, sentence = note.partition(": ")
     return f"{who}{colon}{words.said(sentence)}" if whole == note else whole
 
 
-def percent(side: Side) -> str:
-    """The share of an answer that is in the other; 100% only if all of it is."""
+def share_percent(side: Side) -> str:
+    """Return an answer's common share in percent, rounded down: 100% only for the whole answer."""
     return f"{int(100 * side.share)}%"
 
 
-def _table(found: Found, words: Words) -> Table:
+def _build_pair_table(found: Found, words: Words) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", justify="right", style="dim")
     for heading in ("Student", "Student", "Exercise"):
@@ -60,27 +60,27 @@ def _table(found: Found, words: Words) -> Table:
         table.add_column(words(heading), justify="right")
     for number, group in enumerate(found.groups, 1):
         for place, alike in enumerate(group.pairs):
-            table.add_row("" if place else f"{number}", *_row(group, alike))
-        if more := len(others(group)):
+            table.add_row("" if place else f"{number}", *_pair_row(group, alike))
+        if more := len(unshown_writers(group)):
             table.add_row("", Text(words("not shown: {count}", count=more), style="dim"))
     return table
 
 
-def others(group: Group) -> list[str]:
-    """Those of a group of whom no pair is shown."""
+def unshown_writers(group: Group) -> list[str]:
+    """Return the writers of a group without a shown pair."""
     shown = {s.answer.writer.who for alike in group.pairs for s in (alike.first, alike.second)}
     return [who for who in group.everybody if who not in shown]
 
 
-def _row(group: Group, alike: Alike) -> list[Text]:
+def _pair_row(group: Group, alike: Alike) -> list[Text]:
     first, second = alike.first, alike.second
-    shares = f"{percent(first)} {percent(second)}"
-    names = (_printed(s.answer.writer.who) for s in (first, second))
+    shares = f"{share_percent(first)} {share_percent(second)}"
+    names = (_printable_text(s.answer.writer.who) for s in (first, second))
     return [Text(x) for x in (*names, group.slug, shares, f"{alike.lines}", f"{alike.tokens}")]
 
 
-def _printed(text: str) -> str:
-    """A text without what changes how a terminal writes the rest of the line."""
+def _printable_text(text: str) -> str:
+    """Replace letters that change how a terminal writes the rest of the line."""
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
     )

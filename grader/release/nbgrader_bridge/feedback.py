@@ -1,4 +1,4 @@
-"""nbgrader's feedback in an exam that shows nothing: the notebook, without a score."""
+"""Writes nbgrader's feedback in an exam that shows nothing: the notebook without scores."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Resources = dict[str, Any]
 
 
 class Received(GetGrades):  # type: ignore[misc]
-    """HTML feedback without scores, in place of nbgrader's exporter."""
+    """The preprocessor that removes scores from HTML feedback, in place of `GetGrades`."""
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
         nb, resources = super().preprocess(nb, resources)

@@ -1,7 +1,7 @@
-"""What a notebook that came late loses, by the course's `course.toml`.
+"""Computes the points that a late notebook loses, by the course's `course.toml`.
 
-nbgrader asks for it whenever it grades, so that an extension that is granted later counts with
-`nbgrader autograde --force`. An extension of nbgrader's own is one as well: the longer one counts.
+nbgrader asks for the penalty whenever it grades, so that an extension that is granted later counts
+with `nbgrader autograde --force`. nbgrader has extensions of its own: the longer one counts.
 """
 
 from datetime import UTC, timedelta
@@ -13,30 +13,30 @@ from grader.classroom.lateness import Lateness, lateness
 from grader.classroom.settings import FILE, Settings, read
 
 
-def settings_of(root: str) -> Settings:
-    """What the course in a folder has settled."""
+def course_settings(root: str) -> Settings:
+    """Return the settings of the course in a folder; the defaults without a course.toml."""
     path = Path(root) / FILE
     return read(path) if path.is_file() else Settings()
 
 
 class Late(LateSubmissionPlugin):  # type: ignore[misc]
-    """Takes the share of the points that the course says; nbgrader's own methods without one."""
+    """The plugin that deducts points by course.toml; without the file, as nbgrader does."""
 
     def late_submission_penalty(
         self, student_id: str, score: float, total_seconds_late: float
     ) -> float | None:
-        settings = settings_of(self.parent.parent.parent.coursedir.root)
+        settings = course_settings(self.parent.parent.parent.coursedir.root)
         if settings.path is None:
             found: float | None = super().late_submission_penalty(
                 student_id, score, total_seconds_late
             )
             return found
-        late = self._lateness(settings, student_id)
+        late = self._submission_lateness(settings, student_id)
         if late.says:
             self.log.warning("%s, %s: %s", self.parent.assignment_id, student_id, late.says)
         return late.points
 
-    def _lateness(self, settings: Settings, student: str) -> Lateness:
+    def _submission_lateness(self, settings: Settings, student: str) -> Lateness:
         slug = self.parent.assignment_id
         if slug not in settings.deadlines:
             return Lateness()

@@ -1,4 +1,4 @@
-"""Grades a submitted notebook in the place of running it: scores and sentences for nbgrader."""
+"""Grades a submitted notebook instead of running it, and gives nbgrader scores and comments."""
 
 import atexit
 import re
@@ -22,21 +22,21 @@ from grader.reporting import as_json, task_report
 from grader.reporting.redact import of_exercise
 from grader.reporting.task_report import TaskReport
 
-_WIDTH = 90  # columns of a comment
-KEY = "attention_by_hand"  # of a graded notebook's metadata: what was found
+_COLUMNS = 90  # of a comment
+KEY = "attention_by_hand"  # of a graded notebook's metadata: the report
 Resources = dict[str, Any]
 
 
 @cache
-def official(course: Path, wall: str, device: str, weakest: str) -> Official:
-    """The grader of a course; one for all notebooks of this process."""
+def course_grader(course: Path, wall: str, device: str, weakest: str) -> Official:
+    """Return the grader of a course, the same for all notebooks of this process."""
     made = Official(secret_of(course), wall, device, weakest)
     atexit.register(made.close)
     return made
 
 
 class Judge(NbGraderPreprocessor):  # type: ignore[misc]
-    """Gives every cell that checks its score and what there is to say."""
+    """The preprocessor that gives every check cell its score and its report."""
 
     language = Unicode("en", help="Of what students read: en or zh.").tag(config=True)
     isolation = Unicode("auto", help="The wall: auto, locked or contained.").tag(config=True)
@@ -48,36 +48,38 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         at = resources["nbgrader"]
         exercise, words = catalog.find(at["notebook"]), Words(self.language)
         cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in nb.cells if is_grade(cell)}
-        report = self.graded(exercise, at, speed=grade_id(SPEED) in cells)
+        report = self.grade_file(exercise, at, speed=grade_id(SPEED) in cells)
         found = {
-            name: _part(report, exercise, name, cells[grade_id(name)])
+            name: _report_task(report, exercise, name, cells[grade_id(name)])
             for name in (*exercise.names, CUDA, SPEED)
             if grade_id(name) in cells
         }
         seen = of_exercise(report, self.shows)
-        shown = {name: _part(seen, exercise, name, cells[grade_id(name)]) for name in found}
+        shown = {name: _report_task(seen, exercise, name, cells[grade_id(name)]) for name in found}
         for name, part in found.items():
-            cells[grade_id(name)].outputs = _outputs(part, shown[name], words)
+            cells[grade_id(name)].outputs = _check_cell_outputs(part, shown[name], words)
             cells[grade_id(name)].metadata[KEY] = {"not_run": part.not_run}
         for cell in nb.cells:
-            if is_solution(cell) and (told := _comment(cell, shown, words)):
+            if is_solution(cell) and (told := _answer_comment(cell, shown, words)):
                 cell.metadata[KEY] = {"comment": told}
         nb.metadata[KEY] = as_json.of_exercise(report)
         return nb, resources
 
-    def graded(self, exercise: Exercise, at: dict[str, str], *, speed: bool) -> ExerciseReport:
-        """The report on the file as it was submitted."""
+    def grade_file(self, exercise: Exercise, at: dict[str, str], *, speed: bool) -> ExerciseReport:
+        """Return the report on a notebook, graded from the file as it was submitted."""
         course = self.parent.parent.coursedir
         folder = course.format_path(course.submitted_directory, at["student"], at["assignment"])
         file = Path(folder) / f"{exercise.slug}.ipynb"
-        grader = official(Path(course.root), self.isolation, self.device, self.weakest)
+        grader = course_grader(Path(course.root), self.isolation, self.device, self.weakest)
         report = grader.grade(exercise, file, at["student"], speed=speed)
         if report.score is None:
             self.log.error("The grader itself failed on %s: %s", file, report.sentence)
         return report
 
 
-def _part(report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode) -> TaskReport:
+def _report_task(
+    report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode
+) -> TaskReport:
     from grader.judging.tasks import checks_by_task
 
     checks, worth = checks_by_task(exercise).get(name, ()), int(cell.metadata["nbgrader"]["points"])
@@ -90,8 +92,8 @@ def _part(report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookN
     return part
 
 
-def _outputs(part: TaskReport, shown: TaskReport, words: Words) -> list[NotebookNode]:
-    """What a reader is shown, and the score, which nbgrader takes from the last output."""
+def _check_cell_outputs(part: TaskReport, shown: TaskReport, words: Words) -> list[NotebookNode]:
+    """Return a check cell's outputs: the shown report, then the score for nbgrader, always last."""
     data = {
         "text/html": task_report.to_html(shown, words),
         "text/plain": task_report.to_text(shown, words),
@@ -101,39 +103,39 @@ def _outputs(part: TaskReport, shown: TaskReport, words: Words) -> list[Notebook
     return [told] if part.not_run else [told, score]
 
 
-def _comment(cell: NotebookNode, found: dict[str, TaskReport], words: Words) -> str:
-    """What is to be said below an answer: of each of its tasks that failed, the first failure."""
+def _answer_comment(cell: NotebookNode, found: dict[str, TaskReport], words: Words) -> str:
+    """Return the comment below an answer: of each of its failed tasks, the first failure."""
     names = [name for name in found if name in cell.metadata["nbgrader"]["grade_id"].split("-")]
     wrong = [found[name] for name in names if found[name].earned < found[name].worth]
-    return _as_it_stands("\n".join(task_report.in_short(part, words) for part in wrong))
+    return _fenced_text("\n".join(task_report.in_short(part, words) for part in wrong))
 
 
-def _as_it_stands(text: str) -> str:
-    """Text as a block of Markdown in which nothing is markup, whatever a student put into it."""
+def _fenced_text(text: str) -> str:
+    """Return a text fenced as Markdown code, so that no markup of a student in it counts."""
     if not text:
         return ""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    lines = (part for line in text.splitlines() for part in textwrap.wrap(line, _WIDTH) or [""])
+    lines = (part for line in text.splitlines() for part in textwrap.wrap(line, _COLUMNS) or [""])
     return "\n".join([fence, *lines, fence])
 
 
 class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
-    """Saves scores and comments. What could not be run waits for a person."""
+    """The preprocessor that saves scores and comments; a task that did not run awaits a person."""
 
     def _add_score(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_score(cell, resources)
         if cell.metadata.get(KEY, {}).get("not_run"):
-            grade = self._of(self.gradebook.find_grade, cell)
+            grade = self._find_record(self.gradebook.find_grade, cell)
             grade.auto_score, grade.needs_manual_grade = None, True
             self.gradebook.db.commit()
 
     def _add_comment(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_comment(cell, resources)
         if told := cell.metadata.get(KEY, {}).get("comment"):
-            self._of(self.gradebook.find_comment, cell).auto_comment = told
+            self._find_record(self.gradebook.find_comment, cell).auto_comment = told
             self.gradebook.db.commit()
 
-    def _of(self, find: Any, cell: NotebookNode) -> Any:
+    def _find_record(self, find: Any, cell: NotebookNode) -> Any:
         name = cell.metadata["nbgrader"]["grade_id"]
         return find(name, self.notebook_id, self.assignment_id, self.student_id)

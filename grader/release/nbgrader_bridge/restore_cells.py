@@ -1,4 +1,4 @@
-"""Brings a submitted notebook back into a form that nbgrader can take, whatever was done to it."""
+"""Restores a submitted notebook to a form that nbgrader accepts, however it was changed."""
 
 import json
 from pathlib import Path
@@ -12,74 +12,73 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 
 from grader.core.grade_ids import METADATA
 
-_UNREADABLE = "*The submitted file is no notebook that can be read; the cells below are empty.*"
+_BROKEN_TEXT = "*The submitted file is no notebook that can be read; the cells below are empty.*"
 Resources = dict[str, Any]
 
 
 class TolerantExporter(NotebookExporter):  # type: ignore[misc]
-    """Reads any file: one that is no notebook becomes an empty one, so that the batch goes on."""
+    """An exporter that turns a broken file into an empty notebook, so that the batch goes on."""
 
     def from_filename(
         self, filename: str, resources: Resources | None = None, **kw: Any
     ) -> tuple[str, Resources]:
         found: tuple[str, Resources] = self.from_notebook_node(
-            read(Path(filename)), resources, **kw
+            read_cells(Path(filename)), resources, **kw
         )
         return found
 
 
-def read(path: Path) -> NotebookNode:
-    """The cells of a file, of which nothing is believed but their types and texts.
-
-    The outputs of our own cells are kept: nbgrader reads a notebook a second time.
-    """
+def read_cells(path: Path) -> NotebookNode:
+    """Return a notebook of a file's cells: their types, texts and nbgrader's metadata alone."""
     try:
         found = json.loads(path.read_bytes())
-        cells = [_cell(cell) for cell in found["cells"] if isinstance(cell, dict)]
+        cells = [_clean_cell(cell) for cell in found["cells"] if isinstance(cell, dict)]
     except (ValueError, RecursionError, KeyError, TypeError, OSError):
-        cells = [new_markdown_cell(_UNREADABLE)]
+        cells = [new_markdown_cell(_BROKEN_TEXT)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
     return new_notebook(cells=cells, metadata=from_dict(METADATA))
 
 
-def _cell(given: dict[str, Any]) -> NotebookNode:
+def _clean_cell(given: dict[str, Any]) -> NotebookNode:
     source = given.get("source", "")
-    text = _whole("".join(map(str, source)) if isinstance(source, list) else str(source))
+    text = _to_utf8("".join(map(str, source)) if isinstance(source, list) else str(source))
     metadata = given.get("metadata")
     nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     if isinstance(nbgrader, dict):
-        nbgrader = {_whole(k): _whole(v) if isinstance(v, str) else v for k, v in nbgrader.items()}
+        nbgrader = {
+            _to_utf8(k): _to_utf8(v) if isinstance(v, str) else v for k, v in nbgrader.items()
+        }
     kept = {"nbgrader": from_dict(nbgrader)} if isinstance(nbgrader, dict) else {}
     make = new_code_cell if given.get("cell_type") == "code" else new_markdown_cell
     return make(text, metadata=from_dict(kept))
 
 
-def _whole(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode."""
+def _to_utf8(text: str) -> str:
+    """Replace lone surrogates in a text, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 class Restore(NbGraderPreprocessor):  # type: ignore[misc]
-    """Gives each cell of the release its place again: once, with its own metadata.
+    """The preprocessor that restores each released cell: once, with its released metadata.
 
-    A cell that checks, or that is locked, is the release's own; a copy of it is dropped, and one
-    that is missing comes at the end. A student's cells stay as they are.
+    A check cell or another locked cell takes the release's text. A copy of a locked cell is
+    dropped, and a missing cell comes at the end. A student's own cells stay as they are.
     """
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
-        known = _released(resources["nbgrader"])
+        known = _released_cells(resources["nbgrader"])
         open_ids = set(known)
         cells = []
         for cell in nb.cells:
-            name = _id(cell)
+            name = _cell_grade_id(cell)
             if name not in known:
                 cell.metadata.pop("nbgrader", None)
                 cells.append(cell)
             elif name in open_ids:
                 open_ids.discard(name)
-                cells.append(_as_released(cell, known[name]))
-            elif not _locked(known[name]):  # a copy of an answer: it may be the one that counts
+                cells.append(_restore_cell(cell, known[name]))
+            elif not _is_locked(known[name]):  # of two copies of an answer, either may count
                 cell.metadata.pop("nbgrader", None)
                 cells.append(cell)
         cells += [known[name] for name in known if name in open_ids]
@@ -89,23 +88,23 @@ class Restore(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
 
-def _id(cell: NotebookNode) -> str:
+def _cell_grade_id(cell: NotebookNode) -> str:
     nbgrader = cell.metadata.get("nbgrader", {})
     return str(nbgrader.get("grade_id", "")) if isinstance(nbgrader, dict) else ""
 
 
-def _locked(released: NotebookNode) -> bool:
+def _is_locked(released: NotebookNode) -> bool:
     return bool(released.metadata["nbgrader"]["locked"])
 
 
-def _as_released(cell: NotebookNode, released: NotebookNode) -> NotebookNode:
-    if _locked(released):
+def _restore_cell(cell: NotebookNode, released: NotebookNode) -> NotebookNode:
+    if _is_locked(released):
         return released
     return new_code_cell(cell.source, metadata=released.metadata)
 
 
-def _released(at: dict[str, str]) -> dict[str, NotebookNode]:
-    """The cells that nbgrader knows of a released notebook, by their ids, in its order."""
+def _released_cells(at: dict[str, str]) -> dict[str, NotebookNode]:
+    """Return the cells of a released notebook from the gradebook, by id, in notebook order."""
     with Gradebook(at["db_url"]) as gradebook:
         notebook = gradebook.find_notebook(at["notebook"], at["assignment"])
         graded = {cell.name: cell.max_score for cell in notebook.grade_cells}
@@ -113,13 +112,13 @@ def _released(at: dict[str, str]) -> dict[str, NotebookNode]:
         return {
             cell.name: new_code_cell(
                 cell.source,
-                metadata=_metadata(cell, graded.get(cell.name), cell.name in answers),
+                metadata=_cell_metadata(cell, graded.get(cell.name), cell.name in answers),
             )
             for cell in notebook.source_cells
         }
 
 
-def _metadata(cell: Any, points: float | None, solution: bool) -> NotebookNode:
+def _cell_metadata(cell: Any, points: float | None, solution: bool) -> NotebookNode:
     nbgrader = {
         "grade_id": cell.name, "schema_version": 3, "cell_type": cell.cell_type, "task": False,
         "locked": cell.locked, "solution": solution, "grade": points is not None,

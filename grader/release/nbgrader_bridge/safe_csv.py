@@ -1,11 +1,11 @@
-"""Grades as CSV that spreadsheets read as it was meant."""
+"""Exports grades as CSV in which a spreadsheet runs no formula and splits no name."""
 
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import ExportPlugin
 
 from grader.classroom.settings import Settings
 from grader.core import catalog
-from grader.release.nbgrader_bridge.late_penalty import settings_of
+from grader.release.nbgrader_bridge.late_penalty import course_settings
 from grader.reporting.csv_table import to_csv
 
 COLUMNS = (
@@ -14,14 +14,14 @@ COLUMNS = (
 )  # fmt: skip
 
 
-OF_COURSE = ("weight", "remark")  # where there is a course.toml
-_UNKNOWN = "no time of submission is known, so lateness was not judged"
+COURSE_COLUMNS = ("weight", "remark")  # added where there is a course.toml
+_UNKNOWN_TIME_REMARK = "no time of submission is known, so lateness was not judged"
 
 
 class SafeCsv(ExportPlugin):  # type: ignore[misc]
-    """nbgrader's columns; names with commas are quoted, and formulas are text.
+    """The exporter of nbgrader's columns, with quoted names and with formulas as text.
 
-    `score` has no weight: its column says how often it counts.
+    `score` is not weighted: the `weight` column says how often a score counts.
     """
 
     def export(self, gradebook: Gradebook) -> None:
@@ -29,26 +29,26 @@ class SafeCsv(ExportPlugin):  # type: ignore[misc]
             a for a in gradebook.assignments if not self.assignment or a.name in self.assignment
         ]
         students = [s for s in gradebook.students if not self.student or s.id in self.student]
-        rows = [_row(gradebook, a, s) for a in wanted for s in students]
-        settings = settings_of(self.parent.coursedir.root)
+        rows = [_grade_row(gradebook, a, s) for a in wanted for s in students]
+        settings = course_settings(self.parent.coursedir.root)
         if settings.path is not None:
-            rows = [(*row, *_of_course(settings, row)) for row in rows]
-        columns = COLUMNS if settings.path is None else (*COLUMNS, *OF_COURSE)
+            rows = [(*row, *_course_cells(settings, row)) for row in rows]
+        columns = COLUMNS if settings.path is None else (*COLUMNS, *COURSE_COLUMNS)
         path = self.to or "grades.csv"
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(to_csv([columns, *rows]))
         self.log.info("Exporting grades to %s", path)
 
 
-def _of_course(settings: Settings, row: tuple[object, ...]) -> tuple[object, ...]:
+def _course_cells(settings: Settings, row: tuple[object, ...]) -> tuple[object, ...]:
     slug, timestamp, raw = str(row[0]), row[2], row[7]
     tracks = {e.slug: e.track for e in catalog.exercises()}
     weight = settings.weights.get(slug, 1 if tracks.get(slug) == "core" else 0)
     unknown = slug in settings.deadlines and timestamp is None and raw
-    return weight, _UNKNOWN if unknown else ""
+    return weight, _UNKNOWN_TIME_REMARK if unknown else ""
 
 
-def _row(gradebook, assignment, student) -> tuple[object, ...]:  # type: ignore[no-untyped-def]
+def _grade_row(gradebook, assignment, student) -> tuple[object, ...]:  # type: ignore[no-untyped-def]
     try:
         submission = gradebook.find_submission(assignment.name, student.id)
     except MissingEntry:

@@ -1,4 +1,4 @@
-"""Whose score a newer suite would change, and why: before anything is written."""
+"""Finds whose score a newer suite would change, and why, without writing anything."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,41 +10,41 @@ from grader.core.records import Exercise
 from grader.grading import report_diff
 from grader.grading.official_grader import Official, secret_of
 from grader.grading.report_diff import Change
-from grader.release.course_release import CONFIG, config
+from grader.release.course_release import CONFIG, load_config
 from grader.release.nbgrader_bridge.nbgrader_judge import KEY
 from grader.reporting import as_json
 
 
 class NoCourse(UserError):
-    """A folder that is no course; the message is a sentence with the cure."""
+    """Raised when a folder is no course; the message is a sentence with the cure."""
 
 
 def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
-    """Every graded answer whose verdicts a new grading changes. Nothing is written."""
+    """Yield a change for each graded answer whose verdicts a new grading changes; write nothing."""
     if not (course / CONFIG).is_file():
         raise NoCourse(f"{course} is no nbgrader course: `make release` builds one.")
-    official = _official(course)
+    official = _configured_grader(course)
     try:
         for exercise in exercises:
             for graded in sorted(
                 course.glob(f"autograded/*/{exercise.slug}/{exercise.slug}.ipynb")
             ):
-                if (change := _change(course, exercise, graded, official)) is not None:
+                if (change := _regrade(course, exercise, graded, official)) is not None:
                     yield change
     finally:
         official.close()
 
 
-def _official(course: Path) -> Official:
-    """The grader as the course's own configuration has it."""
-    judge = config(course).Judge
+def _configured_grader(course: Path) -> Official:
+    """Return the grader with the settings of the course's nbgrader_config.py."""
+    judge = load_config(course).Judge
     return Official(
         secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu")),
         str(judge.get("weakest", "process")),
     )  # fmt: skip
 
 
-def _change(course: Path, exercise: Exercise, graded: Path, official: Official) -> Change | None:
+def _regrade(course: Path, exercise: Exercise, graded: Path, official: Official) -> Change | None:
     notebook = json.loads(graded.read_text(encoding="utf-8"))
     before = notebook["metadata"].get(KEY)
     student = graded.parts[-3]

@@ -1,4 +1,4 @@
-"""Takes the solutions out of a notebook as `make skeletons` takes them out of a file."""
+"""Removes the solutions from a notebook as `make skeletons` removes them from a file."""
 
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions
@@ -7,7 +7,7 @@ from grader.submission.solution_text import has_region, stubbed
 
 
 class Skeleton(ClearSolutions):  # type: ignore[misc]
-    """nbgrader's ClearSolutions, with the stub that tells what there is to do."""
+    """nbgrader's ClearSolutions, with stubs that say what a student has to do."""
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
         if not has_region(cell.source):

@@ -1,4 +1,4 @@
-"""What lies in a sealed bundle: the open one without right answers, and stored cases instead."""
+"""Builds the sealed bundle: the open bundle with stored cases in the place of right answers."""
 
 import json
 import re
@@ -11,55 +11,55 @@ from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 from grader.judging.recorded_cases import NAME
 from grader.release import bundle
-from grader.release.sealed.record_cases import Recorded, modules
-from grader.release.sealed.sealed_page import page
+from grader.release.sealed.record_cases import Recorded, reference_modules
+from grader.release.sealed.sealed_page import page_text
 
-# Of a suite: right answers, wrong ones made of them, and what runs or draws from them.
-WITHOUT = (
+# Files of a suite with right answers, with mistakes made of them, or with code that runs them.
+EXCLUDED_SUITE_FILES = (
     "mistakes.py", "variants.py", "trials.py", "hard.toml", "show.py", "drills.toml", "bench_*.py",
     "parties/*",
 )  # fmt: skip
-_MISTAKES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
+_MISTAKES_TABLES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 
 
 def for_students(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
     recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str = "",
 ) -> bytes:  # fmt: skip
-    """The bundle's bytes, the same for the same sources and the same seed."""
-    found = contents(exercises, notebooks, recorded, seed, course)
-    return bundle.zipped((f"{bundle.TOP}/{name}", text) for name, text in found)
+    """Return the sealed bundle's bytes, the same for the same sources and the same seed."""
+    found = sealed_bundle_files(exercises, notebooks, recorded, seed, course)
+    return bundle.zip_bytes((f"{bundle.TOP_FOLDER}/{name}", text) for name, text in found)
 
 
-def contents(
+def sealed_bundle_files(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
     recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str,
 ) -> Iterator[tuple[str, bytes]]:  # fmt: skip
-    """Every file by its name. Exercises that could not be recorded are left out."""
+    """Yield every file of the sealed bundle; leave out exercises that could not be recorded."""
     stored = {r.slug: r for r in recorded if isinstance(r, Recorded)}
     kept = [e for e in exercises if e.slug in stored]
-    for name, content in bundle.contents(kept, notebooks, course):
-        if _stays(name, stored.keys()):
+    for name, content in bundle.open_bundle_files(kept, notebooks, course):
+        if _is_in_sealed_bundle(name, stored.keys()):
             yield name, without_mistakes(content) if name.endswith("/zh.toml") else content
     for slug, one in stored.items():
         yield f"{sealed_bundle.FOLDER}/{slug}.safetensors", one.content
-    expected = ROOT / NAME / "expected.py"  # what an expected value is; no answer is in it
+    expected = ROOT / NAME / "expected.py"  # defines `Expected`, and holds no answer
     yield f"{sealed_bundle.FOLDER}/{sealed_bundle.EXPECTED}", expected.read_bytes()
-    about = json.dumps({"seed": seed, "modules": modules(kept)}, indent=2) + "\n"
+    about = json.dumps({"seed": seed, "modules": reference_modules(kept)}, indent=2) + "\n"
     yield f"{sealed_bundle.FOLDER}/{sealed_bundle.ABOUT}", about.encode()
-    yield sealed_bundle.PAGE, page(exercises, recorded, seed).encode()
+    yield sealed_bundle.PAGE, page_text(exercises, recorded, seed).encode()
 
 
 def without_mistakes(chinese: bytes) -> bytes:
-    """A suite's zh.toml without the catalogue of mistakes, whose cures are half an answer."""
-    return _MISTAKES.sub("", chinese.decode()).encode()
+    """Return a suite's zh.toml without the mistakes, whose cures are half an answer."""
+    return _MISTAKES_TABLES.sub("", chinese.decode()).encode()
 
 
-def _stays(name: str, slugs: Collection[str]) -> bool:
+def _is_in_sealed_bundle(name: str, slugs: Collection[str]) -> bool:
     if name.startswith(f"{NAME}/"):
         return False
     room, _, rest = name.partition("grader/suites/")
     if room or "/" not in rest:
         return True
     slug, _, file = rest.partition("/")
-    return slug in slugs and not any(fnmatch(file, left) for left in WITHOUT)
+    return slug in slugs and not any(fnmatch(file, left) for left in EXCLUDED_SUITE_FILES)

@@ -1,4 +1,4 @@
-"""Stands before the reference while a suite is recorded, and writes down what it answers."""
+"""Replaces the reference while a suite is recorded, and records the reference's answers."""
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -19,53 +19,57 @@ class Recorder:
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
-        self.values: set[str] = set()  # attributes of objects that are values, and no methods
+        self.values: set[str] = set()  # names of objects' attributes that are values, not methods
         self.check_of: dict[str, str] = {}
-        self.unstorable: dict[str, str] = {}  # by check, what kind of value was asked for
+        self.unstorable: dict[
+            str, str
+        ] = {}  # by check, the type of the value that cannot be stored
         self.cases: dict[str, Any] = {}
         self._seed: tuple[str, ...] = ()
         self._case, self._depth, self._objects = "", 0, 0
 
     def rewind(self, seed: tuple[str, ...]) -> None:
-        """Begin anew, with another answer."""
+        """Empty the tape, to record the suite with another answer."""
         self.cases, self._seed = {}, seed
 
     def begin(self, case: str, check: str) -> str:
         self._case, self._objects = case, 0
-        torch.manual_seed(0)  # a module of the reference begins with weights of PyTorch's choice
+        torch.manual_seed(0)  # a module of the reference draws its first weights from PyTorch
         self.check_of[case] = check
         self.cases[case] = {"draws": [], "answers": []}
         return ""
 
     def draws(self, case: str) -> Any:
-        return _Draws(self, Draw(*self._seed, case))
+        return _RecordedDraw(self, Draw(*self._seed, case))
 
-    def drawn(self, what: str, value: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-        """Write down what was drawn."""
-        self._write("draws", what, value, args, kwargs)
+    def record_draw(self, what: str, value: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Record a drawn value, and return it."""
+        self._append_to_tape("draws", what, value, args, kwargs)
         return value
 
-    def ask(self, what: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-        """What the reference answers; what it asks itself meanwhile is no question of the suite."""
+    def record_call(
+        self, what: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Record a call and return the reference's answer; do not record calls inside of it."""
         self._depth += 1
         try:
-            plain = [_real(x) for x in args]
-            value = real(*plain, **{name: _real(x) for name, x in kwargs.items()})
+            plain = [_unwrap_recorded(x) for x in args]
+            value = real(*plain, **{name: _unwrap_recorded(x) for name, x in kwargs.items()})
         finally:
             self._depth -= 1
-        return value if self._depth else self._write("answers", what, value, args, kwargs)
+        return value if self._depth else self._append_to_tape("answers", what, value, args, kwargs)
 
-    def of_object(self, thing: Any, what: str, name: str) -> Any:
-        """An attribute of an object of the reference."""
+    def record_attribute(self, thing: Any, what: str, name: str) -> Any:
+        """Return an attribute of a reference's object; record the attribute if it is a value."""
         value = getattr(thing, name)
         if callable(value) and not _is_object(value):
             return RecordedFunction(self, f"{what}.{name}", value)
         if self._depth:
             return value
         self.values.add(f"{type(thing).__name__}.{name}")
-        return self._write("answers", f"{what}.{name}", value, (), {})
+        return self._append_to_tape("answers", f"{what}.{name}", value, (), {})
 
-    def _write(self, kind: str, what: str, value: Any, args: Any, kwargs: Any) -> Any:
+    def _append_to_tape(self, kind: str, what: str, value: Any, args: Any, kwargs: Any) -> Any:
         given = value
         if _is_object(value):
             name, self._objects = type(value).__name__, self._objects + 1
@@ -77,7 +81,7 @@ class Recorder:
             except CannotPack as kind_of_it:
                 self.unstorable[self.check_of[self._case]] = str(kind_of_it)
                 packed = None
-        # What is asked of an object depends on what it was asked before.
+        # A call of an object depends on the calls before it.
         in_order = kind == "draws" or "#" in what or given is not value
         entry = [mark(what, args, kwargs), samples(args, kwargs), int(in_order), packed]
         self.cases[self._case][kind].append(entry)
@@ -85,7 +89,7 @@ class Recorder:
 
 
 class Module(ModuleType):
-    """A module of the reference."""
+    """A module of the reference whose functions record their calls."""
 
     def __init__(self, recorder: Recorder, real: ModuleType) -> None:
         super().__init__(real.__name__)
@@ -100,63 +104,63 @@ class Module(ModuleType):
 
 
 class RecordedFunction:
-    """A function of the reference, a class, or a method of one of its objects."""
+    """A recorded function or class of the reference, or a method of a reference's object."""
 
     def __init__(self, recorder: Recorder, what: str, real: Callable[..., Any]) -> None:
         self._recorder, self._what, self.real = recorder, what, real
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._recorder.ask(self._what, self.real, args, kwargs)
+        return self._recorder.record_call(self._what, self.real, args, kwargs)
 
 
 class Object:
-    """An object of the reference."""
+    """A recorded object of the reference."""
 
     def __init__(self, recorder: Recorder, real: Any, what: str) -> None:
         for name, value in {"_recorder": recorder, "real": real, "_what": what}.items():
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        return self._recorder.of_object(self.real, self._what, name)
+        return self._recorder.record_attribute(self.real, self._what, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         def put(value: Any) -> None:
             setattr(self.real, name, value)
 
-        self._recorder.ask(f"{self._what}.{name}=", put, (value,), {})
+        self._recorder.record_call(f"{self._what}.{name}=", put, (value,), {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._recorder.ask(self._what, self.real, args, kwargs)
+        return self._recorder.record_call(self._what, self.real, args, kwargs)
 
 
-class _Draws:
-    """`Draw`, recorded."""
+class _RecordedDraw:
+    """A `Draw` whose values are recorded."""
 
     def __init__(self, recorder: Recorder, draw: Draw) -> None:
         self._recorder, self._draw = recorder, draw
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._draw, name)
-        return lambda *args, **kwargs: self._recorder.drawn(
+        return lambda *args, **kwargs: self._recorder.record_draw(
             f"draw.{name}", method(*args, **kwargs), args, kwargs
         )
 
 
 def _is_object(value: Any) -> bool:
-    """Whether it is an object of a class that the reference defines."""
+    """Return whether a value is an object of a class that the reference defines."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == NAME and not issubclass(kind, tuple)
 
 
-def _real(value: Any) -> Any:
-    """What a recorder stands before."""
+def _unwrap_recorded(value: Any) -> Any:
+    """Return the reference's own value in the place of a recorded one."""
     match value:
         case RecordedFunction() | Object():
             return value.real
         case tuple() if type(value) is tuple:
-            return tuple(_real(item) for item in value)
+            return tuple(_unwrap_recorded(item) for item in value)
         case list():
-            return [_real(item) for item in value]
+            return [_unwrap_recorded(item) for item in value]
         case Mapping() if type(value) is dict:
-            return {name: _real(item) for name, item in value.items()}
+            return {name: _unwrap_recorded(item) for name, item in value.items()}
     return value

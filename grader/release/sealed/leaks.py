@@ -1,7 +1,7 @@
-"""The leak test: whatever in a bundle could be run is submitted as an answer, and earns nothing.
+"""Tests a bundle for leaks: submits all code in it as answers, which must earn no point.
 
-What does not define a name of the exercise is no answer, which its outline says at once. What does
-is graded, behind a wall and on fresh cases, by the whole project.
+Code that defines no name of the exercise is no answer, and its outline shows that at once. Other
+code is graded by the whole project, behind a wall and on fresh cases.
 """
 
 import io
@@ -24,13 +24,13 @@ from grader.submission import answer_file, python_outline
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
-_PROGRAMS = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".exe", ".o", ".a", ".whl")
-_FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1", re.M | re.S)
+_PROGRAM_SUFFIXES = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".exe", ".o", ".a", ".whl")
+_FENCED_CODE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1", re.M | re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leak:
-    """Something in a bundle that is an answer."""
+    """A text or a program in a bundle that is, or may be, an answer."""
 
     name: str
     slug: str
@@ -43,23 +43,23 @@ class Leak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A text that may be an answer, and where it stands."""
+    """A text that may be an answer, and its place in the bundle."""
 
     name: str
     content: bytes
     suffix: str  # of the file as which it is submitted
 
 
-def leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
-    """Everything in the bundle that earns a point in an exercise, or that is a program."""
-    files = _files(bundle)
+def find_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
+    """Return the texts of a bundle that earn a point in an exercise, and the programs in it."""
+    files = _unzip_files(bundle)
     found = [
         Leak(name=name, slug="any exercise", earned=None)
         for name in files
-        if name.endswith(_PROGRAMS)
+        if name.endswith(_PROGRAM_SUFFIXES)
     ]
-    texts = list({(c.content, c.suffix): c for c in _written(files)}.values())
-    likely = [(e, c) for e in exercises for c in _likely(texts, e)]
+    texts = list({(c.content, c.suffix): c for c in _code_candidates(files)}.values())
+    likely = [(e, c) for e in exercises for c in _likely_answers(texts, e)]
     with tempfile.TemporaryDirectory() as folder, Nursery(walls.choose("auto")) as nursery:
         run = Run(nursery=nursery, student="leak", secret=secrets.token_hex(8), speed=False)
         for exercise, candidate in likely:
@@ -72,55 +72,55 @@ def leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
     return found
 
 
-def _files(bundle: bytes) -> dict[str, bytes]:
+def _unzip_files(bundle: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         return {name.partition("/")[2]: archive.read(name) for name in names}
 
 
-def _written(files: dict[str, bytes]) -> Iterator[Candidate]:
-    """Every text of the bundle that could be code: files, notebooks, blocks in documents."""
+def _code_candidates(files: dict[str, bytes]) -> Iterator[Candidate]:
+    """Yield every text of a bundle that could be code: files, notebooks, blocks in documents."""
     for name, content in files.items():
         suffix = PurePosixPath(name).suffix
         if suffix in (".py", ".ipynb", ".cu"):
             yield Candidate(name=name, content=content, suffix=suffix)
         elif suffix == ".md":
-            yield from _blocks(name, content.decode())
+            yield from _code_blocks(name, content.decode())
         elif suffix == ".toml":
-            for text in _strings(tomllib.loads(content.decode())):
+            for text in _nested_strings(tomllib.loads(content.decode())):
                 yield Candidate(name=f"{name}, a text in it", content=text.encode(), suffix=".py")
-                yield from _blocks(name, text)
+                yield from _code_blocks(name, text)
 
 
-def _blocks(name: str, text: str) -> Iterator[Candidate]:
-    """The blocks of code in a document, one by one and all together."""
-    blocks = [found[2] for found in _FENCED.finditer(text)]
+def _code_blocks(name: str, text: str) -> Iterator[Candidate]:
+    """Yield the blocks of code in a document, one by one and all together."""
+    blocks = [found[2] for found in _FENCED_CODE.finditer(text)]
     for code in [*blocks, *(["\n\n".join(blocks)] if len(blocks) > 1 else [])]:
         for suffix in (".py", ".cu"):
             yield Candidate(name=f"{name}, code in it", content=code.encode(), suffix=suffix)
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _nested_strings(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield value
         case list():
             for item in value:
-                yield from _strings(item)
+                yield from _nested_strings(item)
         case dict():
-            yield from _strings(list(value.values()))
+            yield from _nested_strings(list(value.values()))
 
 
-def _likely(texts: Sequence[Candidate], exercise: Exercise) -> Iterator[Candidate]:
-    """What defines a name of the exercise; and files that import such names from elsewhere."""
+def _likely_answers(texts: Sequence[Candidate], exercise: Exercise) -> Iterator[Candidate]:
+    """Yield the texts that define a name of the exercise, and imports of such names."""
     if exercise.language == "cuda":
         kinds = (".cu", ".ipynb")
-        yield from (t for t in texts if t.suffix in kinds and _defines(t, exercise))
+        yield from (t for t in texts if t.suffix in kinds and _defines_name(t, exercise))
         return
     names = ", ".join(exercise.names)
     places = [NAME, f"{NAME}.{exercise.slug}", f"solutions.{exercise.slug}"]
     for text in texts:
-        if text.suffix != ".cu" and _defines(text, exercise):
+        if text.suffix != ".cu" and _defines_name(text, exercise):
             yield text
             if text.suffix == ".py" and "," not in text.name:
                 places.append(text.name.removesuffix(".py").replace("/", "."))
@@ -129,12 +129,12 @@ def _likely(texts: Sequence[Candidate], exercise: Exercise) -> Iterator[Candidat
         yield Candidate(name=f"an import from {place}", content=code, suffix=".py")
 
 
-def _defines(text: Candidate, exercise: Exercise) -> bool:
+def _defines_name(text: Candidate, exercise: Exercise) -> bool:
     if not any(name.encode() in text.content for name in exercise.names):
         return False
     try:
         notebook = text.suffix == ".ipynb"
-        source = _of_notebook(text, exercise) if notebook else text.content.decode()
+        source = _notebook_source(text, exercise) if notebook else text.content.decode()
         if exercise.language == "cuda":
             found = cuda_outline.problems(source, exercise)
         else:
@@ -144,7 +144,7 @@ def _defines(text: Candidate, exercise: Exercise) -> bool:
     return len(found) < len(exercise.names)
 
 
-def _of_notebook(text: Candidate, exercise: Exercise) -> str:
+def _notebook_source(text: Candidate, exercise: Exercise) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.slug}.ipynb"
         path.write_bytes(text.content)

@@ -1,9 +1,9 @@
-"""Records the cases of a suite: what is drawn, and what the reference answers.
+"""Records the cases of a suite: the values drawn, and the answers of the reference.
 
-Every exercise is recorded in a process of its own, in which the suite gets recorders for what it
-imports as the reference. It is asked of the solution, and again of right answers written otherwise;
-a check whose tape then differs asks what depends on the answer, and is left out. So what is stored
-is the same whichever right answer was at hand.
+Every exercise is recorded in a process of its own, in which recorders replace the reference's
+modules. The suite runs with the solution, and again with right answers that are written otherwise.
+A check whose tapes differ makes calls that depend on the answer, and is left out. So the stored
+cases are the same whichever right answer was recorded.
 """
 
 import atexit
@@ -38,12 +38,12 @@ from grader.worker import requirements
 from grader.worker.faults import NotHere
 from grader.worker.in_process import in_process, load
 
-DEPENDS = "what it asks depends on the answer"
+DEPENDS_ON_ANSWER = "what it asks depends on the answer"
 Cases = Mapping[str, Any]
 
 
 class CannotSeal(Exception):
-    """An exercise without stored cases; the message says why."""
+    """Raised when the cases of an exercise cannot be stored; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +52,18 @@ class Recorded:
 
     slug: str
     content: bytes  # of the safetensors file
-    left_out: Mapping[str, str]  # by check, why it is
+    left_out: Mapping[str, str]  # by check, why it is left out
 
 
-def modules(exercises: Iterable[Exercise]) -> list[str]:
-    """The names of the modules of the reference, with those of packs."""
+def reference_modules(exercises: Iterable[Exercise]) -> list[str]:
+    """Return the names of the reference's modules, with the modules of packs."""
     homes = {ROOT, *(exercise.home for exercise in exercises)}
     stems = {path.stem for home in homes for path in (home / NAME).glob("*.py")}
     return [NAME, *sorted(f"{NAME}.{stem}" for stem in stems - {"__init__", "expected"})]
 
 
 def record_all(exercises: Sequence[Exercise], seed: str) -> Iterator[Recorded | tuple[str, str]]:
-    """The stored cases of each exercise; of one that cannot be sealed, its slug and why."""
+    """Yield the stored cases of each exercise, or its slug and why it cannot be sealed."""
     context = get_context("spawn")
     with ProcessPoolExecutor(
         min(len(exercises), os.cpu_count() or 1), context, max_tasks_per_child=1
@@ -72,15 +72,15 @@ def record_all(exercises: Sequence[Exercise], seed: str) -> Iterator[Recorded | 
 
 
 def record_one(slug: str, seed: str) -> Recorded | tuple[str, str]:
-    """The stored cases of one exercise, or its slug and why there are none."""
+    """Return the stored cases of one exercise, or its slug and why it cannot be sealed."""
     try:
-        return recorded(catalog.find(slug), seed)
+        return record_exercise(catalog.find(slug), seed)
     except CannotSeal as why:
         return slug, str(why)
 
 
-def recorded(exercise: Exercise, seed: str) -> Recorded:
-    """The stored cases of an exercise; raises `CannotSeal`. For a process of its own."""
+def record_exercise(exercise: Exercise, seed: str) -> Recorded:
+    """Record the cases of an exercise, in a process of its own; raise `CannotSeal` if it fails."""
     from safetensors.torch import save
 
     if exercise.hunts:
@@ -89,25 +89,27 @@ def recorded(exercise: Exercise, seed: str) -> Recorded:
         raise CannotSeal(f"it {lacking}")
     answers = right_answers(exercise)
     suite_imports.reach(exercise)
-    recorder = _take_place(modules([exercise]))
-    (checks, cases), *others = (_asked(exercise, one, seed, recorder) for one in answers)
-    left_out = {c.id: _why(c) for c in checks if c.verdict is not Verdict.PASSED}
+    recorder = _replace_reference(reference_modules([exercise]))
+    (checks, cases), *others = (_record_suite(exercise, one, seed, recorder) for one in answers)
+    left_out = {c.id: _failure_reason(c) for c in checks if c.verdict is not Verdict.PASSED}
     for other_checks, other in others:
         passed = {c.id for c in other_checks if c.verdict is Verdict.PASSED}
-        for check in passed & dependent(cases, other, recorder.check_of):
-            left_out.setdefault(check, DEPENDS)
+        for check in passed & answer_dependent_checks(cases, other, recorder.check_of):
+            left_out.setdefault(check, DEPENDS_ON_ANSWER)
     left_out |= {check: f"{kind} cannot be stored" for check, kind in recorder.unstorable.items()}
     left_out = {c.id: left_out[c.id] for c in checks if c.id in left_out}
     if len(left_out) == len(checks):
         raise CannotSeal("; ".join(dict.fromkeys(left_out.values())))
     kept = {case: told for case, told in cases.items() if recorder.check_of[case] not in left_out}
     return Recorded(
-        slug=exercise.slug, left_out=left_out, content=_file(kept, left_out, recorder, save)
+        slug=exercise.slug,
+        left_out=left_out,
+        content=_pack_cases(kept, left_out, recorder, save),
     )
 
 
-def dependent(cases: Cases, other: Cases, check_of: Mapping[str, str]) -> set[str]:
-    """The checks with a case that asked something else of another answer, or was told it."""
+def answer_dependent_checks(cases: Cases, other: Cases, check_of: Mapping[str, str]) -> set[str]:
+    """Return the checks with a case whose tape differs with another right answer."""
     return {
         check_of[case]
         for case, told in cases.items()
@@ -115,31 +117,34 @@ def dependent(cases: Cases, other: Cases, check_of: Mapping[str, str]) -> set[st
     }
 
 
-def _file(kept: Cases, left_out: Mapping[str, str], recorder: Recorder, save: Any) -> bytes:
+def _pack_cases(kept: Cases, left_out: Mapping[str, str], recorder: Recorder, save: Any) -> bytes:
     told = {"left_out": left_out, "values": sorted(recorder.values), "cases": kept}
     text = json.dumps(told, separators=(",", ":"))
     tensors = {name: x for name, x in recorder.tensors.items() if name in text}
     return bytes(save(tensors, {"cases": text}))
 
 
-def _why(check: CheckResult) -> str:
+def _failure_reason(check: CheckResult) -> str:
     return check.why.partition("\n")[0] or check.verdict.value
 
 
 def right_answers(exercise: Exercise) -> list[ModuleType]:
-    """The solution; and the solution with the first, and with the last, variant of each name."""
+    """Load the solution alone, with the first variant of each name, and with the last."""
     if not exercise.solution.is_file():
         raise CannotSeal("its solution is not at hand")
     variants = suite_runner.variants(exercise)
     if exercise.language != "python":
-        return _compiled(exercise, exercise.solution.read_text(encoding="utf-8"), variants)
-    # Of several for one name, the one that is put last stays.
+        return _compile_cuda(exercise, exercise.solution.read_text(encoding="utf-8"), variants)
+    # Of several variants of one name, the last of an order is chosen.
     chosen = ({v.of: v for v in order} for order in (variants[::-1], variants))
-    return [written(exercise), *(written(exercise, *those.values()) for those in chosen)]
+    return [
+        load_solution(exercise),
+        *(load_solution(exercise, *those.values()) for those in chosen),
+    ]
 
 
-def written(exercise: Exercise, *variants: Variant) -> ModuleType:
-    """The solution with variants behind it. Its file stays: Triton reads kernels from there."""
+def load_solution(exercise: Exercise, *variants: Variant) -> ModuleType:
+    """Load the solution with variants appended; its file stays, as Triton reads kernels from it."""
     text = exercise.solution.read_text(encoding="utf-8")
     added = [mutants.variant_source(exercise, v).removeprefix(text) for v in variants]
     folder = Path(tempfile.mkdtemp(prefix="sealed-"))
@@ -149,7 +154,7 @@ def written(exercise: Exercise, *variants: Variant) -> ModuleType:
     return load(path, exercise.slug, exercise.prelude)
 
 
-def _compiled(exercise: Exercise, text: str, variants: Sequence[Variant]) -> list[ModuleType]:
+def _compile_cuda(exercise: Exercise, text: str, variants: Sequence[Variant]) -> list[ModuleType]:
     chosen = {v.id: edited(text, v.edits) for v in (variants[0], variants[-1])}
     try:
         return list(cuda.modules({"": text, **chosen}, exercise, only={}).values())
@@ -157,8 +162,8 @@ def _compiled(exercise: Exercise, text: str, variants: Sequence[Variant]) -> lis
         raise CannotSeal(str(needs)) from None
 
 
-def _take_place(names: Sequence[str]) -> Recorder:
-    """Put recorders into the place of the modules of the reference."""
+def _replace_reference(names: Sequence[str]) -> Recorder:
+    """Replace the reference's modules in `sys.modules` by recorders."""
     recorder = Recorder()
     real = {name: importlib.import_module(name) for name in names}
     for name, module in real.items():
@@ -169,10 +174,10 @@ def _take_place(names: Sequence[str]) -> Recorder:
     return recorder
 
 
-def _asked(
+def _record_suite(
     exercise: Exercise, module: ModuleType, seed: str, recorder: Recorder
 ) -> tuple[tuple[CheckResult, ...], dict[str, Any]]:
-    """The verdicts on one right answer, and the tape of each case."""
+    """Run a suite with one right answer; return its verdicts and the tape of each case."""
     recorder.rewind((seed, exercise.slug))
     student = Student(exercise, in_process(module, exercise.prelude))
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""SEALED.md: what a sealed bundle is, and what it can grade."""
+"""Writes SEALED.md, which says what a sealed bundle is and which checks it can run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from grader.core.records import Exercise
 from grader.judging import suite_runner
 from grader.release.sealed.record_cases import Recorded
 
-_PAGE = """\
+_PAGE_TEMPLATE = """\
 # A sealed bundle
 
 `make grade` works here as anywhere, but this bundle holds no right answers: no reference, no
@@ -32,27 +32,27 @@ in words nearly all of it.
 """
 
 
-def page(
+def page_text(
     exercises: Sequence[Exercise], recorded: Sequence[Recorded | tuple[str, str]], seed: str
 ) -> str:
-    """The page of one bundle."""
+    """Return the text of a bundle's SEALED.md."""
     stored = {r.slug: r for r in recorded if isinstance(r, Recorded)}
-    rows = [_row(e, stored[e.slug].left_out) for e in exercises if e.slug in stored]
+    rows = [_exercise_row(e, stored[e.slug].left_out) for e in exercises if e.slug in stored]
     without = [one for one in recorded if not isinstance(one, Recorded)]
     missing = "".join(f"\n{slug} cannot be sealed: {why}.\n" for slug, why in without)
-    return _PAGE.format(seed=seed, rows="\n".join(rows), missing=missing)
+    return _PAGE_TEMPLATE.format(seed=seed, rows="\n".join(rows), missing=missing)
 
 
-def points(exercise: Exercise, left_out: Mapping[str, str]) -> tuple[int, int]:
-    """The points that remain, and those of all checks and of speed."""
+def remaining_points(exercise: Exercise, left_out: Mapping[str, str]) -> tuple[int, int]:
+    """Return the points of the stored checks, and the points of all checks and of speed."""
     checks = suite_runner.checks(exercise)
     case = suite_runner.speed_case(exercise)
     whole = sum(c.points for c in checks) + (case.points if case else 0)
     return sum(c.points for c in checks if c.id not in left_out), whole
 
 
-def _row(exercise: Exercise, left_out: Mapping[str, str]) -> str:
-    remain, whole = points(exercise, left_out)
+def _exercise_row(exercise: Exercise, left_out: Mapping[str, str]) -> str:
+    remain, whole = remaining_points(exercise, left_out)
     reasons = dict.fromkeys(left_out.values())
     told = "; ".join(
         f"{', '.join(f'`{check}`' for check, why in left_out.items() if why == reason)} ({reason})"

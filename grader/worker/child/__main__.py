@@ -2,18 +2,18 @@
 
 Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the settings are JSON:
 {"sites": [folders of packages], "user": number or null}. Requests and replies are frames (see
-`frames`); the four descriptors of a new worker (its socket, the two arenas, the file for what it
-prints) travel beside the request.
+`frames`); the four descriptors of a new worker (its socket, the two arenas, the file for its
+output) travel beside the request.
 
     {"operators", "without"}           -> {"ready"}; the first of all (see `operator_list`)
     {"op": "start", "limits", "lock", "core", "environment", "preload"} -> {"pid"}
     {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
-    {"op": "stop" | "continue", "pid"} -> {}, once the worker stands still, or may go on
+    {"op": "stop" | "continue", "pid"} -> {}, once the worker has stopped or continued
     {"op": "usage", "pid"}             -> see `usage`; {} if there is no such worker
 
-`lock` is None, or the files that a locked worker may open (see `sandbox`). With `probe <request>` a
-process locks itself, tries what must be refused, and prints what was not. With `compile <request>`
-it runs compilers (see `compilation`).
+`lock` is None, or the files that a locked worker may open (see `sandbox`). With `probe <request>`
+the process locks itself, tries what the lock must refuse, and prints the attempts that succeeded.
+With `compile <request>` the process runs compilers (see `compilation`).
 """
 
 import importlib.util
@@ -35,18 +35,18 @@ def _load_package() -> None:
     spec.loader.exec_module(package)
 
 
-def _become(user: int | None) -> None:
-    """Another user from here on, who owns nothing; only root can."""
+def _become_user(user: int | None) -> None:
+    """Change this process to a user who owns nothing; only root can."""
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
 
 
-def _main(mode: str, argument: str, settings: str) -> None:
+def _run_mode(mode: str, argument: str, settings: str) -> None:
     sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
     wanted = json.loads(settings)
-    _become(wanted["user"])
+    _become_user(wanted["user"])
     _load_package()
     if mode == "probe":
         importlib.import_module("attention_worker.sandbox").main(argument)
@@ -58,4 +58,4 @@ def _main(mode: str, argument: str, settings: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _run_mode(*sys.argv[1:])

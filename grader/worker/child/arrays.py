@@ -1,13 +1,13 @@
-"""How arrays and tensors cross: their form in the header, their numbers in shared memory.
+"""Sends arrays and tensors: their form in the header, their numbers in shared memory.
 
     array     {dtype, shape, at, bytes}
     tensor    {dtype, shape, at, bytes, device, grad}
 
-`at` and `bytes` say where the numbers lie in the arena. What the grader sends has `strides` and
-`start` besides, in elements, and stays in the arena: a worker meets strided and expanded inputs as
-they are. Tensors on the device `meta` have no numbers; they are sent to a worker, and never by one.
-What a worker sends is dense, in row-major order, and is copied before it is looked at: the worker
-can still write to the arena.
+`at` and `bytes` say where the numbers lie in the arena. Arrays from the grader also have `strides`
+and `start`, in elements, and stay in the arena: a worker gets strided and expanded inputs as they
+are. Tensors on the device `meta` have no numbers; a worker receives them and never sends them.
+Arrays from a worker are dense, in row-major order, and are copied before the grader reads them:
+the worker can still write to the arena.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ import torch
 from .frames import WireError
 
 MAX_RANK = 16
-MAX_ELEMENTS = 1 << 28  # of an array without its sizes of zero
+MAX_ELEMENTS = 1 << 28  # of an array, dimensions of size 0 left out
 
 TENSOR_DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -41,11 +41,11 @@ ARRAY_DTYPES = {
 
 
 class ArenaFull(Exception):
-    """A value that does not fit into the shared memory."""
+    """Raised when a value does not fit into the shared memory."""
 
 
 class Writable(Protocol):
-    """Where numbers are put; `put` returns where they start."""
+    """Memory that takes numbers; `put` returns their offset."""
 
     def put(self, data: memoryview) -> int: ...
 
@@ -55,10 +55,10 @@ class Arena:
 
     def __init__(self, memory: "mmap.mmap | bytearray") -> None:
         self.view = memoryview(memory)
-        self.used = self.most = 0  # bytes now, and so far
+        self.used = self.most = 0  # bytes used now, and at most so far
 
     def put(self, data: memoryview) -> int:
-        """Copy `data` in and return where it starts; every value starts on 64 bytes."""
+        """Copy `data` into the arena and return its offset, a multiple of 64 bytes."""
         start = -(-self.used // 64) * 64
         if start + data.nbytes > len(self.view):
             raise ArenaFull(f"{data.nbytes:,} bytes do not fit into {len(self.view):,}")
@@ -68,7 +68,7 @@ class Arena:
         return start
 
     def take(self, start: int, size: int) -> memoryview:
-        """The bytes from `start`; they stay shared."""
+        """Return `size` bytes from offset `start`, still shared."""
         if start < 0 or size < 0 or start + size > len(self.view):
             raise WireError("bytes that lie outside the shared memory")
         return self.view[start : start + size]
@@ -77,20 +77,20 @@ class Arena:
         self.used = 0
 
 
-def crosses(x: torch.Tensor) -> bool:
-    """Whether a tensor has numbers that can be sent."""
+def is_sendable(x: torch.Tensor) -> bool:
+    """Return whether a tensor has numbers that can be sent."""
     known = str(x.dtype).removeprefix("torch.") in TENSOR_DTYPES
     return known and x.layout is torch.strided and not x.is_quantized and not x.is_meta
 
 
 def tensor_form(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, Any]:
-    """The header's form of a tensor, whose numbers go into `memory`."""
-    with torch._C.DisableTorchFunctionSubclass():  # asked of x itself: a view of it may need none
+    """Put the numbers of a tensor into `memory` and return its form in the header."""
+    with torch._C.DisableTorchFunctionSubclass():  # of x itself: its view may need no gradient
         kind = {"device": str(x.device), "grad": x.requires_grad}
     x = x.as_subclass(torch.Tensor).detach().resolve_conj().resolve_neg()
     x = x.contiguous() if dense else x
     layout = {} if dense else {"strides": list(x.stride()), "start": 0}
-    span = _span(x.shape, x.stride())
+    span = _count_spanned_elements(x.shape, x.stride())
     flat = x.as_strided((span,), (1,)).cpu().contiguous()
     numbers = flat.view(torch.uint8).numpy().data if span else memoryview(b"")
     place = {"at": memory.put(numbers), "bytes": numbers.nbytes}
@@ -99,14 +99,14 @@ def tensor_form(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, 
 
 
 def meta_form(x: torch.Tensor) -> dict[str, Any]:
-    """The header's form of a tensor on the device `meta`, which has no numbers."""
+    """Return the form in the header of a tensor on the device `meta`, which has no numbers."""
     dtype = str(x.dtype).removeprefix("torch.")
     layout = {"shape": list(x.shape), "strides": list(x.stride()), "start": 0, "at": 0, "bytes": 0}
     return {"dtype": dtype, **layout, "device": "meta", "grad": x.requires_grad}
 
 
 def array_form(x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool) -> dict[str, Any]:
-    """The header's form of an array, whose numbers go into `memory`."""
+    """Put the numbers of an array into `memory` and return its form in the header."""
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
     if dense or any(stride % x.itemsize for stride in x.strides):  # a field of a structured array
         x = x.copy(order="C")
@@ -120,25 +120,25 @@ def array_form(x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool) -> d
 
 
 def shared_tensor(form: dict[str, Any], arena: Arena) -> torch.Tensor:
-    """The tensor that the grader put into the arena, as a view of it."""
+    """Return a tensor that the grader put into the arena, as a view of the arena."""
     dtype = TENSOR_DTYPES[form["dtype"]]
     if form["device"] == "meta":
         x = torch.empty_strided(form["shape"], form["strides"], dtype=dtype, device="meta")
         return x.requires_grad_() if form["grad"] is True else x
-    shape, strides, start = _layout(form, dtype.itemsize)
+    shape, strides, start = _checked_layout(form, dtype.itemsize)
     memory = arena.take(form["at"], form["bytes"])
     flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
     x = flat.to(torch.device(form["device"])).as_strided(shape, strides, start)
     return x.requires_grad_() if form["grad"] is True else x
 
 
-def lies_apart(x: Any) -> bool:
-    """Whether a value is a tensor whose numbers are a copy: only memory of the CPU is shared."""
+def is_device_copy(x: Any) -> bool:
+    """Return whether a value is a tensor on a GPU: only memory of the CPU is shared."""
     return isinstance(x, torch.Tensor) and x.is_cuda
 
 
-def put_back(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
-    """Write the numbers that a copied tensor holds now to where the grader had put them."""
+def write_back(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
+    """Write the numbers of a copied tensor back to their place in the arena."""
     if not form["bytes"]:
         return
     flat = torch.frombuffer(arena.take(form["at"], form["bytes"]), dtype=x.dtype)
@@ -147,9 +147,9 @@ def put_back(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
 
 
 def shared_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
-    """The array that the grader put into the arena, as a view of it."""
+    """Return an array that the grader put into the arena, as a view of the arena."""
     dtype = ARRAY_DTYPES[form["dtype"]]
-    shape, strides, start = _layout(form, dtype.itemsize)
+    shape, strides, start = _checked_layout(form, dtype.itemsize)
     memory = arena.take(form["at"], form["bytes"])
     if not memory:
         return np.empty(shape, dtype)
@@ -158,54 +158,54 @@ def shared_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
 
 
 def copied_tensor(form: dict[str, Any], arena: Arena) -> torch.Tensor:
-    """The tensor that a worker says it has put into the arena; nothing stays shared."""
-    _has_exactly(form, "dtype", "shape", "at", "bytes", "device", "grad")
-    dtype, device = TENSOR_DTYPES[form["dtype"]], _device(form["device"])
-    numbers = _copied(form, dtype.itemsize, arena)
+    """Copy the tensor of a form that a worker sent; raises `WireError` if the form is wrong."""
+    _require_keys(form, "dtype", "shape", "at", "bytes", "device", "grad")
+    dtype, device = TENSOR_DTYPES[form["dtype"]], _local_device(form["device"])
+    numbers = _copy_bytes(form, dtype.itemsize, arena)
     flat = torch.frombuffer(numbers, dtype=dtype) if numbers else torch.empty(0, dtype=dtype)
     return flat.reshape(form["shape"]).to(device).requires_grad_(form["grad"])
 
 
 def copied_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
-    """The array that a worker says it has put into the arena; nothing stays shared."""
-    _has_exactly(form, "dtype", "shape", "at", "bytes")
+    """Copy the array of a form that a worker sent; raises `WireError` if the form is wrong."""
+    _require_keys(form, "dtype", "shape", "at", "bytes")
     dtype = ARRAY_DTYPES[form["dtype"]]
-    return np.frombuffer(_copied(form, dtype.itemsize, arena), dtype).reshape(form["shape"])
+    return np.frombuffer(_copy_bytes(form, dtype.itemsize, arena), dtype).reshape(form["shape"])
 
 
-def _copied(form: dict[str, Any], itemsize: int, arena: Arena) -> bytearray:
-    """A copy of the bytes of a dense array, after a check that they are as many as it needs."""
+def _copy_bytes(form: dict[str, Any], itemsize: int, arena: Arena) -> bytearray:
+    """Copy the bytes of a dense array, after a check of its shape and size."""
     shape, at, size = form["shape"], form["at"], form["bytes"]
-    if not (_naturals(shape) and len(shape) <= MAX_RANK and _naturals([at, size])):
+    if not (_are_naturals(shape) and len(shape) <= MAX_RANK and _are_naturals([at, size])):
         raise WireError("a layout that no array has")
     if math.prod(n for n in shape if n) > MAX_ELEMENTS or math.prod(shape) * itemsize != size:
         raise WireError("a shape that does not fit its bytes")
     numbers = bytearray(arena.take(at, size))
-    if form["dtype"] == "bool":  # any other byte is a bool that equals neither True nor False
+    if form["dtype"] == "bool":  # a byte above 1 is a bool that equals neither True nor False
         flags = np.frombuffer(numbers, np.uint8)
         np.minimum(flags, 1, out=flags)
     return numbers
 
 
-def _device(name: Any) -> torch.device:
-    """A device of this machine."""
+def _local_device(name: Any) -> torch.device:
+    """Return the device of this name, the CPU or a GPU of this machine."""
     seen = ["cpu"] if name == "cpu" else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     if name not in seen:
         raise WireError("a tensor on a device that is not there")
     return torch.device(name)
 
 
-def _has_exactly(form: Any, *names: str) -> None:
+def _require_keys(form: Any, *names: str) -> None:
     if not (isinstance(form, dict) and form.keys() == set(names)):
         raise WireError("an array of no known form")
 
 
-def _naturals(x: Any) -> bool:
+def _are_naturals(x: Any) -> bool:
     return isinstance(x, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in x)
 
 
-def _layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], int]:
-    """Shape, strides and start in elements, after a check that they stay inside the bytes given."""
+def _checked_layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], int]:
+    """Return shape, strides and start in elements, after a check that they fit the bytes."""
     shape, strides, start, size = form["shape"], form["strides"], form["start"], form["bytes"]
     if len(shape) != len(strides) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
         raise WireError("a shape that no array has")
@@ -217,8 +217,8 @@ def _layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], 
     return shape, strides, start
 
 
-def _span(shape: "torch.Size", strides: tuple[int, ...]) -> int:
-    """How many elements of storage a layout spans."""
+def _count_spanned_elements(shape: "torch.Size", strides: tuple[int, ...]) -> int:
+    """Count the elements of storage that a layout spans."""
     if math.prod(shape) == 0:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))

@@ -1,7 +1,7 @@
-"""The names of Python's own that an answer may use, and a look at those it puts together.
+"""The built-in names that an answer may use, and guards for names that it makes at run time.
 
-What is written in an answer is read before it is run (`grader/submission`). Left for here are names
-that only running tells: the second argument of `getattr` and its kin.
+The reader (`grader/submission`) checks the names in the text of an answer. This module checks names
+that only running shows: the second argument of `getattr`, `setattr` and `delattr`.
 """
 
 import builtins
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-_ERRORS = (
+_EXCEPTION_NAMES = (
     n for n, x in vars(builtins).items() if isinstance(x, type) and issubclass(x, BaseException)
 )
 BUILTINS = frozenset(
@@ -23,10 +23,10 @@ BUILTINS = frozenset(
         *("reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum"),
         *("super", "tuple", "type", "zip", "input"),
         *("Ellipsis", "False", "None", "NotImplemented", "True", "__debug__"),
-        *_ERRORS,
+        *_EXCEPTION_NAMES,
     }
 )  # fmt: skip
-# Of frames, tracebacks and what is suspended: each reaches code by other ways than its name.
+# Of frames, tracebacks, generators and coroutines: each reaches code by other ways than its name.
 FRAMES = frozenset(
     {
         *("tb_frame", "tb_next", "tb_lasti", "tb_lineno", "gi_frame", "gi_code", "gi_yieldfrom"),
@@ -35,7 +35,7 @@ FRAMES = frozenset(
         *("f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_trace"),
     }
 )
-# With two underscores on each side: what a class may define, and what may be asked of anything.
+# Between two underscores on each side: what a class may define, and any object may be asked for.
 ORDINARY = frozenset(
     f"__{name}__"
     for name in (
@@ -56,16 +56,16 @@ ORDINARY = frozenset(
 
 
 class NotAllowed(RuntimeError):
-    """The submission used something that is not allowed in its exercise."""
+    """Raised when the submission uses something that is not allowed in its exercise."""
 
 
 def is_dunder(name: str) -> bool:
-    """Whether a name has two underscores on each side."""
+    """Return whether a name has two underscores on each side."""
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
-def look_at_fields() -> None:
-    """Have `dataclasses`, which writes code of names of fields, refuse those that are none."""
+def check_dataclass_fields() -> None:
+    """Have `dataclasses`, which makes code of field names, refuse those that are no identifiers."""
     process = dataclasses._process_class  # type: ignore[attr-defined]
 
     def checked(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -80,10 +80,10 @@ def look_at_fields() -> None:
     dataclasses._process_class = checked  # type: ignore[attr-defined]
 
 
-def allowed(own: str) -> dict[str, Any]:
-    """The built-in names for an answer; own is the name of its module.
+def allowed_builtins(own: str) -> dict[str, Any]:
+    """Return the built-in names for an answer; `own` is the name of its module.
 
-    `__import__` is as it was: libraries written in C find it here when they import what they need.
+    `__import__` is Python's own: libraries written in C find it here when they import modules.
     """
     found = {name: getattr(builtins, name) for name in BUILTINS if hasattr(builtins, name)}
 

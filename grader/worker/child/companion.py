@@ -1,19 +1,19 @@
-"""A program beside a worker: what runs of an answer that is not written in Python.
+"""Starts a program beside a worker: an answer that is not written in Python.
 
-It is started before the worker is locked, and locks itself before the answer runs. It ends with the
-worker, or when the other end of its socket is closed.
+The program starts before the worker is locked, and locks itself before the answer runs. The program
+ends with the worker, or when the other end of its socket is closed.
 """
 
 import os
 import socket
 import subprocess
 
-NAME = "GRADER_COMPANION"  # of the variable that tells a worker the descriptor of its socket
+SOCKET_VARIABLE = "GRADER_COMPANION"  # tells a worker the descriptor of its socket
 
 
 def start(program: int | bytes) -> socket.socket:
-    """Run a program, given as an open file or as its content; the socket through which it talks."""
-    file = program if isinstance(program, int) else opened(program)
+    """Start a program, an open file or its content, and return the socket to the program."""
+    file = program if isinstance(program, int) else open_in_memory(program)
     ours, theirs = socket.socketpair()
     try:
         child = subprocess.Popen(
@@ -23,12 +23,12 @@ def start(program: int | bytes) -> socket.socket:
     finally:
         theirs.close()
         os.close(file)
-    child.returncode = 0  # whoever is left without it waits for it, and nobody else
+    child.returncode = 0  # Popen must not wait for the child: whoever inherits it does
     return ours
 
 
-def opened(content: bytes) -> int:
-    """A file without a name that has this content."""
+def open_in_memory(content: bytes) -> int:
+    """Return a descriptor of a file in memory with this content."""
     file = os.memfd_create("answer", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(file), "wb") as writer:
         writer.write(content)

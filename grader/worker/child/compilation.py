@@ -1,10 +1,10 @@
-"""Runs compilers on a text that nobody has looked at, in a process that can reach nothing else.
+"""Runs compilers on an untrusted text, in a process that can open nothing else.
 
-Started in a folder of its own, which holds what is to be compiled: as `compile <request>`, JSON:
+Started as `compile <request>` in a folder that holds the text. The request is JSON:
 {"stages": [[command, ...], ...], "limits": {"memory_bytes", "cpu_seconds"}, "files"}. The commands
-of a stage run beside each other, the stages one after another, until one fails. `files` is None, or
-what may be executed and read beside that folder (see `landlock`). Prints {"failed": null, or the
-number of the command, counted from 0; "output": what it said}.
+of a stage run in parallel, the stages one after another, until a command fails. `files` is None, or
+the paths beside that folder that may be read and executed (see `landlock`). Prints {"failed": null,
+or the number of the command, counted from 0; "output": what the command printed}.
 """
 
 import contextlib
@@ -19,32 +19,32 @@ from typing import Any
 
 from . import landlock, linux
 
-FILE_LIMIT = 64 << 20  # bytes of the largest file that may be written
-SAID = 200_000  # bytes of what a command says that are kept
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
-_READ = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys/devices/system/cpu")
+MAX_FILE_BYTES = 64 << 20  # bytes of the largest file that may be written
+MAX_OUTPUT_BYTES = 200_000  # bytes of a command's output that are kept
+_DEVICE_PATHS = ("/dev/null", "/dev/zero", "/dev/urandom")
+_READABLE_PATHS = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys/devices/system/cpu")
 
 
 def main(request: str) -> None:
-    """Print what came of the commands, for the parent to read."""
+    """Run the commands of a request and print the result, for the parent to read."""
     wanted = json.loads(request)
-    _limit(wanted["limits"])
+    _set_limits(wanted["limits"])
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if wanted["files"] is not None:
         landlock.restrict(
-            read=_READ, list_only=(), write=[os.getcwd()], devices=_DEVICES,
+            read=_READABLE_PATHS, list_only=(), write=[os.getcwd()], devices=_DEVICE_PATHS,
             execute=wanted["files"],
         )  # fmt: skip
-    print(json.dumps(_run(wanted["stages"])))
+    print(json.dumps(_run_stages(wanted["stages"])))
 
 
-def _limit(limits: Mapping[str, int]) -> None:
+def _set_limits(limits: Mapping[str, int]) -> None:
     seconds, memory = limits["cpu_seconds"], limits["memory_bytes"]
     for which, value in (
         (resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_FSIZE, FILE_LIMIT),
+        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
     ):  # fmt: skip
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -52,7 +52,7 @@ def _limit(limits: Mapping[str, int]) -> None:
             resource.setrlimit(which, (value, value))
 
 
-def _run(stages: list[list[list[str]]]) -> dict[str, Any]:
+def _run_stages(stages: list[list[list[str]]]) -> dict[str, Any]:
     number = 0
     for stage in stages:
         running: list[subprocess.Popen[bytes]] = []
@@ -66,11 +66,11 @@ def _run(stages: list[list[list[str]]]) -> dict[str, Any]:
         codes = [process.wait() for process in running]
         for i, code in enumerate(codes):
             if code != 0:
-                return {"failed": number + i, "output": _said(number + i)}
+                return {"failed": number + i, "output": _read_output(number + i)}
         number += len(stage)
-    return {"failed": None, "output": _said(number - 1)}
+    return {"failed": None, "output": _read_output(number - 1)}
 
 
-def _said(number: int) -> str:
+def _read_output(number: int) -> str:
     with open(f"said-{number}", "rb") as file:
-        return file.read(SAID).decode("utf-8", "replace")
+        return file.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace")

@@ -1,10 +1,10 @@
-"""What the submission of an exercise may not call, refused in the worker.
+"""Refuses in the worker the calls that an exercise forbids.
 
-The list of an exercise is read off the source before it is run, which says where and how to mend
-it. This is for those who write around that list: an operator is refused in PyTorch's dispatcher,
-where all ways to it end, and a function that is made of allowed operators under its own name.
-"aten::*" refuses all operators that compute, while the submission is called: what is left makes
-room, copies, and looks at a tensor in another shape.
+The reader checks the source for these calls first, and says where and how to mend them. This module
+refuses what got around the reader: operators in PyTorch's dispatcher, through which every way to an
+operator leads, and functions made of allowed operators under their own name. "aten::*" refuses all
+operators that compute, while the submission is called: the others allocate, copy, and view a tensor
+in another shape.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from .builtin_names import NotAllowed
 
 ALL = "*"
 # Beside the operators that give a view.
-_MOVES = frozenset(
+_MOVING_OPERATORS = frozenset(
     f"aten::{name}"
     for name in (
         *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_"),
@@ -30,12 +30,12 @@ _MOVES = frozenset(
         *("constant_pad_nd", "record_stream"),
     )
 )
-_SAYS = "is not allowed in this exercise"
-_KNOWN_AS = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
+_REFUSAL = "is not allowed in this exercise"
+_STUDENT_NAMES = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
 
 
 class Rules:
-    """What holds while the submission is called, and at no other time."""
+    """The refusals that hold only while the submission is called."""
 
     def __init__(self, *, moves_only: bool = False) -> None:
         self._held: AbstractContextManager[object] = nullcontext()
@@ -43,7 +43,7 @@ class Rules:
             self._held = _MovesOnly()  # type: ignore[no-untyped-call]
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What a function of the submission returns."""
+        """Call a function of the submission under these rules."""
         with self._held:
             return function(*args, **kwargs)
 
@@ -61,15 +61,15 @@ def refuse(names: Iterable[str]) -> Rules:
 
 
 class _MovesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses every operator that computes."""
+    """A mode that refuses every operator that computes."""
 
     def __torch_dispatch__(
         self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         schema = operator._schema
         looks = any(r.alias_info and not r.alias_info.is_write for r in schema.returns)
-        if not looks and schema.name not in _MOVES:
-            name = _KNOWN_AS.get(schema.name) or schema.name.removeprefix("aten::")
+        if not looks and schema.name not in _MOVING_OPERATORS:
+            name = _STUDENT_NAMES.get(schema.name) or schema.name.removeprefix("aten::")
             raise NotAllowed(f"torch's {name} is not allowed in this exercise: it computes")
         return operator(*args, **(kwargs or {}))
 
@@ -78,20 +78,20 @@ def _refuse_operator(name: str) -> None:
     packet = getattr(torch.ops.aten, name, None)
     for overload in packet.overloads() if packet is not None else ():  # this torch may not have it
         full = name if overload == "default" else f"{name}.{overload}"
-        operator_list.refuse(f"aten::{full}", f"torch's {name} {_SAYS}")
+        operator_list.refuse(f"aten::{full}", f"torch's {name} {_REFUSAL}")
 
 
 def _refuse_name(name: str) -> None:
     front, _, last = name.rpartition(".")
-    place = _place(front)
+    place = _find_holder(front)
     if hasattr(place, last):
-        setattr(place, last, operator_list.raises(f"{name} {_SAYS}"))
+        setattr(place, last, operator_list.make_refusal(f"{name} {_REFUSAL}"))
 
 
-def _place(name: str) -> Any:
-    """The module or the class of this name; None if there is none."""
+def _find_holder(name: str) -> Any:
+    """Return the module or class of this name; None if there is none."""
     try:
         return importlib.import_module(name)
     except ImportError:
         front, _, last = name.rpartition(".")
-        return getattr(_place(front), last, None) if front else None
+        return getattr(_find_holder(front), last, None) if front else None

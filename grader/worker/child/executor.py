@@ -1,4 +1,4 @@
-"""The room in which a submission lives: its module, the objects it made, the graphs it keeps."""
+"""Runs requests on a submission: holds its module, the objects it made, the graphs of its calls."""
 
 import json
 import linecache
@@ -14,18 +14,18 @@ import numpy as np
 import torch
 
 from . import builtin_names, frames, wire
-from .arrays import lies_apart, put_back
+from .arrays import is_device_copy, write_back
 from .chain import Chain
 from .dispatch_guard import Rules, refuse
 from .prelude import prepare
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
-OF_VALUE = ", a ValueError"  # behind the name of a class that is derived from it
+OF_VALUE = ", a ValueError"  # follows the name of a class that is derived from ValueError
 
 
 class Held:
-    """A tensor or an array of an answer that stays here, in a form that has a handle."""
+    """A tensor or an array of an answer that stays in the worker and crosses as a handle."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -48,15 +48,15 @@ class Room:
     `on` is a handle, or None for the module itself; `name` is an attribute, dotted if need be, or
     "" for the object itself. With `graph` the autograd graph of the call is kept for `backward`,
     whose gradients are those of the tensor inputs that require one, in their order. A call may
-    carry {"lists": [label, ...]}, the positions and names of arguments to send back as it leaves
-    them: arrays and tensors lie in shared memory, where a change is seen, and lists do not. With
-    {"watch": true} a tensor on a GPU is copied back after the call, so that a change of it is seen
-    as well. Every request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id",
-    which its reply has too. An array or a tensor of exactly the same form and place as an earlier
-    argument is the same object, with what now lies there; a call with {"forget": true} begins anew.
-    Of a call with {"hold": true} the tensors and arrays do not cross: each comes back as a handle,
-    which can be given to later calls, and whose "value" is what the tensor then holds. An exception
-    of the submission's is {"error": {"type", "message", "line"}}, with the line in the submission,
+    carry {"lists": [label, ...]}, the positions and names of list arguments to send back after the
+    call: the grader sees changes of arrays and tensors in shared memory, but not of lists. With
+    {"watch": true} a tensor on a GPU is copied back after the call, so that its changes show too.
+    Every request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its
+    reply repeats. An array or a tensor of exactly the same form and place as an earlier argument is
+    the same object, with the numbers now at that place; {"forget": true} ends this before the call.
+    After a call with {"hold": true} tensors and arrays stay here: each crosses as a handle, which
+    later calls can take, and whose "value" is what the tensor then holds. An exception of the
+    submission crosses as {"error": {"type", "message", "line"}}, with the line in the submission,
     if any.
     """
 
@@ -72,27 +72,27 @@ class Room:
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
         self._next = secrets.randbits(48)
-        self.device_lost = False  # a GPU answers nothing more in this process
+        self.device_lost = False  # this process has lost the GPU, as after an illegal access
 
     def bind(self, module: ModuleType, prelude: str = "") -> None:
-        """Use a module that is already loaded, after its prelude."""
+        """Run the prelude, and use a module that is already loaded."""
         self.module = module
         self.prelude = prepare(prelude)
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out one request. Whatever the submission raises becomes an error reply."""
+        """Run one request and return its reply; the submission's exception is an error reply."""
         self.answers.rewind()
-        self._drop(request.get("drop", {}))
+        self._drop_objects(request.get("drop", {}))
         number = {"id": request["id"]} if "id" in request else {}
         try:
             reply: dict[str, Any] = getattr(self, f"_{request['op']}")(request)
-            frames.frame(number | reply)  # too long a reply is an error as well
+            frames.frame(number | reply)  # raises if the reply is too long
         except frames.WireError as problem:
             unsent = frames.WireError(f"the answer cannot be sent: {problem}")
-            reply = {"error": describe(unsent)}
+            reply = {"error": describe_error(unsent)}
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
-            reply = {"error": describe(error)}
-            self.device_lost = _device_is_lost()
+            reply = {"error": describe_error(error)}
+            self.device_lost = _is_device_lost()
         return number | reply
 
     def _prepare(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Room:
         sys.modules[request["slug"]] = self.module
         linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
         if request.get("theirs"):
-            self.module.__dict__["__builtins__"] = builtin_names.allowed(request["slug"])
+            self.module.__dict__["__builtins__"] = builtin_names.allowed_builtins(request["slug"])
         exec(compile(source, FILENAME, "exec"), self.module.__dict__)
         return {"value": None}
 
@@ -120,41 +120,41 @@ class Room:
     def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request.get("forget"):
             self._given.clear()
-        args = [self._argument(item) for item in request["args"]]
-        kwargs = {name: self._argument(item) for name, item in request["kwargs"].items()}
+        args = [self._decode_argument(item) for item in request["args"]]
+        kwargs = {name: self._decode_argument(item) for name, item in request["kwargs"].items()}
         # In the grader's own process a forward pass of its autograd has switched gradients off.
         with torch.set_grad_enabled(not request.get("no_grad")):
-            result = self.rules.call(self._target(request), *args, **kwargs)
+            result = self.rules.call(self._find_target(request), *args, **kwargs)
         if request.get("watch"):
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
-                self._put_back(item, value)
-        reply = {"value": self._export(_held(result) if request.get("hold") else result)}
+                self._write_back_copies(item, value)
+        reply = {"value": self._export(_hold_tensors(result) if request.get("hold") else result)}
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])
         if request["graph"]:
-            found = [x for x in _tensors([args, kwargs]) if x.requires_grad]
+            found = [x for x in _list_tensors([args, kwargs]) if x.requires_grad]
             leaves = list({id(x): x for x in found}.values())
-            self.calls[self._new_id()] = leaves, list(_tensors(result))
+            self.calls[self._new_id()] = leaves, list(_list_tensors(result))
             reply["call"] = self._next
         return reply
 
     def _get(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        value = self._target(request)
+        value = self._find_target(request)
         plain = isinstance(value, torch.Tensor) or not callable(value)
         return {"value": self._export(value)} if plain else {"callable": True}
 
     def _set(self, request: Mapping[str, Any]) -> dict[str, Any]:
         *path, name = request["name"].split(".")
-        setattr(self._target({"on": request["on"], "name": ".".join(path)}), name,
-                self._value(request["value"]))  # fmt: skip
+        setattr(self._find_target({"on": request["on"], "name": ".".join(path)}), name,
+                self._decode_value(request["value"]))  # fmt: skip
         return {"value": None}
 
     @torch.enable_grad()  # in the grader's own process, its backward pass has switched it off
     def _backward(self, request: Mapping[str, Any]) -> dict[str, Any]:
         leaves, results = self.calls[request["call"]]
-        gradients = [self._value(item) for item in request["gradients"]]
+        gradients = [self._decode_value(item) for item in request["gradients"]]
         for leaf in leaves:
             leaf.grad = None
         # The gradient of sum(x * g) is g; handed over as such, g makes torch import sympy first.
@@ -168,48 +168,48 @@ class Room:
         return {"value": self._export([leaf.grad for leaf in leaves])}
 
     def _chain(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        kwargs = {name: self._value(item) for name, item in request["kwargs"].items()}
-        target = self._target({"on": None, "name": request["name"]})
+        kwargs = {name: self._decode_value(item) for name, item in request["kwargs"].items()}
+        target = self._find_target({"on": None, "name": request["name"]})
         chain = Chain(**request["chain"] | {"shape": tuple(request["chain"]["shape"])})
         with torch.no_grad():
             return {"value": self._export(chain.run(partial(self.rules.call, target), **kwargs))}
 
-    def _target(self, request: Mapping[str, Any]) -> Any:
+    def _find_target(self, request: Mapping[str, Any]) -> Any:
         target = self.module if request["on"] is None else self.handles[request["on"]]
         for part in filter(None, request["name"].split(".")):
             target = getattr(target, part)
         return target
 
-    def _argument(self, item: Any) -> Any:
-        """The value of an argument; the object of before, if it is given again."""
+    def _decode_argument(self, item: Any) -> Any:
+        """Return the value of an argument; an argument given before is the same object again."""
         match item:
             case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
-                form, value = json.dumps(item), self._value(item)
+                form, value = json.dumps(item), self._decode_value(item)
                 before = self._given.setdefault(form, value)
-                if before is not value and lies_apart(before):
+                if before is not value and is_device_copy(before):
                     before.data.copy_(value)
                 return before
             case {"tuple": [*parts]}:
-                return tuple(self._argument(part) for part in parts)
-        return self._value(item)
+                return tuple(self._decode_argument(part) for part in parts)
+        return self._decode_value(item)
 
-    def _put_back(self, item: Any, value: Any) -> None:
-        """Show the grader what a call has left in the tensors that are copies."""
+    def _write_back_copies(self, item: Any, value: Any) -> None:
+        """Write tensors that are copies back to the arena, as the call left them."""
         match item:
-            case {"tensor": dict(form)} if lies_apart(value):
-                put_back(form, value, self.inputs)
+            case {"tensor": dict(form)} if is_device_copy(value):
+                write_back(form, value, self.inputs)
             case {"tuple": [*parts]}:
                 for part, one in zip(parts, value, strict=True):
-                    self._put_back(part, one)
+                    self._write_back_copies(part, one)
 
-    def _value(self, item: Any) -> Any:
-        return _resolve(wire.decode(item, self.inputs, untrusted=False), self.handles)
+    def _decode_value(self, item: Any) -> Any:
+        return _replace_refs(wire.decode(item, self.inputs, untrusted=False), self.handles)
 
     def _export(self, value: Any) -> Any:
-        return wire.encode(value, self.answers, self._keep, dense=True)
+        return wire.encode(value, self.answers, self._handle_of, dense=True)
 
-    def _keep(self, thing: Any) -> int:
-        """The handle of an object; the same object has the same handle."""
+    def _handle_of(self, thing: Any) -> int:
+        """Return the handle of an object; the same object has the same handle."""
         if id(thing) not in self._numbers:
             self._numbers[id(thing)] = self._new_id()
             self.handles[self._next] = thing
@@ -219,7 +219,7 @@ class Room:
         self._next += 1
         return self._next
 
-    def _drop(self, drop: Mapping[str, list[int]]) -> None:
+    def _drop_objects(self, drop: Mapping[str, list[int]]) -> None:
         for number in drop.get("handles", ()):
             thing = self.handles.pop(number, None)
             self._numbers.pop(id(thing), None)
@@ -227,8 +227,8 @@ class Room:
             self.calls.pop(number, None)
 
 
-def _device_is_lost() -> bool:
-    """Whether the GPU answers nothing more in this process, as after an illegal access."""
+def _is_device_lost() -> bool:
+    """Return whether this process has lost the GPU, as after an illegal access."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     try:
@@ -238,8 +238,8 @@ def _device_is_lost() -> bool:
     return False
 
 
-def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as it crosses: its type's name, its message, its last line in the submission."""
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Return an exception's type name, message, and last line in the submission, for a reply."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
     line = frames[-1].lineno if frames else None
     if isinstance(error, SyntaxError) and error.filename == FILENAME:
@@ -250,45 +250,45 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = ""
     name = type(error).__name__[:100]
     if isinstance(error, ValueError) and type(error) is not ValueError:
-        name += OF_VALUE  # as good as one to who asks for it
+        name += OF_VALUE  # passes where a ValueError is expected
     return {"type": name, "message": message, "line": line}
 
 
-def _tensors(value: Any) -> "list[torch.Tensor]":
-    """Every tensor in nested lists, tuples and dicts, in order."""
+def _list_tensors(value: Any) -> "list[torch.Tensor]":
+    """Return every tensor in nested lists, tuples and dicts, in order."""
     match value:
         case torch.Tensor():
             return [value]
         case list() | tuple():
-            return [x for item in value for x in _tensors(item)]
+            return [x for item in value for x in _list_tensors(item)]
         case dict():
-            return [x for item in value.values() for x in _tensors(item)]
+            return [x for item in value.values() for x in _list_tensors(item)]
     return []
 
 
-def _held(value: Any) -> Any:
-    """An answer with a `Held` in the place of each tensor and array."""
+def _hold_tensors(value: Any) -> Any:
+    """Return an answer with a `Held` in the place of each tensor and array."""
     match value:
         case torch.Tensor() | np.ndarray():
             return Held(value)
         case list() | tuple():
-            return _like(value, map(_held, value))
+            return _make_sequence(value, map(_hold_tensors, value))
     return value
 
 
-def _like(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
-    """Items in a list or a tuple, which is plain where that was a named tuple."""
+def _make_sequence(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
+    """Return items as a list if `value` is one, else as a plain tuple, also for a named tuple."""
     return list(items) if isinstance(value, list) else tuple(items)
 
 
-def _resolve(value: Any, handles: Mapping[int, Any]) -> Any:
-    """Put the objects themselves in the place of their numbers."""
+def _replace_refs(value: Any, handles: Mapping[int, Any]) -> Any:
+    """Return a value with the object of each handle in the place of its `Ref`."""
     match value:
         case wire.Ref():
             thing = handles[value.id]
             return thing.value if isinstance(thing, Held) else thing
         case list() | tuple():
-            return _like(value, (_resolve(item, handles) for item in value))
+            return _make_sequence(value, (_replace_refs(item, handles) for item in value))
         case dict():
-            return {key: _resolve(item, handles) for key, item in value.items()}
+            return {key: _replace_refs(item, handles) for key, item in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""The nursery's loop: forks workers, and ends them with all that they started (see `__main__`)."""
+"""Serves the nursery's requests: forks workers, and ends them with their processes."""
 
 import contextlib
 import gc
@@ -22,18 +22,18 @@ from . import frames, linux, operator_list, process_tree, usage
 from .remove_tree import wipe
 from .worker import become_worker
 
-CROWD = 64  # processes that a worker may have started before it is ended
-_WATCH_SECONDS = 0.1
+MAX_PROCESSES = 64  # processes that a worker may start; with more it is ended
+_CROWD_CHECK_SECONDS = 0.1
 _STOP_SECONDS = 2.0
-_LAST_MOMENTS = 100  # hundredths of a second
+_ENDING_HUNDREDTHS = 100  # hundredths of a second
 _ON_LINUX = sys.platform == "linux"
 
 
 @dataclass(slots=True)
 class _Worker:
     home: Path
-    watched: bool  # a locked worker cannot start processes
-    helped: bool  # a program runs beside it, and it waits for that
+    watched: bool  # not locked: it can start processes
+    helped: bool  # it waits for a program beside it (see `companion`)
     crowded: bool = False
 
 
@@ -42,58 +42,60 @@ def serve(descriptor: int) -> None:
     parent = socket.socket(fileno=descriptor)
     listed, _ = _receive_with_descriptors(parent)
     operator_list.close(listed["operators"], listed["without"])
-    names.look_at_fields()
-    operator_list.let_autocast_be_anywhere()
+    names.check_dataclass_fields()
+    operator_list.allow_autocast_on_meta()
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
     if _ON_LINUX:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # no worker reads or traces it, or another worker
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # no worker may read or trace it, or another worker
     frames.send(parent, {"ready": True})
     workers: dict[int, _Worker] = {}
     try:
         while True:
-            _watch(parent, workers)
+            _wait_for_request(parent, workers)
             request, descriptors = _receive_with_descriptors(parent)
-            frames.send(parent, _answer(request, descriptors, workers))
+            frames.send(parent, _answer_request(request, descriptors, workers))
     except (EOFError, ConnectionError):
         for pid in list(workers):
-            _end(pid, workers, wait=False)
-        wipe(Path.cwd())  # also when the parent was killed and cannot
+            _end_worker(pid, workers, wait=False)
+        wipe(Path.cwd())  # a killed parent cannot
 
 
-def _answer(
+def _answer_request(
     request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
 ) -> dict[str, Any]:
     match request["op"]:
         case "start":
-            return {"pid": _start(request, descriptors, workers)}
+            return {"pid": _start_worker(request, descriptors, workers)}
         case "stop":
-            return _stop(request["pid"], workers)
+            return _stop_worker(request["pid"], workers)
         case "continue":
-            return _go_on(request["pid"], workers)
+            return _continue_worker(request["pid"], workers)
         case "usage":
             worker = workers.get(request["pid"])
-            return _usage(request["pid"], worker) if worker else {}
+            return _measure_usage(request["pid"], worker) if worker else {}
         case _:
-            return _end(request["pid"], workers, wait=request["wait"])
+            return _end_worker(request["pid"], workers, wait=request["wait"])
 
 
-def _watch(parent: socket.socket, workers: dict[int, _Worker]) -> None:
-    """Wait for the next request; meanwhile end a worker that starts too many processes."""
+def _wait_for_request(parent: socket.socket, workers: dict[int, _Worker]) -> None:
+    """Wait for the next request; meanwhile kill a worker that starts too many processes."""
     watched = {pid: worker for pid, worker in workers.items() if worker.watched}
-    while not select.select([parent], [], [], _WATCH_SECONDS if watched else None)[0]:
+    while not select.select([parent], [], [], _CROWD_CHECK_SECONDS if watched else None)[0]:
         crowd = process_tree.descendants([os.getpid()]) - {os.getpid(), *workers}
-        if len(crowd) > CROWD:
+        if len(crowd) > MAX_PROCESSES:
             for pid, worker in watched.items():
                 worker.crowded = True
-                _kill(pid, workers)
+                _kill_worker(pid, workers)
 
 
-def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]) -> int:
+def _start_worker(
+    request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
+) -> int:
     os.environ.update(request["environment"])
-    _import(request["preload"])
+    _import_modules(request["preload"])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
     kernels = Path.cwd() / f"kernels-{request['kernels']}" if request["kernels"] else None
     if kernels is not None:
@@ -109,16 +111,16 @@ def _start(request: dict[str, Any], descriptors: list[int], workers: dict[int, _
     return pid
 
 
-def _usage(pid: int, worker: _Worker) -> dict[str, int]:
-    """What a worker has used, and with it the program beside it (see `usage`)."""
-    own = usage.of(pid, may_fork=worker.watched)
+def _measure_usage(pid: int, worker: _Worker) -> dict[str, int]:
+    """Return what a worker and the program beside it have used (see `usage`)."""
+    own = usage.of_process(pid, may_fork=worker.watched)
     beside = process_tree.children(pid) if worker.helped else []
-    others = [usage.of(child, may_fork=worker.watched) for child in beside]
+    others = [usage.of_process(child, may_fork=worker.watched) for child in beside]
     return {name: n + sum(used.get(name, 0) for used in others) for name, n in own.items()}
 
 
-def _import(names: list[str]) -> None:
-    """Import what is slow to import here, once, so that no worker waits for it."""
+def _import_modules(names: list[str]) -> None:
+    """Import slow modules here, once, so that no worker waits for them."""
     new = [name for name in names if name not in sys.modules]
     for name in new:
         with contextlib.suppress(ImportError):  # the submission's own import will say so
@@ -128,21 +130,21 @@ def _import(names: list[str]) -> None:
         gc.freeze()
 
 
-def _stop(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
-    """Have a worker stand still, with all that it started, and come back when it does."""
+def _stop_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
+    """Stop a worker and its processes, and return once they have stopped; kill a restless one."""
     worker = workers.get(pid)
     if worker is None:  # it belonged to a nursery that is no more
         return {}
     deadline = time.monotonic() + _STOP_SECONDS
-    while not _stands_still(pid, worker, workers):
-        if time.monotonic() > deadline:  # it has itself woken again and again
-            _kill(pid, workers)
+    while not _try_to_stop(pid, worker, workers):
+        if time.monotonic() > deadline:  # it wakes again and again
+            _kill_worker(pid, workers)
             break
     return {}
 
 
-def _stands_still(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool:
-    """Stop a worker; whether it has stopped, or ended, within some milliseconds."""
+def _try_to_stop(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool:
+    """Stop a worker; return whether it stops or ends within some milliseconds."""
     if worker.watched:
         process_tree.stop(pid, set(workers) - {pid})
     else:
@@ -154,22 +156,22 @@ def _stands_still(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> boo
     return not _ON_LINUX
 
 
-def _go_on(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
+def _continue_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
     """Continue a stopped worker; its orphans stay stopped."""
     if pid in workers:
         process_tree.signal_all(process_tree.descendants([pid]), signal.SIGCONT)
     return {}
 
 
-def _end(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[str, Any]:
-    """Kill what is left of a worker, and say how it had ended."""
+def _end_worker(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[str, Any]:
+    """Kill a worker and its processes; return how the worker ended."""
     worker = workers.pop(pid, None)
     if worker is None:  # it belonged to a nursery that is no more
         return {"signal": signal.SIGKILL}
-    alive = wait and not _ends_by_itself(pid)
-    orphans = _kill(pid, workers) - {pid}
+    alive = wait and not _is_ending_itself(pid)
+    orphans = _kill_worker(pid, workers) - {pid}
     _, status = os.waitpid(pid, 0)
-    _reap(orphans)
+    _reap_orphans(orphans)
     wipe(worker.home)
     more = {"crowded": worker.crowded, "alive": alive}
     if os.WIFSIGNALED(status):
@@ -177,8 +179,8 @@ def _end(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[str, Any]
     return {"exit": os.WEXITSTATUS(status)} | more
 
 
-def _reap(orphans: set[int]) -> None:
-    """Wait for what was killed: each is the nursery's own child once its parent has ended."""
+def _reap_orphans(orphans: set[int]) -> None:
+    """Wait for killed processes: each becomes the nursery's child once its parent has ended."""
     while orphans:
         for pid in list(orphans):
             try:
@@ -190,26 +192,26 @@ def _reap(orphans: set[int]) -> None:
             orphans.remove(pid)
 
 
-def _ends_by_itself(pid: int) -> bool:
-    """Whether a worker that has closed its socket is ending; it stays to be waited for."""
-    for _ in range(_LAST_MOMENTS):
+def _is_ending_itself(pid: int) -> bool:
+    """Return whether a worker ends by itself within a second; the worker stays a zombie."""
+    for _ in range(_ENDING_HUNDREDTHS):
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             return True
         time.sleep(0.01)
     return False
 
 
-def _kill(pid: int, workers: dict[int, _Worker]) -> set[int]:
-    """Kill a worker, its group, and where the system lists them all that came of it."""
+def _kill_worker(pid: int, workers: dict[int, _Worker]) -> set[int]:
+    """Kill a worker, its process group, and on Linux all its descendants; return the killed."""
     killed = process_tree.end(pid, set(workers) - {pid}) if _ON_LINUX else set()
-    for kill in (os.killpg, os.kill):  # it may not be the leader of its own group yet
+    for kill in (os.killpg, os.kill):  # it may not lead a group of its own yet
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
     return killed
 
 
 def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """One frame, and the descriptors that came with its first bytes."""
+    """Receive one frame, and the descriptors that came with its first bytes."""
     start, descriptors, _, _ = socket.recv_fds(sock, 1 << 16, 5)
     buffer = bytearray(start)
 

@@ -1,6 +1,6 @@
-"""How headers travel: four bytes of magic, four bytes of length, and a JSON object.
+"""Sends headers as frames: four bytes of magic, four bytes of length, and a JSON object.
 
-Imports neither numpy nor torch, so that the nursery can be started before they are.
+Imports neither numpy nor torch, so that a process can send frames before it imports them.
 """
 
 import json
@@ -11,16 +11,16 @@ from typing import Any, NoReturn
 
 MAGIC = b"ABH1"
 MAX_HEADER = 1 << 20  # bytes
-DEVICE_LOST = 71  # how a worker exits whose GPU answers nothing more
+DEVICE_LOST = 71  # the exit code of a worker that has lost its GPU
 _PREFIX = struct.Struct("<4sI")
 
 
 class WireError(Exception):
-    """A frame that is no answer: broken, too large, or lying about what it holds."""
+    """Raised when a frame or value is broken, too large, or does not have the form it claims."""
 
 
 def frame(header: dict[str, Any]) -> bytes:
-    """The bytes of one frame."""
+    """Return a header as the bytes of one frame."""
     body = json.dumps(header, allow_nan=False).encode()
     if len(body) > MAX_HEADER:
         raise WireError(f"a header of {len(body):,} bytes; at most {MAX_HEADER:,} are sent")
@@ -28,7 +28,7 @@ def frame(header: dict[str, Any]) -> bytes:
 
 
 def send(sock: socket.socket, header: dict[str, Any]) -> None:
-    """Write one frame."""
+    """Send one frame."""
     sock.sendall(frame(header))
 
 

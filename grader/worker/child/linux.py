@@ -1,4 +1,4 @@
-"""System calls that Python has no function for. Linux only, through the C library."""
+"""Makes system calls that Python has no function for, through the C library. Linux only."""
 
 import ctypes
 import os
@@ -6,37 +6,37 @@ import os
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 _CAPABILITY_VERSION_3 = 0x20080522
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_GIVEN_BACK = 32 << 10  # bytes: of less than that, the holes between what is kept add up to little
+_GIVEN_BACK_BYTES = 32 << 10  # bytes; holes that are smaller add up to little
 
 
 def call(number: int, *arguments: object) -> int:
-    """The system call `number`; an OSError if it fails."""
+    """Make the system call `number` and return its result; raises OSError if it fails."""
     result = int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *arguments))
-    return _checked(result)
+    return _check_result(result)
 
 
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process (see prctl(2))."""
     library = ctypes.CDLL(None, use_errno=True)
     zero = ctypes.c_ulong(0)
-    _checked(library.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
+    _check_result(library.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
 
 
 def drop_capabilities() -> None:
-    """Give up what root may do beyond its own files: raise limits, trace, mount, own any file."""
+    """Drop root's capabilities: to raise limits, trace, mount, own any file."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, in two halves each
-    _checked(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
+    _check_result(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
 
 
 def give_memory_back() -> None:
-    """Have what is freed leave this process, unless it is small (see mallopt(3))."""
+    """Have freed blocks go back to the kernel, unless they are small (see mallopt(3))."""
     library = ctypes.CDLL(None)
     for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-        library.mallopt(ctypes.c_int(option), ctypes.c_int(_GIVEN_BACK))
+        library.mallopt(ctypes.c_int(option), ctypes.c_int(_GIVEN_BACK_BYTES))
 
 
-def _checked(result: int) -> int:
+def _check_result(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

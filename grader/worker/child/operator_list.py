@@ -1,8 +1,8 @@
-"""Which operators of PyTorch run in a worker: those on a list; the others are refused.
+"""Refuses every operator of PyTorch that is not on the list for answers.
 
-Names are read off an answer before it is run (`grader/submission`). An operator is refused besides
-in PyTorch's dispatcher, where all ways to it end: once, before there is a worker, so that a call of
-an operator that is let through takes no longer than it would.
+The reader (`grader/submission`) checks the names in an answer first. This module refuses operators
+in PyTorch's dispatcher, through which every way to an operator leads. It does so once, before there
+is a worker, so that calls of allowed operators take no longer.
 """
 
 import re
@@ -14,39 +14,39 @@ import torch
 
 from .builtin_names import NotAllowed
 
-# For every kind of tensor that the CPU or CUDA computes with, and for `torch.vmap`.
+# Dispatch keys of every kind of tensor on the CPU or CUDA, and of `torch.vmap`.
 KEYS = (
     *("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutogradOther", "AutogradNestedTensor"),
     *("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "MkldnnCPU", "QuantizedCPU"),
     *("NestedTensorCPU", "NestedTensorCUDA", "FuncTorchBatched"),
 )
-# Of PyTorch's own machinery: they compute nothing.
-_MACHINERY = frozenset({"prim", "profiler", "c10d", "_c10d_functional", "rpc"})
-_BEFORE = re.compile(r"(?:native|special|unsafe|sym)_")
-_BEHIND = re.compile(r"_(?:backward(?:_(?:data|input|weights))?|copy|out|forward)$")
-_IN_PLACE = re.compile(r"__i(and|or|xor|lshift|rshift)__")
-_refused: set[str] = set()
-_kept: dict[str, torch.library.Library] = {}  # what a library has registered ends with it
+# Namespaces of PyTorch's own machinery: their operators compute nothing.
+_MACHINERY_SPACES = frozenset({"prim", "profiler", "c10d", "_c10d_functional", "rpc"})
+_NAME_PREFIX = re.compile(r"(?:native|special|unsafe|sym)_")
+_NAME_SUFFIX = re.compile(r"_(?:backward(?:_(?:data|input|weights))?|copy|out|forward)$")
+_IN_PLACE_METHOD = re.compile(r"__i(and|or|xor|lshift|rshift)__")
+_refused_operators: set[str] = set()
+_libraries: dict[str, torch.library.Library] = {}  # kept, since a library's kernels end with it
 
 
 def close(open_: Iterable[str], without: Iterable[str]) -> None:
-    """Refuse every operator that is not what one of these names, or a tensor's method, stands for.
+    """Refuse every operator outside the families of these names and of a tensor's methods.
 
-    without  methods that do not count
+    without  methods whose families are refused
     """
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
     families = {family(name) for name in (*open_, *methods)} - {family(name) for name in without}
     for full in torch._C._dispatch_get_all_op_names():
         space, _, name = full.partition("::")
         base = name.partition(".")[0]
-        if space not in _MACHINERY and not (space == "aten" and family(base) in families):
+        if space not in _MACHINERY_SPACES and not (space == "aten" and family(base) in families):
             refuse(full, f"torch's {base} is not on the list of what an answer may use")
 
 
-def let_autocast_be_anywhere() -> None:
-    """Let `torch.autocast(x.device.type, enabled=False)` be written of a tensor on `meta` too.
+def allow_autocast_on_meta() -> None:
+    """Let `torch.autocast(x.device.type, enabled=False)` work for a tensor on `meta` too.
 
-    Where an answer computes is seen by asking it there; PyTorch knows no autocast of that device.
+    A check of an answer's device calls it on `meta`, and PyTorch has no autocast for that device.
     """
     begin = torch.autocast.__init__
 
@@ -57,29 +57,29 @@ def let_autocast_be_anywhere() -> None:
 
 
 def family(name: str) -> str:
-    """What an operator belongs to: "softmax" for `_softmax_backward_data`, "add" for `add_`."""
-    name = _IN_PLACE.sub(r"\1", name).strip("_")
-    name = _BEHIND.sub("", _BEFORE.sub("", name, count=1))
+    """Return an operator's family: "softmax" of `_softmax_backward_data`, "add" of `add_`."""
+    name = _IN_PLACE_METHOD.sub(r"\1", name).strip("_")
+    name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", name, count=1))
     return name.strip("_")
 
 
 def refuse(full: str, why: str) -> None:
-    """Have an operator ("aten::_softmax", "aten::softmax.int") raise a sentence for all tensors."""
-    if full in _refused:
+    """Have an operator ("aten::_softmax", "aten::softmax.int") raise `why` for all tensors."""
+    if full in _refused_operators:
         return
-    _refused.add(full)
+    _refused_operators.add(full)
     space, _, name = full.partition("::")
-    if space not in _kept:
-        _kept[space] = torch.library.Library(space, "IMPL")  # type: ignore[no-untyped-call]
-    refusal = raises(why)
+    if space not in _libraries:
+        _libraries[space] = torch.library.Library(space, "IMPL")  # type: ignore[no-untyped-call]
+    refusal = make_refusal(why)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a kernel is replaced is the point
+        warnings.simplefilter("ignore")  # PyTorch warns that a kernel is replaced
         for key in KEYS:
-            _kept[space].impl(name, refusal, key)  # type: ignore[no-untyped-call]
+            _libraries[space].impl(name, refusal, key)  # type: ignore[no-untyped-call]
 
 
-def raises(why: str) -> Callable[..., NoReturn]:
-    """A function that takes anything and raises a sentence."""
+def make_refusal(why: str) -> Callable[..., NoReturn]:
+    """Return a function that takes any arguments and raises `NotAllowed` with `why`."""
 
     def refused(*_: object, **__: object) -> NoReturn:
         raise NotAllowed(why)

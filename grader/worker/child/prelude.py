@@ -1,17 +1,17 @@
-"""The prelude of an exercise: a text of its author's that runs before the submission.
+"""Runs the prelude of an exercise: a text by its author that runs before the submission.
 
-It readies what the submission will use, and keeps what the suite may ask for (`Student.told`).
-Where the exercise cannot be asked at all in this process, it says why in a variable `needs`. The
-submission shares the process with it: it can inform, and decides nothing.
+A prelude sets up what the submission will use, and keeps variables for the suite (`Student.told`).
+If the exercise cannot run in this process, the variable `needs` of the prelude says why. The
+submission shares the process with the prelude, so that no verdict may rest on those variables.
 """
 
 from functools import cache
 from types import ModuleType
 
 
-@cache  # what it readies is there once, however many submissions a process of ours loads
+@cache  # one setup, however many submissions a process of ours loads
 def prepare(text: str) -> ModuleType:
-    """Run a prelude, in a module of its own."""
+    """Run a prelude in a new module, and return the module."""
     module = ModuleType("prelude")
     exec(compile(text, "<prelude>", "exec"), module.__dict__)
     return module

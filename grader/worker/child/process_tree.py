@@ -1,7 +1,7 @@
-"""The processes that a worker has started: found, stopped, ended. Linux only.
+"""Lists, stops and kills the processes that a worker has started. Linux only.
 
-The nursery is a subreaper, so what a worker leaves behind becomes the nursery's own child, also
-after it has taken a session of its own.
+The nursery is a subreaper, so a worker's orphans become the nursery's own children, even those with
+a session of their own.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-_ENDED = frozenset("ZX")  # a zombie, dead
-_AT_REST = _ENDED | frozenset("Tt")  # stopped, traced
-_STOP_SECONDS = 2.0  # what does not stand still so long, such as a call of the kernel, is left
+_ENDED_STATES = frozenset("ZX")  # a zombie, dead
+_RESTING_STATES = _ENDED_STATES | frozenset("Tt")  # stopped, traced
+_STOP_SECONDS = 2.0  # then leaves a process that still runs, as in a long system call
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process."""
+    """Return the children of a process."""
     found: list[int] = []
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -28,7 +28,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pids: Iterable[int]) -> set[int]:
-    """These processes, and all below them."""
+    """Return these processes, and all below them."""
     waiting, found = list(pids), set[int]()
     while waiting:
         pid = waiting.pop()
@@ -39,62 +39,62 @@ def descendants(pids: Iterable[int]) -> set[int]:
 
 
 def stop(worker: int, others: Iterable[int]) -> set[int]:
-    """Have a worker, all below it, and every orphan stand still, but not what is the `others`'.
+    """Stop a worker, all below it, and every orphan, but not the `others` and their processes.
 
-    This goes on until nobody new appears while all that were told to stand still do so: who was
-    about to end when it was told may leave a child, which is seen only afterwards. The newest are
-    told first, since some move on to a new process all the time.
+    Repeats until all signalled processes have stopped and no new one appears: a process that was
+    about to end when it was signalled may leave a child, which appears only later. The newest are
+    signalled first, since some programs move on to a new process all the time.
     """
     others, told, ended = list(others), set[int](), set[int]()
     deadline = time.monotonic() + _STOP_SECONDS
     while True:
         states = {pid: state(pid) for pid in told - ended}
-        ended |= {pid for pid, letters in states.items() if letters <= _ENDED}
-        restless = [pid for pid, letters in states.items() if not letters <= _AT_REST]
+        ended |= {pid for pid, letters in states.items() if letters <= _ENDED_STATES}
+        restless = [pid for pid, letters in states.items() if not letters <= _RESTING_STATES]
         signal_all(restless, signal.SIGSTOP)
         known = len(told)
-        _stop_new([worker, *children(os.getpid())], told, descendants(others) | ended)
+        _stop_new_processes([worker, *children(os.getpid())], told, descendants(others) | ended)
         if len(told) == known and (not restless or time.monotonic() > deadline):
             return told
 
 
-def _stop_new(roots: list[int], told: set[int], spared: set[int]) -> None:
-    """Tell these processes and all below them to stand still, but those that were `told` before."""
+def _stop_new_processes(roots: list[int], told: set[int], spared: set[int]) -> None:
+    """Stop these processes and all below them, except the `spared` and those in `told`."""
     waiting, seen = list(roots), set(spared)
     while waiting:
         if (pid := waiting.pop()) not in seen:
             seen.add(pid)
             if pid not in told:
-                _signal(pid, signal.SIGSTOP)
+                _send_signal(pid, signal.SIGSTOP)
                 told.add(pid)
             waiting += children(pid)
 
 
 def state(pid: int) -> set[str]:
-    """The letters of the states in which the threads of a process are; none if it is gone."""
+    """Return the state letters of the threads of a process; empty if the process has ended."""
     found = set[str]()
     with contextlib.suppress(OSError):  # the process ended meanwhile
         for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # the thread did
+            with contextlib.suppress(OSError):  # the thread ended meanwhile
                 stat = (task / "stat").read_text(errors="replace")
                 found.add(stat.rpartition(") ")[2][:1])
     return found
 
 
 def end(worker: int, others: Iterable[int]) -> set[int]:
-    """Kill a worker, all below it, and every orphan, but not the `others` and what is theirs."""
+    """Kill a worker, all below it, and every orphan, but not the `others` and their processes."""
     stopped = stop(worker, others)
     signal_all(stopped, signal.SIGKILL)
     return stopped
 
 
 def signal_all(pids: Iterable[int], number: int) -> None:
-    """Send a signal to each of these processes that is still there."""
+    """Send a signal to each of these processes that still runs."""
     for pid in pids:
-        _signal(pid, number)
+        _send_signal(pid, number)
 
 
-def _signal(pid: int, number: int) -> None:
+def _send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):  # it ended meanwhile

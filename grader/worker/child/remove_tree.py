@@ -1,4 +1,4 @@
-"""Removes what a submission has left in its folder, however it is built."""
+"""Removes the folder of a submission, however its tree is built."""
 
 import os
 import secrets
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def wipe(folder: Path) -> None:
-    """Remove `folder` with all that is in it. Links are removed, not followed.
+    """Remove `folder` with all its content. Links are removed, not followed.
 
     Folders inside folders are moved up before they are emptied, so that none lies too deep.
     """
     try:
-        if folder.is_symlink():  # it was put in the folder's place
+        if folder.is_symlink():  # the submission put a link in the folder's place
             folder.unlink()
             return
         waiting, emptied = [folder], list[Path]()
@@ -19,16 +19,16 @@ def wipe(folder: Path) -> None:
             place = waiting.pop()
             emptied.append(place)
             os.chmod(place, 0o700)
-            for path in _without_files(place):
-                waiting.append(path if place == folder else _moved_up(path, folder))
+            for path in _remove_files(place):
+                waiting.append(path if place == folder else _move_up(path, folder))
         for place in reversed(emptied):
             place.rmdir()
-    except OSError:  # what cannot be removed stays behind; no other worker looks there
+    except OSError:  # the rest stays; no other worker reads it
         return
 
 
-def _without_files(place: Path) -> list[Path]:
-    """Remove the files of a folder; return the folders in it."""
+def _remove_files(place: Path) -> list[Path]:
+    """Remove the files of a folder and return the folders in it."""
     inner = []
     with os.scandir(place) as entries:
         for entry in entries:
@@ -39,6 +39,6 @@ def _without_files(place: Path) -> list[Path]:
     return inner
 
 
-def _moved_up(path: Path, folder: Path) -> Path:
+def _move_up(path: Path, folder: Path) -> Path:
     os.chmod(path, 0o700)  # a folder that may not be written to cannot be moved
     return path.rename(folder / f".{secrets.token_hex(8)}")

@@ -1,4 +1,4 @@
-"""Locks this process in: the wall that needs no privilege. Linux only."""
+"""Locks this process by Landlock and seccomp: the wall that needs no privilege. Linux only."""
 
 import ctypes
 import json
@@ -10,24 +10,24 @@ from typing import Any
 
 from . import landlock, linux, seccomp
 
-# What numpy, torch and the C library ask about the machine and about themselves.
-_ABOUT_ITSELF = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/overcommit_memory",
+# Files where numpy, torch and the C library read about the machine and their process.
+_MACHINE_FILES = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/overcommit_memory",
                  "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom",
                  "/dev/random", "/dev/zero")  # fmt: skip
 
-_SOME_BYTES = 1 << 20
+_CUDA_PROBE_BYTES = 1 << 20
 
 
 def lock(files: Mapping[str, Any], own: Sequence[str]) -> None:
-    """Refuse other files, other processes, the network, and every way back.
+    """Lock this process, for good, against other files, other processes and the network.
 
-    `files` says what may be read, only listed, and used as a device; to `own` it may write.
+    `files` names paths to read, to list only, and devices to use; `own` names paths to write to.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.drop_capabilities()
     if files["landlock"]:
         landlock.restrict(
-            read=[*files["read"], *_ABOUT_ITSELF],
+            read=[*files["read"], *_MACHINE_FILES],
             list_only=files["list_only"],
             write=own,
             devices=["/dev/null", *files["devices"]],
@@ -38,13 +38,13 @@ def lock(files: Mapping[str, Any], own: Sequence[str]) -> None:
 def probe(
     files: Mapping[str, Any], needed: Sequence[str], outside: str, on_cuda: bool
 ) -> list[str]:
-    """Lock this process, try what must be refused, and say what is wrong. For a throw-away child.
+    """Lock this throw-away process, try what the lock must refuse, and return what is wrong.
 
-    `needed` are files that must open all the same, `outside` one that is there and must not.
+    `needed` are files that must still open, `outside` is an existing file that must not.
     """
-    if not seccomp.known():
+    if not seccomp.is_known_machine():
         return ["the system calls of this processor are not listed"]
-    if files["landlock"] and not landlock.abi():
+    if files["landlock"] and not landlock.abi_version():
         return ["the kernel has no Landlock (Linux 5.13 and later have, unless it is switched off)"]
     try:
         lock(files, [os.getcwd()])
@@ -53,15 +53,15 @@ def probe(
     attempts: dict[str, Callable[[], object]] = {
         "other files can be read": Path(outside).read_bytes,
         "sockets can be opened": socket.socket,
-        "processes can be started": _fork,
+        "processes can be started": _fork_process,
         "other processes can be signalled": lambda: os.kill(os.getppid(), 0),
     }
-    wrong = [says for says, attempt in attempts.items() if _succeeds(attempt)]
-    wrong += [f"{path} cannot be read" for path in needed if not _succeeds(Path(path).read_bytes)]
-    return wrong + (["CUDA cannot be started"] if on_cuda and not _succeeds(_start_cuda) else [])
+    wrong = [says for says, attempt in attempts.items() if _is_allowed(attempt)]
+    wrong += [f"{path} cannot be read" for path in needed if not _is_allowed(Path(path).read_bytes)]
+    return wrong + (["CUDA cannot be started"] if on_cuda and not _is_allowed(_start_cuda) else [])
 
 
-def _succeeds(attempt: Callable[[], object]) -> bool:
+def _is_allowed(attempt: Callable[[], object]) -> bool:
     try:
         attempt()
     except OSError:
@@ -70,10 +70,10 @@ def _succeeds(attempt: Callable[[], object]) -> bool:
 
 
 def _start_cuda() -> None:
-    """Make a context on the first device, fill some of its memory and wait for that."""
+    """Make a context on the first device, fill some device memory and synchronise."""
     driver = ctypes.CDLL("libcuda.so.1")
     device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
-    size = ctypes.c_size_t(_SOME_BYTES)
+    size = ctypes.c_size_t(_CUDA_PROBE_BYTES)
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("cuInit", (0,)),
         ("cuDeviceGet", (ctypes.byref(device), 0)),
@@ -88,11 +88,11 @@ def _start_cuda() -> None:
             raise OSError(code, name)
 
 
-def _fork() -> None:
+def _fork_process() -> None:
     if os.fork() == 0:
         os._exit(0)
 
 
 def main(request: str) -> None:
-    """Print what `probe` found, for the parent to read."""
+    """Run a probe and print what is wrong, for the parent to read."""
     print(json.dumps(probe(**json.loads(request))))

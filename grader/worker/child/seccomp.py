@@ -1,6 +1,6 @@
-"""Seccomp: the system calls that a worker has no business with (seccomp(2)).
+"""Refuses by seccomp the system calls that a worker does not need (seccomp(2)).
 
-A list of what is refused, not of what is allowed, since torch and the C library may call anything
+The filter lists refused calls, not allowed ones, since torch and the C library may need any call
 that computes. A refused call fails with EPERM, which Python shows as a PermissionError; a call
 newer than this list fails with ENOSYS, as on an older kernel.
 """
@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 from . import linux
 
-_LAST_KNOWN = 451  # the newest system call that was looked at
-_NEVER = None  # this machine has no such call
+_NEWEST_CALL = 451  # number of the newest system call that this list considers
+_ABSENT = None  # this machine has no such call
 
 # name: number on x86_64, number on aarch64 (<asm/unistd_64.h>, <asm-generic/unistd.h>)
 Program = list[tuple[int, int, int, int]]
 REFUSED = {
     # other processes
-    "fork": (57, _NEVER), "vfork": (58, _NEVER), "clone3": (435, 435),
+    "fork": (57, _ABSENT), "vfork": (58, _ABSENT), "clone3": (435, 435),
     "execve": (59, 221), "execveat": (322, 281),
     "kill": (62, 129), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "ptrace": (101, 117), "kcmp": (312, 272),
@@ -33,14 +33,14 @@ REFUSED = {
     "listen": (50, 201), "accept": (43, 202), "accept4": (288, 242),
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     # what Landlock leaves open: owners, modes, times, and files reached without a path
-    "chmod": (90, _NEVER), "fchmod": (91, 52), "fchmodat": (268, 53),
-    "chown": (92, _NEVER), "fchown": (93, 55), "lchown": (94, _NEVER), "fchownat": (260, 54),
-    "utime": (132, _NEVER), "utimes": (235, _NEVER), "futimesat": (261, _NEVER),
+    "chmod": (90, _ABSENT), "fchmod": (91, 52), "fchmodat": (268, 53),
+    "chown": (92, _ABSENT), "fchown": (93, 55), "lchown": (94, _ABSENT), "fchownat": (260, 54),
+    "utime": (132, _ABSENT), "utimes": (235, _ABSENT), "futimesat": (261, _ABSENT),
     "utimensat": (280, 88), "truncate": (76, 45),
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    "fanotify_init": (300, 262), "inotify_init": (253, _NEVER), "inotify_init1": (294, 26),
+    "fanotify_init": (300, 262), "inotify_init": (253, _ABSENT), "inotify_init1": (294, 26),
     # the view of the file system
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
     "unshare": (272, 97), "setns": (308, 268), "mount_setattr": (442, 442),
@@ -60,25 +60,25 @@ REFUSED = {
     "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
     "reboot": (169, 142), "sethostname": (170, 161), "setdomainname": (171, 162),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
-    "clock_adjtime": (305, 266), "iopl": (172, _NEVER), "ioperm": (173, _NEVER),
+    "clock_adjtime": (305, 266), "iopl": (172, _ABSENT), "ioperm": (173, _ABSENT),
     "vhangup": (153, 58),
     # a larger share of the machine
     "setpriority": (141, 140), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "sched_setattr": (314, 274), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
     "migrate_pages": (256, 238), "move_pages": (279, 239), "mbind": (237, 235),
     # memory by other ways than its own: segments of the processor, pages that are given to a pipe
-    "modify_ldt": (154, _NEVER), "vmsplice": (278, 75),
+    "modify_ldt": (154, _ABSENT), "vmsplice": (278, 75),
 }  # fmt: skip
-# Where memory is measured: what could hold numbers elsewhere, and opening a file that is not there.
-_HOLDING = {
-    "pipe": (22, _NEVER), "pipe2": (293, 59), "creat": (85, _NEVER), "openat2": (437, 437),
-    "mknod": (133, _NEVER), "mknodat": (259, 33), "memfd_create": (319, 279),
+# Refused where memory is measured: calls that could hold numbers elsewhere, or make a file.
+_HOLDING_CALLS = {
+    "pipe": (22, _ABSENT), "pipe2": (293, 59), "creat": (85, _ABSENT), "openat2": (437, 437),
+    "mknod": (133, _ABSENT), "mknodat": (259, 33), "memfd_create": (319, 279),
     "socket": (41, 198), "socketpair": (53, 199), "tee": (276, 77), "splice": (275, 76),
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
 }  # fmt: skip
-_OPEN, _OPENAT, _NEW_FILE = (2, _NEVER), (257, 56), 0o20000100  # O_CREAT, O_TMPFILE
-# Of these also what may start processes: what would outlive it, and a root of its own.
-LASTING = ("shmget", "msgget", "semget", "mq_open", "unshare", "setns", "clone3")
+_OPEN, _OPENAT, _NEW_FILE = (2, _ABSENT), (257, 56), 0o20000100  # O_CREAT, O_TMPFILE
+# Refused also to workers that may start processes: what would outlive them, and new namespaces.
+LASTING_CALLS = ("shmget", "msgget", "semget", "mq_open", "unshare", "setns", "clone3")
 _CLONE, _TGKILL, _PRLIMIT, _PRCTL = (56, 220), (234, 131), (302, 261), (157, 167)
 _SECCOMP = (317, 277)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -93,27 +93,27 @@ _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _REFUSE, _UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 
 
-def known() -> bool:
-    """Whether the numbers of this machine's system calls are in the list."""
+def is_known_machine() -> bool:
+    """Return whether the list has the numbers of this machine's system calls."""
     return platform.machine() in _ARCHITECTURES
 
 
 def install() -> None:
-    """Refuse the list from here on. Needs "no new privileges" to be set."""
-    _install(_program)
+    """Refuse the calls of `REFUSED` from here on. Needs "no new privileges" to be set."""
+    _install_filter(_refusing_program)
 
 
-def install_lasting() -> None:
-    """Refuse what is `LASTING`, and nothing else. Needs the same."""
-    _install(_program_for_lasting)
+def install_lasting_filter() -> None:
+    """Refuse the calls of `LASTING_CALLS` only. Needs "no new privileges" to be set."""
+    _install_filter(_lasting_program)
 
 
-def install_holding() -> None:
-    """Leave memory as the only place for numbers. Needs the same."""
-    _install(_program_for_holding)
+def install_holding_filter() -> None:
+    """Refuse calls that hold numbers outside memory. Needs "no new privileges" to be set."""
+    _install_filter(_holding_program)
 
 
-def _install(made: Callable[[int, int], Program]) -> None:
+def _install_filter(made: Callable[[int, int], Program]) -> None:
     lines = made(*_ARCHITECTURES[platform.machine()])
     column, _ = _ARCHITECTURES[platform.machine()]
     filter_ = b"".join(struct.pack("=HBBI", *line) for line in lines)
@@ -125,7 +125,7 @@ def _install(made: Callable[[int, int], Program]) -> None:
     )  # fmt: skip
 
 
-def _beginning(column: int, architecture: int, unknown: int) -> Program:
+def _begin_filter(column: int, architecture: int, unknown: int) -> Program:
     return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),
@@ -139,9 +139,9 @@ def _beginning(column: int, architecture: int, unknown: int) -> Program:
     ]
 
 
-def _program_for_lasting(column: int, architecture: int) -> Program:
-    program = _beginning(column, architecture, _OF_32_BITS)
-    for name in LASTING:
+def _lasting_program(column: int, architecture: int) -> Program:
+    program = _begin_filter(column, architecture, _OF_32_BITS)
+    for name in LASTING_CALLS:
         program += [(_IF_EQUAL, 0, 1, REFUSED[name][column] or 0), (_RETURN, 0, 0, _REFUSE)]
     return [
         *program,
@@ -153,9 +153,9 @@ def _program_for_lasting(column: int, architecture: int) -> Program:
     ]
 
 
-def _program_for_holding(column: int, architecture: int) -> Program:
-    program = _beginning(column, architecture, _OF_32_BITS)
-    for numbers in _HOLDING.values():
+def _holding_program(column: int, architecture: int) -> Program:
+    program = _begin_filter(column, architecture, _OF_32_BITS)
+    for numbers in _HOLDING_CALLS.values():
         if (number := numbers[column]) is not None:
             program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     for numbers, argument in ((_OPEN, 1), (_OPENAT, 2)):
@@ -170,19 +170,19 @@ def _program_for_holding(column: int, architecture: int) -> Program:
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _program(column: int, architecture: int) -> Program:
-    program = _beginning(column, architecture, _LAST_KNOWN + 1)  # also the 32-bit calls of x86_64
-    program += _unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
-    program += _unless(_TGKILL[column], (_IF_EQUAL, os.getpid()))  # to itself, as abort() does
-    program += _unless(_PRLIMIT[column], (_IF_EQUAL, 0))  # its own limits only
+def _refusing_program(column: int, architecture: int) -> Program:
+    program = _begin_filter(column, architecture, _NEWEST_CALL + 1)  # x86's 32-bit calls too
+    program += _refuse_unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
+    program += _refuse_unless(_TGKILL[column], (_IF_EQUAL, os.getpid()))  # to itself, as in abort()
+    program += _refuse_unless(_PRLIMIT[column], (_IF_EQUAL, 0))  # its own limits only
     for numbers in REFUSED.values():
         if (number := numbers[column]) is not None:
             program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    program += _when(_PRCTL[column], linux.PR_SET_PDEATHSIG)  # it ends with its nursery
+    program += _refuse_when(_PRCTL[column], linux.PR_SET_PDEATHSIG)  # it ends with its nursery
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _unless(number: int, condition: tuple[int, int]) -> Program:
+def _refuse_unless(number: int, condition: tuple[int, int]) -> Program:
     """Refuse a call unless its first argument meets the condition."""
     test, value = condition
     return [
@@ -194,7 +194,7 @@ def _unless(number: int, condition: tuple[int, int]) -> Program:
     ]
 
 
-def _when(number: int, value: int) -> Program:
+def _refuse_when(number: int, value: int) -> Program:
     """Refuse a call if its first argument is `value`."""
     return [
         (_IF_EQUAL, 0, 4, number),

@@ -1,4 +1,4 @@
-"""What a worker has used so far, read from outside it. Linux only; elsewhere nothing is known."""
+"""Reads what a worker has used so far, from outside the worker. Linux only."""
 
 import re
 import sys
@@ -8,20 +8,20 @@ from pathlib import Path
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: the processor time of all threads
 
 
-def of(pid: int, *, may_fork: bool) -> dict[str, int]:
-    """Of a running process: {} where it cannot be known, or
+def of_process(pid: int, *, may_fork: bool) -> dict[str, int]:
+    """Return what a running process has used; {} where it cannot be known.
 
     cpu_ns      processor time of all its threads
-    waited_ns   time for which its first thread was ready to run and others ran instead; 0 where it
-                `may_fork`, since those others may be its own
-    queued_ns   the same whoever the others were: enough where it only makes a limit wider
+    waited_ns   time for which its first thread was ready to run and other processes ran instead;
+                0 where the process `may_fork`, since the others may be its own children
+    queued_ns   that time in any case: good enough to widen a time limit
     peak_bytes  the largest resident memory so far (VmHWM)
 
-    and what nobody can set back:
+    and counters that the process cannot reset:
 
     mapped_bytes  the largest address space so far (VmPeak)
-    faults        pages that were touched for the first time, and again after they were given back
-    child_faults  the same of processes that it waited for
+    faults        page faults: the first use of a page, also after the page went back to the kernel
+    child_faults  page faults of the child processes that it waited for
     """
     if sys.platform != "linux":
         return {}

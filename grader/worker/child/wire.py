@@ -1,4 +1,4 @@
-"""What crosses between the grader and a worker, and in which form.
+"""Encodes and decodes the values that cross between the grader and a worker.
 
 Requests and replies are JSON headers in frames (see `frames`). The numbers of arrays and tensors do
 not travel in them: they lie in an `Arena`, memory that both sides have mapped, and the header says
@@ -13,8 +13,8 @@ where (see `arrays`). One arena carries inputs, another answers; the parent owns
     array, tensor               {"array" | "tensor": {dtype, shape, at, bytes, ...}}
     anything else               {"handle": [id, type]}, an object that stays with the worker
 
-Nothing that arrives is unpickled, evaluated or imported. Whatever does not have exactly this form
-is a `WireError`, and so is a value with more parts, deeper or with more bytes than the limits say.
+Nothing that arrives is unpickled, evaluated or imported. A value that does not have exactly this
+form raises `WireError`, and so does one with more parts, more depth or more bytes than the limits.
 """
 
 import math
@@ -35,7 +35,7 @@ from .arrays import (
     array_form,
     copied_array,
     copied_tensor,
-    crosses,
+    is_sendable,
     meta_form,
     shared_array,
     shared_tensor,
@@ -45,16 +45,16 @@ from .frames import WireError
 
 __all__ = ["ARRAY_DTYPES", "TENSOR_DTYPES", "Arena", "ArenaFull", "Ref", "decode", "encode"]
 
-MAX_VALUES = 1 << 16  # in one tree, counting all that they are made of
+MAX_VALUES = 1 << 16  # in one tree, items of items included
 MAX_DEPTH = 64
-MAX_BITS = 1000  # what a float can hold
+MAX_BITS = 1000  # of an int; a float can still hold it
 MAX_NAME = 100  # characters of a type's name
 _DEVICE = re.compile(r"meta|(cpu|cuda)(:[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A number that stands for an object on the worker's side, and the name of its type."""
+    """The number of an object in the worker, and the name of its type."""
 
     id: int
     type: str = "object"
@@ -63,18 +63,18 @@ class Ref:
 def encode(
     value: Any, memory: Writable, handle: Callable[[Any], int], *, dense: bool = False
 ) -> Any:
-    """The header's form of `value`; its numbers go into `memory`, unknown objects to `handle`.
+    """Return `value` as JSON; array numbers go into `memory`, unknown objects to `handle`.
 
-    With `dense` (what a worker sends) arrays and tensors do not keep their layout.
+    With `dense` (values from a worker) arrays and tensors do not keep their layout.
     """
     return _Encoder(memory, handle, dense).form(value, 0)
 
 
 def decode(item: Any, arena: Arena, *, untrusted: bool) -> Any:
-    """The value that `encode` wrote; objects come as `Ref`.
+    """Return the value that `encode` encoded; objects become `Ref`.
 
-    With `untrusted` (what a worker sent) nothing stays shared, arrays and tensors are dense and on
-    a device of this machine, and all of them together have no more bytes than the arena.
+    With `untrusted` (values from a worker) nothing stays shared, arrays and tensors are dense and
+    on a device of this machine, and together they have at most the bytes of the arena.
     """
     return _Decoder(arena, untrusted).value(item, 0)
 
@@ -103,7 +103,7 @@ class _Encoder(_Limited):
         match value:
             case torch.Tensor() if value.is_meta and not self._dense:
                 return {"tensor": meta_form(value)}
-            case torch.Tensor() if crosses(value):
+            case torch.Tensor() if is_sendable(value):
                 return {"tensor": tensor_form(value, self._memory, dense=self._dense)}
             case np.integer():
                 return int(value)
@@ -112,7 +112,7 @@ class _Encoder(_Limited):
             case None | bool() | str():
                 return value
             case int():
-                return _short(int(value))
+                return _check_bits(int(value))
             case float():
                 return float(value) if math.isfinite(value) else {"float": str(float(value))}
             case list() | tuple():
@@ -141,25 +141,25 @@ class _Decoder(_Limited):
             case None | bool() | str():
                 return item
             case int():
-                return _short(item)
+                return _check_bits(item)
             case float() if math.isfinite(item):
                 return item
             case dict() if len(item) == 1:
                 [(kind, content)] = item.items()
                 try:
-                    return self._of_kind(kind, content, depth + 1)
+                    return self._decode_kind(kind, content, depth + 1)
                 except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
                     problem = f"a {kind} of no known form ({type(error).__name__})"
                     raise WireError(problem) from None
         raise WireError("a value of no known form")
 
-    def _of_kind(self, kind: str, content: Any, depth: int) -> Any:
+    def _decode_kind(self, kind: str, content: Any, depth: int) -> Any:
         match kind, content:
             case "tensor", {"bytes": int(size)}:
-                self._spend(size)
+                self._spend_bytes(size)
                 return (copied_tensor if self._untrusted else shared_tensor)(content, self._arena)
             case "array", {"bytes": int(size)}:
-                self._spend(size)
+                self._spend_bytes(size)
                 return (copied_array if self._untrusted else shared_array)(content, self._arena)
             case "list", list():
                 return [self.value(item, depth) for item in content]
@@ -178,13 +178,13 @@ class _Decoder(_Limited):
                     return Ref(number, name)
         raise WireError(f"a value of no known form: {kind!r:.40}")
 
-    def _spend(self, size: int) -> None:
+    def _spend_bytes(self, size: int) -> None:
         self._bytes -= max(0, size)
         if self._bytes < 0:
             raise WireError("arrays of more bytes together than there is shared memory")
 
 
-def _short(number: int) -> int:
+def _check_bits(number: int) -> int:
     if number.bit_length() > MAX_BITS:
         raise WireError(f"an int of {number.bit_length():,} bits; at most {MAX_BITS:,} are sent")
     return number

@@ -1,4 +1,4 @@
-"""A worker's first moments and its loop: own session, own files, limits, lock, then requests."""
+"""Sets up a forked worker (session, files, limits, lock) and serves its requests."""
 
 import contextlib
 import io
@@ -20,56 +20,56 @@ from . import companion, frames, linux, seccomp, wire
 from .executor import Room
 from .sandbox import lock
 
-PRINT_LIMIT = 1 << 20  # bytes that a submission may print before the rest is dropped
-FILE_LIMIT = 16 << 20  # bytes of the largest file that it may write
-_OUR_OWN_FAILURE = 70
+MAX_PRINTED_BYTES = 1 << 20  # bytes that a submission may print before the rest is dropped
+MAX_FILE_BYTES = 16 << 20  # bytes of the largest file that a submission may write
+_WORKER_FAILURE_STATUS = 70
 
 
 def become_worker(
     request: dict[str, Any], home: Path, kernels: Path | None, descriptors: list[int], nursery: int
 ) -> NoReturn:
-    """Turn this fork of the nursery into a worker. When it returns to nobody, it is over."""
-    status = _OUR_OWN_FAILURE
+    """Turn this fork of the nursery into a worker, serve its requests, and exit."""
+    status = _WORKER_FAILURE_STATUS
     try:
         os.setsid()
-        _end_with(nursery)
-        control, inputs, answers, *program = _own_files(descriptors)
+        _end_with_nursery(nursery)
+        control, inputs, answers, *program = _redirect_files(descriptors)
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
-        tempfile.tempdir = str(home)  # the nursery may have asked, and its answer is remembered
+        tempfile.tempdir = str(home)  # tempfile may have cached the nursery's folder
         if kernels is not None:
             os.environ["TRITON_CACHE_DIR"] = str(kernels)
-        _limit(request["limits"])
+        _set_limits(request["limits"])
         if request["core"] is not None and sys.platform == "linux":
             os.sched_setaffinity(0, {request["core"]})
         if request["gives_back"] and sys.platform == "linux":
             linux.give_memory_back()
-            _hold_all_in_memory()
-        _reseed()
-        room = Room(_map(inputs), _map(answers))
+            _confine_to_memory()
+        _reseed_generators()
+        room = Room(_map_arena(inputs), _map_arena(answers))
         if program:
             talk = companion.start(*program)
-            os.environ[companion.NAME] = str(talk.detach())
+            os.environ[companion.SOCKET_VARIABLE] = str(talk.detach())
         if request["lock"] is not None:
             lock(request["lock"], [str(place) for place in (home, kernels) if place is not None])
         elif sys.platform == "linux":
             linux.drop_capabilities()
-            _refuse_what_lasts()
-        _loop(socket.socket(fileno=control), room)
+            _refuse_lasting_calls()
+        _serve_requests(socket.socket(fileno=control), room)
         status = 0
     finally:
         os._exit(status)
 
 
-def _end_with(nursery: int) -> None:
+def _end_with_nursery(nursery: int) -> None:
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != nursery:  # it ended before this was said
-            os._exit(_OUR_OWN_FAILURE)
+        if os.getppid() != nursery:  # the nursery ended before this call
+            os._exit(_WORKER_FAILURE_STATUS)
 
 
-def _own_files(descriptors: list[int]) -> tuple[int, ...]:
-    """Standard streams, the socket, the arenas, a program if there is one, and nothing else."""
+def _redirect_files(descriptors: list[int]) -> tuple[int, ...]:
+    """Set the standard streams, and close all but the socket, the arenas and the program."""
     control, inputs, answers, printed, *program = descriptors
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (printed, 1), (printed, 2)):
@@ -78,17 +78,17 @@ def _own_files(descriptors: list[int]) -> tuple[int, ...]:
     for low, high in zip([2, *keep], [*keep, 4096], strict=True):
         os.closerange(low + 1, high)
     sys.stdout = sys.stderr = _Capped(1)
-    np.seterr(all="ignore")  # what overflows is judged by its values, not by warnings
+    np.seterr(all="ignore")  # overflows are judged by values, not by warnings
     return control, inputs, answers, *program
 
 
-def _limit(limits: dict[str, Any]) -> None:
-    """The limits that the system enforces; wall time is the parent's business."""
+def _set_limits(limits: dict[str, Any]) -> None:
+    """Set the limits that the system enforces; the parent times calls."""
     seconds = limits["cpu_seconds"]
     wanted = {resource.RLIMIT_CORE: (0, 0), resource.RLIMIT_CPU: (seconds, seconds + 1)}
-    if limits["memory_bytes"] is not None:  # CUDA maps more, opens more, and keeps caches in files
+    if limits["memory_bytes"] is not None:  # CUDA maps and opens more, and keeps caches in files
         wanted[resource.RLIMIT_AS] = (limits["memory_bytes"],) * 2
-        wanted[resource.RLIMIT_FSIZE] = (FILE_LIMIT,) * 2
+        wanted[resource.RLIMIT_FSIZE] = (MAX_FILE_BYTES,) * 2
         wanted[resource.RLIMIT_NOFILE] = (256, 256)
     for which, values in wanted.items():
         hard = resource.getrlimit(which)[1]
@@ -100,36 +100,36 @@ def _limit(limits: dict[str, Any]) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
-def _refuse_what_lasts() -> None:
-    """What no wall but the weakest leaves open, where this kernel and processor can refuse it."""
-    if seccomp.known():
+def _refuse_lasting_calls() -> None:
+    """Refuse calls that could outlive this worker, where the kernel and processor allow that."""
+    if seccomp.is_known_machine():
         with contextlib.suppress(OSError):
             linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-            seccomp.install_lasting()
+            seccomp.install_lasting_filter()
 
 
-def _hold_all_in_memory() -> None:
-    """Where memory is measured: no new files, no pipes, and what is printed stays small."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (PRINT_LIMIT, PRINT_LIMIT))
-    if seccomp.known():
+def _confine_to_memory() -> None:
+    """Refuse new files and pipes, and limit output: for workers whose memory is measured."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_PRINTED_BYTES, MAX_PRINTED_BYTES))
+    if seccomp.is_known_machine():
         with contextlib.suppress(OSError):
             linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-            seccomp.install_holding()
+            seccomp.install_holding_filter()
 
 
-def _reseed() -> None:
+def _reseed_generators() -> None:
     random.seed()
     np.random.seed()
     torch.seed()
 
 
-def _map(descriptor: int) -> wire.Arena:
+def _map_arena(descriptor: int) -> wire.Arena:
     memory = mmap.mmap(descriptor, 0)
     os.close(descriptor)
     return wire.Arena(memory)
 
 
-def _loop(control: socket.socket, room: Room) -> None:
+def _serve_requests(control: socket.socket, room: Room) -> None:
     def read(count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
@@ -145,13 +145,13 @@ def _loop(control: socket.socket, room: Room) -> None:
         except EOFError:
             return
         reply = room.answer(request)
-        if room.device_lost:  # the next request meets a process of its own
+        if room.device_lost:  # the next request goes to a new process
             os._exit(frames.DEVICE_LOST)
         frames.send(control, reply)
 
 
 class _Capped(io.TextIOBase):
-    """A text stream that drops what exceeds `PRINT_LIMIT`, so that printing costs nothing."""
+    """A text stream that drops all text beyond `MAX_PRINTED_BYTES`."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -159,7 +159,7 @@ class _Capped(io.TextIOBase):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._left = PRINT_LIMIT
+        self._left = MAX_PRINTED_BYTES
 
     def write(self, text: str) -> int:
         data = text.encode("utf-8", "replace")[: self._left]
@@ -172,7 +172,7 @@ class _Capped(io.TextIOBase):
         return True
 
     def reconfigure(self, **_: object) -> None:
-        """It stays as it is."""
+        """Ignore the request: the stream keeps its settings."""
 
     def fileno(self) -> int:
         return self._descriptor
