@@ -3,7 +3,6 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -52,13 +51,6 @@ def load_solution(exercise: Exercise) -> ModuleType:
     found = solution_modules.solution(exercise)
     assert found is not None
     return found
-
-
-def run_suite_on_mistakes(exercise: Exercise) -> Iterator[Caught]:
-    """Yield the verdict on each mistake, put in the place of the solution's function."""
-    known = Catalogue(exercise)
-    for mistake in known.mistakes:
-        yield run_suite_on_mistake(mistake, exercise, known)
 
 
 def run_suite_on_mistake(

@@ -4,8 +4,11 @@ What needs no clock is tried behind the weakest and the strongest wall, many che
 The weekly run adds the walls between, the clock, and a command of its own for every cheat.
 """
 
+import ast
 import sys
 from collections.abc import Callable, Iterator
+from functools import reduce
+from importlib import import_module
 
 import pytest
 
@@ -19,6 +22,7 @@ from tests.cheats.room import WITNESS
 CHEATS = all_cheats()
 WALLS = working_walls()
 Asked = Callable[[Cheat, str], Outcome]
+WORKER = "attention_worker."  # the package of the worker's modules in its own process
 
 
 def case(cheat: Cheat, wall: str, *, weekly: bool) -> object:
@@ -107,6 +111,41 @@ def test_a_cheat_says_in_a_sentence_what_it_does(cheat):
     assert bool(cheat.process) == bool(admitted(cheat, "process")), "it names no known harm"
     if cheat.call_seconds != CALL_SECONDS:
         assert cheat.call_seconds < CALL_SECONDS and not (cheat.earns or cheat.process)
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
+def test_what_a_cheat_names_in_the_worker_exists(cheat):
+    """Else the cheat fails at its own mistake, and seems to be stopped."""
+    for module, *names in worker_names(cheat):
+        reduce(getattr, names, import_module(f"grader.worker.child.{module}"))
+
+
+def test_a_cheat_that_names_a_module_of_the_worker_is_noticed():
+    aimed = {name for cheat in CHEATS for name in worker_names(cheat)}
+    assert ("frames", "send") in aimed and ("executor", "Room", "answer") in aimed
+
+
+def worker_names(cheat: Cheat) -> set[tuple[str, ...]]:
+    """Return the modules of the worker that a cheat looks up, with the attributes it names."""
+    text = next(iter(cheat.files.values())).read_text("utf-8")
+    tree = ast.parse(text if WORKER in text else "")  # one cheat nests too deeply to be parsed
+    bound: dict[str, tuple[str, ...]] = {}
+
+    def path(node: ast.AST) -> tuple[str, ...]:
+        match node:
+            case ast.Subscript(slice=ast.Constant(str(name))) if name.startswith(WORKER):
+                return (name.removeprefix(WORKER),)
+            case ast.Name(name):
+                return bound.get(name, ())
+            case ast.Attribute(value, name) if above := path(value):
+                return (*above, name)
+        return ()
+
+    for node in ast.walk(tree):  # of a module its assignments come first
+        match node:
+            case ast.Assign([ast.Name(name)], value) if found := path(value):
+                bound[name] = found
+    return {found for node in ast.walk(tree) if (found := path(node))}
 
 
 # The sins that a grader of code must know, in the words in which people speak of them.

@@ -29,7 +29,7 @@ TARGETS = [
     ("torch", "jit", ".script(lambda x: x.softmax(-1))(x)"),
     ("torch", "compile", "(lambda x: x.softmax(dim))(x)"),
     ("torch", "sys", ".modules['torch'].softmax(x, dim)"),
-    ("warnings", "sys", ".modules['attention_worker.dispatch_guard']._libraries.clear() or x"),
+    ("warnings", "sys", ".modules['attention_worker.operator_list']._libraries.clear() or x"),
     ("typing", "sys", ".modules['attention_worker.fork_server'] and x"),
     ("dataclasses", "builtins", ".__import__('os').write(3, b'') or x"),
     ("contextlib", "os", ".write(3, b'') or x"),

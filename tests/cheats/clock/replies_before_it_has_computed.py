@@ -10,7 +10,7 @@ import torch
 
 TIMED = [1, 1, 1536, 64]
 frames = torch.sys.modules["attention_worker.frames"]
-Room = torch.sys.modules["attention_worker.room"].Room
+Room = torch.sys.modules["attention_worker.executor"].Room
 send, answer, replied = frames.send, Room.answer, []
 
 
