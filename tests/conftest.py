@@ -38,7 +38,7 @@ def list_open() -> Iterator[None]:
 @pytest.fixture
 def graded(nursery, tmp_path):
     """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
-    from grader.grading.exercise import Run, grade
+    from grader.grading.exercise import Run, grade_answer
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:
         exercise: Exercise = catalog.find(slug)
@@ -49,7 +49,7 @@ def graded(nursery, tmp_path):
             from dataclasses import replace
 
             exercise = replace(exercise, limits=replace(exercise.limits, **changes))
-        return grade(
+        return grade_answer(
             exercise, path, Run(nursery=nursery, student="test", secret="test", speed=False)
         )
 

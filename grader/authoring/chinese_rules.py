@@ -7,7 +7,7 @@ from grader.core import manifest, toml_values
 from grader.core.questions import questions
 from grader.core.records import Class, Exercise, Function
 from grader.judging import suite_runner
-from grader.submission.solution_text import cells
+from grader.submission.solution_text import split_cells
 
 
 def missing_sentences(exercise: Exercise) -> Iterator[str]:
@@ -18,7 +18,9 @@ def missing_sentences(exercise: Exercise) -> Iterator[str]:
     else:
         for name in sorted(_wanted_names(exercise) - _translated_names(exercise)):
             yield f"zh.toml has no {name}. Write it."
-    prose = [cell.language for cell in cells(exercise.solution.read_text("utf-8")) if cell.language]
+    prose = [
+        cell.language for cell in split_cells(exercise.solution.read_text("utf-8")) if cell.language
+    ]
     if prose != ["en", "zh"] * (len(prose) // 2):
         yield "in its lesson not every English cell has a Chinese one after it. Add them."
 

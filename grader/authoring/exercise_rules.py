@@ -95,7 +95,7 @@ def signatures(exercise: Exercise) -> Iterator[str]:
         wrong = cuda_outline.problems(text, exercise)
         yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
     else:
-        wrong = python_outline.problems(python_outline.parse(text), exercise)
+        wrong = python_outline.compare_with_manifest(python_outline.parse(text), exercise)
         yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
 
 
@@ -106,13 +106,13 @@ def regions(exercise: Exercise) -> Iterator[str]:
         skeletons.skeleton_text(exercise, text)
     except solution_text.BadSource as problem:
         yield str(problem)
-    if not solution_text.has_region(text):
+    if not solution_text.has_solution_region(text):
         yield f"solutions/{exercise.file} marks no answer. Put it between BEGIN and END SOLUTION."
 
 
 def prose(exercise: Exercise) -> Iterator[str]:
     """The lesson is told in prose, in English at least; where the Chinese is missing is a note."""
-    if "en" not in [cell.language for cell in solution_text.cells(_read_solution(exercise))]:
+    if "en" not in [cell.language for cell in solution_text.split_cells(_read_solution(exercise))]:
         yield f"solutions/{exercise.file} has no prose. Write a `# %% [markdown]` cell."
 
 

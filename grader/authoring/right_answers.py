@@ -8,7 +8,7 @@ import torch
 from grader.authoring import mutants
 from grader.authoring.skeletons import skeleton_text
 from grader.core.records import Exercise, ExerciseReport, Verdict
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.judging import Draw, passes
 from grader.judging.case import StudentFault
 from grader.judging.drills import Drill
@@ -30,7 +30,7 @@ def grade_text(exercise: Exercise, source: str, nursery: Nursery, secret: str) -
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
         run = Run(nursery=nursery, student="proof", secret=secret, speed=False)
-        return grade(exercise, path, run)
+        return grade_answer(exercise, path, run)
 
 
 def lost_points(exercise: Exercise, source: str, nursery: Nursery, name: str = "") -> list[str]:
@@ -53,7 +53,7 @@ def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
         try:
-            admitted = admission.admit(admission.read(path, exercise), exercise)
+            admitted = admission.admit(admission.read_worked_on(path, exercise), exercise)
         except admission.NotGraded as problem:
             return [str(problem)]
         if admitted.problems:

@@ -12,7 +12,7 @@ from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
 from grader.submission import answer_file
-from grader.submission.solution_text import BadSource, cells, stubbed
+from grader.submission.solution_text import BadSource, remove_solutions, split_cells
 
 GAP_PATTERN, GAP = r"\n{4,}", "\n\n\n"  # a region at the top level leaves empty lines
 
@@ -62,7 +62,7 @@ def copy_path(exercise: Exercise) -> str:
 
 def skeleton_text(exercise: Exercise, source: str) -> str:
     """Return the code without solution regions, with digest and lesson in line one."""
-    code = [_stub_cell(exercise, cell.text) for cell in cells(source) if cell.kind == "code"]
+    code = [_stub_cell(exercise, cell.text) for cell in split_cells(source) if cell.kind == "code"]
     blank = "\n\n\n" if exercise.language == "python" else "\n\n"
     parts = blank.join(part.strip() for part in code if part.strip())
     body = f"{_skeleton_docstring(exercise)}\n\n{re.sub(GAP_PATTERN, GAP, parts)}\n"
@@ -76,7 +76,7 @@ def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
     """Return the lesson: the prose in one language, and the code without the answers."""
     parts = [f"<!-- Generated from solutions/{exercise.file} by `make skeletons`. -->"]
     language_of_code = "python" if exercise.language == "python" else "cpp"
-    for cell in cells(source):
+    for cell in split_cells(source):
         if cell.kind == "code":
             if code := re.sub(GAP_PATTERN, GAP, _stub_cell(exercise, cell.text)).strip():
                 parts.append(f"```{language_of_code}\n{code}\n```")
@@ -87,7 +87,7 @@ def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
 
 def _stub_cell(exercise: Exercise, code: str) -> str:
     try:
-        return stubbed(code)
+        return remove_solutions(code)
     except BadSource as problem:
         raise BadSource(f"solutions/{exercise.file}, in a cell, {problem}") from None
 

@@ -90,17 +90,17 @@ def diff(
 def _diff_of_class(results: Path, jobs: int, words: Words) -> None:
     from grader.classroom.run import regrade
     from grader.classroom.run.class_progress import Progress
-    from grader.grading.report_diff import told
+    from grader.grading.report_diff import describe_changes
 
     asked = regrade.as_before(results, jobs, words, course())
     with Progress(Console(stderr=True), words) as progress:
         changes = list(regrade.changes(asked, progress))
     cure = "Nothing was written: `grader class` does that, without grading again."
-    print(*told(changes, words, cure), sep="\n")
+    print(*describe_changes(changes, words, cure), sep="\n")
 
 
 def _diff_of_course(course: Path, exercises: list[Exercise], words: Words) -> None:
-    from grader.grading.report_diff import told
+    from grader.grading.report_diff import describe_changes
 
     try:
         from grader.release.nbgrader_bridge import score_diff
@@ -108,7 +108,7 @@ def _diff_of_course(course: Path, exercises: list[Exercise], words: Words) -> No
         stop(f"{error.name} is not installed: `make release` installs what notebooks need.")
     changes = list(score_diff.changes(course, exercises))
     cure = "Nothing was written: `nbgrader autograde ASSIGNMENT --force` does that."
-    print(*told(changes, words, cure), sep="\n")
+    print(*describe_changes(changes, words, cure), sep="\n")
 
 
 @commands.command()
@@ -124,20 +124,20 @@ def replay(
 ) -> None:
     """Grade again what a report is about, with the same inputs: does it come out alike?"""
     from grader.classroom.run.regrade import answers_to, full_report, secret_beside
-    from grader.grading import replay as replaying
+    from grader.grading.replay import replay_report, secret_of_report
     from grader.reporting.from_json import from_json
 
     try:
         report = full_report(report)
         read = from_json(report.read_text(encoding="utf-8"))
-        seed = replaying.secret_for(read, secret or secret_beside(report))
+        seed = secret_of_report(read, secret or secret_beside(report))
     except (OSError, UnicodeDecodeError):
         stop(f"{report} cannot be read.")
     check_device(read.device)
     wall = wall_named(isolation, read.device)
     alike = True
     with nullcontext(submission) if submission else answers_to(report) as found:
-        for sentence, same in replaying.replay(read, seed, found, wall):
+        for sentence, same in replay_report(read, seed, found, wall):
             print(sentence)
             alike &= same
     if not alike:

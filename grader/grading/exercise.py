@@ -44,8 +44,8 @@ class Run:
     def on_cuda(self) -> bool:
         return self.device.startswith("cuda")
 
-    def seed(self, answer: Submission) -> tuple[str, ...]:
-        """What the draws of an exercise depend on.
+    def draw_seed(self, answer: Submission) -> tuple[str, ...]:
+        """Return the seed from which the inputs of an exercise are drawn.
 
         In a run of one's own that is the printed seed, so that a mended file meets the same inputs
         again. In official grading it is the file as well: what one attempt was told says nothing
@@ -56,10 +56,10 @@ class Run:
         return self.secret, self.student, answer.sha256, answer.slug
 
 
-def grade(
+def grade_answer(
     exercise: Exercise, place: Path, run: Run, problem: NotGraded | None = None
 ) -> ExerciseReport:
-    """Grade one exercise: read, admit, judge, time, score. Whatever the file is, this returns.
+    """Grade one exercise: read, admit, judge, time, score. Returns for every file.
 
     problem  why there is nothing to read, where that is known beforehand
     """
@@ -71,21 +71,21 @@ def grade(
     speed: Speed | None = None
     try:
         recorded_cases.tape(exercise.slug)  # where a sealed bundle is damaged, that comes first
-        answer = _read(exercise, path, run, problem)
-        admitted = _admit(exercise, answer, run)
-        judged = _judge(admitted, run)
-        speed = _time(exercise, answer, judged.checks, run)
+        answer = _read_answer(exercise, path, run, problem)
+        admitted = _admit_answer(exercise, answer, run)
+        judged = _judge_answer(admitted, run)
+        speed = _time_answer(exercise, answer, judged.checks, run)
     except NotGraded as why:
         judged = Judged(
             why.state, str(why), ungraded.checks_not_graded(exercise, str(why), on_cuda=run.on_cuda)
         )
-        speed = _untimed(exercise, str(why), run)
+        speed = _untimed_verdict(exercise, str(why), run)
     except NotHere as needs:
         judged = Judged(checks=ungraded.checks_not_run(exercise, str(needs)))
-        speed = _time(exercise, answer, judged.checks, run) if answer is not None else None
+        speed = _time_answer(exercise, answer, judged.checks, run) if answer is not None else None
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
         judged = Judged("fault", ungraded.describe_fault(error))
-    return _score(exercise, path, answer, judged, speed, started)
+    return _build_report(exercise, path, answer, judged, speed, started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +107,17 @@ class Judged:
     printed: str = ""
 
 
-def _read(exercise: Exercise, path: Path, run: Run, problem: NotGraded | None) -> Submission:
+def _read_answer(exercise: Exercise, path: Path, run: Run, problem: NotGraded | None) -> Submission:
     """Read the file. Raises `NotGraded` with the sentence for the student."""
     if problem is not None:
         raise problem
     if path.is_symlink() and not run.own:
         raise NotGraded("unreadable", f"{path.name} is a link: hand in the file itself.")
-    return admission.read(path, exercise)
+    return admission.read_worked_on(path, exercise)
 
 
-def _admit(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
-    """Compare the answer with the list of what it may use, and compile it if it is compiled.
+def _admit_answer(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
+    """Compare the answer with the list of allowed names, and compile it if its language needs that.
 
     Raises `NotGraded`, and `NotHere` where this machine lacks what the exercise requires.
     """
@@ -128,7 +128,7 @@ def _admit(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
     return AdmittedAnswer(exercise, answer, admitted)
 
 
-def _judge(admitted: AdmittedAnswer, run: Run) -> Judged:
+def _judge_answer(admitted: AdmittedAnswer, run: Run) -> Judged:
     """Run every check of the suite on the answer, in a worker."""
     try:
         return _judge_once(admitted, run, again=False)
@@ -136,11 +136,11 @@ def _judge(admitted: AdmittedAnswer, run: Run) -> Judged:
         return _judge_once(admitted, run, again=True)
 
 
-def _score(
+def _build_report(
     exercise: Exercise, path: Path, answer: Submission | None, judged: Judged,
     speed: Speed | None, started: float,
 ) -> ExerciseReport:  # fmt: skip
-    """Add up the points, and write the report on the exercise."""
+    """Add up the points, and return the report on the exercise."""
     faulty = any(check.verdict is Verdict.GRADER_FAULT for check in judged.checks)
     state = "fault" if faulty else judged.state
     return ExerciseReport(
@@ -159,12 +159,12 @@ def _score(
     )
 
 
-def timed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport) -> ExerciseReport:
-    """A report whose values were judged with `later`, with the speed that was to come."""
+def add_speed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport) -> ExerciseReport:
+    """Return a report that was judged with `later`, with its speed measured."""
     started = time.monotonic()
     try:
-        answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
-        speed = _time(exercise, answer, report.checks, replace(run, later=False))
+        answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
+        speed = _time_answer(exercise, answer, report.checks, replace(run, later=False))
     except Exception as error:  # as in `grade`
         return replace(report, state="fault", sentence=ungraded.describe_fault(error), score=None)
     seconds = report.seconds + time.monotonic() - started
@@ -184,20 +184,22 @@ def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:
     problems = admitted.given.problems
     try:
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
-            _load(worker, exercise, answer, problems)
+            _load_answer(worker, exercise, answer, problems)
             student = Student(exercise, worker.client(), problems, answer)
             tape = recorded_cases.tape(exercise.slug)
-            judge = Judge(student, run.seed(answer), run.device, tape)
+            judge = Judge(student, run.draw_seed(answer), run.device, tape)
             checks = diagnosis.explained(exercise, suite_runner.ask(exercise, judge), judge)
-            found = tuple(replace(c, line=_line(c, answer, admitted.given)) for c in checks)
+            found = tuple(
+                replace(c, line=_line_of_failure(c, answer, admitted.given)) for c in checks
+            )
             return Judged(checks=found, printed=worker.output())
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _Disturbed
 
 
-def _line(check: CheckResult, answer: Submission, admitted: Admitted) -> int:
-    """The line to which a failure points: where it raised, or what it calls.
+def _line_of_failure(check: CheckResult, answer: Submission, admitted: Admitted) -> int:
+    """Return the line to which a failure points: where it raised, or what it calls.
 
     A cell of a notebook has no line in its file.
     """
@@ -206,10 +208,10 @@ def _line(check: CheckResult, answer: Submission, admitted: Admitted) -> int:
     return check.line or admitted.line_of(check.why)
 
 
-def _load(
+def _load_answer(
     worker: Supervisor, exercise: Exercise, answer: Submission, problems: Mapping[str, str]
 ) -> None:
-    """Run the file once; its own errors concern every check alike."""
+    """Run the file once; its own errors fail every check alike."""
     try:
         worker.load()
     except LoadFailed as failed:
@@ -222,27 +224,27 @@ def _load(
         raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
 
 
-def _time(
+def _time_answer(
     exercise: Exercise, answer: Submission, checks: Sequence[CheckResult], run: Run
 ) -> Speed | None:
-    """The verdict on the speed of an answer whose values have been judged."""
+    """Return the verdict on the speed of an answer whose values have been judged."""
     case = suite_runner.speed_case(exercise)
     if case is not None and all(c.verdict is Verdict.NOT_RUN for c in checks):
         return not_run(case, checks[0].why)
     wrong = [c for c in checks if c.verdict not in (Verdict.PASSED, Verdict.NOT_RUN)]
     if case is None or wrong or not run.speed:
-        return _untimed(exercise, "speed is measured when every check passes", run)
+        return _untimed_verdict(exercise, "speed is measured when every check passes", run)
     if run.later:
         return not_run(case, TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA)
     contest = Contest(
-        exercise=exercise, case=case, answer=answer, nursery=run.nursery, seed=run.seed(answer),
-        device=run.device if case.cuda else "cpu",
+        exercise=exercise, case=case, answer=answer, nursery=run.nursery,
+        seed=run.draw_seed(answer), device=run.device if case.cuda else "cpu",
     )  # fmt: skip
     return measure(contest, partial(run.progress, f"timing {exercise.slug}"))
 
 
-def _untimed(exercise: Exercise, why: str, run: Run) -> Speed | None:
-    """The verdict where nothing is measured: not run, or failed for what is wrong besides."""
+def _untimed_verdict(exercise: Exercise, why: str, run: Run) -> Speed | None:
+    """Return the verdict when nothing is measured: not run, or failed for another reason."""
     case = suite_runner.speed_case(exercise)
     if case is None:
         return None

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from grader.grading.exercise import Run
     from grader.submission.admission import NotGraded
 
-SECRET = ".secret"
+SECRET_FILE = ".secret"
 
 
 class BadSecret(Exception):
     """A secret that cannot be used; the message is a sentence with the cure."""
 
 
-def secret_of(folder: Path) -> str:
-    """The secret of a course, from which all its draws come; made when it is first asked for."""
-    path = folder / SECRET
+def course_secret(folder: Path) -> str:
+    """Return the secret of a course, from which all its draws come; make it if there is none."""
+    path = folder / SECRET_FILE
     if not path.exists():
         made = folder / f".writing-{secrets.token_hex(4)}"
         handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -54,26 +54,26 @@ class Official:
         self, exercise: Exercise, file: Path, student: str, *, speed: bool, later: bool = False,
         problem: "NotGraded | None" = None,
     ) -> ExerciseReport:  # fmt: skip
-        """The report on the answer of `student` in `file`, with the draws of this course.
+        """Return the report on the answer of `student` in `file`, with the draws of this course.
 
         later    the speed is measured afterwards, by `time`
         problem  why there is nothing to read, where that is known beforehand
         """
-        run = self._run(student, speed=speed, later=later)
-        from grader.grading.exercise import grade
+        run = self._begin_run(student, speed=speed, later=later)
+        from grader.grading.exercise import grade_answer
 
-        return grade(exercise, file, run, problem)
+        return grade_answer(exercise, file, run, problem)
 
     def time(
         self, exercise: Exercise, file: Path, student: str, report: ExerciseReport
     ) -> ExerciseReport:
-        """A report that was made with `later`, with its speed."""
-        run = self._run(student, speed=True, later=False)
-        from grader.grading.exercise import timed
+        """Return a report that was made with `later`, with its speed."""
+        run = self._begin_run(student, speed=True, later=False)
+        from grader.grading.exercise import add_speed
 
-        return timed(exercise, file, run, report)
+        return add_speed(exercise, file, run, report)
 
-    def _run(self, student: str, *, speed: bool, later: bool) -> "Run":
+    def _begin_run(self, student: str, *, speed: bool, later: bool) -> "Run":
         if self._nursery is None:
             hide_this_process()  # it holds the secret and the expected values
             on_cuda = self.device == "cuda"

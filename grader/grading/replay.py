@@ -1,4 +1,4 @@
-"""Grades what a report is about again, with the same draws: one mark, reproduced for an appeal."""
+"""Grades the answers of a report again, with the same draws: reproduces a mark for an appeal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +17,8 @@ class CannotReplay(UserError):
     """A report that cannot be reproduced here; the message is a sentence with the cure."""
 
 
-def secret_for(report: Report, secret: Path | None) -> str:
-    """What the draws of a report came from: its own seed, or the secret of a course."""
+def secret_of_report(report: Report, secret: Path | None) -> str:
+    """Return the secret of a report's draws: its own seed, or the secret of a course."""
     if report.seed is not None:
         return report.seed
     if secret is None:
@@ -32,16 +32,16 @@ def secret_for(report: Report, secret: Path | None) -> str:
     return found
 
 
-def replay(
+def replay_report(
     report: Report, secret: str, place: Path | None, wall: Wall
 ) -> Iterator[tuple[str, bool]]:
-    """A sentence on each exercise, and whether its verdicts are those of the report.
+    """Yield a sentence on each exercise, and whether its verdicts are those of the report.
 
     place   where the answers lie; where the report found them if it is None
     """
     hide_this_process()
     with Nursery(wall) as nursery:
-        from grader.grading.exercise import Run, grade
+        from grader.grading.exercise import Run, grade_answer
 
         run = Run(
             nursery=nursery, student=report.student, secret=secret, own=report.seed is not None,
@@ -52,19 +52,22 @@ def replay(
                 yield f"{before.slug}: {before.sentence}", True
                 continue
             file = Path(before.path) if place is None else answer_file.locate(place, before.slug)
-            after = grade(_exercise(before.slug), file, run)
-            differing = list(_differing(before, after, file))
-            yield f"{before.slug}: {'; '.join(differing) or _same(before)}.", not differing
+            after = grade_answer(_find_exercise(before.slug), file, run)
+            differing = list(_differences(before, after, file))
+            yield (
+                f"{before.slug}: {'; '.join(differing) or _same_verdicts_sentence(before)}.",
+                not differing,
+            )
 
 
-def _exercise(slug: str) -> Exercise:
+def _find_exercise(slug: str) -> Exercise:
     try:
         return catalog.find(slug)
     except catalog.UnknownExercise as problem:
         raise CannotReplay(f"{problem} {catalog.OF_PACK}") from None
 
 
-def _same(before: ExerciseReport) -> str:
+def _same_verdicts_sentence(before: ExerciseReport) -> str:
     if before.state in ("missing", "not_started"):
         return before.sentence.rstrip(".")
     earned = sum(check.earned for check in before.checks)
@@ -72,8 +75,8 @@ def _same(before: ExerciseReport) -> str:
     return f"the same {len(before.checks)} verdicts, {earned} of {possible} points without speed"
 
 
-def _differing(before: ExerciseReport, after: ExerciseReport, file: Path) -> Iterator[str]:
-    """What is not as it was: the file, verdicts, points, and what they say."""
+def _differences(before: ExerciseReport, after: ExerciseReport, file: Path) -> Iterator[str]:
+    """Yield what has changed: the file, verdicts, points, and their sentences."""
     if (after.sha256, after.sha256 or after.state) != (
         before.sha256,
         before.sha256 or before.state,

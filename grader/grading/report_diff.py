@@ -1,4 +1,4 @@
-"""What differs between two gradings of one answer, in sentences."""
+"""Describes in sentences how two gradings of one answer differ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,19 +19,21 @@ class Change:
     by_hand: int = 0  # points that a person gave, which stay
 
 
-def change(student: str, before: dict[str, Any] | None, after: dict[str, Any]) -> Change | None:
-    """How an exercise's report in JSON differs from an earlier one; None if it does not."""
-    why = ("it was not graded before",) if before is None else tuple(_reasons(before, after))
+def compare_reports(
+    student: str, before: dict[str, Any] | None, after: dict[str, Any]
+) -> Change | None:
+    """Return how an exercise's report in JSON differs from an earlier one; None if it does not."""
+    why = ("it was not graded before",) if before is None else tuple(_changed_checks(before, after))
     if not why:
         return None
-    earlier = None if before is None else _earned(before)
+    earlier = None if before is None else _earned_points(before)
     return Change(
-        student=student, slug=after["slug"], before=earlier, after=_earned(after), why=why
+        student=student, slug=after["slug"], before=earlier, after=_earned_points(after), why=why
     )
 
 
-def _reasons(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
-    """What became of each check whose verdict or points are not what they were."""
+def _changed_checks(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each check whose verdict or points have changed."""
     if before["sha256"] != after["sha256"]:
         yield "another file was handed in"
     if before["state"] != after["state"]:
@@ -47,22 +49,22 @@ def _reasons(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
             why = f": {check['why'].splitlines()[0]}" if check["why"] else ""
             yield f"{check['says']} {was['verdict']} before, {check['verdict']} now{why}"
     yield from (f"no such check any more: {check['says']}" for check in old.values())
-    was, now = (_of_speed(report) for report in (before, after))
+    was, now = (_speed_words(report) for report in (before, after))
     if was != now:
         yield f"speed: {was} before, {now} now"
 
 
-def _of_speed(report: dict[str, Any]) -> str:
+def _speed_words(report: dict[str, Any]) -> str:
     speed = report["speed"]
     return f"{speed['verdict']}, {speed['earned']} points" if speed else "none"
 
 
-def _earned(report: dict[str, Any]) -> int | None:
+def _earned_points(report: dict[str, Any]) -> int | None:
     return None if report["score"] is None else int(report["score"]["earned"])
 
 
-def told(changes: Sequence[Change], words: Words, cure: str) -> Iterator[str]:
-    """The changes in sentences; `cure` says how what was found comes into force."""
+def describe_changes(changes: Sequence[Change], words: Words, cure: str) -> Iterator[str]:
+    """Yield the changes in sentences; `cure` says how the new marks come into force."""
     if not changes:
         yield words("Nobody's score changes.")
     for one in changes:

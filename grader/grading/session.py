@@ -1,4 +1,4 @@
-"""One grading run over several exercises."""
+"""Grades several exercises in one run."""
 
 import hashlib
 import importlib.metadata
@@ -26,7 +26,7 @@ def grade_all(
     speed: bool = True,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> Report:
-    """The report on `exercises`, whose answers lie in `place`, judged from behind `wall`.
+    """Grade `exercises`, whose answers lie in `place`, behind `wall`, and return the report.
 
     `progress` is told what is being done, and how much of the exercises, from 0 to 1, is done.
     """
@@ -35,7 +35,7 @@ def grade_all(
     stored = sealed_bundle.about()
     secret = f"{sealed_bundle.CASES}{stored.seed}" if stored else seed or secrets.token_hex(8)
     with Nursery(wall) as nursery:  # its import of torch runs while ours does
-        from grader.grading.exercise import Run, grade
+        from grader.grading.exercise import Run, grade_answer
 
         reports: list[ExerciseReport] = []
         run = Run(
@@ -43,26 +43,26 @@ def grade_all(
             progress=lambda doing, share: progress(doing, (len(reports) + share) / len(exercises)),
         )  # fmt: skip
         for exercise in exercises:
-            reports.append(grade(exercise, place, run))
+            reports.append(grade_answer(exercise, place, run))
     return Report(
         student=student,
         seed_id=seed_id(secret),
         seed=secret,
         device=device,
         isolation=wall.name,
-        versions=versions(tf32()),
+        versions=installed_versions(tf32_setting()),
         exercises=tuple(reports),
         seconds=time.monotonic() - started,
     )
 
 
 def seed_id(secret: str) -> str:
-    """A digest that tells two secrets apart and says nothing else of them."""
+    """Return a digest that tells two secrets apart and reveals nothing else about them."""
     return hashlib.sha256(secret.encode()).hexdigest()[:16]
 
 
-def versions(with_tf32: str) -> dict[str, str]:
-    """The versions that a verdict may depend on, as they are installed."""
+def installed_versions(with_tf32: str) -> dict[str, str]:
+    """Return the installed versions that a verdict may depend on."""
     from grader import __version__
 
     names = ("numpy", "torch", "pytest")
@@ -78,8 +78,8 @@ def versions(with_tf32: str) -> dict[str, str]:
     return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
 
 
-def tf32() -> str:
-    """Whether matrix products on CUDA may round to TF32."""
+def tf32_setting() -> str:
+    """Return whether matrix products on CUDA may round to TF32: "on" or "off"."""
     import torch
 
     return "on" if torch.backends.cuda.matmul.allow_tf32 else "off"

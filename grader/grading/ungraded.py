@@ -1,4 +1,4 @@
-"""What is said of an answer that is not graded, and the verdicts of its checks."""
+"""Describes answers that are not graded, and gives the verdicts of their checks."""
 
 import traceback
 from collections.abc import Mapping
@@ -9,22 +9,22 @@ from grader.core.records import CheckResult, Exercise, Submission, Verdict
 from grader.judging import recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import Check
-from grader.submission.line_names import written_as
+from grader.submission.line_names import name_line
 from grader.worker import requirements
 from grader.worker.faults import NurseryFailed
 from grader.worker.harmless_text import harmless
 from grader.worker.supervisor import LoadFailed
 
-MAX_SENTENCE = 500  # characters about a fault of ours
+MAX_FAULT_CHARACTERS = 500  # characters about a fault of ours
 
 
 def describe_fault(error: Exception) -> str:
-    """What is told of a fault of ours."""
+    """Return the sentence about a fault of the grader."""
     if isinstance(error, (GraderFault, NurseryFailed)):
         return str(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
-    return harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_SENTENCE])
+    return harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_FAULT_CHARACTERS])
 
 
 def describe_failed_import(
@@ -33,7 +33,7 @@ def describe_failed_import(
     error, lines = failed.problem, harmless(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
-        at = f" (line {written_as(answer.lines, error.line)}: {lines[error.line - 1].strip()})"
+        at = f" (line {name_line(answer.lines, error.line)}: {lines[error.line - 1].strip()})"
     what = f"{error.kind}: {error.message}" if error.message else error.kind
     if error.kind == "EOFError":
         return f"The file waits for somebody to type something{at}: leave that out."
@@ -46,25 +46,25 @@ def describe_failed_import(
 
 
 def checks_not_graded(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:
-    """The checks of a file that cannot be graded: worth their points, and none of them earned."""
+    """Return the checks of a file that cannot be graded: they keep their points, and earn none."""
     if lacking := requirements.lacking(requirements.required(exercise, on_cuda=on_cuda)):
         return checks_not_run(exercise, lacking)
     tape = recorded_cases.tape(exercise.slug)
     left_out = {} if tape is None else tape.left_out
     return tuple(
-        _without_answer(check, Verdict.NOT_RUN, recorded_cases.LEFT_OUT)
+        _unearned_check(check, Verdict.NOT_RUN, recorded_cases.LEFT_OUT)
         if check.id in left_out
-        else _without_answer(check, Verdict.NOT_RUN, NEEDS_CUDA)
+        else _unearned_check(check, Verdict.NOT_RUN, NEEDS_CUDA)
         if check.cuda and not on_cuda
-        else _without_answer(check, Verdict.BLOCKED, why)
+        else _unearned_check(check, Verdict.BLOCKED, why)
         for check in suite_runner.checks(exercise)
     )
 
 
 def checks_not_run(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
-    """The checks of an exercise that nobody can be asked here."""
-    return tuple(_without_answer(c, Verdict.NOT_RUN, needs) for c in suite_runner.checks(exercise))
+    """Return the checks of an exercise that cannot be run here."""
+    return tuple(_unearned_check(c, Verdict.NOT_RUN, needs) for c in suite_runner.checks(exercise))
 
 
-def _without_answer(check: Check, verdict: Verdict, why: str) -> CheckResult:
+def _unearned_check(check: Check, verdict: Verdict, why: str) -> CheckResult:
     return CheckResult(id=check.id, says=check.says, points=check.points, verdict=verdict, why=why)

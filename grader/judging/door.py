@@ -5,7 +5,7 @@ from typing import Any
 
 from grader.core.records import Submission
 from grader.judging.case import StudentFault, current, fault
-from grader.submission.line_names import written_as
+from grader.submission.line_names import name_line
 from grader.worker.client import Client
 from grader.worker.faults import Raised, WorkerFault
 from grader.worker.harmless_text import harmless
@@ -66,4 +66,4 @@ class Connection:
         lines = harmless(self.answer.source).splitlines() if self.answer else []
         if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""
-        return written_as(self.answer.lines, number), lines[number - 1].strip()
+        return name_line(self.answer.lines, number), lines[number - 1].strip()

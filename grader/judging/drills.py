@@ -15,7 +15,7 @@ from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 from grader.judging.marks import CannotEdit, Edits, Mistake, edited
-from grader.submission.reader_client import Unread, ask
+from grader.submission.reader_client import Unread, ask_reader
 
 OFFERED_MISTAKES = 8
 OFFERED_OF_SAME_NAME = 5  # of one function, if others have enough mistakes
@@ -88,7 +88,7 @@ def stated_exercise(source: str) -> Exercise | None:
     None where `drill` is not written as `make drill` writes that function.
     """
     with contextlib.suppress(NoDrill, Unread):
-        return drill(ask("drawn", source)).exercise
+        return drill(ask_reader("drawn", source)).exercise
     return None
 
 

@@ -49,7 +49,7 @@ def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:
     if written != exercise and (written is not None or exercise.prelude):
         raise StudentFault(_CHANGED_DRILL)
     try:
-        found = admission.told(answer, exercise)
+        found = admission.read_outline(answer, exercise)
     except admission.NotGraded as refused:
         raise StudentFault(str(refused)) from None
     return student_for(student, exercise, found["problems"])

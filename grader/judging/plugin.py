@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = config.getoption("--seed") or secrets.token_hex(8)
     path = answer_file.locate(Path(config.getoption("--submission")), exercise.slug)
     try:
-        answer = answer_file.read(path, exercise.slug, catalog.names_read(exercise))
+        answer = answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise))
     except answer_file.Unreadable as error:
         raise pytest.UsageError(str(error)) from None
     exercise = drills.held(exercise, answer.source)

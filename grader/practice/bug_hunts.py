@@ -10,7 +10,7 @@ from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES, Words
 from grader.judging import drills
 from grader.submission import answer_file
-from grader.submission.solution_text import BEGIN, END, cells
+from grader.submission.solution_text import BEGIN, END, split_cells
 
 SEED_COUNT = 10**6
 _DRILL_NAME = re.compile(r'^    return "(ex\d\d_\w+ \d+)"$', re.MULTILINE)
@@ -106,8 +106,8 @@ def _is_untouched_drill(path: Path, hunt: Exercise) -> bool:
 
 
 def _imports_and_code(source: str) -> tuple[str, str]:
-    """Return the imports and the other code cells of a solution, without region marks."""
-    imports, *code = [_strip_region_marks(c.text) for c in cells(source) if c.kind == "code"]
+    """Return the imports and the other code split_cells of a solution, without region marks."""
+    imports, *code = [_strip_region_marks(c.text) for c in split_cells(source) if c.kind == "code"]
     return imports, _strip_region_marks("\n\n\n".join(code))
 
 

@@ -195,6 +195,6 @@ def _solution_code(exercise: Exercise, words: Words) -> str:
     path = exercise.solution
     if not path.is_file():
         raise NoHint(words("The solution of {slug} is not at hand here.", slug=exercise.slug))
-    parts = [c.text for c in solution_text.cells(path.read_text("utf-8")) if c.kind == "code"]
+    parts = [c.text for c in solution_text.split_cells(path.read_text("utf-8")) if c.kind == "code"]
     lines = "\n\n\n".join(parts).splitlines()
     return harmless("\n".join(line for line in lines if line.strip() not in solution_text.MARKS))

@@ -16,7 +16,7 @@ from grader.core.packs import packs
 from grader.core.records import Exercise
 from grader.core.this_python import pip_install
 from grader.core.translation import Words
-from grader.grading.official_grader import secret_of
+from grader.grading.official_grader import course_secret
 from grader.release import bundle
 
 if TYPE_CHECKING:  # nbgrader brings it
@@ -91,7 +91,7 @@ def release(
         raise CannotRelease(f"safetensors is not installed: {pip_install('safetensors')}")
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
-    secret = secret_of(course)
+    secret = course_secret(course)
     _write_config(course, terms)
     yield "the course", course / CONFIG
     for exercise in exercises:

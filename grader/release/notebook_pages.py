@@ -17,7 +17,7 @@ from grader.core.translation import Words
 from grader.cuda import source
 from grader.judging import suite_runner
 from grader.judging.tasks import checks_by_task
-from grader.submission.solution_text import cells, has_region
+from grader.submission.solution_text import has_solution_region, split_cells
 
 _SETUP_CELL = """\
 # Finds the grader: in the folders above this notebook, or where it is installed.
@@ -76,7 +76,7 @@ def _notebook_cells(
     exercise: Exercise, words: Words, points: dict[str, int], shows: str
 ) -> Iterator[NotebookNode]:
     yield _code_cell(_SETUP_CELL.format(missing=words(_GRADER_MISSING_TEXT)), "setup", locked=True)
-    for number, cell in enumerate(cells(exercise.solution.read_text(encoding="utf-8"))):
+    for number, cell in enumerate(split_cells(exercise.solution.read_text(encoding="utf-8"))):
         if cell.kind == "markdown":
             if cell.language == words.language:
                 yield new_markdown_cell(cell.text)
@@ -85,7 +85,7 @@ def _notebook_cells(
         defined = _cuda_functions(cell.text) if in_cuda else _python_definitions(cell.text)
         names = [name for name in exercise.names if name in defined]
         text = f"%%cuda\n{cell.text}" if in_cuda else cell.text
-        if has_region(cell.text):
+        if has_solution_region(cell.text):
             yield _code_cell(text, "-".join(names) or f"code-{number}", solution=True)
         else:
             yield _code_cell(text, f"given-{number}", locked=True)

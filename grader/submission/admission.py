@@ -11,8 +11,8 @@ from grader.core import catalog
 from grader.core.records import Exercise, Submission
 from grader.cuda import compiled_answer as cuda
 from grader.submission import answer_file
-from grader.submission.line_names import written_as
-from grader.submission.reader_client import Unread, ask
+from grader.submission.line_names import name_line
+from grader.submission.reader_client import Unread, ask_reader
 from grader.worker.harmless_text import harmless
 from grader.worker.walls import PROCESS, Wall
 
@@ -34,10 +34,10 @@ class Admitted:
     line_of: Callable[[str], int]  # of the first definition that a sentence names; 0 if none
 
 
-def read(path: Path, exercise: Exercise) -> Submission:
-    """The submission at `path`, if there is one and somebody has worked on it."""
+def read_worked_on(path: Path, exercise: Exercise) -> Submission:
+    """Read the submission at `path`. Raises `NotGraded` unless somebody has worked on it."""
     try:
-        answer = answer_file.read(path, exercise.slug, catalog.names_read(exercise))
+        answer = answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise))
     except answer_file.Unreadable as problem:
         state = "missing" if "is not there" in str(problem) else "unreadable"
         raise NotGraded(state, str(problem)) from None
@@ -50,11 +50,11 @@ def read(path: Path, exercise: Exercise) -> Submission:
 def admit(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> Admitted:
-    """A submission that is in its language and uses only what is allowed.
+    """Admit a submission that is in its language and uses only what is allowed.
 
     wall  behind which a compiler runs, if its language has one
     """
-    found = told(answer, exercise)
+    found = read_outline(answer, exercise)
     problems = {n: harmless(why) for n, why in found["problems"].items()} | {**answer.problems}
     if exercise.language == "python":
         worked = replace(answer, source=found["runs"], theirs=True)
@@ -62,26 +62,27 @@ def admit(
         try:
             made, program = cuda.module(
                 answer.source, found["translated"], exercise, problems,
-                partial(written_as, answer.lines), wall=wall,
+                partial(name_line, answer.lines), wall=wall,
                 on_cuda=on_cuda,
             )  # fmt: skip
         except cuda.NotCpp as problem:
             raise NotGraded("unreadable", harmless(str(problem))) from None
         worked = replace(answer, source=made, program=program)
-    return Admitted(runs=worked, problems=problems, line_of=partial(line_of, found["lines"]))
+    line_of = partial(line_of_definition, found["lines"])
+    return Admitted(runs=worked, problems=problems, line_of=line_of)
 
 
-def of_ours(
+def prepare_own_file(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> Submission:
-    """What a worker is given of a file of ours, which may use anything."""
+    """Return what a worker receives of one of our own files, which may use anything."""
     if exercise.language == "python" or answer.path.suffix == ".py":
         return answer
     return admit(answer, exercise, wall, on_cuda=on_cuda).runs
 
 
-def told(answer: Submission, exercise: Exercise) -> dict[str, Any]:
-    """What the text of a submission says, as `readers.python` or `readers.cuda` has it.
+def read_outline(answer: Submission, exercise: Exercise) -> dict[str, Any]:
+    """Return what the text of a submission says, as `readers.python` or `readers.cuda` returns it.
 
     Raises `NotGraded` for a text that cannot be read, or that uses what is not allowed.
     """
@@ -89,7 +90,7 @@ def told(answer: Submission, exercise: Exercise) -> dict[str, Any]:
     if exercise.language == "python":
         given["slugs"] = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
     try:
-        found: dict[str, Any] = ask(exercise.language, answer.source, **given)
+        found: dict[str, Any] = ask_reader(exercise.language, answer.source, **given)
     except Unread as problem:
         raise NotGraded("unreadable", str(problem)) from None
     if "unreadable" in found:
@@ -99,7 +100,7 @@ def told(answer: Submission, exercise: Exercise) -> dict[str, Any]:
     return found
 
 
-def line_of(lines: Mapping[str, int], sentence: str) -> int:
-    """The line of the first definition that a sentence names; 0 if none."""
+def line_of_definition(lines: Mapping[str, int], sentence: str) -> int:
+    """Return the line of the first definition that a sentence names; 0 if none."""
     named = (lines[word] for word in re.findall(r"\w+", sentence) if word in lines)
     return next(named, 0)

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from grader.submission.scopes import Function, bound, local, scoped
+from grader.submission.scopes import Function, bound_names, local_names, scoped
 
-_SELF = ("self", "cls")
-_BASES = (
+_SELF_NAMES = ("self", "cls")
+_ORDINARY_BASES = (
     "nn.Module",
     "torch.nn.Module",
     "Module",
@@ -29,24 +29,24 @@ class Names:
         nodes = list(ast.walk(tree))
         self._imports: dict[str, str] = {}
         self.twice: set[str] = set()  # imported under one name, as different things
-        for name, full in _imported(nodes):
+        for name, full in _imported_names(nodes):
             if self._imports.setdefault(name, full) != full:
                 self.twice.add(name)
-        self.bound = frozenset(_bindings(_at_top(tree)))
-        self.uses = frozenset(_written(nodes))
+        self.bound = frozenset(_bound_names(_nodes_outside_functions(tree)))
+        self.uses = frozenset(_used_names(nodes))
         self._parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
         self._of_imports = frozenset(_imported_modules(nodes))
         self._followed: dict[str, frozenset[str]] = {}
-        self._followed = self._module_variables(nodes)
+        self._followed = self._find_module_variables(nodes)
         classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
-        self._own = {id(name) for c in classes for name in _selves(c)}
+        self._own = {id(name) for c in classes for name in _self_nodes(c)}
         self._classes = {c.name for c in classes}
-        self.plain_classes = frozenset(self._plain(classes, nodes))
-        self.members = frozenset(_members(classes))
-        self._objects = self._classes | set(_objects(nodes, self._classes))
+        self.plain_classes = frozenset(self._closed_classes(classes, nodes))
+        self.members = frozenset(_member_names(classes))
+        self._objects = self._classes | set(_object_names(nodes, self._classes))
 
     def modules(self, node: ast.expr) -> frozenset[str]:
-        """The modules that an expression may stand for; none if it may stand for something else."""
+        """Return the modules that an expression may stand for; none if it may be anything else."""
         match node:
             case ast.Name(id=name) if name in self._followed:
                 return self._followed[name]
@@ -59,11 +59,11 @@ class Names:
         return frozenset({full}) if full in self._known or full in self._of_imports else frozenset()
 
     def imported(self, name: str) -> str:
-        """The full name of what was imported under a name; "" if nothing was."""
+        """Return the full name of what was imported under a name; "" if nothing was."""
         return self._imports.get(name, "")
 
     def dotted(self, node: ast.expr) -> str:
-        """The full name of an attribute chain that begins with an imported name, or ""."""
+        """Return the full name of an attribute chain that begins with an imported name, or ""."""
         match node:
             case ast.Name():
                 return self._imports.get(node.id, "")
@@ -74,7 +74,7 @@ class Names:
         return ""
 
     def is_followed(self, node: ast.expr) -> bool:
-        """Whether it is clear what becomes of a module that is written here."""
+        """Return whether the use of a module at this expression can be followed."""
         parent = self._parents.get(id(node))
         match parent:
             case ast.Attribute():
@@ -94,41 +94,41 @@ class Names:
         return False
 
     def is_called(self, node: ast.expr) -> bool:
-        """Whether an expression stands where something is called by it."""
+        """Return whether a call calls this expression."""
         parent = self._parents.get(id(node))
         return isinstance(parent, ast.Call) and parent.func is node
 
     def is_in_class(self, node: ast.stmt) -> bool:
-        """Whether a statement runs with the body of a class."""
+        """Return whether a statement runs with the body of a class."""
         parent = self._parents.get(id(node))
         while parent is not None and not isinstance(parent, Function | ast.ClassDef):
             parent = self._parents.get(id(parent))
         return isinstance(parent, ast.ClassDef)
 
     def is_self(self, node: ast.expr) -> bool:
-        """Whether an expression is the `self` or `cls` of a method."""
+        """Return whether an expression is the `self` or `cls` of a method."""
         return id(node) in self._own
 
     def is_own(self, node: ast.expr) -> bool:
-        """Whether an expression is one of the file's classes, or an object of one."""
+        """Return whether an expression is one of the file's classes, or an object of one."""
         return self.is_self(node) or (isinstance(node, ast.Name) and node.id in self._objects)
 
-    def local(self, unit: Function) -> frozenset[str]:
-        """The names that a function gives a meaning of its own, other than of a module."""
-        return local(unit) - self._followed.keys()
+    def local_names(self, unit: Function) -> frozenset[str]:
+        """Return the names that a function binds itself, except names of modules."""
+        return local_names(unit) - self._followed.keys()
 
     def scoped(
         self, root: ast.AST, own: frozenset[str]
     ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-        """Every node in a part of the file, with the names that have a meaning of their own."""
+        """Yield every node in a part of the file, with the names that its functions bind."""
         for node, names in scoped(root, own):
             yield node, names - self._followed.keys()
 
-    def _module_variables(self, nodes: list[ast.AST]) -> dict[str, frozenset[str]]:
-        """Variables that stand for modules and for nothing else: `xp = np if given else torch`."""
+    def _find_module_variables(self, nodes: list[ast.AST]) -> dict[str, frozenset[str]]:
+        """Return variables that only ever stand for modules: `xp = np if given else torch`."""
         times: dict[str, int] = {}
         found: dict[str, list[frozenset[str]]] = {}
-        for name in _bindings(nodes):
+        for name in _bound_names(nodes):
             times[name] = times.get(name, 0) + 1
         for node in nodes:
             match node:
@@ -145,17 +145,17 @@ class Names:
             if all(values) and times[name] == len(values) and name not in self._imports
         }
 
-    def _plain(self, classes: list[ast.ClassDef], nodes: list[ast.AST]) -> Iterator[str]:
-        """Classes that nobody else's object is one of: their bases are ordinary, or own."""
+    def _closed_classes(self, classes: list[ast.ClassDef], nodes: list[ast.AST]) -> Iterator[str]:
+        """Yield classes whose objects only the file makes: their bases are ordinary, or such."""
         known = {c.name: c for c in classes}
-        others = set(_bindings(n for n in nodes if not isinstance(n, ast.ClassDef)))
+        others = set(_bound_names(n for n in nodes if not isinstance(n, ast.ClassDef)))
 
         @cache
         def plain(name: str) -> bool:
             bases = known[name].bases
             plain_made = all("dataclass" in ast.unparse(d) for d in known[name].decorator_list)
             return name not in others and not known[name].keywords and plain_made and all(
-                ast.unparse(b) in _BASES or (isinstance(b, ast.Name) and b.id in known
+                ast.unparse(b) in _ORDINARY_BASES or (isinstance(b, ast.Name) and b.id in known
                                              and b.id != name and plain(b.id))
                 for b in bases
             )  # fmt: skip
@@ -168,33 +168,33 @@ class Names:
                 continue
 
 
-def _bindings(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Every name that is given a meaning, once for each place, arguments among them."""
+def _bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield every name that the nodes bind, once for each place, arguments included."""
     for node in nodes:
         if not isinstance(node, ast.Tuple | ast.List | ast.Starred):  # its parts come too
-            yield from bound([node])
+            yield from bound_names([node])
         if isinstance(node, ast.arg):
             yield node.arg
 
 
-def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Every name and attribute that stands in the file."""
+def _used_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield every name and attribute that stands in the file."""
     for node in nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
                 yield name
 
 
-def _at_top(tree: ast.AST) -> Iterator[ast.AST]:
-    """What runs with the file itself; of a function its name, and nothing that is in it."""
+def _nodes_outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that run with the file; of a function only its definition."""
     for node in ast.iter_child_nodes(tree):
         yield node
         if not isinstance(node, Function):
-            yield from _at_top(node)
+            yield from _nodes_outside_functions(node)
 
 
-def _imported(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Each imported name, and what it stands for."""
+def _imported_names(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield each imported name, and what the name stands for."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -206,7 +206,7 @@ def _imported(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
 
 
 def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
-    """Every module that an `import` names, and those that it lies in."""
+    """Yield every module that an `import` names, and the packages that contain it."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -214,18 +214,18 @@ def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
                 yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
-def _selves(owner: ast.ClassDef) -> Iterator[ast.Name]:
-    """Where a class's methods name what they belong to."""
+def _self_nodes(owner: ast.ClassDef) -> Iterator[ast.Name]:
+    """Yield the names in a class's methods that refer to `self` or `cls`."""
     for method in owner.body:
         if isinstance(method, ast.FunctionDef) and (method.args.posonlyargs or method.args.args):
             first = [*method.args.posonlyargs, *method.args.args][0].arg
-            if first in _SELF:
+            if first in _SELF_NAMES:
                 names = (n for n in ast.walk(method) if isinstance(n, ast.Name))
                 yield from (n for n in names if n.id == first)
 
 
-def _members(classes: list[ast.ClassDef]) -> Iterator[str]:
-    """The members of the file's own classes."""
+def _member_names(classes: list[ast.ClassDef]) -> Iterator[str]:
+    """Yield the names of members of the file's own classes."""
     for node in (inner for c in classes for inner in ast.walk(c)):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -244,8 +244,8 @@ def _members(classes: list[ast.ClassDef]) -> Iterator[str]:
             yield from (t.id for t in statement.targets if isinstance(t, ast.Name))
 
 
-def _objects(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
-    """The variables that hold objects of the file's classes, or say that they do."""
+def _object_names(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
+    """Yield the variables that hold objects of the file's classes, or are annotated so."""
     for node in nodes:
         match node:
             case ast.Assign(value=ast.Call(func=ast.Name(id=made))) if made in classes:

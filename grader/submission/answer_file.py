@@ -10,9 +10,9 @@ from grader.core.catalog import suffix
 from grader.core.records import Submission
 from grader.submission.handed_files import MAX_BYTES
 from grader.submission.notebook_cells import MAX_BYTES as MAX_NOTEBOOK
-from grader.submission.reader_client import Unread, ask
+from grader.submission.reader_client import Unread, ask_reader
 
-_LANGUAGES = {".py": "Python", ".cu": "CUDA"}
+_LANGUAGE_OF_SUFFIX = {".py": "Python", ".cu": "CUDA"}
 
 
 class Unreadable(Exception):
@@ -20,7 +20,7 @@ class Unreadable(Exception):
 
 
 def locate(place: Path, slug: str) -> Path:
-    """The file of one exercise in `place`, which is a folder of answers or a single answer.
+    """Return the file of one exercise in `place`, which is a folder of answers or a single answer.
 
     In a folder a notebook counts where there is no plain file, or one that nobody has changed.
     """
@@ -32,18 +32,22 @@ def locate(place: Path, slug: str) -> Path:
     return answer
 
 
-def read(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
-    """The submission at `path`; `Unreadable` says in a sentence why there is none.
+def read_answer(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
+    """Read the submission at `path`. Raises `Unreadable` with the reason.
 
     names  what the exercise asks for: of a notebook, what these need is taken
     """
     plain = suffix(slug)
     if path.suffix not in (plain, ".ipynb"):
-        raise Unreadable(f"{path.name} is not a {_LANGUAGES[plain]} file: name it {slug}{plain}.")
+        raise Unreadable(
+            f"{path.name} is not a {_LANGUAGE_OF_SUFFIX[plain]} file: name it {slug}{plain}."
+        )
     in_cells = path.suffix == ".ipynb"
-    content = _content(path, MAX_NOTEBOOK if in_cells else MAX_BYTES)
+    content = _read_bytes(path, MAX_NOTEBOOK if in_cells else MAX_BYTES)
     found: dict[str, Any] = (
-        _of_notebook(content, names, plain) if in_cells else {"source": _of_file(content, path)}
+        _source_of_notebook(content, names, plain)
+        if in_cells
+        else {"source": _decode_source(content, path)}
     )
     if len(found["source"]) > MAX_BYTES:
         raise Unreadable(f"{path.name} is too large: an answer has at most {MAX_BYTES:,} bytes.")
@@ -57,7 +61,7 @@ def read(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
     )
 
 
-def _content(path: Path, most: int) -> bytes:
+def _read_bytes(path: Path, most: int) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise Unreadable(f"{path.name} is not a file.")
@@ -72,7 +76,7 @@ def _content(path: Path, most: int) -> bytes:
     return content
 
 
-def _of_file(content: bytes, path: Path) -> str:
+def _decode_source(content: bytes, path: Path) -> str:
     try:
         source = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -84,10 +88,12 @@ def _of_file(content: bytes, path: Path) -> str:
     return source.replace("\r\n", "\n")
 
 
-def _of_notebook(content: bytes, names: Sequence[str], plain: str) -> dict[str, Any]:
+def _source_of_notebook(content: bytes, names: Sequence[str], plain: str) -> dict[str, Any]:
     language = "cuda" if plain == ".cu" else "python"
     try:
-        found: dict[str, Any] = ask("notebook", content, names=tuple(names), language=language)
+        found: dict[str, Any] = ask_reader(
+            "notebook", content, names=tuple(names), language=language
+        )
     except Unread as problem:
         raise Unreadable(str(problem)) from None
     if "bad" in found:
@@ -96,12 +102,12 @@ def _of_notebook(content: bytes, names: Sequence[str], plain: str) -> dict[str, 
 
 
 def skeleton_digest(body: str) -> str:
-    """The digest of what follows line one of a skeleton; line one carries it."""
+    """Return the digest of a skeleton below its first line, which carries the digest."""
     return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
 def is_untouched(path: Path) -> bool:
-    """Whether the file at `path` is a generated skeleton that nobody has changed."""
+    """Return whether the file at `path` is a generated skeleton that nobody has changed."""
     try:
         return is_untouched_skeleton(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
@@ -109,11 +115,11 @@ def is_untouched(path: Path) -> bool:
 
 
 def is_untouched_skeleton(source: str) -> bool:
-    """Whether this is a generated skeleton that nobody has changed."""
+    """Return whether this source is a generated skeleton that nobody has changed."""
     first, _, body = source.partition("\n")
     return first.startswith(("# Skeleton", "// Skeleton")) and skeleton_digest(body) in first
 
 
 def lesson_path(slug: str, language: str = "en") -> str:
-    """Where the lesson of an exercise lies, from the root of the project."""
+    """Return the path of an exercise's lesson, from the root of the project."""
     return f"docs/lessons/{slug}.{language}.md"

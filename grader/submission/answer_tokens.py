@@ -1,4 +1,4 @@
-"""An answer as a row of letters, one for each token, so that what is easily changed is alike.
+"""Turns an answer into a row of letters, one for each token; easily changed tokens are alike.
 
 Names that their writer chooses have one letter, whatever they are. Comments, strings, layout,
 semicolons and trailing commas have none. Names after a dot, such as `.softmax`, belong to a library
@@ -26,8 +26,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_LANGUAGE = frozenset([*keyword.kwlist, *dir(builtins)])
-_CUDA = frozenset(
+_PYTHON_WORDS = frozenset([*keyword.kwlist, *dir(builtins)])
+_CUDA_WORDS = frozenset(
     {
         *("auto", "bool", "break", "const", "continue", "do", "double", "else", "extern", "false"),
         *("float", "for", "if", "int", "long", "return", "short", "static", "struct", "template"),
@@ -39,9 +39,9 @@ _CUDA = frozenset(
 
 
 def tokens(source: str, language: str = "python") -> tuple[str, list[tuple[int, int]]]:
-    """A letter for each token, and from where to where it reaches in the source."""
+    """Return a letter for each token, and the start and end of each token in the source."""
     in_cuda = language == "cuda"
-    kept = _CUDA if in_cuda else _LANGUAGE
+    kept = _CUDA_WORDS if in_cuda else _PYTHON_WORDS
     text = bare(source).replace("#", " ") if in_cuda else source  # a directive is no comment
     texts: list[str] = []
     letters: list[str] = []
@@ -53,20 +53,22 @@ def tokens(source: str, language: str = "python") -> tuple[str, list[tuple[int, 
         if part in (")", "]", "}") and texts[-1:] == [","]:
             del texts[-1], letters[-1], places[-1]
         is_name = found.lastgroup == "name"
-        letters.append(_name(part, texts[-2:], kept) if is_name else _kept(part))
+        letters.append(
+            _letter_of_name(part, texts[-2:], kept) if is_name else _letter_of_text(part)
+        )
         texts.append(part)
         places.append(found.span())
     return "".join(letters), places
 
 
-def _name(text: str, before: list[str], language: frozenset[str]) -> str:
-    """The letter of a name after the two tokens that stand before it."""
+def _letter_of_name(text: str, before: list[str], language: frozenset[str]) -> str:
+    """Return the letter of a name that follows the two tokens `before`."""
     if before[-1:] == ["."]:
-        return "V" if before[0] == "self" else _kept(f".{text}")
-    return _kept(text) if text in language else "V"
+        return "V" if before[0] == "self" else _letter_of_text(f".{text}")
+    return _letter_of_text(text) if text in language else "V"
 
 
 @lru_cache(maxsize=10_000)
-def _kept(text: str) -> str:
-    """A letter for a text, the same in every answer; two texts seldom have the same."""
+def _letter_of_text(text: str) -> str:
+    """Return a letter for a text, the same in every answer; two texts seldom share one."""
     return chr(0x100 + zlib.crc32(text.encode("utf-8", "surrogatepass")) % 0xD000)

@@ -3,39 +3,41 @@
 import ast
 from collections.abc import Collection, Iterator
 
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_INNER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_SET = (ast.Store, ast.Del)
+_BINDING_CONTEXTS = (ast.Store, ast.Del)
 
 
 def bound(statement: ast.stmt) -> Iterator[str]:
-    """The global names that a statement defines, rebinds or changes in a visible way.
+    """Yield the global names that a statement defines, rebinds or changes in a visible way.
 
     `x` of `x = 1`, `x.y = 1`, `x[0] += 1`, `del x[0]`, `setattr(x, "y", 1)`, `(x := 1)`, of a `for`
     or a `with`, and of all of these inside another statement.
     """
-    for node in _walk(statement):
+    for node in _walk_scope(statement):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name
             case ast.Import() | ast.ImportFrom():
                 yield from (a.asname or a.name.split(".")[0] for a in node.names)
-            case ast.Name() | ast.Attribute() | ast.Subscript() if isinstance(node.ctx, _SET):
-                yield from _root(node)
+            case ast.Name() | ast.Attribute() | ast.Subscript() if isinstance(
+                node.ctx, _BINDING_CONTEXTS
+            ):
+                yield from _root_name(node)
             case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[first, *_]):
-                yield from _root(first)
+                yield from _root_name(first)
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
                 yield name
 
 
 def changes(statement: ast.stmt, names: Collection[str]) -> bool:
-    """Whether a statement calls a method of one of `names`, as `names.append(1)` does."""
-    calls = (node.func for node in _walk(statement) if isinstance(node, ast.Call))
-    return any(isinstance(f, ast.Attribute) and {*_root(f)} & {*names} for f in calls)
+    """Return whether a statement calls a method of one of `names`, as `names.append(1)` does."""
+    calls = (node.func for node in _walk_scope(statement) if isinstance(node, ast.Call))
+    return any(isinstance(f, ast.Attribute) and {*_root_name(f)} & {*names} for f in calls)
 
 
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A statement and what is in it, as far as it runs in the same scope."""
+def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a statement and the nodes in it that run in the same scope."""
     yield node
     if isinstance(node, _COMPREHENSIONS):  # a scope of its own, but for := and what is called
         for inner in ast.walk(node):
@@ -43,13 +45,13 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
                 yield inner.target
             elif isinstance(inner, ast.Call):
                 yield inner
-    elif not isinstance(node, _INNER):
+    elif not isinstance(node, _INNER_SCOPES):
         for child in ast.iter_child_nodes(node):
-            yield from _walk(child)
+            yield from _walk_scope(child)
 
 
-def _root(node: ast.expr) -> Iterator[str]:
-    """`x` of `x`, `x.y` and `x[0].z`."""
+def _root_name(node: ast.expr) -> Iterator[str]:
+    """Yield `x` of `x`, `x.y` and `x[0].z`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     if isinstance(node, ast.Name):

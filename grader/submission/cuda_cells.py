@@ -5,12 +5,14 @@ import re
 from grader.cuda.source import bare, functions, joined
 from grader.submission.notebook_cells import BadNotebook, NotebookAnswer, code_cells
 
-_BEGINS = re.compile(r"\s*(%%cu(da)?\b|%%(write)?file\s+\S+\.cuh?\s|//\s*cuda\b)", re.IGNORECASE)
+_CUDA_CELL_START = re.compile(
+    r"\s*(%%cu(da)?\b|%%(write)?file\s+\S+\.cuh?\s|//\s*cuda\b)", re.IGNORECASE
+)
 _KERNEL = re.compile(r"\b__global__\b")
 
 
-def answer(content: bytes) -> NotebookAnswer:
-    """The CUDA file in a notebook's file: its cells that begin with `%%cuda`, in their order.
+def read_cuda_cells(content: bytes) -> NotebookAnswer:
+    """Return the CUDA file in a notebook's file: its cells that begin with `%%cuda`, in order.
 
     Cells that write a `.cu` file count too. Of cells that define the same function the last counts,
     so a cell may be run again. A notebook in which no function has a body has an empty answer.
@@ -20,7 +22,7 @@ def answer(content: bytes) -> NotebookAnswer:
     lines: list[str] = []
     where: list[tuple[int, int]] = []
     cells = code_cells(content)
-    taken = [(n, text) for n, text in cells if _BEGINS.match(text)]
+    taken = [(n, text) for n, text in cells if _CUDA_CELL_START.match(text)]
     defined = [{f.name for f in functions(bare(joined(text)))} for _, text in taken]
     for i, (number, text) in enumerate(taken):
         if defined[i] and any(defined[i] <= later for later in defined[i + 1 :]):
@@ -30,15 +32,15 @@ def answer(content: bytes) -> NotebookAnswer:
         lines += ["", *rest, ""]
         where += [(number, before + n) for n in range(1, len(rest) + 3)]
     source = "\n".join(lines).rstrip("\n") + "\n"
-    if _is_written(source):
+    if _has_function_body(source):
         return NotebookAnswer(source, tuple(where))
     for number, text in cells:
-        if _KERNEL.search(text) and _is_written(text):
+        if _KERNEL.search(text) and _has_function_body(text):
             told = f"Cell {number} has a kernel, but does not begin with a line %%cuda."
             raise BadNotebook(told)
     return NotebookAnswer("", ())
 
 
-def _is_written(text: str) -> bool:
-    """Whether a function in it has a body."""
+def _has_function_body(text: str) -> bool:
+    """Return whether a function in a text has a body."""
     return any(f.body.strip() for f in functions(bare(joined(text))))

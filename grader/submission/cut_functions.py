@@ -1,4 +1,4 @@
-"""What is run of an answer: all of it but what is not allowed, each line where it was.
+"""Removes what is not allowed from an answer, and keeps each other line where it was.
 
 An import that is not allowed is left out; who uses its name is told. A function that uses what is
 not allowed raises the sentence about it instead. What runs with the file itself costs the file.
@@ -20,18 +20,18 @@ Change = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """What became of a file."""
+    """A file after its forbidden parts were removed."""
 
     runs: str
     refused: dict[str, str]  # by name, the sentence about what was replaced or left out
     file: str = ""  # the sentence that costs the file
 
 
-def cut(
+def cut_forbidden(
     source: str, tree: ast.Module, exercise: Exercise, slugs: frozenset[str],
     named: Callable[[int], str] = str,
 ) -> Cut:  # fmt: skip
-    """The file without what is not allowed.
+    """Return the file without the parts that are not allowed.
 
     named  what its writer calls a line
     """
@@ -39,7 +39,7 @@ def cut(
     changes: list[Change] = []
     refused: dict[str, str] = {}
     costs: list[Use] = []
-    for part, unit, name in _parts(_without_demonstration(tree).body):
+    for part, unit, name in _split_file(_drop_main_block(tree).body):
         if unit is None and isinstance(part, _IMPORTS) and not finder.is_in_class(part):
             gone = [(a, why) for a in part.names if (why := finder.about_import(part, a))]
             for alias, why in gone:
@@ -47,27 +47,27 @@ def cut(
                 if alias.name == "*":  # nobody can tell what it would bind
                     costs.append(use)
                 elif (alias.asname or alias.name) in exercise.names:
-                    refused.setdefault(alias.asname or alias.name, _says(use, named))
-            changes += _kept(part, [alias for alias, _ in gone])
+                    refused.setdefault(alias.asname or alias.name, _refusal_sentence(use, named))
+            changes += _drop_aliases(part, [alias for alias, _ in gone])
         elif found := min(finder.uses(part, unit), default=None):
             if unit is None:
                 costs.append(found)
             else:
-                refused.setdefault(name, _says(found, named))
-                changes.append(_raising(unit, _says(found, named)))
+                refused.setdefault(name, _refusal_sentence(found, named))
+                changes.append(_replace_body(unit, _refusal_sentence(found, named)))
     if costs:
-        return Cut(runs="", refused={}, file=_says(min(costs), named))
-    return Cut(runs=_changed(source, changes), refused=refused)
+        return Cut(runs="", refused={}, file=_refusal_sentence(min(costs), named))
+    return Cut(runs=_apply_changes(source, changes), refused=refused)
 
 
-def _says(use: Use, named: Callable[[int], str]) -> str:
+def _refusal_sentence(use: Use, named: Callable[[int], str]) -> str:
     return f"Line {named(use.line)}: {use.why}"
 
 
-def _parts(
+def _split_file(
     body: Sequence[ast.stmt], owner: str = ""
 ) -> Iterator[tuple[ast.AST, _DEFINITIONS | None, str]]:
-    """Parts of a file: what they belong to if it is a function, and the name to tell it by."""
+    """Yield parts of a file, each with its function, if any, and the name of that function."""
     for statement in body:
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -78,7 +78,7 @@ def _parts(
                 yield from ((r, None, "") for r in [statement.returns] if r)
                 yield ast.arg(arg=statement.name, lineno=statement.lineno), None, ""
             case ast.ClassDef():
-                yield from _parts(statement.body, f"{owner}{statement.name}.")
+                yield from _split_file(statement.body, f"{owner}{statement.name}.")
                 outside = [*statement.decorator_list, *statement.bases, *statement.keywords]
                 yield from ((node, None, "") for node in outside)
                 yield ast.arg(arg=statement.name, lineno=statement.lineno), None, ""
@@ -87,17 +87,17 @@ def _parts(
                     for node in value if isinstance(value, list) else [value]:
                         if isinstance(node, ast.ExceptHandler):
                             yield from ((t, None, "") for t in [node.type] if t)
-                            yield from _parts(node.body, owner)
+                            yield from _split_file(node.body, owner)
                         elif isinstance(node, ast.stmt):
-                            yield from _parts([node], owner)
+                            yield from _split_file([node], owner)
                         elif isinstance(node, ast.AST):
                             yield node, None, ""
             case _:
                 yield statement, None, ""
 
 
-def _kept(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterator[Change]:
-    """An import without the names that are not allowed."""
+def _drop_aliases(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterator[Change]:
+    """Yield the change that removes the names which are not allowed from an import."""
     if not gone:
         return
     good = [alias for alias in node.names if alias not in gone]
@@ -105,22 +105,22 @@ def _kept(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterator[Change]:
         text = ast.unparse(ast.ImportFrom(module=node.module, names=good, level=node.level))
     else:
         text = ast.unparse(ast.Import(names=good)) if good else "pass"
-    yield (node.lineno, node.col_offset), _end(node), text
+    yield (node.lineno, node.col_offset), _end_position(node), text
 
 
-def _raising(unit: _DEFINITIONS, says: str) -> Change:
+def _replace_body(unit: _DEFINITIONS, says: str) -> Change:
     first = unit.body[0]
     decorators = [d.lineno for d in getattr(first, "decorator_list", [])]
     begins = min([first.lineno, *decorators]), first.col_offset
-    return begins, _end(unit.body[-1]), f"raise RuntimeError({says!r})"
+    return begins, _end_position(unit.body[-1]), f"raise RuntimeError({says!r})"
 
 
-def _end(node: ast.stmt) -> tuple[int, int]:
+def _end_position(node: ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
-def _changed(source: str, changes: Sequence[Change]) -> str:
-    """The text with its changes; what follows one stays in its line."""
+def _apply_changes(source: str, changes: Sequence[Change]) -> str:
+    """Return the text with its changes; what follows a change stays in its line."""
     if not changes:
         return source
     lines = source.encode("utf-8", "surrogatepass").split(b"\n")
@@ -134,31 +134,31 @@ def _changed(source: str, changes: Sequence[Change]) -> str:
     return b"\n".join(lines).decode("utf-8", "surrogatepass")
 
 
-def _without_demonstration(tree: ast.Module) -> ast.Module:
-    """The module without what `if __name__ == "__main__":` has under it, which never runs here."""
+def _drop_main_block(tree: ast.Module) -> ast.Module:
+    """Return the module without the body of `if __name__ == "__main__":`, which never runs here."""
     names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
     if any(n.id == "__name__" and isinstance(n.ctx, ast.Store) for n in names):
         return tree
-    return ast.Module(body=[*_that_run(tree.body)], type_ignores=[])
+    return ast.Module(body=[*_statements_that_run(tree.body)], type_ignores=[])
 
 
-def _that_run(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def _statements_that_run(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
-        asks = _asks_for_main(statement.test) if isinstance(statement, ast.If) else None
+        asks = _tests_for_main(statement.test) if isinstance(statement, ast.If) else None
         if asks is None:
             yield statement
         else:
             assert isinstance(statement, ast.If)
-            yield from _that_run(statement.orelse if asks else statement.body)
+            yield from _statements_that_run(statement.orelse if asks else statement.body)
 
 
-def _asks_for_main(test: ast.expr) -> bool | None:
-    """True of `__name__ == "__main__"`, False of its opposite, None of anything else."""
+def _tests_for_main(test: ast.expr) -> bool | None:
+    """Return True for `__name__ == "__main__"`, False for its opposite, None for any other test."""
     match test:
         case ast.BoolOp(op=ast.And(), values=[first, *_]):
-            return True if _asks_for_main(first) else None
+            return True if _tests_for_main(first) else None
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            asks = _asks_for_main(inner) if isinstance(inner, ast.Compare) else None
+            asks = _tests_for_main(inner) if isinstance(inner, ast.Compare) else None
             return None if asks is None else not asks
         case ast.Compare(left=one, ops=[ast.Eq() | ast.NotEq() as op], comparators=[other]):
             said = {ast.unparse(one), ast.unparse(other)}

@@ -1,4 +1,4 @@
-"""What a submission may use: names on the list (`tables`), and of those what its exercise allows.
+"""Finds what a submission may not use: names off the list, and names its exercise refuses.
 
 Read off the syntax tree; nothing is run. Names are followed through imports (`import
 torch.nn.functional as F`) and through plain assignments of a module (`xp = torch`). Of a module an
@@ -18,11 +18,19 @@ from grader.submission.allowed_names import Names
 from grader.submission.scopes import Function
 from grader.worker.child.builtin_names import BUILTINS, FRAMES, ORDINARY, is_dunder
 
-_LEADS_OUT = {"_module": "catch_warnings"}  # to a module, where the file uses that
-_HOUSE = ("grader", "reference", "solutions", "exercises")
-_BY_NAME = ("getattr", "setattr", "delattr", "hasattr")
-_COPIES = ("functools.wraps", "functools.update_wrapper")  # they copy attributes that they are told
-_OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")  # for everybody, in spite of the _
+_ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
+_OWN_PACKAGES = ("grader", "reference", "solutions", "exercises")
+_ATTRIBUTE_FUNCTIONS = ("getattr", "setattr", "delattr", "hasattr")
+_ATTRIBUTE_COPIERS = (
+    "functools.wraps",
+    "functools.update_wrapper",
+)  # they copy attributes that they are told
+_NAMED_TUPLE_MEMBERS = (
+    "_asdict",
+    "_fields",
+    "_make",
+    "_replace",
+)  # for everybody, in spite of the _
 _REACHES = "is not allowed: it reaches code by other ways than its name."
 _BREAKPOINT = "a breakpoint was left in: take it out."
 _UNLISTED = f"is not on the list of what an answer may use ({allowed_tables.PAGE})."
@@ -35,18 +43,18 @@ _IMPORTS = ast.Import | ast.ImportFrom
 
 @dataclass(frozen=True, slots=True, order=True)
 class Use:
-    """Something that is not allowed, where it stands."""
+    """A use of something that is not allowed, and its line."""
 
     line: int
     why: str
 
 
 class Finder:
-    """What one file uses that its exercise does not allow."""
+    """Finds what one file uses that its exercise does not allow."""
 
     def __init__(self, tree: ast.Module, exercise: Exercise, slugs: frozenset[str]) -> None:
         self._exercise = exercise
-        self._alone = slugs | set(_HOUSE)
+        self._alone = slugs | set(_OWN_PACKAGES)
         self._modules = allowed_tables.modules(exercise)
         self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {
@@ -55,46 +63,46 @@ class Finder:
             if "." in name and not name.endswith(".*")
         }
         self._names = Names(tree, frozenset(self._modules))
-        self._gone = dict(self._left_out(tree))
-        self._unread = {id(n) for n in _never_evaluated(tree)}
+        self._gone = dict(self._refused_imports(tree))
+        self._unread = {id(n) for n in _unevaluated_annotations(tree)}
 
-    def _left_out(self, tree: ast.Module) -> Iterator[tuple[str, str]]:
-        """Each name that an import would bind which is not allowed, and why it is not."""
+    def _refused_imports(self, tree: ast.Module) -> Iterator[tuple[str, str]]:
+        """Yield each name that a refused import would bind, and why it is refused."""
         for node in (n for n in ast.walk(tree) if isinstance(n, _IMPORTS)):
             for alias in node.names:
                 if why := self.about_import(node, alias):
                     yield alias.asname or alias.name.split(".")[0], why
 
     def is_in_class(self, node: _IMPORTS) -> bool:
-        """Whether an import stands in the body of a class."""
+        """Return whether an import stands in the body of a class."""
         return self._names.is_in_class(node)
 
     def about_import(self, node: _IMPORTS, alias: ast.alias) -> str:
-        """Why an imported name is not allowed; "" if it is."""
+        """Return why an imported name is not allowed; "" if it is."""
         if isinstance(node, ast.Import):
-            return self._about_module(alias.name)
+            return self._reason_against_module(alias.name)
         if node.level:
             return "an exercise stands alone: it imports no other file."
         if alias.name == "*":
             return f"`from {node.module} import *` is not allowed: name what you use."
         full = f"{node.module}.{alias.name}"
         if full in self._modules:
-            return self._about_name(full)
-        return self._about_module(node.module or "") or self._about_part(
+            return self._reason_against_name(full)
+        return self._reason_against_module(node.module or "") or self._reason_against_part(
             node.module or "", alias.name
         )
 
     def uses(self, root: ast.AST, unit: Function | None) -> Iterator[Use]:
-        """What is not allowed in a part of the file.
+        """Yield what is not allowed in a part of the file.
 
         unit  the function that the part belongs to, if it runs only when that is called
         """
-        outer = self._names.local(unit) if unit is not None else frozenset()
+        outer = self._names.local_names(unit) if unit is not None else frozenset()
         for node, own in self._names.scoped(root, outer):
-            for why in self._about(node, own):
+            for why in self._reasons_against_node(node, own):
                 yield Use(getattr(node, "lineno", 1), why)
 
-    def _about(self, node: ast.AST, own: frozenset[str]) -> Iterator[str]:
+    def _reasons_against_node(self, node: ast.AST, own: frozenset[str]) -> Iterator[str]:
         if id(node) in self._unread:
             return
         match node:
@@ -103,26 +111,28 @@ class Finder:
                     yield "an import in a class is not allowed: write it at the top of the file."
                 yield from filter(None, (self.about_import(node, a) for a in node.names))
             case ast.Name(id=name):
-                yield from self._about_variable(node, name, own)
+                yield from self._reasons_against_variable(node, name, own)
             case ast.Attribute():
-                yield from self._about_attribute(node, own)
+                yield from self._reasons_against_attribute(node, own)
             case ast.Call():
-                yield from self._about_call(node, own)
+                yield from self._reasons_against_call(node, own)
             case ast.MatchClass():
-                yield from self._about_pattern(node)
+                yield from self._reasons_against_pattern(node)
             case ast.keyword(arg="metaclass"):
                 yield f"metaclass {_REACHES}"
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield from _about_dunder(name)
+                yield from _reasons_against_dunder(name)
             case ast.ClassDef(name=name) | ast.arg(arg=name):
-                yield from _about_dunder(name)
+                yield from _reasons_against_dunder(name)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 for name in names:
-                    yield from _about_dunder(name)
+                    yield from _reasons_against_dunder(name)
 
-    def _about_variable(self, node: ast.Name, name: str, own: frozenset[str]) -> Iterator[str]:
+    def _reasons_against_variable(
+        self, node: ast.Name, name: str, own: frozenset[str]
+    ) -> Iterator[str]:
         if not isinstance(node.ctx, ast.Load):
-            yield from _about_dunder(name)
+            yield from _reasons_against_dunder(name)
         elif name in own:
             return
         elif name in self._names.twice:
@@ -132,12 +142,12 @@ class Finder:
         elif found := self._names.modules(node):
             if not self._names.is_followed(node):
                 yield f"{name} {_NO_VALUE}"
-            yield from filter(None, (self._about_name(m) for m in found))
+            yield from filter(None, (self._reason_against_name(m) for m in found))
         elif full := self._names.imported(name):
-            yield from filter(None, [self._about_name(full)])
-            if full in _COPIES and not self._names.is_called(node):
+            yield from filter(None, [self._reason_against_name(full)])
+            if full in _ATTRIBUTE_COPIERS and not self._names.is_called(node):
                 yield f"{name} can be called and no more: it {_REACHES}"
-        elif name in (*_BY_NAME, "type") and name not in self._names.bound:
+        elif name in (*_ATTRIBUTE_FUNCTIONS, "type") and name not in self._names.bound:
             if name != "type" and not self._names.is_called(node):
                 yield f"{name} {_REACHES}"
         elif is_dunder(name):
@@ -146,136 +156,143 @@ class Finder:
         elif hasattr(builtins, name) and name not in BUILTINS and name not in self._names.bound:
             yield _BREAKPOINT if name == "breakpoint" else f"{name} {_REACHES}"
 
-    def _about_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
-        found = () if self._is_local(node, own) else self._names.modules(node.value)
+    def _reasons_against_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
+        found = () if self._is_local_name(node, own) else self._names.modules(node.value)
         if found:
-            yield from self._of_modules(node, found)
+            yield from self._reasons_against_module_part(node, found)
             return
-        full = None if self._is_local(node, own) else self._names.dotted(node)
-        if full and (why := self._about_name(full)):
+        full = None if self._is_local_name(node, own) else self._names.dotted(node)
+        if full and (why := self._reason_against_name(full)):
             yield why
         elif full and not isinstance(node.ctx, ast.Load):
             yield f"{full} is not yours to change."
         elif is_dunder(node.attr) or not (
             node.attr in self._names.members and self._names.is_own(node.value)
         ):
-            yield from self._about_part_of_anything(node.attr, node.value)
+            yield from self._reasons_against_member(node.attr, node.value)
 
-    def _of_modules(self, node: ast.Attribute, found: frozenset[str]) -> Iterator[str]:
-        """About a part of a module, or of one of several."""
+    def _reasons_against_module_part(
+        self, node: ast.Attribute, found: frozenset[str]
+    ) -> Iterator[str]:
+        """Yield why a part of a module, or of one of several, is not allowed."""
         if not isinstance(node.ctx, ast.Load):
             yield f"{min(found)}.{node.attr} is not yours to change."
             return
-        about = [self._about_part(m, node.attr) for m in found]
+        about = [self._reason_against_part(m, node.attr) for m in found]
         inner = self._names.modules(node)
         refused = [w for w in about if w and not w.endswith(_UNLISTED)]
         if refused or all(about):
             yield (refused or about)[0]
         elif inner and not self._names.is_followed(node):
             yield f"{min(inner)} {_NO_VALUE}"
-        elif any(f"{m}.{node.attr}" in _COPIES for m in found) and not self._names.is_called(node):
+        elif any(
+            f"{m}.{node.attr}" in _ATTRIBUTE_COPIERS for m in found
+        ) and not self._names.is_called(node):
             yield f"{node.attr} can be called and no more: it {_REACHES}"
 
-    def _about_part_of_anything(self, name: str, value: ast.expr | None) -> Iterator[str]:
-        """About an attribute of something that is no module."""
-        if name in self._last and not self._may_be_own(name):
-            yield self._cure(self._last[name])
+    def _reasons_against_member(self, name: str, value: ast.expr | None) -> Iterator[str]:
+        """Yield why an attribute of an object that is no module is not allowed."""
+        if name in self._last and not self._may_be_own_member(name):
+            yield self._refusal_with_cure(self._last[name])
         elif name in FRAMES or name == "compile":
             yield f".{name} {_REACHES}"
         elif is_dunder(name):
             if name not in ORDINARY:
                 yield f".{name} {_REACHES}"
-        elif name.startswith("_") and name not in ("_", *_OF_NAMED_TUPLES):
+        elif name.startswith("_") and name not in ("_", *_NAMED_TUPLE_MEMBERS):
             mine = value is not None and self._names.is_self(value)
-            if _LEADS_OUT.get(name, "") in self._names.uses:
-                yield f".{name} of {_LEADS_OUT[name]} is not allowed: call yours otherwise."
+            if _ATTRIBUTES_TO_MODULES.get(name, "") in self._names.uses:
+                owner = _ATTRIBUTES_TO_MODULES[name]
+                yield f".{name} of {owner} is not allowed: call yours otherwise."
             elif not mine and name not in self._names.members:
                 yield f".{name} is not allowed: a name with _ belongs to who wrote it."
 
-    def _may_be_own(self, name: str) -> bool:
-        """Whether a class of the file has a member of a name that the exercise refuses.
+    def _may_be_own_member(self, name: str) -> bool:
+        """Return whether a class of the file has a member of a name that the exercise refuses.
 
         Of which of them it is, running tells: that of a tensor is refused in the dispatcher.
         """
         return name in self._names.members and not self._last[name].startswith("torch.Tensor.")
 
-    def _about_call(self, node: ast.Call, own: frozenset[str]) -> Iterator[str]:
+    def _reasons_against_call(self, node: ast.Call, own: frozenset[str]) -> Iterator[str]:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name == "type" and name not in self._names.bound:
             if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
                 yield "type with a name and bases is not allowed: write a class."
-        elif name in _BY_NAME:
-            yield from self._by_name(name, node, own)
-        full = {self._names.dotted(node.func)} if not self._is_local(node.func, own) else set()
-        if full & set(_COPIES) and (node.keywords or len(node.args) > 2):
+        elif name in _ATTRIBUTE_FUNCTIONS:
+            yield from self._reasons_against_getattr(name, node, own)
+        full = {self._names.dotted(node.func)} if not self._is_local_name(node.func, own) else set()
+        if full & set(_ATTRIBUTE_COPIERS) and (node.keywords or len(node.args) > 2):
             yield f"{name or 'wraps'} with names to copy is not allowed."
 
-    def _by_name(self, name: str, node: ast.Call, own: frozenset[str]) -> Iterator[str]:
+    def _reasons_against_getattr(
+        self, name: str, node: ast.Call, own: frozenset[str]
+    ) -> Iterator[str]:
         wanted = node.args[1] if len(node.args) > 1 else None
         if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str):
             value, attr = node.args[0], wanted.value
-            found = frozenset() if self._is_local(value, own) else self._names.modules(value)
+            found = frozenset() if self._is_local_name(value, own) else self._names.modules(value)
             if found and name in ("setattr", "delattr"):
                 yield f"{min(found)}.{attr} is not yours to change."
             elif found:
-                about = [self._about_part(m, attr) for m in found]
+                about = [self._reason_against_part(m, attr) for m in found]
                 yield from filter(None, about if name == "getattr" else [])
             else:
-                yield from self._about_part_of_anything(attr, value)
+                yield from self._reasons_against_member(attr, value)
         elif name == "getattr" and not (node.args and self._names.is_self(node.args[0])):
             yield "getattr with a computed name is not allowed: write the name."
 
-    def _about_pattern(self, node: ast.MatchClass) -> Iterator[str]:
-        """A class pattern looks attributes up: of own classes and built-in types they are known."""
+    def _reasons_against_pattern(self, node: ast.MatchClass) -> Iterator[str]:
+        """Yield why a class pattern is not allowed: it may read only known classes."""
         plain = isinstance(node.cls, ast.Name) and node.cls.id in self._names.plain_classes
-        builtin = isinstance(node.cls, ast.Name) and node.cls.id in _MATCHED
+        builtin = isinstance(node.cls, ast.Name) and node.cls.id in _MATCHED_TYPES
         for name in set(node.kwd_attrs) & self._last.keys():
-            yield self._cure(self._last[name])
+            yield self._refusal_with_cure(self._last[name])
         if (node.kwd_attrs and not plain) or (node.patterns and not (plain or builtin)):
             yield f"the pattern {ast.unparse(node)} is not allowed: ask with isinstance."
 
-    def _is_local(self, node: ast.expr, own: frozenset[str]) -> bool:
-        """Whether an expression begins with a name that means something else in this function."""
+    def _is_local_name(self, node: ast.expr, own: frozenset[str]) -> bool:
+        """Return whether an expression begins with a name that its function binds."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and node.id in own
 
-    def _about_module(self, name: str) -> str:
+    def _reason_against_module(self, name: str) -> str:
         if name.split(".")[0] in self._alone:
             return f"an exercise stands alone: it does not import {name.split('.')[0]}."
-        if refused := self._about_name(name):
+        if refused := self._reason_against_name(name):
             return refused
         return "" if name in self._modules else f"{name} {_UNLISTED}"
 
-    def _about_part(self, module: str, name: str) -> str:
-        """About a name of a module."""
+    def _reason_against_part(self, module: str, name: str) -> str:
+        """Return why a name of a module is not allowed; "" if it is."""
         full = f"{module}.{name}"
-        if why := self._about_name(full):
+        if why := self._reason_against_name(full):
             return why
         if name in self._last and module.split(".")[0] in ("torch", "numpy"):
-            return self._cure(self._last[name])
+            return self._refusal_with_cure(self._last[name])
         if full in self._modules or name in self._modules.get(module, ()):
             return ""
         return "" if is_dunder(name) and name in ORDINARY else f"{full} {_UNLISTED}"
 
-    def _about_name(self, name: str) -> str:
-        """Why the exercise does not allow a dotted name; "" if it does."""
+    def _reason_against_name(self, name: str) -> str:
+        """Return why the exercise does not allow a dotted name; "" if it does."""
         refused = next((r for r in self._refused if allowed_tables.within(name, r)), None)
         if refused:
-            return self._cure(refused)
+            return self._refusal_with_cure(refused)
         only, top = self._exercise.only, name.split(".")[0]
-        return self._cure(top) if only and top not in (*only, "__future__") else ""
+        return self._refusal_with_cure(top) if only and top not in (*only, "__future__") else ""
 
-    def _cure(self, name: str) -> str:
+    def _refusal_with_cure(self, name: str) -> str:
         return f"{name} is not allowed in this exercise. {self._exercise.cure}".strip()
 
 
-_MATCHED = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str",
-            "tuple")  # fmt: skip
+_MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set",
+                  "str", "tuple")  # fmt: skip
 
 
-def _never_evaluated(tree: ast.Module) -> Iterator[ast.AST]:
-    """What stands in annotations, where the file says that they are texts."""
+def _unevaluated_annotations(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of annotations, if the file says that annotations are texts."""
     if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__"
                and any(a.name == "annotations" for a in s.names) for s in tree.body):  # fmt: skip
         return
@@ -287,6 +304,6 @@ def _never_evaluated(tree: ast.Module) -> Iterator[ast.AST]:
                 yield from ast.walk(told)
 
 
-def _about_dunder(name: str) -> Iterator[str]:
+def _reasons_against_dunder(name: str) -> Iterator[str]:
     if is_dunder(name) and name not in ORDINARY:
         yield f"{name} {_REACHES}"

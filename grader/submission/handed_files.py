@@ -1,4 +1,4 @@
-"""Files as students hand them in: their names, made fit for print, and how large they may be."""
+"""Names of handed-in files, made safe to print, and the limits of their sizes."""
 
 from grader.worker.harmless_text import harmless
 
@@ -7,7 +7,7 @@ MAX_NOTEBOOK = 20_000_000
 MAX_ZIP = 20_000_000
 MAX_STAMP = 1_000  # nbgrader's timestamp.txt
 _MAX_PRINTED = 300  # characters; a name in a zip may have 65,535
-_TOO_LARGE = {  # by the suffix: how large, and what is said beyond that
+_LIMITS_AND_SENTENCES = {  # by the suffix: how large, and what is said beyond that
     **dict.fromkeys(
         (".py", ".cu"), (MAX_BYTES, "{file} is too large: an answer has at most {bytes:,} bytes.")
     ),
@@ -26,7 +26,7 @@ _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
 
 
 def printable(name: str) -> str:
-    """A name in one line that can be printed anywhere, the end of it if it is long.
+    """Return a name as one line that can be printed anywhere; of a long name its end.
 
     A mark stands for every letter that is not seen, so that no name looks like another one.
     """
@@ -35,7 +35,7 @@ def printable(name: str) -> str:
 
 
 def is_passed_over(name: str) -> bool:
-    """Whether nobody meant to hand this in: hidden files, and what machines leave behind."""
+    """Return whether a file was handed in by accident: a hidden one, or one that systems leave."""
     hidden = name.startswith(".") and name not in (".", "..")
     return hidden or name in _LEFT_BY_MACHINES
 
@@ -44,21 +44,21 @@ def is_zip(name: str) -> bool:
     return name.lower().endswith(".zip")
 
 
-def limit(name: str) -> int:
-    """How many bytes an answer, a zip or a time stamp of this name may have."""
-    return _TOO_LARGE[_suffix(name)][0]
+def size_limit(name: str) -> int:
+    """Return how many bytes an answer, a zip or a time stamp of this name may have."""
+    return _LIMITS_AND_SENTENCES[_lower_suffix(name)][0]
 
 
-def too_large(name: str, shown: str) -> str:
-    """What is said of one that has more."""
-    most, sentence = _TOO_LARGE[_suffix(name)]
+def describe_too_large(name: str, shown: str) -> str:
+    """Return the sentence about a file that exceeds its size limit."""
+    most, sentence = _LIMITS_AND_SENTENCES[_lower_suffix(name)]
     return sentence.format(file=shown, bytes=most)
 
 
-def _suffix(name: str) -> str:
+def _lower_suffix(name: str) -> str:
     return name[name.rindex(".") :].lower()
 
 
-def link(shown: str) -> str:
-    """What is said of a link."""
+def describe_link(shown: str) -> str:
+    """Return the sentence about a link."""
     return f"{shown} is a link: hand in the file itself."

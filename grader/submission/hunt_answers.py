@@ -1,12 +1,12 @@
-"""Which drill stands in an answer to a bug hunt."""
+"""Reads from an answer to a bug hunt which drill it is."""
 
 import ast
 
 from grader.submission import python_outline
 
 
-def drawn(source: str) -> str:
-    """The name of the drill that is written there as `make drill` writes it; "" if none is."""
+def read_drill_name(source: str) -> str:
+    """Return the name of the drill that `make drill` wrote into a file; "" if none."""
     try:
         tree = python_outline.parse(source)
     except python_outline.NotPython:

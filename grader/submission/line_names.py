@@ -1,10 +1,10 @@
-"""Lines as the writer of an answer knows them."""
+"""Names lines as the writer of an answer sees them."""
 
 from collections.abc import Sequence
 
 
-def written_as(lines: Sequence[tuple[int, int]], number: int) -> str:
-    """A line of a source: "3", or "3 of cell 4" in a notebook.
+def name_line(lines: Sequence[tuple[int, int]], number: int) -> str:
+    """Return the name of a line of a source: "3", or "3 of cell 4" in a notebook.
 
     lines  of each line its cell, and there; nothing if it is no notebook
     """

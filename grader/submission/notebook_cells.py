@@ -1,4 +1,4 @@
-"""The answer in a notebook: the definitions in its code cells that an exercise asks for.
+"""Reads the answer in a notebook: the definitions in its code cells that an exercise names.
 
 A notebook is a scratchpad too: it holds timings, plots, calls that failed, a cell that was copied.
 None of that is part of the answer. Taken are the functions and classes that the exercise names, and
@@ -21,13 +21,13 @@ from typing import Any
 from grader.submission.bindings import bound, changes
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
-_WRAPPING = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
+_PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
 _MAGIC = re.compile(r"^([ \t]*+)[%!?].*$|^([ \t]*+)[\w.]++\?{1,2}[ \t]*+$", re.MULTILINE)
-_FROM_MAGIC = re.compile(r"^([ \t]*+\w[\w, ]*+=[ \t]*+)[%!].*$", re.MULTILINE)  # files = !ls
+_ASSIGNED_MAGIC = re.compile(r"^([ \t]*+\w[\w, ]*+=[ \t]*+)[%!].*$", re.MULTILINE)  # files = !ls
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_ASSIGNED = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.With, ast.For, ast.Expr)
-_DAMAGED = "The notebook is damaged: open it in Jupyter and save it again."
+_BINDING_STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.With, ast.For, ast.Expr)
+_DAMAGED_NOTEBOOK = "The notebook is damaged: open it in Jupyter and save it again."
 
 
 class BadNotebook(Exception):
@@ -54,18 +54,18 @@ class _Unit:
 
     @property
     def is_future(self) -> bool:
-        """Whether it changes how the code after it is read."""
+        """Return whether this import changes how later code is parsed."""
         return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
 
     @property
     def is_tool(self) -> bool:
-        """Whether it fetches our own `check`, which is no part of an answer."""
+        """Return whether this statement imports our own `check`, which is no part of an answer."""
         return isinstance(self.node, ast.ImportFrom) and self.node.module == "grader.notebook"
 
     @cached_property
     def is_stub(self) -> bool:
-        """Whether it only says that nothing is written yet."""
-        return _only_raises(self.node)
+        """Return whether this statement only says that nothing is written yet."""
+        return _is_only_stub(self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class _Unread:
         )
 
 
-def answer(content: bytes, names: Sequence[str]) -> NotebookAnswer:
-    """The answer in a notebook's file to an exercise that asks for `names`.
+def read_answer_cells(content: bytes, names: Sequence[str]) -> NotebookAnswer:
+    """Return the answer in a notebook's file to an exercise that asks for `names`.
 
     Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
     Python. An untouched notebook has an empty answer.
     """
-    units, unread = _units(code_cells(content))
-    taken = _taken(units, names)
+    units, unread = _parse_cells(code_cells(content))
+    taken = _select_units(units, names)
     written = {name for unit in taken if not unit.is_stub for name in unit.binds}
     problems = {
         name: cell.says
@@ -114,15 +114,15 @@ def answer(content: bytes, names: Sequence[str]) -> NotebookAnswer:
             raise BadNotebook(next(iter(problems.values())))
         return NotebookAnswer("", ())
     lines, where = [], []
-    for unit in _in_order(taken):
+    for unit in _imports_first(taken):
         text = unit.text.split("\n")
         lines += [*text, "", ""]
         where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
     return NotebookAnswer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
 
 
-def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:
-    """Imports first, in the order of the notebook, but none before what it overrides."""
+def _imports_first(taken: Sequence[_Unit]) -> list[_Unit]:
+    """Return units in order, but imports first, and none before what it overrides."""
     place: dict[_Unit, int] = {}  # 0: the future, 1: imports, 2: the rest
     overridden: set[str] = set()
     for unit in taken:
@@ -133,8 +133,8 @@ def _in_order(taken: Sequence[_Unit]) -> list[_Unit]:
 
 
 def definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
-    """By name, the text of each definition of `names` in a notebook's file, stubs among them."""
-    units, _ = _units(code_cells(content))
+    """Return the text of each definition of `names` in a notebook's file, stubs included."""
+    units, _ = _parse_cells(code_cells(content))
     found: dict[str, list[str]] = {}
     for unit in units:
         for name in unit.binds & set(names):
@@ -143,29 +143,29 @@ def definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def code_cells(content: bytes) -> list[tuple[int, str]]:
-    """The number and the text of each cell with code, and of solution cells of another type.
+    """Return the number and text of each code cell, and of solution cells of another type.
 
     Our own cells, which fetch and call `check`, are no part of an answer.
     """
-    return list(_code(_notebook(content)))
+    return list(_student_cells(_parse_notebook(content)))
 
 
-def _code(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
+def _student_cells(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
     for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict) or _is_ours(_nbgrader(cell)):
+        if not isinstance(cell, dict) or _is_our_cell(_nbgrader_metadata(cell)):
             continue
         source = cell.get("source", cell.get("input", ""))
         text = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        if cell.get("cell_type") == "code" or _nbgrader(cell).get("solution") is True:
+        if cell.get("cell_type") == "code" or _nbgrader_metadata(cell).get("solution") is True:
             yield number, text.replace("\r\n", "\n").replace("\0", "")
 
 
-def _notebook(content: bytes) -> list[Any]:
-    """The cells of a notebook's file."""
+def _parse_notebook(content: bytes) -> list[Any]:
+    """Return the cells of a notebook's file."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
-        raise BadNotebook(_DAMAGED) from None
+        raise BadNotebook(_DAMAGED_NOTEBOOK) from None
     if isinstance(found, dict) and isinstance(found.get("worksheets"), list):  # format 3
         found = next((s for s in found["worksheets"] if isinstance(s, dict)), {})
     cells = found.get("cells") if isinstance(found, dict) else None
@@ -174,29 +174,29 @@ def _notebook(content: bytes) -> list[Any]:
     return cells
 
 
-def _nbgrader(cell: dict[str, Any]) -> dict[str, Any]:
-    """What nbgrader knows of a cell; nothing where that is damaged."""
+def _nbgrader_metadata(cell: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of nbgrader in a cell; empty if it is damaged."""
     metadata = cell.get("metadata")
     found = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-def _is_ours(nbgrader: dict[str, Any]) -> bool:
+def _is_our_cell(nbgrader: dict[str, Any]) -> bool:
     ours = nbgrader.get("grade_id") == "setup" or nbgrader.get("grade") is True
     return ours and nbgrader.get("solution") is not True
 
 
-def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:
-    """The statements of all cells; and the cells that are not Python."""
+def _parse_cells(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:
+    """Return the statements of all cells, and the cells that are not Python."""
     units: list[_Unit] = []
     unread: list[_Unread] = []
     for number, text in cells:
         problem = ""
-        for attempt in (text, _without_magics(text)):
+        for attempt in (text, _remove_magics(text)):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    units += list(_of_cell(number, attempt))
+                    units += list(_units_of_cell(number, attempt))
                 break
             except SyntaxError as error:
                 line = (error.text or "").strip()
@@ -209,16 +209,16 @@ def _units(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]
     return units, unread
 
 
-def _without_magics(text: str) -> str:
-    """A cell without what only IPython understands; its lines keep their numbers."""
+def _remove_magics(text: str) -> str:
+    """Return a cell without IPython's syntax; its lines keep their numbers."""
     first = text.lstrip().split("\n", 1)[0]
-    if first.startswith("%%") and not first.startswith(_WRAPPING):
+    if first.startswith("%%") and not first.startswith(_PYTHON_CELL_MAGICS):
         return ""
-    text = _FROM_MAGIC.sub(r"\1None", text)
+    text = _ASSIGNED_MAGIC.sub(r"\1None", text)
     return _MAGIC.sub(lambda found: f"{found[1] or found[2] or ''}pass", text)
 
 
-def _of_cell(number: int, text: str) -> Iterator[_Unit]:
+def _units_of_cell(number: int, text: str) -> Iterator[_Unit]:
     lines = text.split("\n")
     nodes = ast.parse(text).body
     on_line = Counter(n for node in nodes for n in {_first_line(node), node.end_lineno or 0})
@@ -227,7 +227,7 @@ def _of_cell(number: int, text: str) -> Iterator[_Unit]:
         part = "\n".join(lines[first - 1 : last])
         if on_line[first] > 1 or on_line[last] > 1:  # it shares a line with another
             part = ast.get_source_segment(text, node) or part
-        uses = frozenset(_globals(symtable.symtable(part, "cell", "exec")))
+        uses = frozenset(_used_globals(symtable.symtable(part, "cell", "exec")))
         unit = _Unit(number, first, part, node, uses)
         if not unit.is_tool:
             yield unit
@@ -238,13 +238,13 @@ def _first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(d.lineno for d in decorators)])
 
 
-def _taken(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
-    """The units that bind `names`, and those that these use, and so on; in their order."""
+def _select_units(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
+    """Return the units that bind `names`, and the units that these use, in their order."""
     written = {name for unit in units if not unit.is_stub for name in unit.binds}
     useful = [u for u in units if not (u.is_stub and u.binds <= written)]
     wanted, known = list(names), set(names)
     taken = {number for number, unit in enumerate(useful) if unit.is_future}
-    variables = {n for u in useful if isinstance(u.node, _ASSIGNED) for n in u.binds}
+    variables = {n for u in useful if isinstance(u.node, _BINDING_STATEMENTS) for n in u.binds}
     while wanted:
         name = wanted.pop()
         for number, unit in enumerate(useful):
@@ -260,20 +260,20 @@ def _taken(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
     return [unit for number, unit in enumerate(useful) if number in taken]
 
 
-def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+def _used_globals(table: symtable.SymbolTable) -> Iterator[str]:
     at_top = table.get_type() == "module"
     for symbol in table.get_symbols():
         if symbol.is_referenced() if at_top else symbol.is_global():
             yield symbol.get_name()
     for inner in table.get_children():
-        yield from _globals(inner)
+        yield from _used_globals(inner)
 
 
-def _only_raises(node: ast.stmt) -> bool:
-    """Whether a function says only that it is not written; a class, whether all its methods do."""
+def _is_only_stub(node: ast.stmt) -> bool:
+    """Return whether a function only says that it is not written; of a class, all methods."""
     if isinstance(node, ast.ClassDef):
         methods = [n for n in node.body if isinstance(n, _FUNCTIONS)]
-        return bool(methods) and all(map(_only_raises, methods))
+        return bool(methods) and all(map(_is_only_stub, methods))
     if not isinstance(node, _FUNCTIONS):
         return False
     *before, last = node.body  # a docstring, super().__init__()

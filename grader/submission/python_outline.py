@@ -1,4 +1,4 @@
-"""What a submission defines, read from its syntax tree and compared with the manifest."""
+"""Reads from a syntax tree what a submission defines, and compares that with the manifest."""
 
 import ast
 import warnings
@@ -8,7 +8,7 @@ from grader.core.catalog import did_you_mean
 from grader.core.records import Class, Exercise, Function
 
 MAX_DEPTH = 200
-_TOO_DEEP = "The file is nested too deeply to be read."
+_NESTED_TOO_DEEPLY = "The file is nested too deeply to be read."
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -18,7 +18,7 @@ class NotPython(Exception):
 
 
 def parse(source: str) -> ast.Module:
-    """The syntax tree of a submission."""
+    """Return the syntax tree of a submission."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -28,43 +28,43 @@ def parse(source: str) -> ast.Module:
         where = f"Line {error.lineno} is not valid Python ({error.msg})"
         raise NotPython(f"{where}: {line}" if line else f"{where}.") from None
     except (RecursionError, MemoryError, ValueError):
-        raise NotPython(_TOO_DEEP) from None
-    if _depth(tree) > MAX_DEPTH:
-        raise NotPython(_TOO_DEEP)
+        raise NotPython(_NESTED_TOO_DEEPLY) from None
+    if _nesting_depth(tree) > MAX_DEPTH:
+        raise NotPython(_NESTED_TOO_DEEPLY)
     return tree
 
 
-def _depth(tree: ast.AST) -> int:
-    """How deeply a tree is nested; what walks over it later may call itself that often."""
+def _nesting_depth(tree: ast.AST) -> int:
+    """Return how deeply a tree is nested, which bounds the recursion of later walks."""
     depth, level = 0, [tree]
     while level and depth <= MAX_DEPTH:
         depth, level = depth + 1, [n for node in level for n in ast.iter_child_nodes(node)]
     return depth
 
 
-def problems(tree: ast.Module, exercise: Exercise) -> dict[str, str]:
-    """For every declared name that is missing or has the wrong signature, the sentence about it."""
-    defined = _definitions(tree.body)
+def compare_with_manifest(tree: ast.Module, exercise: Exercise) -> dict[str, str]:
+    """Return a sentence for each declared name that is missing or has the wrong signature."""
+    defined = _top_level_names(tree.body)
     found: dict[str, str] = {}
     for name, function in exercise.functions.items():
-        found |= _problem(name, _about_function(name, function, defined))
+        found |= _entry_unless_none(name, _compare_function(name, function, defined))
     for name, declared in exercise.classes.items():
-        found |= _problem(name, _about_class(declared, defined))
+        found |= _entry_unless_none(name, _compare_class(declared, defined))
     return found
 
 
-def _problem(name: str, sentence: str | None) -> dict[str, str]:
+def _entry_unless_none(name: str, sentence: str | None) -> dict[str, str]:
     return {} if sentence is None else {name: sentence}
 
 
-def _about_function(
+def _compare_function(
     name: str, function: Function, defined: Mapping[str, Definition | None]
 ) -> str | None:
     if name not in defined:
         return f"There is no {name} in the file.{did_you_mean(name, defined)}"
     match defined[name]:
         case ast.FunctionDef() as node:
-            return _about_signature(name, node.args, function.signature)
+            return _compare_signature(name, node.args, function.signature)
         case ast.ClassDef():
             return f"{name} is a class, but should be a function."
         case ast.AsyncFunctionDef():
@@ -72,7 +72,7 @@ def _about_function(
     return None  # bound by an assignment or an import: only a call can tell
 
 
-def _about_class(declared: Class, defined: Mapping[str, Definition | None]) -> str | None:
+def _compare_class(declared: Class, defined: Mapping[str, Definition | None]) -> str | None:
     name = declared.name
     if name not in defined:
         return f"There is no {name} in the file.{did_you_mean(name, defined)}"
@@ -81,15 +81,17 @@ def _about_class(declared: Class, defined: Mapping[str, Definition | None]) -> s
         return f"{name} is a function, but should be a class."
     if not isinstance(node, ast.ClassDef):
         return None
-    methods, complete = _methods(node, defined, set())
+    methods, complete = _class_methods(node, defined, set())
     if "__init__" in methods:
-        wrong = _about_signature(name, _bound(methods["__init__"]), declared.signature)
+        wrong = _compare_signature(
+            name, _arguments_without_self(methods["__init__"]), declared.signature
+        )
         if wrong:
             return wrong
     for method in declared.methods.values():
         if method.name in methods:
-            arguments = _bound(methods[method.name])
-            wrong = _about_signature(f"{name}.{method.name}", arguments, method.signature)
+            arguments = _arguments_without_self(methods[method.name])
+            wrong = _compare_signature(f"{name}.{method.name}", arguments, method.signature)
             if wrong:
                 return wrong
         elif complete:
@@ -97,10 +99,10 @@ def _about_class(declared: Class, defined: Mapping[str, Definition | None]) -> s
     return None
 
 
-def _methods(
+def _class_methods(
     node: ast.ClassDef, defined: Mapping[str, Definition | None], seen: set[str]
 ) -> tuple[dict[str, ast.FunctionDef], bool]:
-    """The methods of a class and its bases in this file, and whether none can lie elsewhere.
+    """Return the methods of a class and its bases in this file, and whether those are all.
 
     seen  the classes that were looked at, each once
     """
@@ -111,7 +113,7 @@ def _methods(
         parent = defined.get(base.id) if isinstance(base, ast.Name) else None
         if isinstance(parent, ast.ClassDef):
             if parent.name not in seen:
-                inherited, whole = _methods(parent, defined, seen)
+                inherited, whole = _class_methods(parent, defined, seen)
                 methods |= inherited
                 complete &= whole
         elif ast.unparse(base) not in ("nn.Module", "torch.nn.Module", "Module", "object"):
@@ -124,8 +126,8 @@ def _methods(
     return methods, complete
 
 
-def _bound(node: ast.FunctionDef) -> ast.arguments:
-    """The arguments of a method without `self`."""
+def _arguments_without_self(node: ast.FunctionDef) -> ast.arguments:
+    """Return the arguments of a method without `self`."""
     static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
     arguments = node.args
     if static or not (arguments.posonlyargs or arguments.args):
@@ -138,41 +140,41 @@ def _bound(node: ast.FunctionDef) -> ast.arguments:
     )  # fmt: skip
 
 
-def _about_signature(name: str, written: ast.arguments, declared: str) -> str | None:
-    """None if every call that the declared signature allows reaches the same parameters."""
+def _compare_signature(name: str, written: ast.arguments, declared: str) -> str | None:
+    """Return None if each call that the declared signature allows reaches the same parameters."""
     tree = ast.parse(f"def f{declared}: ...").body[0]
     assert isinstance(tree, ast.FunctionDef)
-    wanted, given = _parameters(tree.args), _parameters(written)
+    wanted, given = _positional_parameters(tree.args), _positional_parameters(written)
     if written.vararg is not None and written.kwarg is not None:
         return None
     right = len(given) >= len(wanted) and (tree.args.vararg is None or written.vararg is not None)
     for (have, default), (want, wanted_default) in zip(given, wanted, strict=False):
         right &= have == want and (wanted_default is None or default is not None)
-        if default and wanted_default and not _is_name(default):
+        if default and wanted_default and not _is_variable_name(default):
             right &= default.split(".")[-1] == wanted_default.split(".")[-1]
     right &= all(default is not None for _, default in given[len(wanted) :])
     right &= all(d is not None for d in written.kw_defaults)
     right &= not written.posonlyargs
     if right:
         return None
-    return f"{name} takes ({_plain(written)}), but should take {declared}."
+    return f"{name} takes ({_format_parameters(written)}), but should take {declared}."
 
 
-def _is_name(default: str) -> bool:
-    """Whether a default is a name of the student's, whose value only a call can tell."""
+def _is_variable_name(default: str) -> bool:
+    """Return whether a default is a variable, whose value is known only when it runs."""
     return default.isidentifier() and default not in ("None", "True", "False")
 
 
-def _parameters(arguments: ast.arguments) -> list[tuple[str, str | None]]:
-    """Names and defaults of the positional parameters."""
+def _positional_parameters(arguments: ast.arguments) -> list[tuple[str, str | None]]:
+    """Return names and defaults of the positional parameters."""
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
     defaults: list[str | None] = [None] * (len(names) - len(arguments.defaults))
     return list(zip(names, defaults + [ast.unparse(d) for d in arguments.defaults], strict=True))
 
 
-def _plain(arguments: ast.arguments) -> str:
-    """The parameters as text, without annotations."""
-    words = [name if d is None else f"{name}={d}" for name, d in _parameters(arguments)]
+def _format_parameters(arguments: ast.arguments) -> str:
+    """Return the parameters as text, without annotations."""
+    words = [name if d is None else f"{name}={d}" for name, d in _positional_parameters(arguments)]
     if arguments.posonlyargs:
         words.insert(len(arguments.posonlyargs), "/")
     star = ["*"] if arguments.kwonlyargs else []
@@ -183,17 +185,17 @@ def _plain(arguments: ast.arguments) -> str:
     return ", ".join(words)
 
 
-def lines(tree: ast.Module) -> dict[str, int]:
-    """The line of each function and class that the top level defines."""
-    return {n: node.lineno for n, node in _definitions(tree.body).items() if node is not None}
+def definition_lines(tree: ast.Module) -> dict[str, int]:
+    """Return the line of each function and class that the top level defines."""
+    return {n: node.lineno for n, node in _top_level_names(tree.body).items() if node is not None}
 
 
-def _definitions(body: list[ast.stmt]) -> dict[str, Definition | None]:
-    """Every name that the module's top level binds; None if it is not by `def` or `class`."""
-    return {name: node for statement in body for name, node in _bindings(statement)}
+def _top_level_names(body: list[ast.stmt]) -> dict[str, Definition | None]:
+    """Return every name that the top level binds; None for one not bound by `def` or `class`."""
+    return {name: node for statement in body for name, node in _statement_bindings(statement)}
 
 
-def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Definition | None]]:
+def _statement_bindings(statement: ast.stmt) -> Iterator[tuple[str, Definition | None]]:
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             decorated = bool(statement.decorator_list) and not isinstance(statement, ast.ClassDef)
@@ -204,10 +206,10 @@ def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Definition | None]]:
         case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
             for child in ast.iter_child_nodes(statement):
                 if isinstance(child, ast.stmt):
-                    yield from _bindings(child)
+                    yield from _statement_bindings(child)
                 elif isinstance(child, ast.ExceptHandler):
                     for inner in child.body:
-                        yield from _bindings(inner)
+                        yield from _statement_bindings(inner)
         case _:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

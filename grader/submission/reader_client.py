@@ -1,4 +1,4 @@
-"""Asks the reader: a process of its own, in which a text of a student's is looked at.
+"""Sends texts of students to the reader, a process of its own, and receives what it found.
 
 Starting it costs some 100 ms, once; each question is answered by a fork of it, with limits on
 time, memory and the length of the answer. What comes back is JSON, which this side checks no
@@ -21,23 +21,25 @@ from grader.submission import reading_limits
 from grader.worker.faults import NurseryFailed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-WAIT = 120.0  # seconds of the clock for one text: the reader's own limit counts its processor's
-_SERVE = "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server; reader_server.serve(int(sys.argv[2]))"  # noqa: E501
+MAX_WAIT_SECONDS = (
+    120.0  # seconds of the clock for one text: the reader's own limit counts its processor's
+)
+_SERVER_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server; reader_server.serve(int(sys.argv[2]))"  # noqa: E501
 
 
 class Unread(Exception):
     """A text that cannot be read within the limits; the message is the student's sentence."""
 
 
-TOO_LARGE = (
+LIMITS_EXCEEDED = (
     f"The file cannot be read within {reading_limits.SECONDS} seconds and "
     f"{reading_limits.MEMORY_MIB} MiB: "
     "write it shorter, with less in one line or one pair of brackets."
 )
 
 
-def ask(question: str, content: bytes | str, **given: Any) -> Any:
-    """What a reader finds in `content`.
+def ask_reader(question: str, content: bytes | str, **given: Any) -> Any:
+    """Return what a reader finds in `content`.
 
     question  a name of `readers.READERS`
     given     what that function takes besides
@@ -46,25 +48,25 @@ def ask(question: str, content: bytes | str, **given: Any) -> Any:
     """
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogatepass")  # JSON may have half a letter
-    with _connected() as reader:
-        reader.settimeout(WAIT)
+    with _connect_to_fork() as reader:
+        reader.settimeout(MAX_WAIT_SECONDS)
         try:
             head = pickle.dumps((question, given))
             reader.sendall(len(head).to_bytes(8, "big") + head + content)
             reader.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # it has ended before it had read everything: there is no answer either
-        answer = _received(reader)
+        answer = _receive_reply(reader)
     if not answer:
-        raise Unread(TOO_LARGE)
+        raise Unread(LIMITS_EXCEEDED)
     found = json.loads(answer)
     if "fault" in found:
         raise NurseryFailed(f"the reader stopped: {found['fault']}")
     return found["found"]
 
 
-def _received(reader: socket.socket) -> bytes:
-    """The whole answer; nothing if it ends early or is too long."""
+def _receive_reply(reader: socket.socket) -> bytes:
+    """Return the whole reply; empty if it ends early or is too long."""
     parts, size = [], 0
     try:
         while part := reader.recv(1 << 16):
@@ -78,10 +80,10 @@ def _received(reader: socket.socket) -> bytes:
     return answer[:-1] if answer.endswith(reading_limits.WHOLE) else b""
 
 
-def _connected() -> socket.socket:
-    """A socket to a fork of the reader; the reader is started anew if it has gone away."""
+def _connect_to_fork() -> socket.socket:
+    """Return a socket to a fork of the reader; a reader that has ended is started again."""
     for _ in range(2):
-        server = _server(os.getpid())
+        server = _reader_socket(os.getpid())
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -89,7 +91,7 @@ def _connected() -> socket.socket:
                     socket.send_fds(server, [b"?"], [theirs.fileno()])
             except OSError:
                 ours.close()
-                _server.cache_clear()
+                _reader_socket.cache_clear()
                 continue
         return ours
     raise NurseryFailed("the reader of submissions cannot be started")
@@ -99,12 +101,12 @@ _LOCK = threading.Lock()
 
 
 @cache
-def _server(process: int) -> socket.socket:
-    """The socket of this process's reader; a fork of this process has one of its own."""
+def _reader_socket(process: int) -> socket.socket:
+    """Return the socket of this process's reader; a fork of this process has one of its own."""
     ours, theirs = socket.socketpair()
     with theirs:
         started = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _SERVE, str(ROOT), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", "-c", _SERVER_CODE, str(ROOT), str(theirs.fileno())],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={}, cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The reader's own process: waits for questions, and forks for each one.
+"""Runs in the reader's process: waits for questions, and forks for each one.
 
 It holds nothing but the standard library and these modules. A fork gets one socket, reads the
 question and the text from it, and writes the answer to it.
@@ -18,7 +18,7 @@ from grader.submission import readers, reading_limits
 
 
 def serve(number: int) -> None:
-    """Answer until whoever asks has gone away."""
+    """Answer questions until the other side closes the socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away what has ended
     asked = socket.socket(fileno=number)
     allowed_tables.tables()  # read once, for all forks
@@ -29,13 +29,13 @@ def serve(number: int) -> None:
             return
         if os.fork() == 0:
             asked.close()
-            _answer(socket.socket(fileno=sockets[0]))
+            _answer_question(socket.socket(fileno=sockets[0]))
             os._exit(0)
         os.close(sockets[0])
 
 
-def _answer(to: socket.socket) -> None:
-    """Answer one question. What goes beyond the limits ends the process without an answer."""
+def _answer_question(to: socket.socket) -> None:
+    """Answer one question. A fork that exceeds its limits ends without an answer."""
     for what, limit in (
         (resource.RLIMIT_CPU, (reading_limits.SECONDS, reading_limits.SECONDS + 1)),
         (resource.RLIMIT_AS, (reading_limits.MEMORY_MIB * 2**20,) * 2),

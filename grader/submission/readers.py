@@ -14,20 +14,20 @@ from grader.submission import (
     notebook_cells,
     python_outline,
 )
-from grader.submission.cut_functions import cut
-from grader.submission.line_names import written_as
+from grader.submission.cut_functions import cut_forbidden
+from grader.submission.line_names import name_line
 from grader.submission.zip_entries import unzipped, zipped
 
 Told = dict[str, Any]
 
 
 def notebook(content: bytes, *, names: Sequence[str], language: str) -> Told:
-    """The answer in a notebook's file: {"source", "lines", "problems"}, or {"bad": a sentence}."""
+    """Return the answer in a notebook: {"source", "lines", "problems"}, or {"bad": sentence}."""
     try:
         found = (
-            cuda_cells.answer(content)
+            cuda_cells.read_cuda_cells(content)
             if language == "cuda"
-            else notebook_cells.answer(content, names)
+            else notebook_cells.read_answer_cells(content, names)
         )
     except notebook_cells.BadNotebook as problem:
         return {"bad": str(problem)}
@@ -38,33 +38,33 @@ def python(
     content: bytes, *, exercise: Exercise, slugs: frozenset[str],
     lines: Sequence[tuple[int, int]] = (),
 ) -> Told:  # fmt: skip
-    """What a Python file says before it is run; {"unreadable"} or {"refused"} with a sentence.
+    """Return what a Python file says before it runs; {"unreadable"} or {"refused"} with a sentence.
 
     {"runs": what is run of it, "problems": {name: sentence}, "lines": {name: line}}
 
     lines  of a notebook: of each line its cell, and there
     """
-    source = _text(content)
+    source = _decode(content)
     try:
         tree = python_outline.parse(source)
     except python_outline.NotPython as problem:
         return {"unreadable": str(problem)}
-    done = cut(source, tree, exercise, slugs, partial(written_as, lines))
+    done = cut_forbidden(source, tree, exercise, slugs, partial(name_line, lines))
     if done.file:
         return {"refused": done.file}
     return {
         "runs": done.runs,
-        "problems": python_outline.problems(tree, exercise) | done.refused,
-        "lines": python_outline.lines(tree),
+        "problems": python_outline.compare_with_manifest(tree, exercise) | done.refused,
+        "lines": python_outline.definition_lines(tree),
     }
 
 
 def cuda(content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]] = ()) -> Told:
-    """The same of a CUDA file; "translated" is what a C++ compiler is given of it."""
-    text = _text(content)
+    """Return the same for a CUDA file; "translated" is what a C++ compiler receives."""
+    text = _decode(content)
     if refused := allowed_cuda.refusals(text):
         line, why = refused[0]
-        return {"refused": f"Line {written_as(lines, line)}: {why}"}
+        return {"refused": f"Line {name_line(lines, line)}: {why}"}
     problems = cuda_outline.problems(text, exercise)
     return {
         "problems": problems,
@@ -74,17 +74,17 @@ def cuda(content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]]
 
 
 def drawn(content: bytes) -> str:
-    """The drill that an answer to a bug hunt says it is, or ""."""
-    return hunt_answers.drawn(_text(content))
+    """Return the drill that an answer to a bug hunt names, or ""."""
+    return hunt_answers.read_drill_name(_decode(content))
 
 
 def letters(content: bytes, *, language: str) -> Told:
-    """The tokens of an answer: {"letters", "places": [[from, to], ...]}."""
-    found, places = answer_tokens.tokens(_text(content), language)
+    """Return the tokens of an answer: {"letters", "places": [[from, to], ...]}."""
+    found, places = answer_tokens.tokens(_decode(content), language)
     return {"letters": found, "places": places}
 
 
-def _text(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 

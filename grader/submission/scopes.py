@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_INNER = Function | ast.ClassDef
+_INNER_SCOPES = Function | ast.ClassDef
 
 
 def scoped(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-    """Every node, with the names that mean there what an enclosing function gave them.
+    """Yield every node, with the names that enclosing functions bind there.
 
     own  those of the function in which `node` stands
 
@@ -18,12 +18,12 @@ def scoped(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozen
     yield node, own
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            outside, inside = _parts_of_function(node)
-            inner = own | local(node)
+            outside, inside = _split_function(node)
+            inner = own | local_names(node)
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             first = node.generators[0].iter
-            outside, inside = [first], [n for n in _in_comprehension(node) if n is not first]
-            inner = own | {name for g in node.generators for name in bound([g.target])}
+            outside, inside = [first], [n for n in _comprehension_parts(node) if n is not first]
+            inner = own | {name for g in node.generators for name in bound_names([g.target])}
         case _:
             outside, inside, inner = list(ast.iter_child_nodes(node)), [], own
     for child in outside:
@@ -32,8 +32,8 @@ def scoped(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozen
         yield from scoped(child, inner)
 
 
-def _parts_of_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
-    """What is evaluated where a function is defined, and what where it is called."""
+def _split_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
+    """Return what is evaluated where a function is defined, and what where it is called."""
     args = node.args
     outside: list[ast.AST] = [*args.defaults, *(d for d in args.kw_defaults if d)]
     for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
@@ -45,8 +45,8 @@ def _parts_of_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
     return outside, list(node.body)
 
 
-def _in_comprehension(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a comprehension, each clause taken apart."""
+def _comprehension_parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of a comprehension, each clause by itself."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.comprehension):
             yield from ast.iter_child_nodes(child)
@@ -54,19 +54,19 @@ def _in_comprehension(node: ast.AST) -> Iterator[ast.AST]:
             yield child
 
 
-def local(function: Function) -> frozenset[str]:
-    """The names that a function gives a meaning of its own; what it imports is none of them."""
+def local_names(function: Function) -> frozenset[str]:
+    """Return the names that a function binds itself, except imported ones."""
     args = function.args
     given = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
-    nodes = list(_of_scope(function))
+    nodes = list(_scope_nodes(function))
     elsewhere = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
     imports = (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom))
     imported = {a.asname or a.name.split(".")[0] for x in imports for a in x.names}
-    return frozenset({*bound(nodes), *(a.arg for a in given if a)} - elsewhere - imported)
+    return frozenset({*bound_names(nodes), *(a.arg for a in given if a)} - elsewhere - imported)
 
 
-def _of_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """What binds names in the scope of a function."""
+def _scope_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that bind names in the scope of a function."""
     body = [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
     waiting: list[ast.AST] = list(body)
     while waiting:
@@ -78,20 +78,20 @@ def _of_scope(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(found, ast.NamedExpr):
             yield found.target
             waiting.append(found.value)
-        elif not isinstance(found, _INNER):
+        elif not isinstance(found, _INNER_SCOPES):
             waiting += ast.iter_child_nodes(found)
 
 
-def bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Every name that is given a meaning, as often as it is."""
+def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield every name that the nodes bind, once for each binding."""
     for node in nodes:
         match node:
             case ast.Name(ctx=ast.Store() | ast.Del()):
                 yield node.id
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                yield from bound(parts)
+                yield from bound_names(parts)
             case ast.Starred(value=value):
-                yield from bound([value])
+                yield from bound_names([value])
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name
             case ast.alias():

@@ -29,12 +29,12 @@ class Cell:
     text: str
 
 
-def path_of(slug: str) -> Path:
+def solution_path(slug: str) -> Path:
     return catalog.find(slug).solution
 
 
-def cells(source: str) -> list[Cell]:
-    """The cells of a percent-format file, in order; prose without its comment signs."""
+def split_cells(source: str) -> list[Cell]:
+    """Return the cells of a percent-format file, in order; prose without its comment signs."""
     found: list[Cell] = []
     sign = "//" if source.startswith("// %%") else "#"
     for chunk in ("\n" + source).split(f"\n{sign} %%")[1:]:
@@ -50,14 +50,14 @@ def cells(source: str) -> list[Cell]:
     return found
 
 
-def stubbed(code: str) -> str:
-    """The code with every solution region taken out.
+def remove_solutions(code: str) -> str:
+    """Return the code without its solution regions.
 
     A region inside a function becomes `raise NotImplementedError("the task's sentence")`, which is
     the first line of the function's docstring; a region at the top level becomes nothing. In CUDA
     C++ nothing is left of either: the task stands above the function.
     """
-    tasks = None if CUDA_BEGIN in code else _tasks(code)
+    tasks = None if CUDA_BEGIN in code else _task_finder(code)
     kept: list[str] = []
     begun: int | None = None
     for number, line in enumerate(code.splitlines(), 1):
@@ -67,7 +67,7 @@ def stubbed(code: str) -> str:
             begun = number
             indent = line[: len(line) - len(line.lstrip())]
             if indent and tasks is not None:
-                kept.append(_stub(indent, tasks(number)))
+                kept.append(_stub_line(indent, tasks(number)))
         elif line.strip() in (END, CUDA_END):
             if begun is None:
                 raise BadSource(f"line {number}: a region ends that never began: remove it.")
@@ -79,20 +79,20 @@ def stubbed(code: str) -> str:
     return "\n".join(kept)
 
 
-def has_region(code: str) -> bool:
-    """Whether something of this code is for the student to write."""
+def has_solution_region(code: str) -> bool:
+    """Return whether the student is to write a part of this code."""
     return BEGIN in code or CUDA_BEGIN in code
 
 
-def _stub(indent: str, task: str) -> str:
+def _stub_line(indent: str, task: str) -> str:
     line = f'{indent}raise NotImplementedError("{task}")'
     if len(line) <= 100:
         return line
     return f'{indent}raise NotImplementedError(\n{indent}    "{task}"\n{indent})'
 
 
-def _tasks(code: str) -> Callable[[int], str]:
-    """A function from a line number to the task of the innermost function around it."""
+def _task_finder(code: str) -> Callable[[int], str]:
+    """Return a function from a line number to the task of the innermost function around it."""
     try:
         tree = ast.parse(code)
     except SyntaxError as error:

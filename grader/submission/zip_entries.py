@@ -1,4 +1,4 @@
-"""What is in a zip that was handed in. It is unpacked in memory, and only what is asked for.
+"""Lists a handed-in zip, and unpacks in memory only the entries that are needed.
 
 Whoever writes a zip chooses every number in it. What is believed is held against what is there:
 the zip's own size, how many entries its directory can have and how long their names are, and how
@@ -16,69 +16,78 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from grader.submission.handed_files import is_passed_over, is_zip, limit, link, printable, too_large
+from grader.submission.handed_files import (
+    describe_link,
+    describe_too_large,
+    is_passed_over,
+    is_zip,
+    printable,
+    size_limit,
+)
 
 MAX_ENTRIES = 2_000
 MAX_DESCRIBED = 1_000_000  # bytes of names, comments and extra fields: these cost time to parse
 MAX_RATIO = 100
-SMALL = 1_000_000  # bytes; what unpacks to no more may do so at any ratio
+SMALL_BYTES = 1_000_000  # bytes; what unpacks to no more may do so at any ratio
 MAX_UNPACKED = 40_000_000  # bytes of all that is read
 
 # Others unpack in steps that have no bound: 45 bytes of bzip2 can be a megabyte.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1 | 0x40 | 0x2000  # the flags: by a password, strongly, and the directory too
-_ENTRY = re.compile(rb"PK\x01\x02(?=.{24}(.{6}))", re.DOTALL)
+_DIRECTORY_ENTRY = re.compile(rb"PK\x01\x02(?=.{24}(.{6}))", re.DOTALL)
 _SEPARATORS = re.compile(r"[/\\:]")
-BROKEN = (  # what `zipfile` raises
+ZIP_ERRORS = (  # what `zipfile` raises
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError, ValueError, RuntimeError,
 )  # fmt: skip
 
 
-class Bad(Exception):
-    """Something cannot be read; the message is the student's sentence."""
+class BadZip(Exception):
+    """Raised when a zip cannot be read; the message is the student's sentence."""
 
 
 def zipped(content: bytes, *, shown: str) -> dict[str, Any]:
-    """The files in a zip, at any depth: {"files": [see `files`]}; or {"bad": a sentence}.
+    """Return the files in a zip, at any depth: {"files": [see `files`]}; or {"bad": a sentence}.
 
     shown  the name of the zip, for sentences
     """
     try:
-        return {"files": [*files(_opened(content, shown), len(content))]}
-    except Bad as problem:
+        return {"files": [*entries(_open_zip(content, shown), len(content))]}
+    except BadZip as problem:
         return {"bad": str(problem)}
 
 
 def unzipped(content: bytes, *, shown: str, number: int, left: int) -> dict[str, str]:
-    """What is in an entry: {"content": in base64}; or {"bad": a sentence}.
+    """Return the content of an entry: {"content": in base64}; or {"bad": a sentence}.
 
     number  of the entry, as `zipped` gave it
     left    how many bytes may still be unpacked of this zip
     """
     try:
-        archive = _opened(content, shown)
-        return {"content": base64.b64encode(unpacked(archive, number, left)).decode()}
-    except Bad as problem:
+        archive = _open_zip(content, shown)
+        return {"content": base64.b64encode(unpack_entry(archive, number, left)).decode()}
+    except BadZip as problem:
         return {"bad": str(problem)}
 
 
-def _opened(content: bytes, shown: str) -> zipfile.ZipFile:
-    broken = Bad(f"{shown} cannot be opened as a zip: pack it again.")
-    described = list(itertools.islice(_ENTRY.finditer(content), MAX_ENTRIES + 1))
+def _open_zip(content: bytes, shown: str) -> zipfile.ZipFile:
+    broken = BadZip(f"{shown} cannot be opened as a zip: pack it again.")
+    described = list(itertools.islice(_DIRECTORY_ENTRY.finditer(content), MAX_ENTRIES + 1))
     if len(described) > MAX_ENTRIES:
-        raise Bad(f"{shown} holds more than {MAX_ENTRIES:,} files: put only the answers into it.")
+        raise BadZip(
+            f"{shown} holds more than {MAX_ENTRIES:,} files: put only the answers into it."
+        )
     if sum(sum(struct.unpack("<3H", found[1])) for found in described) > MAX_DESCRIBED:
         raise broken
     try:
         return zipfile.ZipFile(io.BytesIO(content))
-    except BROKEN:
+    except ZIP_ERRORS:
         raise broken from None
 
 
-def files(
+def entries(
     archive: zipfile.ZipFile, size: int, *, of_class: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Each entry but folders and what nobody meant to hand in.
+    """Yield each entry except folders and files handed in by accident.
 
     Yields {"number", "path", "name", "problem": why it is not read, or ""}.
 
@@ -89,46 +98,46 @@ def files(
         parts = entry.filename.split("/")
         if (parts[-1] == "" and len(parts) > 1) or any(map(is_passed_over, parts)):
             continue
-        problem = _problem(entry, size, of_class)
+        problem = _problem_of_entry(entry, size, of_class)
         name = _SEPARATORS.split(entry.filename)[-1] if problem else parts[-1]
         yield {"number": number, "path": entry.filename, "name": name, "problem": problem}
 
 
-def unpacked(archive: zipfile.ZipFile, number: int, left: int) -> bytes:
-    """The bytes of an entry. `zipfile` unpacks no more than the entry says that it has."""
+def unpack_entry(archive: zipfile.ZipFile, number: int, left: int) -> bytes:
+    """Return the bytes of an entry. `zipfile` unpacks no more than the entry's stated size."""
     entry = archive.infolist()[number]
     shown, name = printable(entry.filename), entry.filename.split("/")[-1]
-    if entry.file_size > limit(name):
-        raise Bad(too_large(name, shown))
+    if entry.file_size > size_limit(name):
+        raise BadZip(describe_too_large(name, shown))
     if entry.file_size > left:
-        raise Bad(
+        raise BadZip(
             f"{shown} was not read: the answers in a zip have at most {MAX_UNPACKED:,} bytes "
             "together. Clear the outputs of the notebooks."
         )
     try:
         with archive.open(entry) as file:
-            content = file.read(limit(name) + 1)
-    except BROKEN:
-        raise Bad(f"{shown} is damaged in its zip: pack it again.") from None
-    if len(content) > limit(name):
-        raise Bad(too_large(name, shown))
+            content = file.read(size_limit(name) + 1)
+    except ZIP_ERRORS:
+        raise BadZip(f"{shown} is damaged in its zip: pack it again.") from None
+    if len(content) > size_limit(name):
+        raise BadZip(describe_too_large(name, shown))
     return content
 
 
-def _problem(entry: zipfile.ZipInfo, size: int, of_class: bool) -> str:
-    """Why an entry is not read, whatever its content may be."""
+def _problem_of_entry(entry: zipfile.ZipInfo, size: int, of_class: bool) -> str:
+    """Return why an entry is not read, whatever its content; "" if it is."""
     shown, mode = printable(entry.filename), entry.external_attr >> 16
     if says := _problem_of_name(entry, shown):
         return says
     if stat.S_ISLNK(mode):
-        return link(shown)
+        return describe_link(shown)
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         return f"{shown} is not a file."
     if entry.flag_bits & _ENCRYPTED:
         return f"{shown} is encrypted: pack it without a password."
     if entry.compress_type not in _METHODS:
         return f"{shown} is packed in an uncommon way: pack it as an ordinary zip."
-    if entry.file_size > max(SMALL, MAX_RATIO * min(entry.compress_size, size)):
+    if entry.file_size > max(SMALL_BYTES, MAX_RATIO * min(entry.compress_size, size)):
         return f"{shown} unpacks to more than {MAX_RATIO} times its size: hand in the file itself."
     if is_zip(entry.filename) and not of_class:
         return f"{shown} is a zip in a zip: put its files into one."

@@ -50,7 +50,7 @@ def _measure_exercise(
     progress: Callable[[float], None],
 ) -> Speed:  # fmt: skip
     try:
-        answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
+        answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
         admission.admit(answer, exercise, nursery.wall)
     except NotGraded as problem:
         nothing = problem.state in ("not_started", "missing")

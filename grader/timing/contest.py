@@ -104,7 +104,7 @@ class Contest:
             self.made[answer.sha256] = (
                 admission.admit(*given, on_cuda=on_cuda).runs
                 if name == STUDENT
-                else admission.of_ours(*given, on_cuda=on_cuda)
+                else admission.prepare_own_file(*given, on_cuda=on_cuda)
             )
         worker = Supervisor(
             self.nursery, self.made[answer.sha256], self.exercise.limits, on_cuda=on_cuda,

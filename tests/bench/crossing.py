@@ -84,7 +84,7 @@ def party(
     nursery: Nursery, slug: str, text: str | None, stack: ExitStack, *, on_cuda: bool = False
 ) -> Party:
     exercise = catalog.find(slug)
-    answer = answer_file.read(exercise.folder / "parties/reference.py", slug)
+    answer = answer_file.read_answer(exercise.folder / "parties/reference.py", slug)
     if text is not None:
         answer = Submission(slug=slug, path=answer.path, sha256="", source=text)
     worker = Supervisor(nursery, answer, exercise.limits, on_cuda=on_cuda, core=meters.core())

@@ -21,7 +21,7 @@ from rich.table import Table
 from grader.core import catalog
 from grader.core.records import Limits, Submission
 from grader.submission import readers
-from grader.submission.reader_client import ask
+from grader.submission.reader_client import ask_reader
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor
@@ -51,7 +51,7 @@ def reading() -> tuple[float, float]:
     text = exercise.solution.read_text(encoding="utf-8")
     given = {"exercise": exercise, "slugs": frozenset()}
     times = []
-    for read in (partial(ask, "python", text), partial(readers.python, text.encode())):
+    for read in (partial(ask_reader, "python", text), partial(readers.python, text.encode())):
         started = time.perf_counter()
         read(**given)
         times.append(1e3 * (time.perf_counter() - started))

@@ -70,7 +70,7 @@ def counting(monkeypatch):
 
     counting = Counting()
     monkeypatch.setattr(zlib, "decompressobj", counting)
-    monkeypatch.setattr(class_archive, "ask", read_here)
+    monkeypatch.setattr(class_archive, "ask_reader", read_here)
     return counting
 
 

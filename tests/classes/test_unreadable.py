@@ -10,7 +10,7 @@ import pytest
 from grader.classroom.run import answer_files
 from grader.classroom.run.gather_answers import handed_in
 from grader.submission import answer_file
-from grader.submission.handed_files import MAX_NOTEBOOK, limit
+from grader.submission.handed_files import MAX_NOTEBOOK, size_limit
 from tests.classes.handing import (
     A_LINK,
     ANSWER,
@@ -121,7 +121,7 @@ def test_of_a_file_that_grows_no_more_is_read_than_its_limit(tmp_path, monkeypat
         answer_files.read(path, name)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2.5 * limit(name) + 100_000
+    assert peak < 2.5 * size_limit(name) + 100_000
 
 
 def test_nothing_is_read_of_a_file_whose_size_says_that_it_is_too_large(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from grader.core import catalog
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.core.translation import Words
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.practice import hints
 from tests.conftest import ROOT, solution
 
@@ -34,7 +34,9 @@ def _one_nursery(nursery, monkeypatch):
     """Grade with the nursery of all tests."""
 
     def graded(exercise, place, wall):
-        return grade(exercise, place, Run(nursery=nursery, student="me", secret="s", speed=False))
+        return grade_answer(
+            exercise, place, Run(nursery=nursery, student="me", secret="s", speed=False)
+        )
 
     monkeypatch.setattr(hints, "_grade_untimed", graded)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from grader.authoring.skeletons import skeleton_text
 from grader.core import catalog
 from grader.judging import suite_runner
-from grader.submission.solution_text import cells
+from grader.submission.solution_text import split_cells
 from tests.conftest import solution
 
 SLUG = "ex03_sdpa"
@@ -62,7 +62,7 @@ def skeleton(slug: str) -> str:
 @cache
 def right(slug: str) -> Mapping[str, list[str]]:
     """By name, its right texts: the solution's, and the variants'."""
-    code = "\n\n".join(c.text for c in cells(solution(slug)) if c.kind == "code")
+    code = "\n\n".join(c.text for c in split_cells(solution(slug)) if c.kind == "code")
     found = {
         node.name: [ast.unparse(node)] for node in ast.parse(code).body if hasattr(node, "name")
     }

@@ -40,7 +40,7 @@ def test_a_missing_sentence_is_missed(exercise, tmp_path, monkeypatch):
 @each
 def test_the_worked_examples_of_both_lessons_are_the_same(exercise):
     found = {"en": [], "zh": []}
-    for cell in solution_text.cells(solution(exercise.slug)):
+    for cell in solution_text.split_cells(solution(exercise.slug)):
         if cell.kind == "markdown":
             found[cell.language] += re.findall(r"```pycon\n.*?```", cell.text, re.DOTALL)
             found[cell.language] += re.findall(r"\$\$.*?\$\$", cell.text, re.DOTALL)

@@ -19,7 +19,9 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 @each
 def test_the_worked_examples_come_out_as_written(exercise):
     names = {"np": np, "torch": torch} | vars(mutants.load_solution(exercise))
-    prose = [c.text for c in solution_text.cells(solution(exercise.slug)) if c.kind == "markdown"]
+    prose = [
+        c.text for c in solution_text.split_cells(solution(exercise.slug)) if c.kind == "markdown"
+    ]
     blocks = re.findall(r"```pycon\n(.*?)```", "\n".join(prose), re.DOTALL)
     assert blocks
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), names, exercise.slug, None, 0)
@@ -31,7 +33,7 @@ def test_the_worked_examples_come_out_as_written(exercise):
 
 @each
 def test_the_opening_says_what_a_lesson_must_say(exercise):
-    opening = " ".join(solution_text.cells(solution(exercise.slug))[0].text.split())
+    opening = " ".join(solution_text.split_cells(solution(exercise.slug))[0].text.split())
     for heading in ("The question", "The formula", "The shapes", "By hand", "The traps",
                     "What is graded", "Out of scope", "Not allowed"):  # fmt: skip
         assert f"**{heading}" in opening, heading

@@ -122,7 +122,8 @@ def f(x):
 
 def test_a_region_in_a_function_becomes_its_task():
     assert (
-        solution_text.stubbed(REGION).splitlines()[-1] == '    raise NotImplementedError("Do it.")'
+        solution_text.remove_solutions(REGION).splitlines()[-1]
+        == '    raise NotImplementedError("Do it.")'
     )
 
 
@@ -130,7 +131,7 @@ def test_a_region_at_the_top_level_becomes_nothing():
     code = (
         f"x = 1\n{solution_text.BEGIN}\ndef help(): ...\n{solution_text.END}\ndef f():\n    'Doc.'"
     )
-    assert "help" not in solution_text.stubbed(code)
+    assert "help" not in solution_text.remove_solutions(code)
 
 
 @pytest.mark.parametrize(
@@ -147,4 +148,4 @@ def test_a_region_at_the_top_level_becomes_nothing():
 )
 def test_a_broken_source_says_where(code, says):
     with pytest.raises(solution_text.BadSource, match=says):
-        solution_text.stubbed(code)
+        solution_text.remove_solutions(code)

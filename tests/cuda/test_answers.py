@@ -9,7 +9,7 @@ from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.cuda import compiled_answer, compiler
 from grader.cuda.translate import doors, translated
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.release import notebook_pages
 from grader.reporting import as_json
 from grader.submission import cuda_cells as cells
@@ -36,7 +36,7 @@ def notebook_of(source: str) -> bytes:
 
 
 def verdicts(path, run):
-    found = as_json.of_exercise(grade(EXERCISE, path, run))
+    found = as_json.of_exercise(grade_answer(EXERCISE, path, run))
     for check in found["checks"]:
         del check["seconds"], check["diagnosis"]
         check["why"] = [x for x in check["why"].splitlines() if "line " not in x]
@@ -62,37 +62,44 @@ def test_a_report_from_a_notebook_names_the_cell(nursery, tmp_path):
     notebook = tmp_path / f"{SLUG}.ipynb"
     notebook.write_bytes(notebook_of(solution(SLUG).replace(BARRIER, "    // everybody")))
     run = Run(nursery=nursery, student="s", secret="same", speed=False)
-    why = next(c.why for c in grade(EXERCISE, notebook, run).checks if c.id == "test_tiled_values")
+    why = next(
+        c.why for c in grade_answer(EXERCISE, notebook, run).checks if c.id == "test_tiled_values"
+    )
     assert "line 20 of cell 11:" in why.splitlines()[-1]
 
 
 def test_a_cell_that_writes_a_file_of_cuda_counts():
     text = notebook_of(solution(SLUG)).replace(b"%%cuda", b"%%writefile kernels.cu")
-    assert cells.answer(text).source == cells.answer(notebook_of(solution(SLUG))).source
+    assert (
+        cells.read_cuda_cells(text).source
+        == cells.read_cuda_cells(notebook_of(solution(SLUG))).source
+    )
     with pytest.raises(BadNotebook, match="Cell 8 has a kernel"):
-        cells.answer(text.replace(b"kernels.cu", b"notes.txt"))
+        cells.read_cuda_cells(text.replace(b"kernels.cu", b"notes.txt"))
 
 
 def test_a_kernel_in_a_cell_without_cuda_is_told(nursery, tmp_path):
     path = tmp_path / f"{SLUG}.ipynb"
     path.write_bytes(notebook_of(solution(SLUG)).replace(b"%%cuda", b"%% cuda"))
-    report = grade(EXERCISE, path, Run(nursery=nursery, student="s", secret="s", speed=False))
+    report = grade_answer(
+        EXERCISE, path, Run(nursery=nursery, student="s", secret="s", speed=False)
+    )
     sentence = "Cell 8 has a kernel, but does not begin with a line %%cuda."
     assert (report.state, report.sentence) == ("unreadable", sentence)
     assert Words("zh").said(sentence).startswith("第 8 个单元格")
 
 
 def test_the_released_notebook_is_not_started_yet(nursery, tmp_path):
-    from grader.submission.solution_text import has_region, stubbed
+    from grader.submission.solution_text import has_solution_region, remove_solutions
 
     built = notebook_pages.source_notebook(EXERCISE, Words("en"))
     for cell in built.cells:
-        if has_region(cell.source):
-            cell.source = stubbed(cell.source).strip()
+        if has_solution_region(cell.source):
+            cell.source = remove_solutions(cell.source).strip()
     path = tmp_path / f"{SLUG}.ipynb"
     path.write_text(notebook_pages.to_text(built), encoding="utf-8")
     run = Run(nursery=nursery, student="s", secret="s", speed=False)
-    assert grade(EXERCISE, path, run).state == "not_started"
+    assert grade_answer(EXERCISE, path, run).state == "not_started"
 
 
 def test_what_does_not_compile_is_told_with_its_line(graded):
@@ -176,7 +183,9 @@ def test_behind_a_wall_compilers_and_kernels_work(name, tmp_path):
     path = tmp_path / EXERCISE.file
     path.write_text(solution(SLUG), encoding="utf-8")
     with Nursery(tried.wall) as nursery:
-        report = grade(EXERCISE, path, Run(nursery=nursery, student="s", secret="s", speed=False))
+        report = grade_answer(
+            EXERCISE, path, Run(nursery=nursery, student="s", secret="s", speed=False)
+        )
     assert report.sentence == ""
     assert report.score.earned == report.score.possible == 10
 

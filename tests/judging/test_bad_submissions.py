@@ -268,17 +268,17 @@ def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
 def test_what_is_no_file_is_said(tmp_path):
     (tmp_path / "ex01_softmax.py").mkdir()
     with pytest.raises(answer_file.Unreadable, match="is not a file"):
-        answer_file.read(tmp_path / "ex01_softmax.py", SLUG)
+        answer_file.read_answer(tmp_path / "ex01_softmax.py", SLUG)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_link_is_followed_at_home_and_not_where_it_counts(nursery, tmp_path, own):
-    from grader.grading.exercise import Run, grade
+    from grader.grading.exercise import Run, grade_answer
 
     path = tmp_path / "ex01_softmax.py"
     path.symlink_to(catalog.ROOT / "solutions" / path.name)
     run = Run(nursery=nursery, student="test", secret="test", own=own, speed=False)
-    report = grade(catalog.find("ex01"), tmp_path, run)
+    report = grade_answer(catalog.find("ex01"), tmp_path, run)
     assert report.score.earned == (10 if own else 0)
     said = "" if own else "ex01_softmax.py is a link: hand in the file itself."
     assert report.sentence == said

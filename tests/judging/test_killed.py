@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.core import catalog
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.worker import supervisor, walls
 from grader.worker.nursery import Nursery
 from tests.conftest import solution
@@ -40,14 +40,14 @@ def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer, moments,
     exercise = catalog.find(SLUG)
     with monkeypatch.context() as patch:
         killer = _Killer(patch, run.nursery)
-        undisturbed = grade(exercise, answer, run)
+        undisturbed = grade_answer(exercise, answer, run)
     wanted = [(c.id, c.verdict, c.earned) for c in undisturbed.checks]
     rng, requests, marked = random.Random(run.nursery.wall.name), killer.requests, 0
     for number in range(moments):
         moment, victim = rng.randrange(requests), number % 3
         with monkeypatch.context() as patch:
             killer = _Killer(patch, run.nursery, victim, {moment}, computing=number % 2 == 1)
-            report = grade(exercise, answer, run)
+            report = grade_answer(exercise, answer, run)
         assert killer.done
         if report.score is None:
             assert report.state == "fault"
@@ -55,13 +55,13 @@ def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer, moments,
             marked += 1
             assert [(c.id, c.verdict, c.earned) for c in report.checks] == wanted
     assert marked > 0  # a second try gives a mark, as a rule
-    after = grade(exercise, answer, run)
+    after = grade_answer(exercise, answer, run)
     assert [(c.id, c.verdict, c.earned) for c in after.checks] == wanted
 
 
 def test_a_nursery_that_is_killed_every_time_is_a_fault_without_a_score(run, answer, monkeypatch):
     _Killer(monkeypatch, run.nursery, victim=1, moments=range(10**6))
-    report = grade(catalog.find(SLUG), answer, run)
+    report = grade_answer(catalog.find(SLUG), answer, run)
     assert (report.state, report.score) == ("fault", None)
 
 

@@ -9,7 +9,7 @@ NUMPY = "def softmax_numpy(x, axis=-1): ...\n"
 
 
 def problems(source: str, slug: str = "ex01_softmax") -> dict[str, str]:
-    return python_outline.problems(python_outline.parse(source), catalog.find(slug))
+    return python_outline.compare_with_manifest(python_outline.parse(source), catalog.find(slug))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from grader.core import catalog
 from grader.core.records import Report, Score, Verdict
 from grader.core.this_python import interpreter, pip_install
 from grader.core.translation import Words
-from grader.grading.exercise import Run, grade, timed
+from grader.grading.exercise import Run, add_speed, grade_answer
 from grader.reporting import (
     as_json,
     classroom50,
@@ -85,7 +85,7 @@ def test_what_is_required_on_cuda_is_what_is_required_unless_a_manifest_says_oth
 
 def test_a_run_on_cuda_is_held_to_what_is_required_there(exercise, run, tmp_path):
     other = replace(exercise, requires_on_cuda=("no-such-compiler",))
-    report = grade(other, tmp_path / "ex03_sdpa.py", replace(run, device="cuda"))
+    report = grade_answer(other, tmp_path / "ex03_sdpa.py", replace(run, device="cuda"))
     assert {c.why for c in report.checks} == {MISSING.replace("-package", "-compiler")}
 
 
@@ -103,7 +103,7 @@ def run(nursery):
 def report(exercise, run, tmp_path):
     path = tmp_path / "ex03_sdpa.py"
     path.write_text(solution("ex03_sdpa"))
-    return grade(exercise, path, run)
+    return grade_answer(exercise, path, run)
 
 
 def whole(*reports):
@@ -121,7 +121,7 @@ def test_no_check_is_run_and_no_speed_and_nothing_could_be_earned(report):
 
 
 def test_a_class_run_that_comes_back_for_the_speed_measures_none(exercise, run, report, tmp_path):
-    again = timed(exercise, tmp_path / "ex03_sdpa.py", run, report)
+    again = add_speed(exercise, tmp_path / "ex03_sdpa.py", run, report)
     assert (again.speed, again.score) == (report.speed, report.score)
 
 
@@ -134,7 +134,7 @@ def test_what_is_wrong_with_a_file_is_said_all_the_same(exercise, run, tmp_path,
     path = tmp_path / "ex03_sdpa.py"
     if source is not None:
         path.write_text(source)
-    report = grade(exercise, path, run)
+    report = grade_answer(exercise, path, run)
     assert (report.state, report.score) == (state, Score(earned=0, possible=0, not_run=16))
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from grader.cli.app import app
 from grader.core.catalog import ROOT
 from grader.release import course_release
-from grader.submission.solution_text import cells, path_of
+from grader.submission.solution_text import solution_path, split_cells
 
 SLUG = "ex01_softmax"
 BIN = Path(sys.executable).parent
@@ -66,7 +66,11 @@ def released(course: Path, slug: str = SLUG) -> nbformat.NotebookNode:
 
 def solution(slug: str = SLUG) -> dict[str, str]:
     """The text of each cell of a solution, by the function or class that it defines."""
-    texts = [c.text for c in cells(path_of(slug).read_text(encoding="utf-8")) if c.kind == "code"]
+    texts = [
+        c.text
+        for c in split_cells(solution_path(slug).read_text(encoding="utf-8"))
+        if c.kind == "code"
+    ]
     return {t.partition("(")[0].split()[-1]: t for t in texts if t.startswith(("def ", "class "))}
 
 

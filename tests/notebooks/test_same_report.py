@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from grader.core import catalog
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.judging import suite_runner
 from grader.reporting import as_json
 from grader.submission import notebook_cells
-from grader.submission.solution_text import path_of
+from grader.submission.solution_text import solution_path
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
@@ -85,24 +85,24 @@ def modules_behind(path: Path, seen: tuple[Path, ...] = ()) -> tuple[Path, ...]:
 def units_of(exercise) -> list:
     """The statements of the solution and of the mistakes, with what these use of the reference."""
     texts = [without_marks(path) for path in modules_behind(exercise.folder / "mistakes.py")]
-    texts.append(path_of(exercise.slug).read_text(encoding="utf-8"))
-    units, _ = notebook_cells._units(list(enumerate(texts, 1)))
+    texts.append(solution_path(exercise.slug).read_text(encoding="utf-8"))
+    units, _ = notebook_cells._parse_cells(list(enumerate(texts, 1)))
     names = set(exercise.names)  # the reference has them as well
     units = [u for u in units if u.cell == len(texts) or not u.binds & names]
-    return notebook_cells._taken(
+    return notebook_cells._select_units(
         units, [*names, *(mistake.id for mistake in suite_runner.mistakes(exercise))]
     )
 
 
 def with_mistake(mistake, units) -> list:
     """All statements, and a mistake in the place of one of the names of its exercise."""
-    [wrong], _ = notebook_cells._units([(99, f"{mistake.of} = {mistake.id}")])
+    [wrong], _ = notebook_cells._parse_cells([(99, f"{mistake.of} = {mistake.id}")])
     return [*units, wrong]
 
 
 def answer_of(units, names) -> list[str]:
     """The statements of a file with these names alone."""
-    taken = notebook_cells._taken(units, names)
+    taken = notebook_cells._select_units(units, names)
     return [alone(unit.text) for unit in sorted(taken, key=lambda u: not u.is_import)]
 
 
@@ -114,7 +114,7 @@ def test_the_text_of_every_mistake_is_taken_as_it_stands(exercise):
     answers += [([m.of], with_mistake(m, units)) for m in suite_runner.mistakes(exercise)]
     for names, written in answers:
         statements = answer_of(written, names)
-        taken = notebook_cells.answer(notebook_of(statements), names).source
+        taken = notebook_cells.read_answer_cells(notebook_of(statements), names).source
         assert taken == "\n\n\n".join(statements) + "\n"
 
 
@@ -126,7 +126,7 @@ def run():
 
 def verdicts(exercise, path, run):
     """The report without the times, and without what tells the two files and their lines apart."""
-    found = as_json.of_exercise(grade(exercise, path, run))
+    found = as_json.of_exercise(grade_answer(exercise, path, run))
     for check in found["checks"]:
         del check["seconds"]
         told = check["why"].splitlines()
@@ -143,7 +143,7 @@ def write(statements, file) -> None:
 @pytest.mark.parametrize("exercise", KINDS)
 def test_the_reports_are_the_same(exercise, run, tmp_path):
     units, file = units_of(exercise), tmp_path / f"{exercise.slug}.py"
-    solved = ast.parse(path_of(exercise.slug).read_text(encoding="utf-8")).body
+    solved = ast.parse(solution_path(exercise.slug).read_text(encoding="utf-8")).body
     write([ast.unparse(node) for node in solved], file)
     right = verdicts(exercise, file, run)
     assert verdicts(exercise, file.with_suffix(".ipynb"), run) == right

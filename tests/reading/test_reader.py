@@ -12,7 +12,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.submission import admission
 from grader.submission import reader_client as asking
-from grader.submission.reader_client import Unread, ask
+from grader.submission.reader_client import Unread, ask_reader
 from grader.worker.faults import NurseryFailed
 from tests.conftest import solution
 
@@ -41,11 +41,11 @@ SIZE = 140_000
 def read(language, text):
     if language == "notebook":
         cell = {"cell_type": "code", "source": text + "\n%magic\ndef softmax(x): return x"}
-        return ask("notebook", json.dumps({"cells": [cell]}).encode(), names=("softmax",),
+        return ask_reader("notebook", json.dumps({"cells": [cell]}).encode(), names=("softmax",),
                    language="python")  # fmt: skip
     given = {"slugs": frozenset()} if language == "python" else {}
     exercise = PYTHON if language == "python" else CUDA
-    return ask(language, text, exercise=exercise, **given)
+    return ask_reader(language, text, exercise=exercise, **given)
 
 
 def test_what_is_read_comes_back_as_plain_data():
@@ -79,19 +79,19 @@ def test_no_repetition_is_too_much(language, part):
 @pytest.mark.parametrize("what", ["while True: pass", "x = 'x' * 2**30", "import os; os.abort()"])
 def test_a_reader_that_does_not_end_or_grows_or_dies_is_a_sentence(what, monkeypatch):
     # No text is known that does so; the reader itself is made to.
-    spoiled = asking._SERVE.replace(
+    spoiled = asking._SERVER_CODE.replace(
         "reader_server.serve(",
         f"from grader.submission import readers; readers.READERS['drawn'] = lambda content: exec({what!r});"
         " reader_server.serve(",
     )
-    monkeypatch.setattr(asking, "_SERVE", spoiled)
-    asking._server.cache_clear()
+    monkeypatch.setattr(asking, "_SERVER_CODE", spoiled)
+    asking._reader_socket.cache_clear()
     try:
         with pytest.raises(Unread, match="cannot be read within 5 seconds and 512 MiB"):
-            ask("drawn", "x = 1")
+            ask_reader("drawn", "x = 1")
         assert read("python", "x = 1")["runs"] == "x = 1"  # the next one is read
     finally:
-        asking._server.cache_clear()
+        asking._reader_socket.cache_clear()
 
 
 def test_an_answer_that_is_too_long_is_a_sentence(monkeypatch):
@@ -102,12 +102,12 @@ def test_an_answer_that_is_too_long_is_a_sentence(monkeypatch):
 
 def test_a_hole_of_ours_is_a_fault_and_not_the_students():
     with pytest.raises(NurseryFailed, match="the reader stopped: KeyError: 'no such question'"):
-        ask("no such question", "")
+        ask_reader("no such question", "")
 
 
 def test_a_reader_that_was_killed_is_started_again():
     read("python", "x = 1")
-    asking._server(os.getpid()).close()
+    asking._reader_socket(os.getpid()).close()
     assert read("python", "x = 1")["runs"] == "x = 1"
 
 
@@ -119,12 +119,12 @@ def test_many_texts_are_read_at_once():
 
 def test_a_text_that_cannot_be_read_is_the_sentence_of_the_report(graded, monkeypatch):
     def gives_up(*_, **__):
-        raise Unread(asking.TOO_LARGE)
+        raise Unread(asking.LIMITS_EXCEEDED)
 
-    monkeypatch.setattr(admission, "ask", gives_up)
+    monkeypatch.setattr(admission, "ask_reader", gives_up)
     report = graded("ex01_softmax", "x = 1\n")
     assert report.state == "unreadable"
-    assert report.sentence == asking.TOO_LARGE
+    assert report.sentence == asking.LIMITS_EXCEEDED
     assert report.score.earned == 0
 
 

@@ -192,9 +192,11 @@ def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path
 
 
 def test_a_wrong_value_points_at_the_function():
-    from grader.submission.admission import line_of
+    from grader.submission.admission import line_of_definition
 
-    lines = python_outline.lines(python_outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n"))
-    assert line_of(lines, "out[0] is 1, but should be 2  [softmax(float32 (3,))]") == 4
-    assert line_of(lines, "nothing of theirs") == 0
+    lines = python_outline.definition_lines(
+        python_outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n")
+    )
+    assert line_of_definition(lines, "out[0] is 1, but should be 2  [softmax(float32 (3,))]") == 4
+    assert line_of_definition(lines, "nothing of theirs") == 0
     assert CheckResult(id="a", says="", verdict=Verdict.PASSED, points=1).line == 0

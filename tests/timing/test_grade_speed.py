@@ -9,7 +9,7 @@ from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Score
 from grader.grading import exercise as grading
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.judging import agree, suite_runner
 from tests.conftest import solution
 from tests.timing.contests import feed, made_up
@@ -47,7 +47,7 @@ def report(nursery, tmp_path):
         if source is not None:
             (tmp_path / f"{slug}.py").write_text(source)
         default = {"nursery": nursery, "student": "test", "secret": "test"}
-        return grade(catalog.find(slug), tmp_path, Run(**(default | more)))
+        return grade_answer(catalog.find(slug), tmp_path, Run(**(default | more)))
 
     return run
 

@@ -17,7 +17,13 @@ from grader.classroom.collecting.source_files import has_answer_suffix
 from grader.classroom.run.answer_contents import is_answer
 from grader.classroom.run.answer_files import File
 from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import is_passed_over, limit, link, printable, too_large
+from grader.submission.handed_files import (
+    describe_link,
+    describe_too_large,
+    is_passed_over,
+    printable,
+    size_limit,
+)
 
 MAX_FOLDERS = 10_000
 MAX_DEPTH = 12
@@ -66,7 +72,7 @@ class Objects:
     def _entry_file(self, mode: str, path: str, name: str, id: str) -> File:
         shown, problem = printable(path), ""
         if mode == _LINK_MODE:
-            problem = link(shown)
+            problem = describe_link(shown)
         elif mode not in _FILE_MODES or "/" in name:
             problem = f"{shown} is not a file."
         return File(
@@ -81,8 +87,8 @@ class Objects:
         kind, size = self._object_kind_size(id)
         if kind != "blob":
             raise Unreadable(f"{shown} is not in the clone: fetch it again, without a filter.")
-        if size > limit(name):
-            raise Unreadable(too_large(name, shown))
+        if size > size_limit(name):
+            raise Unreadable(describe_too_large(name, shown))
         return self._read_content(id, size)
 
     def _commit_tree(self, commit: str) -> str:

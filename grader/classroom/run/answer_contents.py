@@ -11,7 +11,7 @@ from grader.classroom.run import answer_files, class_archive
 from grader.classroom.run.answer_files import File
 from grader.core import catalog
 from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import is_zip, link, printable
+from grader.submission.handed_files import describe_link, is_zip, printable
 
 _OF_BUNDLE = ("exercises", "notebooks")
 
@@ -47,7 +47,7 @@ def contents(entry: Path, place: str) -> Iterator[Contents]:
     """What lies in a student's folder or zip. `Unreadable` says why nothing of it can be read."""
     shown = printable(entry.name)
     if os.path.islink(entry):
-        raise Unreadable(link(shown))
+        raise Unreadable(describe_link(shown))
     if is_zip(entry.name) and not answer_files.is_folder(entry):
         yield Contents(
             place=place, files=class_archive.files(answer_files.read(entry, shown), shown)

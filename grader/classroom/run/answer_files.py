@@ -10,7 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import is_passed_over, limit, link, printable, too_large
+from grader.submission.handed_files import (
+    describe_link,
+    describe_too_large,
+    is_passed_over,
+    printable,
+    size_limit,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +74,7 @@ def listed(folder: int, shown: str) -> list[File]:
 def _file(entry: os.DirEntry[str], folder: int) -> File:
     shown, problem = printable(entry.name), ""
     if entry.is_symlink():
-        problem = link(shown)
+        problem = describe_link(shown)
     elif entry.is_dir(follow_symlinks=False):
         problem = f"{shown} is a folder, which is not looked into: put its files where it lies."
     elif not entry.is_file(follow_symlinks=False):
@@ -82,7 +88,7 @@ def read(path: str | Path, shown: str, folder: int | None = None) -> bytes:
 
     Nothing waits for a pipe, and no more is read than the limit and one byte.
     """
-    most = limit(str(path))
+    most = size_limit(str(path))
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         handle = os.open(path, flags, dir_fd=folder)
@@ -91,7 +97,7 @@ def read(path: str | Path, shown: str, folder: int | None = None) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable(f"{shown} is not a file.")
             if status.st_size > most:
-                raise Unreadable(too_large(str(path), shown))
+                raise Unreadable(describe_too_large(str(path), shown))
             with open(handle, "rb", closefd=False) as file:
                 content = file.read(most + 1)
         finally:
@@ -99,11 +105,11 @@ def read(path: str | Path, shown: str, folder: int | None = None) -> bytes:
     except OSError as error:
         raise _cannot_be_read(shown, error) from None
     if len(content) > most:  # it grew
-        raise Unreadable(too_large(str(path), shown))
+        raise Unreadable(describe_too_large(str(path), shown))
     return content
 
 
 def _cannot_be_read(shown: str, error: OSError) -> Unreadable:
     if error.errno == errno.ELOOP:
-        return Unreadable(link(shown))
+        return Unreadable(describe_link(shown))
     return Unreadable(f"{shown} cannot be read: {error.strerror}.")

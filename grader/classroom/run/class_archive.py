@@ -11,7 +11,7 @@ from typing import Any
 from grader.classroom.run.answer_files import File
 from grader.submission import zip_entries
 from grader.submission.answer_file import Unreadable
-from grader.submission.reader_client import Unread, ask
+from grader.submission.reader_client import Unread, ask_reader
 
 
 def files(content: bytes, shown: str) -> list[File]:
@@ -38,18 +38,18 @@ def files_of_class(path: Path) -> list[File]:
     """
     try:
         archive = zipfile.ZipFile(path)
-    except zip_entries.BROKEN:
+    except zip_entries.ZIP_ERRORS:
         raise Unreadable(f"{path} cannot be opened as a zip: download it again.") from None
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
 
     def unpack(number: int) -> bytes:
         try:
-            return zip_entries.unpacked(archive, number, sys.maxsize)
-        except zip_entries.Bad as problem:
+            return zip_entries.unpack_entry(archive, number, sys.maxsize)
+        except zip_entries.BadZip as problem:
             raise Unreadable(str(problem)) from None
 
-    return _files(zip_entries.files(archive, path.stat().st_size, of_class=True), unpack)
+    return _files(zip_entries.entries(archive, path.stat().st_size, of_class=True), unpack)
 
 
 def _files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:
@@ -63,7 +63,7 @@ def _files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> l
 
 def _asked(question: str, content: bytes, shown: str, **given: int) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = ask(question, content, shown=shown, **given)
+        found: dict[str, Any] = ask_reader(question, content, shown=shown, **given)
     except Unread as problem:
         raise Unreadable(f"{shown}: {problem}") from None
     if "bad" in found:

@@ -30,8 +30,8 @@ from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.this_python import pip_install
 from grader.core.translation import Words
-from grader.grading.official_grader import BadSecret, secret_of
-from grader.grading.session import seed_id, versions
+from grader.grading.official_grader import BadSecret, course_secret
+from grader.grading.session import installed_versions, seed_id
 from grader.reporting.class_summary import ClassSummary
 from grader.submission.handed_files import printable
 from grader.worker.walls import NoSuchWall
@@ -135,9 +135,12 @@ def _tell_alike(run: ClassRun) -> None:
 
 def class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
     """A run over the students of `entries`, with the secret and the store of its results."""
-    secret = secret_of(asked.results)
+    secret = course_secret(asked.results)
     terms = GradeTerms(
-        seed_id=seed_id(secret), device=asked.device, wall=asked.wall, versions=versions("off")
+        seed_id=seed_id(secret),
+        device=asked.device,
+        wall=asked.wall,
+        versions=installed_versions("off"),
     )
     return ClassRun(
         entries=entries, exercises=asked.exercises, terms=terms,

@@ -15,7 +15,7 @@ from grader.classroom.run.grade_task import SPEED, GradeTerms, Task
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
 from grader.grading.official_grader import Official
-from grader.grading.session import tf32, versions
+from grader.grading.session import installed_versions, tf32_setting
 from grader.reporting import as_json, from_json
 from grader.worker import traces, walls
 
@@ -56,7 +56,9 @@ def _wall(name: str, on_cuda: bool) -> str:
 def here(slugs: Sequence[str], wall: str, device: str) -> Environment:
     """What this process would grade with."""
     codes = {slug: source_digest.digest(slug) for slug in slugs}
-    return Environment(wall=_wall(wall, device == "cuda"), versions=versions(tf32()), codes=codes)
+    return Environment(
+        wall=_wall(wall, device == "cuda"), versions=installed_versions(tf32_setting()), codes=codes
+    )
 
 
 def perform(task: Task, secret: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from grader.core.errors import UserError
 from grader.core.records import Exercise, Report
 from grader.core.translation import Words
 from grader.grading import report_diff
-from grader.grading.official_grader import SECRET
+from grader.grading.official_grader import SECRET_FILE
 from grader.grading.report_diff import Change
 from grader.reporting import as_json
 from grader.reporting.exercise_mark import Late
@@ -41,7 +41,7 @@ def is_results(folder: Path) -> bool:
 def secret_beside(report: Path) -> Path | None:
     """The secret that a report of a class run was drawn from; None for another report."""
     results = _results_of(report)
-    return results / SECRET if is_results(results) else None
+    return results / SECRET_FILE if is_results(results) else None
 
 
 def full_report(report: Path) -> Path:
@@ -154,7 +154,7 @@ def _of_student(before: Report | None, after: Report, adjusted: Adjustments) -> 
     old = {} if before is None else {e.slug: as_json.of_exercise(e) for e in before.exercises}
     for exercise in after.exercises:
         found = as_json.of_exercise(exercise)
-        change = report_diff.change(after.student, old.get(exercise.slug), found)
+        change = report_diff.compare_reports(after.student, old.get(exercise.slug), found)
         if change is not None:
             by_hand = adjusted.get(after.student, {}).get(exercise.slug)
             yield replace(change, by_hand=by_hand.points if by_hand else 0)

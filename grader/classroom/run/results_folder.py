@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.classroom.run.result_store import sweep, write
 from grader.core.errors import UserError
-from grader.grading.official_grader import SECRET
+from grader.grading.official_grader import SECRET_FILE
 
 RUN = ".run.json"
 STUDENTS, REPORTS = "students", "reports"  # what students may see; all of it, where they may not
@@ -80,10 +80,10 @@ def begin(folder: Path, run: LastRun, *, resume: bool) -> None:
             f"{folder} was graded for {last_run(folder).course}: name that again (`--course`), or "
             "another folder of results."
         )
-    if (folder / PARTS).exists() and not (folder / SECRET).exists():
+    if (folder / PARTS).exists() and not (folder / SECRET_FILE).exists():
         raise UserError(
-            f"{folder / SECRET} is gone, from which all inputs were drawn: put it back, or name "
-            "another folder to grade everything anew."
+            f"{folder / SECRET_FILE} is gone, from which all inputs were drawn: put it back, or "
+            "name another folder to grade everything anew."
         )
     _write(folder, run)
 

@@ -12,7 +12,7 @@ from grader.classroom.run.gather_answers import entries, handed_in
 from grader.classroom.similar.fingerprints import Tokens, read_tokens, remove_given
 from grader.core.catalog import names_read
 from grader.core.records import Exercise
-from grader.submission.answer_file import Unreadable, is_untouched_skeleton, read
+from grader.submission.answer_file import Unreadable, is_untouched_skeleton, read_answer
 from grader.submission.handed_files import printable
 from grader.submission.reader_client import Unread
 
@@ -105,7 +105,7 @@ def _read_answer_source(writer: Writer, exercise: Exercise, folder: Path) -> str
         raise Unreadable(handed.sentence)
     copy = folder / f"{exercise.slug}{Path(handed.name).suffix}"  # it may lie in a zip
     copy.write_bytes(handed.content)
-    return read(copy, exercise.slug, names_read(exercise)).source
+    return read_answer(copy, exercise.slug, names_read(exercise)).source
 
 
 def given_skeleton(exercise: Exercise) -> str:

@@ -23,7 +23,7 @@ from grader.worker.walls import Wall
 def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
     """Run the answer to an exercise in `place` in a worker; `CannotShow` says why it cannot run."""
     try:
-        answer = admission.read(answer_file.locate(place, exercise.slug), exercise)
+        answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
         admitted = admission.admit(answer, exercise, wall)
     except NotGraded as reason:
         raise CannotShow(str(reason)) from None

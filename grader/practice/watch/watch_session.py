@@ -139,14 +139,14 @@ class Session:
 
     def _attempt_grading(self, slug: str) -> ExerciseReport | None:
         """Return the report, or None if the file was saved again before the grading ended."""
-        from grader.grading.exercise import Run, grade
+        from grader.grading.exercise import Run, grade_answer
 
         self._files.take(slug)
         run = Run(nursery=self._nursery, student="me", secret=self._secret, speed=False)
         overtaken = Overtaken(lambda: self._files.changed(slug))
         try:
             with overtaken:
-                report = grade(self._exercises[slug], self._files.paths[slug], run)
+                report = grade_answer(self._exercises[slug], self._files.paths[slug], run)
                 return of_exercise(report, self._shows)
         except KeyboardInterrupt:
             if not overtaken.happened:

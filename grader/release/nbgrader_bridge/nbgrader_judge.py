@@ -17,7 +17,7 @@ from grader.core import catalog
 from grader.core.grade_ids import CUDA, SPEED, grade_id
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
-from grader.grading.official_grader import Official, secret_of
+from grader.grading.official_grader import Official, course_secret
 from grader.reporting import as_json, task_report
 from grader.reporting.redact import of_exercise
 from grader.reporting.task_report import TaskReport
@@ -30,7 +30,7 @@ Resources = dict[str, Any]
 @cache
 def course_grader(course: Path, wall: str, device: str, weakest: str) -> Official:
     """Return the grader of a course, the same for all notebooks of this process."""
-    made = Official(secret_of(course), wall, device, weakest)
+    made = Official(course_secret(course), wall, device, weakest)
     atexit.register(made.close)
     return made
 

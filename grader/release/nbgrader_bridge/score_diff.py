@@ -8,7 +8,7 @@ from grader.core.errors import UserError
 from grader.core.grade_ids import SPEED, grade_id
 from grader.core.records import Exercise
 from grader.grading import report_diff
-from grader.grading.official_grader import Official, secret_of
+from grader.grading.official_grader import Official, course_secret
 from grader.grading.report_diff import Change
 from grader.release.course_release import CONFIG, load_config
 from grader.release.nbgrader_bridge.nbgrader_judge import KEY
@@ -39,7 +39,7 @@ def _configured_grader(course: Path) -> Official:
     """Return the grader with the settings of the course's nbgrader_config.py."""
     judge = load_config(course).Judge
     return Official(
-        secret_of(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu")),
+        course_secret(course), str(judge.get("isolation", "auto")), str(judge.get("device", "cpu")),
         str(judge.get("weakest", "process")),
     )  # fmt: skip
 
@@ -54,4 +54,4 @@ def _regrade(course: Path, exercise: Exercise, graded: Path, official: Official)
     file = course / "submitted" / student / exercise.slug / graded.name
     timed = grade_id(SPEED) in cells
     after = as_json.of_exercise(official.grade(exercise, file, student, speed=timed))
-    return report_diff.change(student, before, after)
+    return report_diff.compare_reports(student, before, after)

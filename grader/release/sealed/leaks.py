@@ -18,7 +18,7 @@ from typing import Any
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.cuda import declarations as cuda_outline
-from grader.grading.exercise import Run, grade
+from grader.grading.exercise import Run, grade_answer
 from grader.judging.recorded_cases import NAME
 from grader.submission import answer_file, python_outline
 from grader.worker import walls
@@ -65,7 +65,7 @@ def find_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
         for exercise, candidate in likely:
             path = Path(folder) / f"{exercise.slug}{candidate.suffix}"
             path.write_bytes(candidate.content)
-            score = grade(exercise, path, run).score
+            score = grade_answer(exercise, path, run).score
             if score is None or score.earned:
                 earned = None if score is None else score.earned
                 found.append(Leak(name=candidate.name, slug=exercise.slug, earned=earned))
@@ -138,7 +138,7 @@ def _defines_name(text: Candidate, exercise: Exercise) -> bool:
         if exercise.language == "cuda":
             found = cuda_outline.problems(source, exercise)
         else:
-            found = python_outline.problems(python_outline.parse(source), exercise)
+            found = python_outline.compare_with_manifest(python_outline.parse(source), exercise)
     except (python_outline.NotPython, answer_file.Unreadable):
         return False
     return len(found) < len(exercise.names)
@@ -148,4 +148,4 @@ def _notebook_source(text: Candidate, exercise: Exercise) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.slug}.ipynb"
         path.write_bytes(text.content)
-        return answer_file.read(path, exercise.slug, catalog.names_read(exercise)).source
+        return answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise)).source
