@@ -49,11 +49,13 @@ endif
 # A path as the shell takes it, whatever is in it.
 quoted = '$(subst ','\'',$(1))'
 PROCESSORS = $$($(PY) -c 'import os; print(os.cpu_count())')
+# Tests that may run on all processors at once, file by file. What runs pytest itself, or has processes of its own, is left out.
+AT_ONCE = -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/proof --ignore=tests/timing/test_replay.py
 GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if $(EXERCISES), --exercises $(call quoted,$(EXERCISES)))
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,14 +65,20 @@ grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cu
 
 test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
-	@# On all processors at once, file by file; what runs pytest itself, or has processes of its own, comes after it.
-	@$(PY) -m pytest -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/proof --ignore=tests/timing/test_replay.py
+	@$(PY) -m pytest $(AT_ONCE)
 	@$(GRADER) mechanical --changed-only
 	@$(PY) -m pytest tests/timing/test_replay.py tests/proof
 	@$(PY) -m pytest tests/cheats
 else
 	@$(PY) -m pytest $(ARGS)
 endif
+
+coverage: $(DEV) ## count the lines of grader/ that its tests run, also in workers behind *process*
+	@$(PY) -m coverage erase
+	@$(PY) -m coverage run -m pytest $(AT_ONCE)
+	@$(PY) -W ignore -m coverage combine --quiet
+	@rm -f .coverage.* # of processes that were killed while they wrote
+	@$(PY) -m coverage report
 
 weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats (hours)
 	@$(PY) -m pytest -m weekly

@@ -13,6 +13,7 @@ from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
 from grader.worker import requirements
 from grader.worker.nursery import Nursery
+from grader.worker.walls import PROCESS, Wall
 from tests.open_list import opened
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,19 @@ sys.path.insert(0, str(ROOT))
 # In the background a shell lets programs ignore Ctrl-C, and ours would do so after us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 collect_ignore = ["packs"]  # a sample of what others write: its checks are for answers
+
+
+if config := os.environ.get("COVERAGE_PROCESS_CONFIG"):  # set by `make coverage`
+    uncounted = Wall.command
+
+    def counted(wall: Wall, mode: str, argument: str) -> list[str]:
+        """Return the command that counts the lines of workers behind *process* too."""
+        command = uncounted(wall, mode, argument)
+        if wall == PROCESS:
+            command[-4:-4] = [str(ROOT / "tests" / "counted_child.py"), config]
+        return command
+
+    Wall.command = counted
 
 
 @pytest.fixture(scope="session")
