@@ -22,7 +22,7 @@ from pathlib import Path
 from grader.core import catalog
 from grader.core.grade_ids import CUDA, SPEED
 from grader.core.records import Exercise
-from grader.core.translation import Words, preferred
+from grader.core.translation import Words, preferred_language
 from grader.practice import show
 from grader.submission import notebook_cells
 
@@ -57,7 +57,7 @@ def check(slug: str, task: str, *, lang: str = "", shows: str = "open") -> Shown
     lang  "en" or "zh"; by default that of the environment
     shows how much of a verdict: "open", "hints", "verdicts" or "nothing"
     """
-    words = Words(lang or preferred())
+    words = Words(lang or preferred_language())
     try:
         exercise = catalog.find(slug)
     except (catalog.UnknownExercise, catalog.BadManifest) as problem:

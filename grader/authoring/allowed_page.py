@@ -55,7 +55,7 @@ with or without what PyTorch puts around it (`_softmax_backward_data` and `softm
 
 def page() -> str:
     """Return the whole page."""
-    open_, asked = allowed_tables.tables()
+    open_, asked = allowed_tables.module_tables()
     names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
     opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
     parts = ["\n".join(_wrap_lines(opening)), "## Modules for every exercise\n"]
@@ -65,9 +65,9 @@ def page() -> str:
         here = (e.slug for e in catalog.exercises() if name in e.modules and e.home == catalog.ROOT)
         parts.append(_module_section(name, found, f"In {', '.join(here)}."))
     parts.append(_OPERATORS)
-    parts.append(_names_block(allowed_tables.beside()))
+    parts.append(_names_block(allowed_tables.underlying_operators()))
     parts.append("These methods of a tensor are not counted:\n")
-    parts.append(_names_block(allowed_tables.operators()[1]))
+    parts.append(_names_block(allowed_tables.listed_operators()[1]))
     return "\n".join(parts)
 
 

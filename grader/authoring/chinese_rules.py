@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from grader.core import manifest, toml_values
-from grader.core.questions import questions
+from grader.core.questions import read_questions
 from grader.core.records import Class, Exercise, Function
 from grader.judging import suite_runner
 from grader.submission.solution_text import split_cells
@@ -33,7 +33,9 @@ def needless_sentences(exercise: Exercise) -> Iterator[str]:
 
 def _translated_names(exercise: Exercise) -> set[str]:
     path = exercise.folder / "zh.toml"
-    return _flatten_names(toml_values.read(path, manifest.CHINESE)) if path.is_file() else set()
+    return (
+        _flatten_names(toml_values.read_table(path, manifest.CHINESE)) if path.is_file() else set()
+    )
 
 
 def _wanted_names(exercise: Exercise) -> set[str]:
@@ -50,7 +52,7 @@ def _wanted_names(exercise: Exercise) -> set[str]:
             for m in suite_runner.mistakes(exercise)
             for x in ("says", "mend")
         ),
-        *(f"questions.{q.id}.{x}" for q in questions(exercise) for x in ("asks", "answer")),
+        *(f"questions.{q.id}.{x}" for q in read_questions(exercise) for x in ("asks", "answer")),
     }
 
 

@@ -10,7 +10,7 @@ from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejec
 from grader.core.records import Exercise
 
 
-def show(
+def print_headroom(
     exercises: Sequence[Exercise], seeds: int, console: Console, *, solutions: bool = True,
     variants: bool = True, write: bool = False,
 ) -> bool:  # fmt: skip

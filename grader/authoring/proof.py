@@ -123,7 +123,7 @@ def _run_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]
 
 def _close_operator_list() -> None:
     """Let right answers call only the PyTorch operators that a worker allows."""
-    operator_list.close(*allowed_tables.operators())
+    operator_list.close(*allowed_tables.listed_operators())
 
 
 def run_task(task: Task) -> dict[str, Result]:

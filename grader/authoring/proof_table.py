@@ -38,7 +38,7 @@ class Counts:
 COLUMNS = ("mistakes", "caught", "named", "alone", "falsely", "variants", "right", "drills")
 
 
-def show(
+def print_proof(
     exercises: Sequence[Exercise], console: Console, store: Store | None, *, each: bool, write: bool
 ) -> bool:
     """Run the proofs and print the table; return True if all pass.

@@ -7,7 +7,7 @@ from functools import cache
 
 from grader.authoring.hard_cases import hard_kinds
 from grader.core.questions import BadQuestions
-from grader.core.questions import questions as asked
+from grader.core.questions import read_questions as asked
 from grader.core.records import Exercise
 from grader.judging import drills as hunts
 from grader.judging import suite_runner

@@ -10,7 +10,7 @@ from grader.core import catalog
 from grader.core.catalog import did_you_mean
 from grader.core.packs import BadPack
 from grader.core.records import Exercise
-from grader.core.toml_file import BadCourse, Entries, load
+from grader.core.toml_file import BadCourse, Entries, load_entries
 from grader.core.toml_values import BadFile
 
 __all__ = ["BadCourse", "Chosen", "Settings", "read"]
@@ -90,7 +90,7 @@ NO_COURSE = Settings()
 
 def read(path: Path) -> Settings:
     """What the file at `path` says. `BadCourse` says in a sentence why it cannot be followed."""
-    top = load(path)
+    top = load_entries(path)
     top.only(
         "name", "language", "device", "speed", "wall", "help", "exam_shows", "packs", "late",
         "exercises", "extensions",

@@ -14,7 +14,7 @@ from grader.cli.class_commands import commands as class_commands
 from grader.cli.collect_command import commands as collect_commands
 from grader.cli.course_commands import commands as course_commands
 from grader.cli.drill_command import commands as drill_commands
-from grader.cli.global_options import Everywhere, begin
+from grader.cli.global_options import GroupWithGlobalOptions, begin
 from grader.cli.interview_command import commands as interview_commands
 from grader.cli.maintainer import commands
 from grader.cli.new_command import commands as new_commands
@@ -30,10 +30,10 @@ from grader.cli.options import (
     One,
     Place,
     Seed,
+    active_course,
     check_device,
     check_stored,
     check_whole,
-    course,
     exercise_named,
     exercises_named,
     stop,
@@ -49,9 +49,13 @@ from grader.core.translation import Words
 from grader.reporting.redact import limited
 from grader.worker.walls import Wall
 
-_MARKS = ("junit", "gradescope", "classroom50")  # formats that a machine takes marks from
+_PLATFORM_FORMATS = (
+    "junit",
+    "gradescope",
+    "classroom50",
+)  # formats that a machine takes marks from
 app = typer.Typer(
-    cls=Everywhere, callback=begin, add_completion=False, no_args_is_help=True,
+    cls=GroupWithGlobalOptions, callback=begin, add_completion=False, no_args_is_help=True,
     pretty_exceptions_enable=False,
 )  # fmt: skip
 
@@ -76,19 +80,19 @@ def grade(
     if format not in FORMATS:
         close = catalog.did_you_mean(format, FORMATS)
         stop(f"There is no format called {format!r}.{close}")
-    if format in _MARKS and course().shows == "nothing":
+    if format in _PLATFORM_FORMATS and active_course().shows == "nothing":
         stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
-    if min_score > 0 and course().shows == "nothing":
+    if min_score > 0 and active_course().shows == "nothing":
         stop("An exam that shows nothing tells no points: grade it without --min-score.")
     if format == "classroom50":
-        _in_runner()
+        _runs_in_github()
     words = words_in(lang)
     check_stored(device, seed, words)
     check_device(device)
     wall = wall_named(isolation, device)
-    report = _graded(exercises, submission, seed, device, wall, speed)
-    report = limited(report, course().shows)
-    _write(report, format, output, words)
+    report = _grade_with_progress(exercises, submission, seed, device, wall, speed)
+    report = limited(report, active_course().shows)
+    _write_reports(report, format, output, words)
     if report.faulted:
         raise typer.Exit(FAULT)
     if report.score.earned < min_score:
@@ -171,11 +175,11 @@ def watch(
     from grader.practice.watch.watch_session import watch as begin
 
     words, named = words_in(lang), exercises_named([name] if name else [], submission)
-    others = [e for e in course().exercises if not e.draft or (name and e in named)]
+    others = [e for e in active_course().exercises if not e.draft or (name and e in named)]
     exercises = named if submission.is_file() else others
     begin(
         exercises, submission, words=words, console=Console(), start=named[0] if name else None,
-        wall=wall_named(isolation, "cpu"), shows=course().shows,
+        wall=wall_named(isolation, "cpu"), shows=active_course().shows,
     )  # fmt: skip
 
 
@@ -194,7 +198,7 @@ def hint(
     words, exercise = words_in(lang), exercise_named("hint", name, submission)
     told = hints.hint(
         exercise, submission, words=words, level=level, solution=solution,
-        wall=wall_named(isolation, "cpu"), shows=course().shows,
+        wall=wall_named(isolation, "cpu"), shows=active_course().shows,
     )  # fmt: skip
     print(*told, sep="\n")
 
@@ -221,13 +225,13 @@ def main() -> None:
     app()
 
 
-def _in_runner() -> None:
+def _runs_in_github() -> None:
     from grader.reporting.classroom50 import context
 
     context(os.environ)
 
 
-def _graded(
+def _grade_with_progress(
     exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall, speed: bool
 ) -> Report:
     from grader.grading.session import grade_all
@@ -239,7 +243,7 @@ def _graded(
         )  # fmt: skip
 
 
-def _write(report: Report, format: str, output: Path | None, words: Words) -> None:
+def _write_reports(report: Report, format: str, output: Path | None, words: Words) -> None:
     from grader.reporting import terminal, write_reports
 
     try:

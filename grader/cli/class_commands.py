@@ -15,11 +15,11 @@ from grader.cli.options import (
     Isolation,
     Lang,
     Names,
+    active_course,
     check_device,
     check_whole,
-    course,
     exercises_named,
-    finished,
+    exercises_without_drafts,
     stop,
     wall_named,
     words_in,
@@ -54,18 +54,19 @@ def class_(
 
     words = words_in(lang)
     check_whole("class", words)
-    exercises = finished(names or [], Path("."), words)
+    exercises = exercises_without_drafts(names or [], Path("."), words)
     asked = ClassRequest(
         submissions=submissions, results=output, exercises=exercises,
-        device=_device(device, cluster), wall=_wall(isolation, device, words), speed=speed,
-        jobs=jobs or processors(), cluster=cluster, words=words, course=course(),
+        device=_device_of_class(device, cluster),
+        wall=_wall_of_class(isolation, device, words), speed=speed,
+        jobs=jobs or processor_count(), cluster=cluster, words=words, course=active_course(),
     )  # fmt: skip
     try:
         with Progress(Console(stderr=True), words) as progress:
             done = grade_class(asked, progress, resume=resume)
     except KeyboardInterrupt:
         stop(words("Stopped. What was graded is kept: `--resume` goes on."))
-    _tell(done, output, words)
+    _print_progress(done, output, words)
     if done.faults:
         raise typer.Exit(FAULT)
 
@@ -82,24 +83,24 @@ def diff(
 
     words = words_in(lang)
     if is_results(graded):
-        _diff_of_class(graded, jobs or processors(), words)
+        _regrade_class(graded, jobs or processor_count(), words)
     else:
-        _diff_of_course(graded, exercises_named(names or [], Path(".")), words)
+        _regrade_course(graded, exercises_named(names or [], Path(".")), words)
 
 
-def _diff_of_class(results: Path, jobs: int, words: Words) -> None:
+def _regrade_class(results: Path, jobs: int, words: Words) -> None:
     from grader.classroom.run import regrade
     from grader.classroom.run.class_progress import Progress
     from grader.grading.report_diff import describe_changes
 
-    asked = regrade.as_before(results, jobs, words, course())
+    asked = regrade.as_before(results, jobs, words, active_course())
     with Progress(Console(stderr=True), words) as progress:
         changes = list(regrade.changes(asked, progress))
     cure = "Nothing was written: `grader class` does that, without grading again."
     print(*describe_changes(changes, words, cure), sep="\n")
 
 
-def _diff_of_course(course: Path, exercises: list[Exercise], words: Words) -> None:
+def _regrade_course(course: Path, exercises: list[Exercise], words: Words) -> None:
     from grader.grading.report_diff import describe_changes
 
     try:
@@ -144,14 +145,14 @@ def replay(
         raise typer.Exit(BELOW)
 
 
-def _device(device: str, cluster: str | None) -> str:
+def _device_of_class(device: str, cluster: str | None) -> str:
     if cluster is None or device not in ("cpu", "cuda"):  # the workers have what it takes
         check_device(device)
     return device
 
 
-def _wall(isolation: str, device: str, words: Words) -> str:
-    """The wall of a class, which is never the weakest: marks count here."""
+def _wall_of_class(isolation: str, device: str, words: Words) -> str:
+    """Return the wall of a class, which is never the weakest, because its marks count."""
     wall = wall_named(isolation, device).name
     if wall == "process":
         stop(
@@ -163,12 +164,12 @@ def _wall(isolation: str, device: str, words: Words) -> str:
     return wall
 
 
-def processors() -> int:
-    """How many processors this process may use."""
+def processor_count() -> int:
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _tell(done: "Done", output: Path, words: Words) -> None:
+def _print_progress(done: "Done", output: Path, words: Words) -> None:
     from grader.classroom.run.results_folder import STUDENTS
     from grader.classroom.run.write_results import CANVAS, GRADES, PAGE
 

@@ -41,7 +41,7 @@ def collect(
             until=moment_at(until, "--until") if until else None,
         )
     )  # fmt: skip
-    _tell(told.facts, told.open)
+    _print_collected(told.facts, told.open)
 
 
 @commands.command("return")
@@ -71,11 +71,11 @@ def return_(
             branch=branch, dry=dry, words=words_in(lang),
         )
     )  # fmt: skip
-    _tell(told.facts, told.open)
+    _print_collected(told.facts, told.open)
 
 
-def _tell(facts: list[str], open: list[str]) -> None:
-    """Print what was done, and what a person has to settle: the exit says whether there is any."""
+def _print_collected(facts: list[str], open: list[str]) -> None:
+    """Print the collected facts and open questions; exit with 1 if a question is open."""
     print(*facts, sep="\n")
     if open:
         print("", "To be settled:", *open, sep="\n")

@@ -62,10 +62,10 @@ def drill(
                 place=submission,
             )
         )
-    number = bug_hunts.new_seed() if seed is None else _number(seed, words)
+    number = bug_hunts.new_seed() if seed is None else _parse_drill_number(seed, words)
     wall, path = wall_named(isolation, "cpu"), submission / f"{hunt.slug}.py"
     try:
-        exercise = _exercise(name, submission, number, wall, words)
+        exercise = _choose_exercise(name, submission, number, wall, words)
         kept = bug_hunts.put(path, hunt, f"{exercise.slug} {number}", words, again=again)
     except GraderFault as problem:
         stop(f"{problem}.")
@@ -76,7 +76,7 @@ def drill(
     print(words("A mistake is hidden in {path}. Find it, mend it, name it.", path=path))
 
 
-def _number(seed: str, words: Words) -> int:
+def _parse_drill_number(seed: str, words: Words) -> int:
     from grader.judging.drills import LONGEST
 
     if not (seed.isascii() and seed.isdigit() and len(seed) <= LONGEST):
@@ -84,14 +84,16 @@ def _number(seed: str, words: Words) -> int:
     return int(seed)
 
 
-def _exercise(name: str | None, place: Path, seed: int, wall: Wall, words: Words) -> Exercise:
-    """The exercise to draw from: the one that was named, or any, if it is passed."""
+def _choose_exercise(
+    name: str | None, place: Path, seed: int, wall: Wall, words: Words
+) -> Exercise:
+    """Return the exercise to draw from: the named one, or any, if it is passed."""
     from grader.judging.drills import drills
 
     some = [e for e in catalog.exercises() if drills(e) and not e.draft]
     if name is None:
         turn = seed % len(some)
-        passed = _first_passed([*some[turn:], *some[:turn]], place, wall)
+        passed = _first_passed_exercise([*some[turn:], *some[:turn]], place, wall)
         if passed is None:
             stop(words(_NOTHING_PASSED, slug=some[0].slug))
         return passed
@@ -99,13 +101,15 @@ def _exercise(name: str | None, place: Path, seed: int, wall: Wall, words: Words
     if chosen not in some:
         others = ", ".join(e.slug.split("_")[0] for e in some)
         stop(words(_NO_DRILLS, slug=chosen.slug, others=others))
-    if _first_passed([chosen], place, wall) is None:
+    if _first_passed_exercise([chosen], place, wall) is None:
         stop(words(_NOT_PASSED, slug=chosen.slug))
     return chosen
 
 
-def _first_passed(exercises: Sequence[Exercise], place: Path, wall: Wall) -> Exercise | None:
-    """The first that earns every point there is here; speed, and what was not run, aside."""
+def _first_passed_exercise(
+    exercises: Sequence[Exercise], place: Path, wall: Wall
+) -> Exercise | None:
+    """Return the first exercise whose points are all earned, except speed and what was not run."""
     from grader.grading.session import grade_all
     from grader.submission import answer_file
 

@@ -35,14 +35,14 @@ _Packs = Annotated[
 ]
 
 
-class Everywhere(TyperGroup):
-    """A group of commands that takes its own options from behind its commands as well."""
+class GroupWithGlobalOptions(TyperGroup):
+    """A group of commands that finds its own options behind its commands as well."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _ours_first(args))
+        return super().parse_args(ctx, _move_own_options_first(args))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an error that ends it is a sentence, not a traceback."""
+        """Run a command; print an error that ends it as a sentence, without a traceback."""
         try:
             return super().invoke(ctx)
         except UserError as problem:
@@ -52,8 +52,8 @@ class Everywhere(TyperGroup):
             raise typer.Exit(FAULT) from None
 
 
-def _ours_first(args: Sequence[str]) -> list[str]:
-    """The arguments with `OPTIONS` and their values before all others; none after `--` is ours."""
+def _move_own_options_first(args: Sequence[str]) -> list[str]:
+    """Return the arguments with `OPTIONS` and their values first; none after `--` moves."""
     first, others = list[str](), list[str]()
     rest = iter(args)
     for argument in rest:
@@ -103,15 +103,15 @@ def begin(
                 command=context.invoked_subcommand, course=settings.name,
             )
         )  # fmt: skip
-    context.default_map = dict.fromkeys(_commands(context), _defaults(settings))
+    context.default_map = dict.fromkeys(_command_names(context), _course_defaults(settings))
 
 
-def _commands(context: typer.Context) -> Sequence[str]:
+def _command_names(context: typer.Context) -> Sequence[str]:
     group = context.command
     assert isinstance(group, TyperGroup)
     return list(group.commands)
 
 
-def _defaults(settings: Settings) -> dict[str, object]:
+def _course_defaults(settings: Settings) -> dict[str, object]:
     found = {"device": settings.device, "speed": settings.speed}
     return found if settings.language is None else {**found, "lang": settings.language}

@@ -22,7 +22,7 @@ from grader.cli.options import (
     words_in,
 )
 from grader.core import catalog
-from grader.core.questions import Question, questions
+from grader.core.questions import Question, read_questions
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.interview import editor, viva
@@ -40,7 +40,7 @@ _NO_HUNT = "{slug} is a bug hunt, which begins with an answer: `make drill` draw
 _NOT_HERE = "{slug} cannot be graded here: {why}"
 _NONE_FITS = "No exercise fits in {minutes} minutes: give more time, or name one (EX=ex01_softmax)."
 _DRAWN = "Drawn: {slug} (SEED={seed} draws it again)."
-_DIGITS = 18
+_MAX_SEED_DIGITS = 18
 
 
 @commands.command()
@@ -61,28 +61,30 @@ def interview(
     from grader.practice.interview.interview_task import task
 
     words, wall = words_in(lang), wall_named(isolation, "cpu")
-    minutes, number = _minutes(given, words), _seed(seed, words)
+    minutes, number = _parse_minutes(given, words), _parse_seed(seed, words)
     command = editor.chosen() if edit else []
-    exercise = _exercise(name, minutes, number, words)
-    asked = viva.drawn(questions(exercise), number)
+    exercise = _choose_exercise(name, minutes, number, words)
+    asked = viva.drawn(read_questions(exercise), number)
     sitting = Sitting(
         exercise=exercise, minutes=minutes, words=words, console=Console(), keyboard=Keyboard(),
-        folder=_folder(output, exercise.slug),
+        folder=_new_interview_folder(output, exercise.slug),
     )  # fmt: skip
     try:
         sitting.begin(task(exercise, minutes, words))
-        _sit(sitting, command, wall, asked)
+        _hold_interview(sitting, command, wall, asked)
     except KeyboardInterrupt:
         print()
         sitting.say("Ended. Your file is {path}; this grades it:", path=sitting.path)
-        print(_again(exercise, sitting.path))
+        print(_describe_repeat(exercise, sitting.path))
     except OSError as error:
         where = error.filename or sitting.folder
         stop(words("{path} cannot be written: {why}.", path=where, why=error.strerror))
 
 
-def _sit(sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]) -> None:
-    """The time, the verdict, the questions."""
+def _hold_interview(
+    sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]
+) -> None:
+    """Run the interview: the time, the verdict, the questions."""
     clock = Clock(60 * sitting.minutes)
     report = sitting.judge(wall) if sitting.write(clock, command) else None
     if report is None:
@@ -98,29 +100,29 @@ def _sit(sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]
         raise typer.Exit(FAULT)
 
 
-def _folder(output: Path, slug: str) -> Path:
-    """A new folder's name: the date and the time, and a number if that is taken."""
+def _new_interview_folder(output: Path, slug: str) -> Path:
+    """Return the name of a new folder: date and time, with a number if that is taken."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{slug}"
     names = (name, *(f"{name}-{number}" for number in range(2, 100)))
     return next((new for n in names if not os.path.lexists(new := output / n)), output / name)
 
 
-def _again(exercise: Exercise, path: Path) -> str:
+def _describe_repeat(exercise: Exercise, path: Path) -> str:
     pack = "" if exercise.home == catalog.ROOT else f"EXERCISES={shlex.quote(str(exercise.home))} "
     return f"  make grade EX={exercise.slug} {pack}SUBMISSION={shlex.quote(str(path))}"
 
 
-def _minutes(text: str, words: Words) -> int:
+def _parse_minutes(text: str, words: Words) -> int:
     if not (_is_number(text, 3) and 1 <= int(text) <= MOST_MINUTES):
         stop(words(_NO_MINUTES, minutes=repr(text[:40]), most=MOST_MINUTES))
     return int(text)
 
 
-def _seed(text: str | None, words: Words) -> int:
+def _parse_seed(text: str | None, words: Words) -> int:
     if text is None:
         return Random().randrange(MOST_SEED)
-    if not _is_number(text, _DIGITS):
-        stop(words(_NO_SEED, seed=repr(text[:40]), digits=_DIGITS))
+    if not _is_number(text, _MAX_SEED_DIGITS):
+        stop(words(_NO_SEED, seed=repr(text[:40]), digits=_MAX_SEED_DIGITS))
     return int(text)
 
 
@@ -128,8 +130,8 @@ def _is_number(text: str, digits: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= digits
 
 
-def _exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exercise:
-    """The exercise that was named, or one that is drawn."""
+def _choose_exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exercise:
+    """Return the named exercise, or one that is drawn."""
     if name is not None:
         [named] = exercises_named([name], Path())
         if named.hunts:
@@ -137,15 +139,15 @@ def _exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exerci
         if why := requirements.lacking(requirements.required(named, on_cuda=False)):
             stop(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
         return named
-    drawn = next(filter(_needs_no_cuda, _order(minutes, seed)), None)
+    drawn = next(filter(_needs_no_cuda, _order_exercises(minutes, seed)), None)
     if drawn is None:
         stop(words(_NONE_FITS, minutes=minutes))
     print(words(_DRAWN, slug=drawn.slug, seed=seed))
     return drawn
 
 
-def _order(minutes: int, seed: int) -> Sequence[Exercise]:
-    """What fits and can be graded here, in an order that the seed decides.
+def _order_exercises(minutes: int, seed: int) -> Sequence[Exercise]:
+    """Return the exercises that fit and can be graded here, in an order that the seed decides.
 
     The minutes of an exercise are those of its first time, with the lesson. Half of them is enough
     for somebody who has done it before.

@@ -11,10 +11,10 @@ from grader.cli.options import (
     Device,
     Lang,
     Names,
+    active_course,
     check_device,
     check_whole,
-    course,
-    finished,
+    exercises_without_drafts,
     stop,
     words_in,
 )
@@ -40,11 +40,11 @@ def release(
 
     words = words_in(lang)
     check_whole("release", words)
-    exercises = finished(names or [], ROOT / "solutions", words)
+    exercises = exercises_without_drafts(names or [], ROOT / "solutions", words)
     if device != "cuda":  # the machine that builds needs none
         check_device(device)
     terms = building.ReleaseTerms(
-        language=words.language, device=device, speed=speed, sealed=sealed, course=course()
+        language=words.language, device=device, speed=speed, sealed=sealed, course=active_course()
     )
     try:
         for what, path in building.release(output, exercises, terms):
@@ -68,13 +68,13 @@ def skeletons() -> None:
         stop(f"{error.filename} cannot be used: {error.strerror}. `make house` says what is due.")
 
 
-def _provable(goal: str, names: list[str]) -> list[Exercise]:
-    """The exercises whose suites can be run here; what the others lack is said."""
+def _exercises_with_requirements(goal: str, names: list[str]) -> list[Exercise]:
+    """Return the exercises whose suites can run here; print what the others lack."""
     from grader.worker import requirements
 
     check_whole(goal, words_in(None))
     found = []
-    for exercise in finished(names, ROOT / "solutions", words_in(None)):
+    for exercise in exercises_without_drafts(names, ROOT / "solutions", words_in(None)):
         if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
             print(f"{exercise.slug}: {lacking}")
         else:
@@ -92,10 +92,10 @@ def mutants(
 ) -> None:
     """Prove that wrong answers fail as named, and that right ones earn everything."""
     from grader.authoring.proof_store import Store
-    from grader.authoring.proof_table import show
+    from grader.authoring.proof_table import print_proof
 
-    exercises = _provable("mutants", names or [])
-    if not show(exercises, Console(), Store(), each=each, write=write):
+    exercises = _exercises_with_requirements("mutants", names or [])
+    if not print_proof(exercises, Console(), Store(), each=each, write=write):
         raise typer.Exit(BELOW)
 
 
@@ -108,10 +108,12 @@ def headroom(
     write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Print how near right answers come to being rejected: error / allowance of every check."""
-    from grader.authoring.headroom_table import show
+    from grader.authoring.headroom_table import print_headroom
 
-    exercises = _provable("headroom", names or [])
-    if not show(exercises, seeds, Console(), solutions=solutions, variants=variants, write=write):
+    exercises = _exercises_with_requirements("headroom", names or [])
+    if not print_headroom(
+        exercises, seeds, Console(), solutions=solutions, variants=variants, write=write
+    ):
         raise typer.Exit(BELOW)
 
 
@@ -133,7 +135,7 @@ def mechanical(
     """Change the solutions one place at a time: a check must catch every change that matters."""
     from grader.authoring import mechanical_command
 
-    exercises = _provable("mechanical", names or [])
+    exercises = _exercises_with_requirements("mechanical", names or [])
     try:
         terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
     except ValueError as problem:
@@ -165,7 +167,7 @@ def house(
 @commands.command()
 def doctor(lang: Lang = None) -> None:
     """Say what this machine can do, and the cure for every problem that is found on it."""
-    from grader.doctor.doctor import show
+    from grader.doctor.doctor import print_report
 
-    if not show(Console(), words_in(lang)):
+    if not print_report(Console(), words_in(lang)):
         raise typer.Exit(BELOW)

@@ -1,4 +1,4 @@
-"""What the commands of the command line have in common: options, and what they mean."""
+"""The options that several commands share, and the values that they stand for."""
 
 import sys
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from grader.classroom.settings import NO_COURSE, Settings
 from grader.core import catalog, sealed_bundle
 from grader.core.errors import UserError
 from grader.core.records import Exercise
-from grader.core.translation import LANGUAGES, Words, preferred
+from grader.core.translation import LANGUAGES, Words, preferred_language
 from grader.worker import walls
 from grader.worker.walls import Wall
 
@@ -31,29 +31,29 @@ Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environmen
 Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
 
 
-def course() -> Settings:
-    """What the file says that `--course` named; the defaults where none was named."""
+def active_course() -> Settings:
+    """Return the course that `--course` named, or the defaults."""
     return COURSE.get()
 
 
 def exercises_named(names: list[str], place: Path) -> list[Exercise]:
     """Resolve names; without any, take the exercise of the file, or those of the course."""
-    if not _there(place):
+    if not _existing_path(place):
         stop(f"{place} is not there. Name a folder of answers, or one file.")
     if len(set(names)) > 1 and place.is_file():
         stop(f"{place} is one file, so it answers one exercise: name that one.")
     try:
         if names:
-            return _of_course({e.slug: e for e in map(catalog.find, names)}.values())
+            return _check_in_course({e.slug: e for e in map(catalog.find, names)}.values())
         if place.is_file():
-            return _of_course([catalog.find(place.stem)])
-        return course().exercises
+            return _check_in_course([catalog.find(place.stem)])
+        return active_course().exercises
     except catalog.UnknownExercise as error:
         hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
         stop(f"{error}{hint}")
 
 
-def finished(names: list[str], place: Path, words: Words) -> list[Exercise]:
+def exercises_without_drafts(names: list[str], place: Path, words: Words) -> list[Exercise]:
     """Do as `exercises_named`, but drop unnamed drafts and print which."""
     found = exercises_named(names, place)
     if not names and (drafts := [e for e in found if e.draft]):
@@ -65,26 +65,26 @@ def finished(names: list[str], place: Path, words: Words) -> list[Exercise]:
     return found
 
 
-def _of_course(named: Iterable[Exercise]) -> list[Exercise]:
-    """The exercises that were named, if all of them are of the course."""
-    found, known = list(named), [e.slug for e in course().exercises]
+def _check_in_course(named: Iterable[Exercise]) -> list[Exercise]:
+    """Return the named exercises, if all of them are of the course."""
+    found, known = list(named), [e.slug for e in active_course().exercises]
     for exercise in found:
         if exercise.slug not in known:
             told = "{slug} is no part of {course}, which has {others}."
-            words, others = words_in(course().language), ", ".join(known)
-            stop(words(told, slug=exercise.slug, course=course().path, others=others))
-    return [course().counted(exercise) for exercise in found]
+            words, others = words_in(active_course().language), ", ".join(known)
+            stop(words(told, slug=exercise.slug, course=active_course().path, others=others))
+    return [active_course().counted(exercise) for exercise in found]
 
 
 def exercise_named(command: str, name: str | None, place: Path) -> Exercise:
-    """The exercise that was named, or that of the file."""
+    """Return the named exercise, or that of the file."""
     if name is None and not place.is_file():
         stop(f"Which exercise? `make {command} EX=ex03_sdpa`, for instance.")
     [exercise] = exercises_named([name] if name else [], place)
     return exercise
 
 
-def _there(place: Path) -> bool:
+def _existing_path(place: Path) -> bool:
     try:
         place.stat()
     except OSError:  # it is missing, its name is too long, or a folder above it is closed
@@ -98,7 +98,9 @@ def wall_named(name: str, device: str) -> Wall:
         close = catalog.did_you_mean(name, names)
         stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
     try:
-        return walls.choose(name, on_cuda=device == "cuda", weakest=course().wall or "process")
+        return walls.choose(
+            name, on_cuda=device == "cuda", weakest=active_course().wall or "process"
+        )
     except walls.NoSuchWall as problem:
         stop(f"{problem} `make doctor` says what this machine can do.")
 
@@ -123,7 +125,7 @@ def check_whole(command: str, words: Words) -> None:
 
 
 def check_stored(device: str, seed: str, words: Words) -> None:
-    """Stop where a sealed bundle is asked for other cases than its own."""
+    """Stop if a sealed bundle is asked for other cases than its own."""
     if sealed_bundle.is_sealed() and (seed or device != "cpu"):
         stop(words("This bundle is sealed: it grades its stored cases, on the CPU. Leave out SEED= "
                    "and DEVICE=."))  # fmt: skip
@@ -137,7 +139,7 @@ def words_in(language: str | None) -> Words:
     if language not in (None, *LANGUAGES):
         close = catalog.did_you_mean(language, LANGUAGES)
         stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
-    words = Words(language or preferred())
+    words = Words(language or preferred_language())
     _SPOKEN.set(words)
     return words
 

@@ -25,24 +25,24 @@ def reset(name: One = None, submission: Place = Path("exercises"), lang: Lang = 
         stop(words(told, place=submission))
     path = submission / exercise.file
     try:
-        _put(exercise, path, pristine(exercise), words)
+        _write_skeleton(exercise, path, pristine(exercise), words)
     except NoSkeleton as problem:
         stop(words.said(str(problem)))
     except OSError as error:
         stop(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
 
 
-def _put(exercise: Exercise, path: Path, skeleton: str, words: Words) -> None:
+def _write_skeleton(exercise: Exercise, path: Path, skeleton: str, words: Words) -> None:
     from grader.core import backup
 
     notebook = path.with_name(f"{exercise.slug}.ipynb")
-    there = [one for one in (path, notebook) if _is_file(one, words)]
+    there = [one for one in (path, notebook) if _is_kept_file(one, words)]
     fresh = answers.is_untouched(path)
     aside = [one for one in there if one == notebook or not fresh]
     if fresh and not aside and path.read_text(encoding="utf-8") == skeleton:
         print(words("{path} is the skeleton already: nothing was done.", path=path))
         return
-    for new in backup.put(path, skeleton, aside):
+    for new in backup.write_with_backup(path, skeleton, aside):
         print(words("Your earlier answer is kept as {name}.", name=new.name))
     print(words("{path} is the skeleton.", path=path))
     if notebook in aside:
@@ -50,8 +50,8 @@ def _put(exercise: Exercise, path: Path, skeleton: str, words: Words) -> None:
         print(words(told))
 
 
-def _is_file(path: Path, words: Words) -> bool:
-    """Whether there is something to keep; a sentence about what is no plain file."""
+def _is_kept_file(path: Path, words: Words) -> bool:
+    """Return whether there is a file to keep; stop with a sentence if it is no plain file."""
     try:
         kind = os.lstat(path).st_mode
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The list of what an answer may use (allowed.toml), and what an exercise takes from it or adds."""
+"""Reads the list of what an answer may use (allowed.toml), and what an exercise takes or adds."""
 
 import tomllib
 from functools import cache
@@ -7,41 +7,41 @@ from pathlib import Path
 from grader.core.records import Exercise
 
 PAGE = "docs/allowed.md"
-_LIST = Path(__file__).parent / "allowed.toml"
+_LIST_PATH = Path(__file__).parent / "allowed.toml"
 
 
 @cache
-def _read() -> dict[str, dict[str, frozenset[str]]]:
-    with _LIST.open("rb") as file:
+def _read_list() -> dict[str, dict[str, frozenset[str]]]:
+    with _LIST_PATH.open("rb") as file:
         found = tomllib.load(file)
     return {part: {m: frozenset(n) for m, n in names.items()} for part, names in found.items()}
 
 
-def tables() -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
-    """The names of each module that is open, and of each that an exercise must ask for."""
-    return _read()["modules"], _read()["asked"]
+def module_tables() -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+    """Return the names of each open module, and of each module that an exercise must ask for."""
+    return _read_list()["modules"], _read_list()["asked"]
 
 
-def operators() -> tuple[list[str], list[str]]:
-    """Names for which operators of PyTorch run, and methods of a tensor for which they do not."""
+def listed_operators() -> tuple[list[str], list[str]]:
+    """Return names whose PyTorch operators run, and tensor methods whose operators do not."""
     named = {
         f"linalg_{name}" if module == "torch.linalg" else name
-        for modules in tables()
+        for modules in module_tables()
         for module, names in modules.items()
-        if within(module, "torch")
+        if is_within(module, "torch")
         for name in names
     }
-    return sorted(named | beside()), sorted(_read()["operators"]["without"])
+    return sorted(named | underlying_operators()), sorted(_read_list()["operators"]["without"])
 
 
-def beside() -> frozenset[str]:
-    """Operators that run besides, through which PyTorch runs those."""
-    return _read()["operators"]["beside"]
+def underlying_operators() -> frozenset[str]:
+    """Return operators through which PyTorch runs the listed ones."""
+    return _read_list()["operators"]["beside"]
 
 
-def modules(exercise: Exercise) -> dict[str, frozenset[str]]:
-    """The modules that an answer to an exercise may import, each with its names."""
-    open_, asked = tables()
+def importable_modules(exercise: Exercise) -> dict[str, frozenset[str]]:
+    """Return the modules that an answer to an exercise may import, each with its names."""
+    open_, asked = module_tables()
     if exercise.only:
         tops = {*exercise.only, "__future__"}
         found = {m: n for m, n in open_.items() if m.partition(".")[0] in tops}
@@ -49,9 +49,9 @@ def modules(exercise: Exercise) -> dict[str, frozenset[str]]:
         found = dict(open_)
     found |= {m: asked[m] for m in exercise.modules if m in asked}
     refused = [name for name in exercise.not_allowed if name.endswith(".*")]
-    return {m: n for m, n in found.items() if not any(within(m, r[:-2]) for r in refused)}
+    return {m: n for m, n in found.items() if not any(is_within(m, r[:-2]) for r in refused)}
 
 
-def within(name: str, front: str) -> bool:
-    """Whether a dotted name is another one, or in it."""
+def is_within(name: str, front: str) -> bool:
+    """Return whether a dotted name equals `front` or lies in it."""
     return name == front or name.startswith(front + ".")

@@ -1,4 +1,4 @@
-"""Writes a file where an answer may lie already, which is then kept beside it."""
+"""Writes a file, and keeps an answer that was there under another name."""
 
 import itertools
 import os
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def put(path: Path, text: str, aside: Sequence[Path] = ()) -> list[Path]:
-    """Write `text` to `path`, after the files `aside` were moved; where each of them went.
+def write_with_backup(path: Path, text: str, aside: Sequence[Path] = ()) -> list[Path]:
+    """Write `text` to `path` after moving the files `aside`; return where each went.
 
     A moved file gets a name that no answer has (`ex03_sdpa.1.py`). If anything fails, all of them
     are where they were.
@@ -15,7 +15,7 @@ def put(path: Path, text: str, aside: Sequence[Path] = ()) -> list[Path]:
     moved: list[tuple[Path, Path]] = []
     try:
         for old in aside:
-            new = _free(old)
+            new = _first_free_path(old)
             old.rename(new)
             moved.append((old, new))
         path.write_text(text, encoding="utf-8")
@@ -26,7 +26,7 @@ def put(path: Path, text: str, aside: Sequence[Path] = ()) -> list[Path]:
     return [new for _, new in moved]
 
 
-def _free(path: Path) -> Path:
-    """The first name beside `path` that nothing has."""
+def _first_free_path(path: Path) -> Path:
+    """Return the first numbered name beside `path` that no file has."""
     names = (f"{path.stem}.{number}{path.suffix}" for number in itertools.count(1))
     return next(new for name in names if not os.path.lexists(new := path.with_name(name)))

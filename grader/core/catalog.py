@@ -69,11 +69,11 @@ GROUPS = {
 }
 
 
-OF_PACK = "If it is of a pack, name that: `--exercises DIR`."
+PACK_HINT = "If it is of a pack, name that: `--exercises DIR`."
 
 
 class UnknownExercise(Exception):
-    """No exercise has this name. The message is a sentence for the person who typed it."""
+    """Raised when no exercise has a name; the message is a sentence for the person who typed it."""
 
 
 class BadManifest(toml_values.BadFile):
@@ -82,9 +82,9 @@ class BadManifest(toml_values.BadFile):
 
 @cache
 def exercises() -> tuple[Exercise, ...]:
-    """Every exercise, core track first, in the order of the syllabus."""
+    """Return every exercise, core track first, in the order of the syllabus."""
     found = [read_manifest(path) for path in SUITES.glob("*/exercise.toml")]
-    for pack in packs.packs():
+    for pack in packs.packs_in_use():
         found += [read_manifest(path, pack) for path in pack.glob("suites/*/exercise.toml")]
     _check_names(found)
     return tuple(sorted(found, key=lambda e: (e.track != "core", e.order, e.slug)))
@@ -92,13 +92,13 @@ def exercises() -> tuple[Exercise, ...]:
 
 def add_packs(paths: Iterable[Path]) -> None:
     """Add the exercises of these folders to ours. Raises `BadPack` or `BadManifest`."""
-    packs.use(paths)
+    packs.add_packs_to_environment(paths)
     exercises.cache_clear()
     exercises()
 
 
 def _check_names(found: Iterable[Exercise]) -> None:
-    """Raise `BadPack` where a short name, such as ex03, would be of two exercises."""
+    """Raise `BadPack` if two exercises share a short name, such as ex03."""
     known: dict[str, Exercise] = {}
     for exercise in found:
         number = exercise.slug.split("_")[0]
@@ -111,7 +111,7 @@ def _check_names(found: Iterable[Exercise]) -> None:
 
 
 def find(name: str) -> Exercise:
-    """The exercise called `name`: its slug, or the part before the first underscore."""
+    """Return the exercise called `name`: its slug, or the part before the first underscore."""
     for exercise in exercises():
         if name in (exercise.slug, exercise.slug.split("_")[0]):
             return exercise
@@ -135,29 +135,31 @@ def names_read(exercise: Exercise) -> tuple[str, ...]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """' Did you mean x?' if something known is close to `name`, else ''."""
+    """Return ' Did you mean x?' if a known name is close to `name`, else ''."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f" Did you mean {close[0]}?" if close else ""
 
 
 def suite_folder(slug: str) -> Path:
-    """The folder of an exercise's suite; where it would be, if there is none."""
+    """Return the folder of an exercise's suite; where it would be, if there is none."""
     return next((e.folder for e in exercises() if e.slug == slug), SUITES / slug)
 
 
 def read_manifest(path: Path, home: Path = ROOT) -> Exercise:
-    """The exercise that the manifest at `path` declares, part of the tree `home`."""
+    """Return the exercise that the manifest at `path` declares, part of the tree `home`."""
     try:
-        return _exercise(home, path.parent, toml_values.read(path, manifest.exercise(GROUPS)))
+        return _build_exercise(
+            home, path.parent, toml_values.read_table(path, manifest.exercise_table(GROUPS))
+        )
     except toml_values.BadFile as problem:
         raise BadManifest(str(problem)) from None
     except (OSError, UnicodeDecodeError):
         raise BadManifest(f"{path}: its prelude cannot be read. Name a text file here.") from None
 
 
-def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
-    functions = [_function(f) for f in entries.get("functions", [])]
-    classes = [_class(c) for c in entries.get("classes", [])]
+def _build_exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
+    functions = [_build_function(f) for f in entries.get("functions", [])]
+    classes = [_build_class(c) for c in entries.get("classes", [])]
     groups = [GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
     names = entries["not_allowed"].get("names", [])
     only = entries["not_allowed"].get("all_modules_but", [])
@@ -191,39 +193,39 @@ def _exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
         modules=tuple(entries.get("modules", ())),
         preload=tuple(entries.get("preload", ())),
         prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
-        about=_text(entries),
+        about=_about_text(entries),
         hunts=entries.get("hunts", False),
         draft=entries.get("draft", False),
         language=entries.get("language", "python"),
-        given={f["name"]: _function(f) for f in entries.get("given", [])},
+        given={f["name"]: _build_function(f) for f in entries.get("given", [])},
     )
 
 
-def _function(entry: Mapping[str, Any]) -> Function:
+def _build_function(entry: Mapping[str, Any]) -> Function:
     returns = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["returns"].items()}
     return Function(
         name=entry["name"],
         signature=entry["signature"],
         shapes=entry.get("shapes", {}),
         returns=returns,
-        about=_text(entry),
+        about=_about_text(entry),
         hints=tuple(entry.get("hints", ())),
         declaration=" ".join(entry.get("declaration", "").split()),
     )
 
 
-def _class(entry: Mapping[str, Any]) -> Class:
-    methods = [_function(m) for m in entry.get("methods", [])]
+def _build_class(entry: Mapping[str, Any]) -> Class:
+    methods = [_build_function(m) for m in entry.get("methods", [])]
     return Class(
         name=entry["name"],
         signature=entry["signature"],
         methods={m.name: m for m in methods},
         attributes=entry.get("attributes", {}),
         parameters=entry.get("parameters", {}),
-        about=_text(entry),
+        about=_about_text(entry),
         hints=tuple(entry.get("hints", ())),
     )
 
 
-def _text(entry: Mapping[str, Any]) -> str:
+def _about_text(entry: Mapping[str, Any]) -> str:
     return " ".join(entry.get("about", "").split())

@@ -8,5 +8,5 @@ METADATA = {
 
 
 def grade_id(task: str) -> str:
-    """The nbgrader id of the cell that checks a task."""
+    """Return the nbgrader id of the cell that checks a task."""
     return f"check-{task}"

@@ -1,4 +1,4 @@
-"""What may stand in the TOML files of a suite."""
+"""Declares which entries the TOML files of a suite may have."""
 
 import ast
 from collections.abc import Collection
@@ -56,8 +56,8 @@ _CLASS = Table(
 )  # fmt: skip
 
 
-def exercise(groups: Collection[str]) -> Table:
-    """exercise.toml; `groups` are what it may refuse by one word."""
+def exercise_table(groups: Collection[str]) -> Table:
+    """Return the entries of exercise.toml; one word of `groups` may refuse many names."""
     refused = {"groups": some_of(groups), "names": TEXTS, "all_modules_but": TEXTS, "cure": TEXT}
     limits = dict.fromkeys(("call_seconds", "exercise_seconds", "memory_gib"), POSITIVE)
     return Table(

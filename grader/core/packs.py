@@ -16,27 +16,27 @@ from pathlib import Path
 
 from grader.core.errors import UserError
 
-VARIABLE = "GRADER_EXERCISES"
+PACKS_VARIABLE = "GRADER_EXERCISES"
 
 
 class BadPack(UserError):
     """A folder that is no pack; the message is a sentence with the cure."""
 
 
-def packs() -> tuple[Path, ...]:
-    """The folders of the packs that are in use. Raises `BadPack`."""
-    named = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return tuple(dict.fromkeys(_checked(Path(name)) for name in named if name))
+def packs_in_use() -> tuple[Path, ...]:
+    """Return the folders of the packs that are in use. Raises `BadPack`."""
+    named = os.environ.get(PACKS_VARIABLE, "").split(os.pathsep)
+    return tuple(dict.fromkeys(_resolve_pack(Path(name)) for name in named if name))
 
 
-def use(paths: Iterable[Path]) -> None:
-    """Have this process, and those that it starts, know these packs beside those in use."""
-    folders = [_checked(path) for path in paths]
-    known = dict.fromkeys(map(str, (*packs(), *folders)))
-    os.environ[VARIABLE] = os.pathsep.join(known)
+def add_packs_to_environment(paths: Iterable[Path]) -> None:
+    """Add packs to those in use, for this process and those that it starts."""
+    folders = [_resolve_pack(path) for path in paths]
+    known = dict.fromkeys(map(str, (*packs_in_use(), *folders)))
+    os.environ[PACKS_VARIABLE] = os.pathsep.join(known)
 
 
-def _checked(path: Path) -> Path:
+def _resolve_pack(path: Path) -> Path:
     cure = "Name the folder above its suites/."
     try:
         folder = path.resolve()

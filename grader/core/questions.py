@@ -8,8 +8,8 @@ from typing import Any
 from grader.core.errors import UserError
 from grader.core.records import Exercise
 
-FILE = "questions.toml"
-_TEXTS = ("id", "asks", "answer")
+QUESTIONS_FILE = "questions.toml"
+_TEXT_ENTRIES = ("id", "asks", "answer")
 
 
 class BadQuestions(UserError):
@@ -25,9 +25,9 @@ class Question:
     answer: str
 
 
-def questions(exercise: Exercise) -> tuple[Question, ...]:
-    """The questions on an exercise, in the order of the file; none where there is no file."""
-    path = exercise.folder / FILE
+def read_questions(exercise: Exercise) -> tuple[Question, ...]:
+    """Return the questions on an exercise, in the order of the file; empty without a file."""
+    path = exercise.folder / QUESTIONS_FILE
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -41,20 +41,20 @@ def questions(exercise: Exercise) -> tuple[Question, ...]:
     listed = entries.get("questions")
     if entries.keys() != {"questions"} or not isinstance(listed, list):
         raise BadQuestions(f"{path} should hold [[questions]] and nothing else: mend it.")
-    found = [_question(path, number, entry) for number, entry in enumerate(listed, 1)]
+    found = [_read_question(path, number, entry) for number, entry in enumerate(listed, 1)]
     ids = [question.id for question in found]
     if twice := sorted({id for id in ids if ids.count(id) > 1}):
         raise BadQuestions(f"{path} has more than one question {twice[0]!r}: rename one.")
     return tuple(found)
 
 
-def _question(path: Path, number: int, entry: Any) -> Question:
-    """One entry, if it has the three texts and nothing else."""
+def _read_question(path: Path, number: int, entry: Any) -> Question:
+    """Return one entry, if it has the three texts and no other."""
     there = entry if isinstance(entry, dict) else {}
-    for name in _TEXTS:
+    for name in _TEXT_ENTRIES:
         text = there.get(name)
         if not (isinstance(text, str) and text.strip()):
             raise BadQuestions(f"{path}: question {number} has no text `{name}`: add it.")
-    if other := sorted(there.keys() - set(_TEXTS)):
+    if other := sorted(there.keys() - set(_TEXT_ENTRIES)):
         raise BadQuestions(f"{path}: nothing reads `{other[0]}` of question {number}: remove it.")
-    return Question(**{name: " ".join(there[name].split()) for name in _TEXTS})
+    return Question(**{name: " ".join(there[name].split()) for name in _TEXT_ENTRIES})

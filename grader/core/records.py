@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Verdict(StrEnum):
-    """What became of a check."""
+    """The result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a submission may use. Seconds of the parent's clock; GiB of address space."""
+    """Limits of a submission: seconds of the parent's clock, GiB of address space."""
 
     call_seconds: float = 10.0
     exercise_seconds: float = 60.0
@@ -91,22 +91,22 @@ class Exercise:
 
     @property
     def suffix(self) -> str:
-        """Of answers that are no notebooks."""
+        """Return the suffix of answer files that are no notebooks."""
         return SUFFIXES[self.language]
 
     @property
     def file(self) -> str:
-        """What the file of an answer is called."""
+        """Return the name of an answer file."""
         return f"{self.slug}{self.suffix}"
 
     @property
     def solution(self) -> Path:
-        """The one source; where a course was handed out without it, nothing is there."""
+        """Return the path of the solution, which a course may be handed out without."""
         return self.home / "solutions" / self.file
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that the student writes, functions first."""
+        """Return every name that the student writes, functions first."""
         return (*self.functions, *self.classes)
 
 
@@ -144,7 +144,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The first wrong stage of an attention, with weights of a small example, row by row."""
+    """The first wrong stage of an attention, with the weights of a small example, row by row."""
 
     name: str  # "scores", "mask", "weights" or "output"
     factor: float | None = None  # of the scores, if they are right but for it
@@ -154,7 +154,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What is known about a wrong answer: which mistake gives it, and where it is wrong."""
+    """The diagnosis of a wrong answer: which mistake gives it, and where it is wrong."""
 
     mistakes: tuple[Named, ...] = ()  # one; or two that give the same answers
     places: tuple[Place, ...] = ()
@@ -183,7 +183,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A value, and between which two it lies in 95 of 100 resamples."""
+    """A value, with the interval in which 95 of 100 resamples lie."""
 
     low: float
     middle: float
@@ -196,7 +196,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What three parties took: seconds or bytes, in the order zero, reference, student.
+    """Seconds or bytes of three parties, in the order zero, reference, student.
 
     `position` is x, 0 at the zero and 1 at 1.2 times the reference; `ratio` is the student's over
     the reference's.
@@ -224,7 +224,7 @@ class Speed:
 
     @property
     def counts(self) -> bool:
-        """Whether its points are part of what could be earned in this run."""
+        """Return whether the points of this speed are part of what could be earned in this run."""
         return self.verdict in ("scored", "failed")
 
 
@@ -238,7 +238,7 @@ class Score:
 
     @property
     def worth(self) -> int:
-        """All points there are, asked or not."""
+        """Return the sum of all points, also of checks that were not run."""
         return self.possible + self.not_run
 
     def __add__(self, other: "Score") -> "Score":
@@ -248,7 +248,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExerciseReport:
-    """What the grader has to say about one exercise. `score` is None after a grader fault."""
+    """The report on one exercise. `score` is None after a grader fault."""
 
     slug: str
     title: str

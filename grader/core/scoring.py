@@ -9,8 +9,8 @@ TO_COME = "not timed yet"
 MARGIN = 1.2  # times what the reference takes: who takes no more earns everything for speed
 
 
-def score(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
-    """The points earned, and those that could be; what was not run is left out of both."""
+def sum_points(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
+    """Return the points earned and possible; a check that was not run counts for neither."""
     ran = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
     left_out = [c.points for c in checks if c.verdict is Verdict.NOT_RUN]
     earned, possible = sum(c.earned for c in ran), sum(c.points for c in ran)

@@ -25,8 +25,8 @@ class About:
 
 
 @cache
-def about(root: Path = ROOT) -> About | None:
-    """What is said of the stored cases; None where the project is whole."""
+def read_bundle_facts(root: Path = ROOT) -> About | None:
+    """Return the facts about stored cases; None if the project is whole."""
     path, name = root / FOLDER / ABOUT, ABOUT
     if not (path.is_file() or (root / PAGE).is_file()):
         return None
@@ -42,4 +42,4 @@ def about(root: Path = ROOT) -> About | None:
 
 
 def is_sealed() -> bool:
-    return about() is not None
+    return read_bundle_facts() is not None

@@ -18,8 +18,8 @@ class BadCourse(UserError):
     """A file that cannot be followed; the message names the file, the entry and the cure."""
 
 
-def load(path: Path) -> "Entries":
-    """The top table of the file at `path`."""
+def load_entries(path: Path) -> "Entries":
+    """Return the top table of the file at `path`. Raises `BadCourse`."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -60,7 +60,7 @@ class Entries:
     def text(self, name: str) -> str | None:
         found = self.table.get(name)
         if found is not None and not (isinstance(found, str) and found.strip()):
-            self.wrong(name, f"should be a text in quotes, but is {_shown(found)}.")
+            self.wrong(name, f"should be a text in quotes, but is {_show_value(found)}.")
         return found
 
     def choice(self, name: str, known: Sequence[str]) -> str | None:
@@ -73,7 +73,7 @@ class Entries:
     def flag(self, name: str, default: bool) -> bool:
         found = self.table.get(name, default)
         if not isinstance(found, bool):
-            self.wrong(name, f"should be true or false, but is {_shown(found)}.")
+            self.wrong(name, f"should be true or false, but is {_show_value(found)}.")
         return found
 
     def number(self, name: str, most: float) -> float | None:
@@ -82,9 +82,9 @@ class Entries:
         if found is None:
             return None
         if isinstance(found, bool) or not isinstance(found, int | float):
-            self.wrong(name, f"should be a number without quotes, but is {_shown(found)}.")
+            self.wrong(name, f"should be a number without quotes, but is {_show_value(found)}.")
         if not 0 <= found <= most:
-            self.wrong(name, f"should be from 0 to {most:g}, but is {_shown(found)}.")
+            self.wrong(name, f"should be from 0 to {most:g}, but is {_show_value(found)}.")
         return found
 
     def moment(self, name: str) -> datetime | None:
@@ -107,7 +107,7 @@ class Entries:
         found = self.table.get(name, [])
         if not isinstance(found, list) or not all(isinstance(t, str) and t for t in found):
             self.wrong(
-                name, f'should be a list of texts, such as ["a", "b"], but is {_shown(found)}.'
+                name, f'should be a list of texts, such as ["a", "b"], but is {_show_value(found)}.'
             )
         return found
 
@@ -125,7 +125,7 @@ class Entries:
             yield Entries(self.file, table, f"[[{name}]] number {number}: ")
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     try:
         text = str(value).lower() if isinstance(value, bool) else repr(value)
     except ValueError:  # a whole number of more digits than Python writes

@@ -41,7 +41,7 @@ class Tables:
 Entry = Kind | Table | Tables
 
 
-def _all_text(value: Any) -> bool:
+def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(x, str) for x in value)
 
 
@@ -50,9 +50,9 @@ def _is_number(value: Any) -> bool:
 
 
 TEXT = Kind("text in quotes", lambda x: isinstance(x, str))
-TEXTS = Kind("a list of texts in quotes", _all_text)
+TEXTS = Kind("a list of texts in quotes", _is_list_of_texts)
 TEXT_OR_TEXTS = Kind(
-    "text in quotes, or a list of such", lambda x: isinstance(x, str) or _all_text(x)
+    "text in quotes, or a list of such", lambda x: isinstance(x, str) or _is_list_of_texts(x)
 )
 WHOLE = Kind("a whole number", lambda x: _is_number(x) and isinstance(x, int) and x >= 0)
 POSITIVE = Kind("a number above 0", lambda x: _is_number(x) and 0 < x < float("inf"))
@@ -60,18 +60,18 @@ FLAG = Kind("true or false", lambda x: isinstance(x, bool))
 
 
 def one_of(*values: str) -> Kind:
-    """Text that is one of these."""
+    """Return the kind of a text that is one of these."""
     return Kind(" or ".join(map(repr, values)), lambda x: isinstance(x, str) and x in values)
 
 
 def some_of(values: Collection[str]) -> Kind:
-    """A list, each of it one of these."""
+    """Return the kind of a list whose entries are among these."""
     says = f"a list of some of {', '.join(map(repr, values))}"
-    return Kind(says, lambda x: _all_text(x) and set(x) <= set(values))
+    return Kind(says, lambda x: _is_list_of_texts(x) and set(x) <= set(values))
 
 
-def read(path: Path, wanted: Table) -> dict[str, Any]:
-    """The entries of the file at `path`, which are as `wanted` says."""
+def read_table(path: Path, wanted: Table) -> dict[str, Any]:
+    """Return the entries of the file at `path`, if they fit `wanted`. Raises `BadFile`."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -80,27 +80,29 @@ def read(path: Path, wanted: Table) -> dict[str, Any]:
         raise BadFile(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise BadFile(f"{path} is not valid TOML: {error}. Mend that line.") from None
-    for sentence in problems(entries, wanted):
+    for sentence in find_misfits(entries, wanted):
         raise BadFile(f"{path}: {sentence}")
     return entries
 
 
-def problems(value: Any, wanted: Entry, where: str = "") -> Iterator[str]:
-    """What does not fit, a sentence each."""
+def find_misfits(value: Any, wanted: Entry, where: str = "") -> Iterator[str]:
+    """Yield a sentence about each entry that does not fit `wanted`."""
     match wanted:
         case Kind() if not wanted.fits(value):
             shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]} ..."
             yield f"{where} is {shown}. Write {wanted.says}."
         case Table():
-            yield from _of_table(value, wanted, where)
+            yield from _find_misfits_in_table(value, wanted, where)
         case Tables() if isinstance(value, list):
             for number, one in enumerate(value, 1):
-                yield from _of_table(one, wanted.each, f"{where}.{_label(one, number)}")
+                yield from _find_misfits_in_table(
+                    one, wanted.each, f"{where}.{_label_table(one, number)}"
+                )
         case Tables():
             yield f"{where} is no list of tables. Write [[{where}]] above each of them."
 
 
-def _of_table(value: Any, wanted: Table, where: str) -> Iterator[str]:
+def _find_misfits_in_table(value: Any, wanted: Table, where: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{where} is {value!r}. Write a table, [{where}], and its entries under it."
         return
@@ -115,10 +117,10 @@ def _of_table(value: Any, wanted: Table, where: str) -> Iterator[str]:
             cure = f"Write {close[0]}" if close else "Remove it"
             yield f"{front}{name} is an entry that nothing reads. {cure}."
         else:
-            yield from problems(one, entry, f"{front}{name}")
+            yield from find_misfits(one, entry, f"{front}{name}")
 
 
-def _label(table: Any, number: int) -> str:
-    """What a table among several is called: by its name, or by its number."""
+def _label_table(table: Any, number: int) -> str:
+    """Return the label of one table among several: its name, or its number."""
     names = [table.get(key) for key in ("name", "id", "mistake")] if isinstance(table, dict) else []
     return next((name for name in names if isinstance(name, str)), str(number))

@@ -17,11 +17,11 @@ from grader.core import catalog, manifest, toml_values
 from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
-_OWN = Path(__file__).with_name("zh.toml")
+_OWN_FILE = Path(__file__).with_name("zh.toml")
 
 
-def preferred(environment: Mapping[str, str] = os.environ) -> str:
-    """The language of the environment, as the C library decides it; English unless Chinese."""
+def preferred_language(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the language of the environment by the C library's rules; English unless Chinese."""
     chosen = next(
         (environment[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(n)), ""
     )
@@ -37,19 +37,21 @@ class Words:
 
     def __call__(self, english: str, **values: Any) -> str:
         """A sentence of ours, with `values` in the place of the names in braces."""
-        text = _own().get(english, english) if self.language == "zh" else english
+        text = _own_sentences().get(english, english) if self.language == "zh" else english
         return text.format(**values) if values else text
 
     def said(self, sentence: str) -> str:
         """A sentence of ours whose values are in it already, line by line."""
-        return "\n".join(map(self._line, sentence.splitlines()))
+        return "\n".join(map(self._translate_line, sentence.splitlines()))
 
-    def _line(self, line: str) -> str:
+    def _translate_line(self, line: str) -> str:
         if self.language == "en":
             return line
-        for pattern, chinese in _patterns():
+        for pattern, chinese in _sentence_patterns():
             if found := pattern.fullmatch(line):
-                values = {name: self._line(value) for name, value in found.groupdict().items()}
+                values = {
+                    name: self._translate_line(value) for name, value in found.groupdict().items()
+                }
                 return chinese.format(**values)
         return line
 
@@ -59,50 +61,50 @@ class Words:
 
     def title(self, exercise: Exercise) -> str:
         """The title of an exercise; of a draft, that it is one."""
-        title = str(self._suite(exercise.slug).get("title", exercise.title))
+        title = str(self._suite_texts(exercise.slug).get("title", exercise.title))
         return self("{title} (draft)", title=title) if exercise.draft else title
 
     def check(self, slug: str, id: str, english: str) -> str:
         """The sentence of a check."""
-        return str(self._suite(slug).get("checks", {}).get(id, english))
+        return str(self._suite_texts(slug).get("checks", {}).get(id, english))
 
     def speed(self, slug: str, english: str) -> str:
         """The sentence of the speed case; an exercise has at most one."""
-        return str(next(iter(self._suite(slug).get("speed", {}).values()), english))
+        return str(next(iter(self._suite_texts(slug).get("speed", {}).values()), english))
 
     def hints(self, exercise: Exercise, name: str) -> tuple[str, ...]:
         """The hints of a function or a class, gentle to plain."""
         named = exercise.functions.get(name) or exercise.classes[name]
-        return tuple(self._suite(exercise.slug).get("hints", {}).get(name, named.hints))
+        return tuple(self._suite_texts(exercise.slug).get("hints", {}).get(name, named.hints))
 
     def mistake(self, slug: str, id: str, says: str, mend: str) -> tuple[str, str]:
         """What a mistake is, and how to mend it."""
-        entry = self._suite(slug).get("mistakes", {}).get(id, {})
+        entry = self._suite_texts(slug).get("mistakes", {}).get(id, {})
         return entry.get("says", says), entry.get("mend", mend)
 
     def question(self, slug: str, id: str, asks: str, answer: str) -> tuple[str, str]:
         """A question of an interview, and a model answer."""
-        entry = self._suite(slug).get("questions", {}).get(id, {})
+        entry = self._suite_texts(slug).get("questions", {}).get(id, {})
         return entry.get("asks", asks), entry.get("answer", answer)
 
-    def _suite(self, slug: str) -> Mapping[str, Any]:
-        return _of_suite(slug) if self.language == "zh" else {}
+    def _suite_texts(self, slug: str) -> Mapping[str, Any]:
+        return _read_suite_texts(slug) if self.language == "zh" else {}
 
 
 @cache
-def _of_suite(slug: str) -> Mapping[str, Any]:
+def _read_suite_texts(slug: str) -> Mapping[str, Any]:
     path = catalog.suite_folder(slug) / "zh.toml"
-    return toml_values.read(path, manifest.CHINESE) if path.is_file() else {}
+    return toml_values.read_table(path, manifest.CHINESE) if path.is_file() else {}
 
 
 @cache
-def _patterns() -> list[tuple[re.Pattern[str], str]]:
-    """Our sentences as patterns, those that leave the least open first."""
-    fixed = sorted(_own().items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
-    return [(re.compile(_pattern(english)), chinese) for english, chinese in fixed]
+def _sentence_patterns() -> list[tuple[re.Pattern[str], str]]:
+    """Return our sentences as patterns, those with the least open text first."""
+    fixed = sorted(_own_sentences().items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
+    return [(re.compile(_sentence_pattern(english)), chinese) for english, chinese in fixed]
 
 
-def _pattern(english: str) -> str:
+def _sentence_pattern(english: str) -> str:
     named: set[str] = set()
 
     def part(number: int, text: str) -> str:
@@ -116,7 +118,9 @@ def _pattern(english: str) -> str:
 
 
 @cache
-def _own() -> Mapping[str, str]:
+def _own_sentences() -> Mapping[str, str]:
     return (
-        toml_values.read(_OWN, toml_values.Table(others=toml_values.TEXT)) if _OWN.is_file() else {}
+        toml_values.read_table(_OWN_FILE, toml_values.Table(others=toml_values.TEXT))
+        if _OWN_FILE.is_file()
+        else {}
     )

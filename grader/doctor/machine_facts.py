@@ -1,4 +1,4 @@
-"""What there is to know of this machine. It reads; nothing here judges."""
+"""Reads the facts about this machine; judges none of them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grader.cuda import compiler
 
-_TORCH = """
+_TORCH_PROBE = """
 import json, torch
 try:
     numpy = float(torch.ones(1).numpy()[0]) == 1
@@ -23,14 +23,14 @@ except (RuntimeError, ImportError):
 name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 print(json.dumps(dict(version=torch.__version__, cuda=torch.version.cuda, gpu=name, numpy=numpy)))
 """
-_TORCH_SECONDS = 120.0  # a cold import from a slow disk
-_GROUPS = Path("/sys/fs/cgroup")
+_TORCH_PROBE_SECONDS = 120.0  # a cold import from a slow disk
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups has no word for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torch:
-    """The torch that is installed, as it was when it was imported in a process of its own."""
+    """The installed torch, as a process of its own imported it."""
 
     version: str
     cuda: str | None  # the CUDA that it was built for
@@ -40,7 +40,7 @@ class Torch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """Everything that the problems are read off."""
+    """The facts from which the problems are found."""
 
     system: str  # as `platform.system()` has it
     environment: Mapping[str, str]
@@ -63,39 +63,39 @@ class MachineFacts:
 PROGRAMS = ("g++", "objdump", "strip")
 
 
-def this_machine() -> MachineFacts:
-    """The machine on which this runs."""
-    temporary = _temporary()
+def read_machine_facts() -> MachineFacts:
+    """Return the facts about this machine."""
+    temporary = _temporary_folder_facts()
     programs = {name for name in PROGRAMS if shutil.which(name)}
     return MachineFacts(
         system=platform.system(),
         environment=os.environ,
         prefix=sys.prefix,
         encoding=sys.stdout.encoding or "utf-8",
-        cores=_cores(),
+        cores=_usable_cores(),
         load=os.getloadavg()[0],
-        memory_bytes=_memory(),
-        address_bytes=_addresses(),
+        memory_bytes=_usable_memory(),
+        address_bytes=_address_space_limit(),
         temporary=temporary,
         free_bytes=shutil.disk_usage(temporary).free if temporary else 0,
-        loads_libraries=temporary is None or not os.statvfs(temporary).f_flag & _noexec(),
+        loads_libraries=temporary is None or not os.statvfs(temporary).f_flag & _is_noexec(),
         counts_waiting=os.path.exists("/proc/thread-self/schedstat"),
         programs=frozenset(programs | ({"nvcc"} if compiler.nvcc() else set())),
         driver=os.path.exists("/proc/driver/nvidia/version"),
         devices=os.path.exists("/dev/nvidiactl"),
-        torch=_torch(),
+        torch=_probe_torch(),
     )
 
 
-def _torch() -> Torch | str:
-    """What torch says of itself in a process of its own, which it may kill."""
+def _probe_torch() -> Torch | str:
+    """Return what torch reports in a process of its own, which importing it may kill."""
     try:
         ran = subprocess.run(
-            [sys.executable, "-c", _TORCH], capture_output=True, text=True, check=False,
-            timeout=_TORCH_SECONDS,
+            [sys.executable, "-c", _TORCH_PROBE], capture_output=True, text=True, check=False,
+            timeout=_TORCH_PROBE_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return f"it takes longer than {_TORCH_SECONDS:g} seconds"
+        return f"it takes longer than {_TORCH_PROBE_SECONDS:g} seconds"
     if ran.returncode < 0:
         return f"it is killed by {signal.Signals(-ran.returncode).name}"
     if ran.returncode:
@@ -103,48 +103,52 @@ def _torch() -> Torch | str:
     return Torch(**json.loads(ran.stdout.splitlines()[-1]))
 
 
-def _temporary() -> str | None:
+def _temporary_folder_facts() -> str | None:
     try:
         return tempfile.gettempdir()
     except FileNotFoundError:
         return None
 
 
-def _noexec() -> int:
+def _is_noexec() -> int:
     return getattr(os, "ST_NOEXEC", 0)  # where it is not known, nothing is claimed
 
 
-def _cores() -> float:
-    """The processors of this process, or the share of them that its container may use."""
+def _usable_cores() -> float:
+    """Return the processors of this process, or the share that its container may use."""
     own = (
         os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     )
-    quota, period = (_number(_GROUPS / f"cpu/cpu.cfs_{n}_us") for n in ("quota", "period"))
-    if words := _text(_GROUPS / "cpu.max").split():
+    quota, period = (
+        _read_number(_CONTROL_GROUPS / f"cpu/cpu.cfs_{n}_us") for n in ("quota", "period")
+    )
+    if words := _read_text(_CONTROL_GROUPS / "cpu.max").split():
         quota, period = (int(word) if word.isdigit() else None for word in words)
     return min(len(own), quota / period) if quota and period and quota > 0 else len(own)
 
 
-def _memory() -> int:
-    """The memory of the machine, or what its container may have of it."""
+def _usable_memory() -> int:
+    """Return the bytes of memory of the machine, or of its container."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limits = (_number(_GROUPS / n) for n in ("memory.max", "memory/memory.limit_in_bytes"))
+    limits = (
+        _read_number(_CONTROL_GROUPS / n) for n in ("memory.max", "memory/memory.limit_in_bytes")
+    )
     return min([most, *(limit for limit in limits if limit)])
 
 
-def _addresses() -> int | None:
+def _address_space_limit() -> int | None:
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit in (resource.RLIM_INFINITY, -1) or limit > _NO_LIMIT else limit
 
 
-def _number(file: Path) -> int | None:
-    text = _text(file).strip()
+def _read_number(file: Path) -> int | None:
+    text = _read_text(file).strip()
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""What can be wrong with the packages of this Python, with torch, and with CUDA."""
+"""Finds problems of the packages of this Python, of torch, and of CUDA."""
 
 import importlib.metadata
 import tomllib
@@ -10,14 +10,14 @@ from packaging.requirements import Requirement
 from grader.core.records import Exercise
 from grader.core.this_python import pip, pip_install
 from grader.doctor.machine_facts import MachineFacts, Torch
-from grader.doctor.problem import Problem, Problems, kernels
+from grader.doctor.problem import Problem, Problems, cuda_exercises
 
-_JUDGES = ("numpy", "torch")  # of what was pinned, what numbers come from
-_BESIDE_TORCH = ("torchvision", "torchaudio")
+_VERDICT_PACKAGES = ("numpy", "torch")  # of what was pinned, what numbers come from
+_TORCH_COMPANIONS = ("torchvision", "torchaudio")
 
 
-def needed(root: Path, extra: str = "") -> list[str]:
-    """What pyproject.toml asks for, where the tree is; else what the installed package asks for."""
+def required_packages(root: Path, extra: str = "") -> list[str]:
+    """Return what pyproject.toml requires; else what the package requires."""
     file = root / "pyproject.toml"
     if file.is_file():
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
@@ -33,17 +33,17 @@ def needed(root: Path, extra: str = "") -> list[str]:
     return [t for t, m in asked if t not in core and m is not None and m.evaluate({"extra": extra})]
 
 
-def pinned(root: Path) -> dict[str, str]:
-    """The versions that `make` installs, by name; nothing where the tree is not."""
+def pinned_versions(root: Path) -> dict[str, str]:
+    """Return the versions that `make` installs, by name; empty without the tree."""
     file = root / "constraints.txt"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return dict(line.split("==") for line in lines if "==" in line)
 
 
-def installed(requirements: Iterable[str]) -> dict[str, str]:
-    """The versions of what is installed of that, and of what is used with torch."""
+def installed_packages(requirements: Iterable[str]) -> dict[str, str]:
+    """Return the installed versions of the required packages, and of those used with torch."""
     found = {}
-    for name in (*(Requirement(text).name for text in requirements), *_BESIDE_TORCH):
+    for name in (*(Requirement(text).name for text in requirements), *_TORCH_COMPANIONS):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -51,8 +51,8 @@ def installed(requirements: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def core(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
-    """What grading needs is missing, or is older than it should be."""
+def missing_core_packages(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
+    """Yield a problem for each package that grading needs and is missing or too old."""
     for text in requirements:
         wanted = Requirement(text)
         version = have.get(wanted.name)
@@ -67,8 +67,8 @@ def core(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
             yield Problem("limits", says, cure)
 
 
-def extras(exercises: Iterable[Exercise], have: Mapping[str, str], system: str) -> Problems:
-    """An exercise requires a package that is not here."""
+def missing_extras(exercises: Iterable[Exercise], have: Mapping[str, str], system: str) -> Problems:
+    """Yield a problem for each missing package that an exercise requires."""
     for exercise in exercises:
         for text in exercise.requires:
             wanted = Requirement(text)
@@ -81,17 +81,17 @@ def extras(exercises: Iterable[Exercise], have: Mapping[str, str], system: str) 
             yield Problem("limits", f"{exercise.slug} needs {text}, which is not here.", cure)
 
 
-def notebooks(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
-    """nbgrader is not here."""
+def missing_nbgrader(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
+    """Yield a problem if nbgrader is missing."""
     for wanted in map(Requirement, requirements):
         if wanted.name == "nbgrader" and wanted.name not in have:
             says = "nbgrader is not installed. Only courses that use notebooks need it."
             yield Problem("note", says, "`make release` installs it.")
 
 
-def other_versions(pins: Mapping[str, str], have: Mapping[str, str]) -> Problems:
-    """What the numbers come from is not what the project is tested with."""
-    for name in _JUDGES:
+def untested_versions(pins: Mapping[str, str], have: Mapping[str, str]) -> Problems:
+    """Yield a problem if versions that decide numbers differ from the tested ones."""
+    for name in _VERDICT_PACKAGES:
         version, pin = have.get(name, ""), pins.get(name, "")
         if version and pin and version.partition("+")[0] != pin:
             says = f"{name} {version} is not {pin}, with which this project is tested."
@@ -101,12 +101,14 @@ def other_versions(pins: Mapping[str, str], have: Mapping[str, str]) -> Problems
             )  # fmt: skip
 
 
-def beside_torch(have: Mapping[str, str], asks: Mapping[str, Sequence[str]]) -> Problems:
-    """A package that was built for another torch than the one that is here.
+def mismatched_torch_packages(
+    have: Mapping[str, str], asks: Mapping[str, Sequence[str]]
+) -> Problems:
+    """Yield a problem for each package that was built for another torch.
 
     asks  what each package requires, by name
     """
-    for name in _BESIDE_TORCH:
+    for name in _TORCH_COMPANIONS:
         for wanted in map(Requirement, asks.get(name, ())):
             version = have.get(wanted.name, "")
             if wanted.name != "torch" or not version or wanted.specifier.contains(version):
@@ -121,14 +123,14 @@ def beside_torch(have: Mapping[str, str], asks: Mapping[str, Sequence[str]]) -> 
             )  # fmt: skip
 
 
-def asked_beside_torch() -> dict[str, list[str]]:
-    """What those packages require that are built for one torch, where they are installed."""
-    names = [name for name in installed(()) if name in _BESIDE_TORCH]
+def torch_requirements() -> dict[str, list[str]]:
+    """Return the torch version that each package built for one torch requires."""
+    names = [name for name in installed_packages(()) if name in _TORCH_COMPANIONS]
     return {name: importlib.metadata.requires(name) or [] for name in names}
 
 
-def torch(machine: MachineFacts) -> Problems:
-    """torch is here and does not work."""
+def torch_problems(machine: MachineFacts) -> Problems:
+    """Yield a problem if torch is installed and does not work."""
     found = machine.torch
     if isinstance(found, Torch):
         if not found.numpy:
@@ -146,13 +148,13 @@ def torch(machine: MachineFacts) -> Problems:
     )  # fmt: skip
 
 
-def cuda(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
-    """There is a GPU of NVIDIA's, or its driver, and it cannot be used."""
+def cuda_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
+    """Yield a problem if a GPU of NVIDIA, or its driver, cannot be used."""
     found = machine.torch
     if not isinstance(found, Torch):
         return
     if found.gpu:
-        if (slugs := kernels(exercises)) and found.cuda and "nvcc" not in machine.programs:
+        if (slugs := cuda_exercises(exercises)) and found.cuda and "nvcc" not in machine.programs:
             says = f"On this GPU {slugs} needs nvcc, which is not installed."
             yield Problem("limits", says, f"Install it: `{pip_install('nvidia-cuda-nvcc')}`.")
     elif machine.driver and found.cuda is None:

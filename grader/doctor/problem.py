@@ -1,4 +1,4 @@
-"""What is wrong, and what to do about it."""
+"""A problem of this machine, and its cure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ KINDS: tuple[Kind, ...] = ("stops", "limits", "note")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A sentence, and its cure; the Chinese of both is found by the English."""
+    """A sentence and its cure in English, by which the Chinese is found."""
 
     kind: Kind
     says: str
@@ -23,6 +23,6 @@ class Problem:
 Problems = Iterator[Problem]
 
 
-def kernels(exercises: Iterable[Exercise]) -> str:
-    """The exercises that are written in CUDA C++, by name; "" if there is none."""
+def cuda_exercises(exercises: Iterable[Exercise]) -> str:
+    """Return the names of the exercises that are written in CUDA C++; "" if there is none."""
     return " and ".join(e.slug for e in exercises if e.language == "cuda")

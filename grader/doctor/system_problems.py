@@ -1,11 +1,11 @@
-"""What can be wrong with memory, disk, processors, the terminal, and the environment."""
+"""Finds problems of memory, disk, processors, the terminal, and the environment."""
 
 import os
 from collections.abc import Iterable, Sequence
 
 from grader.core.records import Exercise, Limits
 from grader.doctor.machine_facts import PROGRAMS, MachineFacts
-from grader.doctor.problem import Problem, Problems, kernels
+from grader.doctor.problem import Problem, Problems, cuda_exercises
 from grader.worker.control_group import MEMORY_BYTES
 from grader.worker.walls import Probe
 
@@ -14,8 +14,8 @@ _FREE_BYTES = 1 << 30  # compiled answers, files of answers, reports
 _QUIET_CORES = 2  # one for the party that is asked, one for the grader and the rest
 
 
-def memory(machine: MachineFacts) -> Problems:
-    """An answer may use more than there is."""
+def memory_problems(machine: MachineFacts) -> Problems:
+    """Yield a problem if an answer may use more memory than the machine has."""
     answer, all_of_it = Limits().memory_gib, f"{machine.memory_bytes / _GIB:.1f}"
     if machine.memory_bytes < answer * _GIB:
         says = f"There are {all_of_it} GiB of memory, and one answer may use {answer:g}."
@@ -35,8 +35,10 @@ def memory(machine: MachineFacts) -> Problems:
         yield Problem("limits", says, "Lift the limit: `ulimit -v unlimited`.")
 
 
-def temporary(machine: MachineFacts, exercises: Iterable[Exercise], *, contained: bool) -> Problems:
-    """The folder for temporary files is missing, full, or mounted without a right.
+def temporary_folder_problems(
+    machine: MachineFacts, exercises: Iterable[Exercise], *, contained: bool
+) -> Problems:
+    """Yield problems of the folder for temporary files: missing, full, or without a right.
 
     contained  whether answers have a place of their own instead
     """
@@ -47,13 +49,13 @@ def temporary(machine: MachineFacts, exercises: Iterable[Exercise], *, contained
     if machine.free_bytes < _FREE_BYTES:
         says = f"{machine.temporary} has {machine.free_bytes >> 20} MiB left for temporary files."
         yield Problem("limits", says, f"Make room; or {other}")
-    if (slugs := kernels(exercises)) and not contained and not machine.loads_libraries:
+    if (slugs := cuda_exercises(exercises)) and not contained and not machine.loads_libraries:
         says = f"{machine.temporary} is mounted with noexec, so {slugs} cannot be run from there."
         yield Problem("limits", says, other)
 
 
-def cores(machine: MachineFacts) -> Problems:
-    """Too few processors for speeds, or busy ones."""
+def core_problems(machine: MachineFacts) -> Problems:
+    """Yield a problem if there are too few processors to measure speed, or busy ones."""
     if machine.cores < _QUIET_CORES:
         says = f"{machine.cores:.2g} cores may be used, and speeds need {_QUIET_CORES}."
         cure = "Give the machine or its container more, or leave speeds out: `ARGS=--no-speed`."
@@ -67,8 +69,8 @@ def cores(machine: MachineFacts) -> Problems:
         yield Problem("note", says, "Leave nothing running beside speeds; they are less steady.")
 
 
-def terminal(machine: MachineFacts) -> Problems:
-    """Signs of the report cannot be printed."""
+def terminal_problems(machine: MachineFacts) -> Problems:
+    """Yield a problem if signs of the report cannot be printed."""
     if machine.encoding.lower().replace("-", "") not in ("utf8", "utf8sig"):
         says = (
             f"What is printed is written as {machine.encoding}: other signs become question marks."
@@ -76,18 +78,18 @@ def terminal(machine: MachineFacts) -> Problems:
         yield Problem("note", says, "`export LC_ALL=C.UTF-8` makes it UTF-8.")
 
 
-def environment(machine: MachineFacts) -> Problems:
-    """`make` uses another environment than the Python that runs."""
+def environment_problems(machine: MachineFacts) -> Problems:
+    """Yield a problem if `make` uses another environment than this Python."""
     named = machine.environment.get("VIRTUAL_ENV", "")
     if named and os.path.realpath(named) != os.path.realpath(machine.prefix):
         says = f"`make` uses the environment {named}, and this Python is that of {machine.prefix}."
         yield Problem("note", says, "`unset VIRTUAL_ENV`, or activate the one that you mean.")
 
 
-def compilers(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
-    """Kernels cannot be compiled for the CPU."""
+def compiler_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
+    """Yield a problem if kernels cannot be compiled for the CPU."""
     missing = [name for name in PROGRAMS if name not in machine.programs]
-    if not (slugs := kernels(exercises)):
+    if not (slugs := cuda_exercises(exercises)):
         return
     if machine.system != "Linux":
         says = f"{slugs} runs on Linux only."
@@ -97,8 +99,8 @@ def compilers(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
         yield Problem("limits", says, "Install it: `apt-get install g++`.")
 
 
-def walls(probes: Sequence[Probe], system: str) -> Problems:
-    """A wall does not work here."""
+def wall_problems(probes: Sequence[Probe], system: str) -> Problems:
+    """Yield a problem for each wall that does not work here."""
     missing = [probe for probe in probes if probe.wall is None]
     weak = len(missing) == len(probes) - 1  # *process* always works
     if system != "Linux":
@@ -117,16 +119,16 @@ def walls(probes: Sequence[Probe], system: str) -> Problems:
         yield Problem("limits", says, "Mend one of the other two, or grade on another machine.")
 
 
-def share(possible: bool) -> Problems:
-    """There is no bound on what an answer starts together."""
+def control_group_problems(possible: bool) -> Problems:
+    """Yield a problem if nothing limits all processes of an answer together."""
     if not possible:
         says = "No bound can be set on what an answer starts together, only on each process."
         cure = "That takes root, or a control group that this user may divide."
         yield Problem("note", says, cure)
 
 
-def importable(seen: Sequence[str]) -> Problems:
-    """Report that submissions can import the grader."""
+def import_problems(seen: Sequence[str]) -> Problems:
+    """Yield a problem if submissions can import the grader."""
     if seen:
         says = f"An answer could import {' and '.join(seen)}, so it is not graded fairly here."
         cure = "Uninstall attention-by-hand from this environment; it runs from its own folder."

@@ -11,7 +11,7 @@ import numpy as np
 
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
-from grader.core.scoring import LEFT_OUT, TO_COME, score
+from grader.core.scoring import LEFT_OUT, TO_COME, sum_points
 from grader.grading import ungraded
 from grader.judging import diagnosis, drills, recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA, Judge
@@ -151,7 +151,7 @@ def _build_report(
         sha256="" if answer is None else answer.sha256,
         state=state,
         sentence=judged.sentence,
-        score=None if state == "fault" else score(judged.checks, speed),
+        score=None if state == "fault" else sum_points(judged.checks, speed),
         checks=judged.checks,
         speed=speed,
         output=judged.printed,
@@ -168,7 +168,7 @@ def add_speed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport)
     except Exception as error:  # as in `grade`
         return replace(report, state="fault", sentence=ungraded.describe_fault(error), score=None)
     seconds = report.seconds + time.monotonic() - started
-    return replace(report, speed=speed, score=score(report.checks, speed), seconds=seconds)
+    return replace(report, speed=speed, score=sum_points(report.checks, speed), seconds=seconds)
 
 
 class _Disturbed(Exception):

@@ -6,7 +6,7 @@ from pathlib import Path
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.scoring import score
+from grader.core.scoring import sum_points
 from grader.grading.session import seed_id
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
@@ -64,7 +64,7 @@ def _find_exercise(slug: str) -> Exercise:
     try:
         return catalog.find(slug)
     except catalog.UnknownExercise as problem:
-        raise CannotReplay(f"{problem} {catalog.OF_PACK}") from None
+        raise CannotReplay(f"{problem} {catalog.PACK_HINT}") from None
 
 
 def _same_verdicts_sentence(before: ExerciseReport) -> str:
@@ -86,7 +86,7 @@ def _differences(before: ExerciseReport, after: ExerciseReport, file: Path) -> I
         return
     if not before.sha256:  # nothing was run
         return
-    if before.score is not None and before.score != score(before.checks, before.speed):
+    if before.score is not None and before.score != sum_points(before.checks, before.speed):
         yield "the report's score is not what its checks add up to"
     now = {check.id: check for check in after.checks}
     for was in before.checks:

@@ -55,7 +55,7 @@ def drills(exercise: Exercise) -> tuple[Drill, ...]:
     if not path.is_file():
         return ()
     try:
-        entries = toml_values.read(path, manifest.DRILLS)["drills"]
+        entries = toml_values.read_table(path, manifest.DRILLS)["drills"]
     except toml_values.BadFile as problem:
         raise BadDrills(str(problem).removesuffix(".")) from None
     return tuple(

@@ -167,7 +167,7 @@ class _Loader(Loader):
 
 
 def _reference_modules() -> Sequence[str]:
-    about = sealed_bundle.about()
+    about = sealed_bundle.read_bundle_facts()
     return () if about is None else about.modules
 
 

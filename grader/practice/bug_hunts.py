@@ -88,7 +88,7 @@ def put(path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool) ->
     used = path.exists() and not _is_untouched_drill(path, hunt)
     if used and not again:
         raise Occupied(words(_IN_USE, name=path.name))
-    return next(iter(backup.put(path, drawn, [path] if used else [])), None)
+    return next(iter(backup.write_with_backup(path, drawn, [path] if used else [])), None)
 
 
 def _is_untouched_drill(path: Path, hunt: Exercise) -> bool:

@@ -12,7 +12,7 @@ from grader.classroom.settings import FILE, NO_COURSE, Chosen, Settings
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.grade_ids import grade_id
-from grader.core.packs import packs
+from grader.core.packs import packs_in_use
 from grader.core.records import Exercise
 from grader.core.this_python import pip_install
 from grader.core.translation import Words
@@ -155,7 +155,7 @@ def _write_sealed_bundle(
 
 def _write_config(course: Path, terms: ReleaseTerms) -> None:
     text = _GENERATED_CONFIG_TEMPLATE.format(
-        root=str(catalog.ROOT), packs=list(map(str, packs())), language=terms.language,
+        root=str(catalog.ROOT), packs=list(map(str, packs_in_use())), language=terms.language,
         device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
     )  # fmt: skip
     if terms.course.path is not None:

@@ -21,16 +21,8 @@ from grader.worker.child.builtin_names import BUILTINS, FRAMES, ORDINARY, is_dun
 _ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
 _OWN_PACKAGES = ("grader", "reference", "solutions", "exercises")
 _ATTRIBUTE_FUNCTIONS = ("getattr", "setattr", "delattr", "hasattr")
-_ATTRIBUTE_COPIERS = (
-    "functools.wraps",
-    "functools.update_wrapper",
-)  # they copy attributes that they are told
-_NAMED_TUPLE_MEMBERS = (
-    "_asdict",
-    "_fields",
-    "_make",
-    "_replace",
-)  # for everybody, in spite of the _
+_ATTRIBUTE_COPIERS = ("functools.wraps", "functools.update_wrapper")
+_NAMED_TUPLE_MEMBERS = ("_asdict", "_fields", "_make", "_replace")  # open in spite of the _
 _REACHES = "is not allowed: it reaches code by other ways than its name."
 _BREAKPOINT = "a breakpoint was left in: take it out."
 _UNLISTED = f"is not on the list of what an answer may use ({allowed_tables.PAGE})."
@@ -55,7 +47,7 @@ class Finder:
     def __init__(self, tree: ast.Module, exercise: Exercise, slugs: frozenset[str]) -> None:
         self._exercise = exercise
         self._alone = slugs | set(_OWN_PACKAGES)
-        self._modules = allowed_tables.modules(exercise)
+        self._modules = allowed_tables.importable_modules(exercise)
         self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {
             name.split(".")[-1]: name
@@ -277,7 +269,7 @@ class Finder:
 
     def _reason_against_name(self, name: str) -> str:
         """Return why the exercise does not allow a dotted name; "" if it does."""
-        refused = next((r for r in self._refused if allowed_tables.within(name, r)), None)
+        refused = next((r for r in self._refused if allowed_tables.is_within(name, r)), None)
         if refused:
             return self._refusal_with_cure(refused)
         only, top = self._exercise.only, name.split(".")[0]

@@ -21,7 +21,7 @@ def serve(number: int) -> None:
     """Answer questions until the other side closes the socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away what has ended
     asked = socket.socket(fileno=number)
-    allowed_tables.tables()  # read once, for all forks
+    allowed_tables.module_tables()  # read once, for all forks
     gc.freeze()
     while True:
         word, sockets, _, _ = socket.recv_fds(asked, 1, 1)

@@ -57,7 +57,7 @@ class Nursery:
         ours, theirs = socket.socketpair()
         if self._home:
             self._home.mkdir(exist_ok=True)
-        listed, without = allowed_tables.operators()
+        listed, without = allowed_tables.listed_operators()
         frames.send(ours, {"operators": listed, "without": without})
         self._socket = ours
         self._ready = False

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.core.packs import packs
+from grader.core.packs import packs_in_use
 
 ROOT = Path(__file__).resolve().parents[2]
 # Packages of the project, hidden from workers if they are installed among other packages.
@@ -76,7 +76,7 @@ def _hidden_folders(read: Iterable[str]) -> Iterator[str]:
     """Yield the project's folders that lie below a readable path."""
     places = {ROOT, *(Path(folder) for folder in site_folders())}
     ours = [place / name for place in places for name in OUR_PACKAGES]
-    for path in sorted([*ours, *packs()]):
+    for path in sorted([*ours, *packs_in_use()]):
         if path.exists() and any(Path(folder) in path.parents for folder in read):
             yield str(path)
 

@@ -154,7 +154,7 @@ def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatc
     found = one(ratio(0.3), ratio(0.6, place=variant), rejections=(rejection,))
     monkeypatch.setattr(headroom_table, "measure", lambda *_, **__: found)
     exercise = catalog.find("ex03_sdpa")
-    assert not headroom_table.show([exercise], 7, Console(quiet=True), write=True)
+    assert not headroom_table.print_headroom([exercise], 7, Console(quiet=True), write=True)
     [(command, columns, rows)] = written
     assert command == "headroom" and len(columns) == len(rows[0])
     measure = "`test_a[1]`", "out: largest error"
@@ -167,5 +167,5 @@ def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatc
 def test_the_command_measures_in_processes_and_says_whether_all_is_right(monkeypatch):
     console = Console(record=True, width=200)
     exercise = catalog.find("ex09_gradients")
-    assert headroom_table.show([exercise], 1, console, variants=False)
+    assert headroom_table.print_headroom([exercise], 1, console, variants=False)
     assert "0 rejected" in console.export_text()

@@ -29,7 +29,7 @@ INPUTS = 40
 def exercise(tmp_path_factory):
     """The exercise of the pack, which the processes that are started know as well."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setenv(packs.VARIABLE, "")
+        changed.setenv(packs.PACKS_VARIABLE, "")
         catalog.add_packs([pack.write(tmp_path_factory.mktemp("pack"))])
         yield catalog.find(pack.SLUG)
     catalog.exercises.cache_clear()
@@ -165,7 +165,7 @@ def test_a_trial_that_fails_on_the_right_answer_is_our_fault(
     trials = (
         f'{imports}@trial(of="shifted")\ndef bad(student, draw):\n    """Bad."""\n    {script}\n'
     )
-    monkeypatch.setenv(packs.VARIABLE, str(pack.write(tmp_path, trials)))
+    monkeypatch.setenv(packs.PACKS_VARIABLE, str(pack.write(tmp_path, trials)))
     job = Job(slug=pack.SLUG, variant="", numbers=(0,), inputs=1, trials=False, seconds=0.5)
     with pytest.raises(GraderFault, match=f"trial bad, draw 0, {sentence}"):
         list(run_jobs([job], 1))

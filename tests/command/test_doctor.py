@@ -17,7 +17,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.translation import Words
 from grader.doctor import doctor, package_problems, system_problems
-from grader.doctor.machine_facts import MachineFacts, Torch, this_machine
+from grader.doctor.machine_facts import MachineFacts, Torch, read_machine_facts
 from grader.doctor.problem import Problem
 from grader.worker import walls
 from grader.worker.faults import NurseryFailed
@@ -60,40 +60,40 @@ def on(**changes) -> MachineFacts:
 
 # What is found on which machine: its kind, words of the sentence, words of the cure.
 BAD = [
-    (package_problems.core(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
-    (package_problems.core(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
-    (package_problems.extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
-    (package_problems.extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
-    (package_problems.notebooks(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
-    (package_problems.other_versions({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
-    (package_problems.beside_torch(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
-    (package_problems.torch(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
-    (package_problems.torch(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
-    (package_problems.torch(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
-    (package_problems.cuda(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
-    (package_problems.cuda(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
-    (package_problems.cuda(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
-    (package_problems.cuda(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
-    (package_problems.cuda(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
-    (system_problems.memory(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
-    (system_problems.memory(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
-    (system_problems.memory(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
-    (system_problems.temporary(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
-    (system_problems.temporary(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
-    (system_problems.temporary(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
-    (system_problems.cores(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
-    (system_problems.cores(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
-    (system_problems.cores(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
-    (system_problems.terminal(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
-    (system_problems.environment(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
-    (system_problems.compilers(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
-    (system_problems.compilers(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
-    (system_problems.walls(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
-    (system_problems.walls(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
-    (system_problems.walls(probes(), "Linux"), "limits", "no class is graded", "another machine"),
-    (system_problems.walls(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
-    (system_problems.share(False), "note", "No bound can be set", "root"),
-    (system_problems.importable(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
+    (package_problems.missing_core_packages(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
+    (package_problems.missing_core_packages(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
+    (package_problems.missing_extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
+    (package_problems.missing_extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
+    (package_problems.missing_nbgrader(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
+    (package_problems.untested_versions({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
+    (package_problems.mismatched_torch_packages(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
+    (package_problems.torch_problems(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
+    (package_problems.torch_problems(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
+    (package_problems.torch_problems(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
+    (package_problems.cuda_problems(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
+    (package_problems.cuda_problems(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
+    (package_problems.cuda_problems(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
+    (package_problems.cuda_problems(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
+    (package_problems.cuda_problems(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
+    (system_problems.memory_problems(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
+    (system_problems.memory_problems(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
+    (system_problems.memory_problems(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
+    (system_problems.temporary_folder_problems(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
+    (system_problems.temporary_folder_problems(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
+    (system_problems.temporary_folder_problems(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
+    (system_problems.core_problems(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
+    (system_problems.core_problems(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
+    (system_problems.core_problems(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
+    (system_problems.terminal_problems(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
+    (system_problems.environment_problems(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
+    (system_problems.compiler_problems(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
+    (system_problems.compiler_problems(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
+    (system_problems.wall_problems(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
+    (system_problems.wall_problems(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
+    (system_problems.wall_problems(probes(), "Linux"), "limits", "no class is graded", "another machine"),
+    (system_problems.wall_problems(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
+    (system_problems.control_group_problems(False), "note", "No bound can be set", "root"),
+    (system_problems.import_problems(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
 ]  # fmt: skip
 
 
@@ -108,25 +108,28 @@ def test_a_problem_is_told_with_its_cure_in_both_languages(found, kind, says, cu
 
 
 def test_of_a_healthy_machine_nothing_is_told():
-    need, extras = package_problems.needed(ROOT), package_problems.needed(ROOT, "notebooks")
+    need, extras = (
+        package_problems.required_packages(ROOT),
+        package_problems.required_packages(ROOT, "notebooks"),
+    )
     have = {package_problems.Requirement(text).name: "99" for text in need} | HAVE
     found = chain(
-        package_problems.core(need, have), package_problems.torch(HEALTHY), package_problems.cuda(HEALTHY, EXERCISES),
-        package_problems.extras(EXERCISES, have, "Linux"), package_problems.notebooks(extras, have),
-        package_problems.other_versions(package_problems.pinned(ROOT), have),
-        package_problems.beside_torch(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
-        system_problems.memory(HEALTHY), system_problems.temporary(HEALTHY, EXERCISES, contained=False),
-        system_problems.cores(HEALTHY), system_problems.terminal(HEALTHY), system_problems.compilers(HEALTHY, EXERCISES),
-        system_problems.environment(machine(environment={"VIRTUAL_ENV": "/venv"})), system_problems.share(True),
-        system_problems.walls(probes("locked", "contained"), "Linux"), system_problems.importable([]),
-        package_problems.cuda(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
+        package_problems.missing_core_packages(need, have), package_problems.torch_problems(HEALTHY), package_problems.cuda_problems(HEALTHY, EXERCISES),
+        package_problems.missing_extras(EXERCISES, have, "Linux"), package_problems.missing_nbgrader(extras, have),
+        package_problems.untested_versions(package_problems.pinned_versions(ROOT), have),
+        package_problems.mismatched_torch_packages(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
+        system_problems.memory_problems(HEALTHY), system_problems.temporary_folder_problems(HEALTHY, EXERCISES, contained=False),
+        system_problems.core_problems(HEALTHY), system_problems.terminal_problems(HEALTHY), system_problems.compiler_problems(HEALTHY, EXERCISES),
+        system_problems.environment_problems(machine(environment={"VIRTUAL_ENV": "/venv"})), system_problems.control_group_problems(True),
+        system_problems.wall_problems(probes("locked", "contained"), "Linux"), system_problems.import_problems([]),
+        package_problems.cuda_problems(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
     )  # fmt: skip
     assert list(found) == []
 
 
 def told(found: list[Problem], language: str = "en") -> str:
     console = Console(width=200, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    doctor.tell(found, console, Words(language))
+    doctor.print_problems(found, console, Words(language))
     return console.export_text()
 
 
@@ -148,16 +151,16 @@ def test_what_stops_grading_is_told_first():
 )
 def test_only_what_stops_grading_fails(monkeypatch, limits, fit):
     bad = [Problem(kind, "It is bad.", "Mend it.") for kind in limits]
-    monkeypatch.setattr(doctor, "this_machine", lambda: HEALTHY)
+    monkeypatch.setattr(doctor, "read_machine_facts", lambda: HEALTHY)
     monkeypatch.setattr(walls, "probe", lambda name: Probe(name=name, wall=PROCESS))
-    monkeypatch.setattr(doctor, "_problems", lambda *_, **__: iter(bad))
-    monkeypatch.setattr(doctor, "_trial", lambda wall: iter(()))
+    monkeypatch.setattr(doctor, "_find_problems", lambda *_, **__: iter(bad))
+    monkeypatch.setattr(doctor, "_try_wall", lambda wall: iter(()))
     with open(os.devnull, "w") as nowhere:
-        assert doctor.show(Console(file=nowhere), Words()) is fit
+        assert doctor.print_report(Console(file=nowhere), Words()) is fit
 
 
 def test_of_a_real_environment_nothing_is_told_that_stops_grading():
-    found = doctor._problems(HEALTHY, probes("locked", "contained"), shared=True)
+    found = doctor._find_problems(HEALTHY, probes("locked", "contained"), shared=True)
     assert [problem for problem in found if problem.kind == "stops"] == []
 
 
@@ -166,18 +169,18 @@ def test_an_answer_that_cannot_be_asked_stops_grading(monkeypatch):
         raise NurseryFailed("the process that starts workers ended.")
 
     monkeypatch.setattr("grader.worker.nursery.Nursery.__init__", fails)
-    [problem] = doctor._trial(PROCESS)
+    [problem] = doctor._try_wall(PROCESS)
     assert problem.kind == "stops"
     assert "behind the wall process: the process that starts workers ended." in problem.says
     assert HAN.search(Words("zh").said(problem.says))
 
 
 def test_an_answer_is_asked_and_can_import_nothing_of_ours():
-    assert list(doctor._trial(PROCESS)) == []
+    assert list(doctor._try_wall(PROCESS)) == []
 
 
 def test_this_machine_can_be_read():
-    here = this_machine()
+    here = read_machine_facts()
     assert here.cores > 0
     assert here.memory_bytes > GIB
     assert isinstance(here.torch, Torch) and here.torch.numpy

@@ -52,7 +52,7 @@ def desk(monkeypatch) -> Desk:
     monkeypatch.setattr(interview_command, "Keyboard", lambda: desk)
     now = lambda: desk.time  # noqa: E731
     monkeypatch.setattr(interview_command, "Clock", lambda seconds: clock.Clock(seconds, now))
-    monkeypatch.setattr(interview_command, "questions", lambda exercise: ASKED)
+    monkeypatch.setattr(interview_command, "read_questions", lambda exercise: ASKED)
     return desk
 
 
@@ -210,14 +210,16 @@ def test_a_seed_brings_the_same_exercise_and_questions_back(desk, held):
 
 def test_what_is_drawn_fits_and_needs_no_cuda():
     drawn = {
-        interview_command._exercise(None, 60, seed, Words()).slug.split("_")[0]
+        interview_command._choose_exercise(None, 60, seed, Words()).slug.split("_")[0]
         for seed in range(100)
     }
     assert drawn == {
         *("ex00", "ex01", "ex02", "ex03", "ex04", "ex05", "ex06", "ex07"),
         *("ex09", "ex10", "ex11", "ex12", "ex13", "ex16"),
     }
-    short = {interview_command._exercise(None, 20, seed, Words()).minutes for seed in range(50)}
+    short = {
+        interview_command._choose_exercise(None, 20, seed, Words()).minutes for seed in range(50)
+    }
     assert max(short) == 40
 
 
@@ -254,7 +256,7 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(desk, held, tmp_path):
 
 
 def test_without_questions_there_is_a_sentence(desk, held, monkeypatch):
-    monkeypatch.setattr(interview_command, "questions", lambda exercise: ())
+    monkeypatch.setattr(interview_command, "read_questions", lambda exercise: ())
     assert "There are no questions on ex02_masking yet." in held("ex02")[1]
 
 

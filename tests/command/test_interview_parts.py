@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader.cli.interview_command import _again
+from grader.cli.interview_command import _describe_repeat
 from grader.core import catalog
 from grader.core.translation import Words
 from grader.practice.interview import clock, editor
@@ -85,6 +85,6 @@ def test_the_line_on_the_screen_is_there_in_chinese(left):
 
 def test_an_exercise_of_a_pack_is_graded_again_with_its_pack():
     packed = replace(catalog.find("ex02"), home=Path("/my packs/one"))
-    assert _again(packed, Path("a.py")) == (
+    assert _describe_repeat(packed, Path("a.py")) == (
         "  make grade EX=ex02_masking EXERCISES='/my packs/one' SUBMISSION=a.py"
     )

@@ -255,7 +255,7 @@ def test_a_drill_of_no_mistake_is_a_sentence_to_who_draws_it(home, mistake):
 
 def test_a_chinese_reader_gets_a_sentence_too(home, monkeypatch):
     change(home / CHINESE, "[hints]", "[hint]")
-    monkeypatch.setattr(translation, "_of_suite", translation._of_suite.__wrapped__)
+    monkeypatch.setattr(translation, "_read_suite_texts", translation._read_suite_texts.__wrapped__)
     with pytest.raises(BadFile, match=r"hint is an entry that nothing reads\. Write hints\."):
         Words("zh").title(*tiny.exercises())
 

@@ -33,7 +33,7 @@ def use(monkeypatch):
     """Add packs for one test."""
 
     def add(*paths):
-        monkeypatch.setenv(packs.VARIABLE, "")
+        monkeypatch.setenv(packs.PACKS_VARIABLE, "")
         catalog.add_packs(paths)
         return catalog.find("ex50") if paths else None
 
@@ -174,7 +174,7 @@ def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):
     home = tmp_path / "attention-by-hand"
     told = subprocess.run(
         [sys.executable, "-m", "grader", "hint", "ex50", "--lang", "en"],
-        cwd=home, env=os.environ | {"PYTHONPATH": str(home), packs.VARIABLE: ""},
+        cwd=home, env=os.environ | {"PYTHONPATH": str(home), packs.PACKS_VARIABLE: ""},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
@@ -240,7 +240,7 @@ def test_its_suite_can_be_run_with_pytest(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", "grader/suites/pytest.ini", SUITE,
          "--in-process", "--submission", tmp_path],
-        cwd=ROOT, env=os.environ | {packs.VARIABLE: str(SAMPLE)}, capture_output=True, text=True,
+        cwd=ROOT, env=os.environ | {packs.PACKS_VARIABLE: str(SAMPLE)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert "9 passed" in done.stdout, done.stdout

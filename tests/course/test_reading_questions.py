@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from grader.core import catalog, translation
-from grader.core.questions import BadQuestions, questions
+from grader.core.questions import BadQuestions, read_questions
 from grader.core.translation import Words
 
 ONE = '[[questions]]\nid = "scale"\nasks = """Why\n divide?"""\nanswer = "The variance."\n'
@@ -19,7 +19,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def read(file):
-    return lambda: questions(replace(EXERCISE, folder=file.parent))
+    return lambda: read_questions(replace(EXERCISE, folder=file.parent))
 
 
 def test_a_question_is_read_with_its_answer(file, read):
@@ -68,7 +68,7 @@ def test_a_folder_in_its_place_gets_a_sentence(file, read):
 
 def test_the_chinese_is_found_by_the_id(monkeypatch):
     table = {"questions": {"scale": {"asks": "为什么？", "answer": "方差。"}}}
-    monkeypatch.setattr(translation, "_of_suite", lambda slug: table)
+    monkeypatch.setattr(translation, "_read_suite_texts", lambda slug: table)
     words = Words("zh")
     assert words.question("ex02", "scale", "Why?", "Variance.") == ("为什么？", "方差。")
     assert words.question("ex02", "other", "Why?", "Variance.") == ("Why?", "Variance.")

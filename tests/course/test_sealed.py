@@ -233,16 +233,16 @@ def played(recorded, folder: Path):
 
 @pytest.mark.parametrize("lost", [sealed_bundle.ABOUT, sealed_bundle.EXPECTED])
 def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
-    assert sealed_bundle.about(tmp_path) is None  # the whole project
+    assert sealed_bundle.read_bundle_facts(tmp_path) is None  # the whole project
     folder = tmp_path / sealed_bundle.FOLDER
     folder.mkdir()
     (tmp_path / sealed_bundle.PAGE).touch()
     (folder / sealed_bundle.ABOUT).write_text('{"seed": "5", "modules": []}')
     (folder / sealed_bundle.EXPECTED).touch()
     (folder / lost).unlink()
-    sealed_bundle.about.cache_clear()
+    sealed_bundle.read_bundle_facts.cache_clear()
     with pytest.raises(SystemExit) as ended:
-        sealed_bundle.about(tmp_path)
+        sealed_bundle.read_bundle_facts(tmp_path)
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
 

@@ -14,7 +14,7 @@ from grader.cli import options as arguments
 from grader.cli.app import app
 from grader.core import catalog
 from grader.core.catalog import ROOT
-from grader.core.packs import VARIABLE
+from grader.core.packs import PACKS_VARIABLE
 
 PACK = ROOT / "tests/packs/sample"
 FULL = """\
@@ -49,7 +49,7 @@ until = 2027-03-08T00:00:00Z
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """Writes a course's file beside a pack: course(text) -> its path."""
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(PACKS_VARIABLE, "")
     (tmp_path / "packs").symlink_to(PACK)
     (tmp_path / "empty").mkdir()
 

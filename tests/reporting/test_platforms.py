@@ -184,7 +184,7 @@ def test_a_failure_in_a_notebook_points_at_no_line(tmp_path):
 
 
 def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path, monkeypatch):
-    monkeypatch.setattr(app, "_graded", lambda *_: pytest.fail("it was graded"))
+    monkeypatch.setattr(app, "_grade_with_progress", lambda *_: pytest.fail("it was graded"))
     (tmp_path / "ex01_softmax.py").write_text("x = 1\n")
     done = grade(tmp_path, "--format", "classroom50")
     assert done.exit_code == 2

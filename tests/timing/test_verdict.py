@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from grader.core.errors import GraderFault
-from grader.core.scoring import score
+from grader.core.scoring import sum_points
 from grader.judging.case import StudentFault
 from grader.timing.contest import Disturbed
 from grader.timing.speed import (
@@ -84,7 +84,7 @@ def test_a_machine_that_is_too_busy_costs_nothing(noise):
     assert speed.why == "the machine was too busy to time the grader's own two: try again"
     assert (speed.earned, speed.fraction, speed.counts) == (0, None, False)
     assert speed.measured is not None
-    total = score((), speed)
+    total = sum_points((), speed)
     assert (total.earned, total.possible, total.not_run) == (0, 0, 100)
     assert contest.sets == MIN_SETS + MAX_EXTENSION_SETS
 
@@ -96,7 +96,7 @@ def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
     assert speed.why == (
         "this machine cannot tell them apart: the zero takes 1.15 times as long as the reference"
     )
-    assert score((), speed).possible == 0
+    assert sum_points((), speed).possible == 0
     assert contest.sets == MIN_SETS  # more of it would not help
 
 

@@ -137,7 +137,7 @@ def _exercises(last: LastRun) -> list[Exercise]:
     except BadCourse as problem:
         raise UserError(str(problem)) from None
     except catalog.UnknownExercise as problem:
-        raise UserError(f"{problem} {catalog.OF_PACK}") from None
+        raise UserError(f"{problem} {catalog.PACK_HINT}") from None
 
 
 def _before(path: Path) -> Report | None:

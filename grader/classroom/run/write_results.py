@@ -16,7 +16,7 @@ from grader.classroom.settings import Settings
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.scoring import LEFT_OUT, TO_COME, score
+from grader.core.scoring import LEFT_OUT, TO_COME, sum_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html
 from grader.reporting.class_summary import ClassSummary, Graded, summarise
@@ -120,7 +120,7 @@ def _without_speed(report: ExerciseReport) -> ExerciseReport:
         speed = replace(
             speed, verdict="not_run", why=LEFT_OUT, earned=0, fraction=None, measured=None
         )
-    return replace(report, speed=speed, score=score(report.checks, speed))
+    return replace(report, speed=speed, score=sum_points(report.checks, speed))
 
 
 def _of_student(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms) -> Report:

@@ -7,7 +7,7 @@ import numpy as np
 
 from grader.core import catalog, sealed_bundle
 from grader.core.records import Exercise
-from grader.core.translation import Words, preferred
+from grader.core.translation import Words, preferred_language
 from grader.practice.show.example import check_head, has_example, trace
 from grader.practice.show.recorded_answers import student_in_process
 from grader.practice.show.sentence import CannotShow, cut_tokens, sentence
@@ -33,7 +33,7 @@ def view_beside_reference(
     given = dict(zip(names, functions, strict=True))
     student = student_in_process(exercise, given)
     found = trace(exercise, sentence(tokens, embedding), student, head)
-    return View(trace=found, words=Words(lang or preferred()))
+    return View(trace=found, words=Words(lang or preferred_language()))
 
 
 def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang: str) -> View:
@@ -52,7 +52,7 @@ def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang
         raise CannotShow(f"There are {len(labels)} tokens, but weights for {keys} keys.")
     found = Trace(title="", tokens=labels, steps=(step,), head=head)
     check_head(found)
-    return View(trace=found, words=Words(lang or preferred()))
+    return View(trace=found, words=Words(lang or preferred_language()))
 
 
 def _weights_array(weights: Any) -> Array:
