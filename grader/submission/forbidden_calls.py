@@ -151,7 +151,7 @@ class Finder:
     def _reasons_against_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
         found = () if self._is_local_name(node, own) else self._names.modules(node.value)
         if found:
-            yield from self._reasons_against_module_part(node, found)
+            yield from self._reasons_against_parts(node, found)
             return
         full = None if self._is_local_name(node, own) else self._names.dotted(node)
         if full and (why := self._reason_against_name(full)):
@@ -163,9 +163,7 @@ class Finder:
         ):
             yield from self._reasons_against_member(node.attr, node.value)
 
-    def _reasons_against_module_part(
-        self, node: ast.Attribute, found: frozenset[str]
-    ) -> Iterator[str]:
+    def _reasons_against_parts(self, node: ast.Attribute, found: frozenset[str]) -> Iterator[str]:
         """Yield why a part of a module, or of one of several, is not allowed."""
         if not isinstance(node.ctx, ast.Load):
             yield f"{min(found)}.{node.attr} is not yours to change."
@@ -212,12 +210,12 @@ class Finder:
             if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
                 yield "type with a name and bases is not allowed: write a class."
         elif name in _ATTRIBUTE_FUNCTIONS:
-            yield from self._reasons_against_getattr(name, node, own)
+            yield from self._reasons_against_lookup(name, node, own)
         full = {self._names.dotted(node.func)} if not self._is_local_name(node.func, own) else set()
         if full & set(_ATTRIBUTE_COPIERS) and (node.keywords or len(node.args) > 2):
             yield f"{name or 'wraps'} with names to copy is not allowed."
 
-    def _reasons_against_getattr(
+    def _reasons_against_lookup(
         self, name: str, node: ast.Call, own: frozenset[str]
     ) -> Iterator[str]:
         wanted = node.args[1] if len(node.args) > 1 else None
