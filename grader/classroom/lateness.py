@@ -1,4 +1,4 @@
-"""What an answer loses because it came late. Nothing here looks at a clock."""
+"""Computes what an answer loses because it came late. Reads no clock."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a late answer loses: a share of the points that its exercise is worth."""
+    """The loss of a late answer: a share of the points that its exercise is worth."""
 
     penalty_per_day: float = 0  # percent, for each day that has begun
     at_most: float = 100  # percent
@@ -29,14 +29,14 @@ class Extension:
     days: float = 0
 
     def after(self, deadline: datetime) -> timedelta:
-        """How much later than the deadline it allows."""
+        """Return how long after the deadline this extension allows."""
         more = timedelta(days=self.days) if self.until is None else self.until - deadline
         return max(more, timedelta(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """How late an answer came and what that costs; `says` is empty where it was on time."""
+    """How late an answer came, and what that costs; `says` is empty if it was on time."""
 
     points: int = 0
     says: str = ""
@@ -48,7 +48,7 @@ ON_TIME = Lateness()
 def lateness(
     submitted: datetime, deadline: datetime, extension: timedelta, terms: Terms, maximum: int
 ) -> Lateness:
-    """Points taken off, and why. Every moment has its offset from UTC.
+    """Return the points taken off, and why. Every moment has its offset from UTC.
 
     extension  how much later than the deadline is on time for this student
     maximum    points that the exercise is worth; halves are rounded up
@@ -62,11 +62,12 @@ def lateness(
     extended = " with an extension" if extension else ""
     return Lateness(
         points=points,
-        says=f"Handed in at {_told(submitted)}, due at {_told(deadline)}{extended}. "
+        says=f"Handed in at {_format_moment(submitted)}, "
+        f"due at {_format_moment(deadline)}{extended}. "
         f"Days late, begun ones counted: {days}. "
         f"That costs {percent:g} % of {maximum} points: {points}.",
     )
 
 
-def _told(moment: datetime) -> str:
+def _format_moment(moment: datetime) -> str:
     return moment.isoformat(sep=" ", timespec="minutes")

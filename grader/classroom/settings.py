@@ -1,4 +1,4 @@
-"""A course in one file: what `course.toml` says."""
+"""The settings of a course in one file, `course.toml`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from grader.core.records import Exercise
 from grader.core.toml_file import BadCourse, Entries, load_entries
 from grader.core.toml_values import BadFile
 
-__all__ = ["BadCourse", "Chosen", "Settings", "read"]
+__all__ = ["BadCourse", "Chosen", "Settings", "read_settings"]
 
 FILE = "course.toml"
 LANGUAGES, DEVICES, WALLS = ("en", "zh"), ("cpu", "cuda"), ("locked", "contained")
@@ -32,7 +32,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a course has settled; the defaults are what holds without one."""
+    """The settings of a course; the defaults hold without a file."""
 
     path: Path | None = field(default=None, compare=False)
     name: str = "Attention by Hand"
@@ -49,7 +49,7 @@ class Settings:
 
     @property
     def shows(self) -> str:
-        """What a student is shown: open, hints, verdicts or nothing."""
+        """Return what a student is shown: open, hints, verdicts or nothing."""
         return self.exam_shows if self.help == "exam" else self.help
 
     @property
@@ -59,7 +59,7 @@ class Settings:
         return [self.counted(catalog.find(one.slug)) for one in self.chosen]
 
     def counted(self, exercise: Exercise) -> Exercise:
-        """The exercise, in the track in which its weight puts it: that of the total, or not."""
+        """Return the exercise in the track of its weight: in the total, or not."""
         weight = self.weights.get(exercise.slug)
         if weight is None or exercise.draft:
             return exercise
@@ -67,7 +67,7 @@ class Settings:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """What each exercise counts for in the total, where the course says so."""
+        """Return the weight of each exercise in the total, if the course has weights."""
         return {one.slug: one.weight for one in self.chosen if one.weight is not None}
 
     @property
@@ -75,11 +75,11 @@ class Settings:
         return {one.slug: one.deadline for one in self.chosen if one.deadline is not None}
 
     def for_students(self) -> "Settings":
-        """What students get of it: nobody's extension, and no wall that their machine may lack."""
+        """Return the settings that students get: without extensions, and without a wall."""
         return replace(self, extensions=(), wall=None, packs=())
 
     def extension(self, student: str, slug: str) -> timedelta:
-        """How much more time a student has than others; of several extensions the longest."""
+        """Return the longest extension of a student."""
         deadline = self.deadlines[slug]
         mine = (e for e in self.extensions if e.student == student and e.slug in (None, slug))
         return max((e.after(deadline) for e in mine), default=timedelta(0))
@@ -88,20 +88,20 @@ class Settings:
 NO_COURSE = Settings()
 
 
-def read(path: Path) -> Settings:
-    """What the file at `path` says. `BadCourse` says in a sentence why it cannot be followed."""
+def read_settings(path: Path) -> Settings:
+    """Return the settings in the file at `path`. Raises `BadCourse` with a sentence."""
     top = load_entries(path)
     top.only(
         "name", "language", "device", "speed", "wall", "help", "exam_shows", "packs", "late",
         "exercises", "extensions",
     )  # fmt: skip
-    packs = tuple(_packs(top, path.resolve().parent))
+    packs = tuple(_resolve_packs(top, path.resolve().parent))
     try:
         if packs:
             catalog.add_packs(packs)  # the exercises below may be of them
     except (BadPack, BadFile, catalog.BadManifest) as problem:
         top.wrong("packs", f"cannot be followed. {problem}")
-    chosen = tuple(sorted(_exercises(top), key=_place))
+    chosen = tuple(sorted(_read_exercises(top), key=_syllabus_place))
     usual = Settings()
     help = top.choice("help", HELP) or usual.help
     exam_shows = top.choice("exam_shows", EXAM_SHOWS)
@@ -117,13 +117,13 @@ def read(path: Path) -> Settings:
         help=help,
         exam_shows=exam_shows or usual.exam_shows,
         packs=packs,
-        late=_late(top.inner("late")),
+        late=_read_late_terms(top.inner("late")),
         chosen=chosen,
-        extensions=tuple(_extensions(top, chosen)),
+        extensions=tuple(_read_extensions(top, chosen)),
     )
 
 
-def _packs(top: Entries, beside: Path) -> Iterator[Path]:
+def _resolve_packs(top: Entries, beside: Path) -> Iterator[Path]:
     for name in top.texts("packs"):
         try:
             pack = (beside / name).resolve()
@@ -138,7 +138,7 @@ def _packs(top: Entries, beside: Path) -> Iterator[Path]:
         yield pack
 
 
-def _late(late: Entries) -> Terms:
+def _read_late_terms(late: Entries) -> Terms:
     late.only("penalty_per_day", "at_most", "grace_minutes")
     found = {
         "penalty_per_day": late.number("penalty_per_day", 100),
@@ -151,11 +151,11 @@ def _late(late: Entries) -> Terms:
     return terms
 
 
-def _exercises(top: Entries) -> Iterator[Chosen]:
+def _read_exercises(top: Entries) -> Iterator[Chosen]:
     seen: set[str] = set()
     for one in top.each("exercises"):
         one.only("ex", "weight", "deadline")
-        slug = _slug(one, one.needed("ex", '"ex03"'))
+        slug = _find_slug(one, one.needed("ex", '"ex03"'))
         if slug in seen:
             one.wrong("ex", f"names {slug} a second time: keep one of the two.")
         seen.add(slug)
@@ -163,18 +163,18 @@ def _exercises(top: Entries) -> Iterator[Chosen]:
         yield Chosen(slug=slug, weight=weight, deadline=one.moment("deadline"))
 
 
-def _slug(entries: Entries, name: str) -> str:
+def _find_slug(entries: Entries, name: str) -> str:
     try:
         return catalog.find(name).slug
     except catalog.UnknownExercise as problem:
         entries.wrong("ex", f"is of no use. {problem}")
 
 
-def _place(chosen: Chosen) -> int:
+def _syllabus_place(chosen: Chosen) -> int:
     return [e.slug for e in catalog.exercises()].index(chosen.slug)
 
 
-def _extensions(top: Entries, chosen: tuple[Chosen, ...]) -> Iterator[Extension]:
+def _read_extensions(top: Entries, chosen: tuple[Chosen, ...]) -> Iterator[Extension]:
     deadlines = {c.slug: c.deadline for c in chosen if c.deadline is not None}
     for one in top.each("extensions"):
         one.only("student", "ex", "until", "days")
@@ -182,7 +182,7 @@ def _extensions(top: Entries, chosen: tuple[Chosen, ...]) -> Iterator[Extension]
         until, days = one.moment("until"), one.number("days", _MOST_DAYS)
         if (until is None) == (days is None):
             one.wrong("until", "and days: give one of the two.")
-        slug = None if name is None else _slug(one, name)
+        slug = None if name is None else _find_slug(one, name)
         if slug not in (None, *(c.slug for c in chosen)):
             near = did_you_mean(slug or "", [c.slug for c in chosen])
             one.wrong("ex", f"is {slug}, which is no part of the course: mend it.{near}")

@@ -1,4 +1,4 @@
-"""Tables that people and platforms write: CSV with commas, semicolons or tabs, and times."""
+"""Reads tables that people and platforms write: CSV with commas, semicolons or tabs, and times."""
 
 import csv
 import io
@@ -16,24 +16,24 @@ _MAX_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a table: its fields by their column, and where it stands."""
+    """A line of a table: its fields by column, and where it stands."""
 
     at: str  # "roster.csv, line 3"
     fields: dict[str, str]
 
     def get(self, column: str) -> str:
-        """A field without the blanks around it; nothing where there is none."""
+        """Return a field without the blanks around it; "" if there is none."""
         return self.fields.get(column, "")
 
 
-def lines(path: Path, needed: Sequence[str]) -> list[Line]:
-    """The lines of a table that has the columns `needed`; blank ones are passed over.
+def read_lines(path: Path, needed: Sequence[str]) -> list[Line]:
+    """Yield the lines of a table that has the columns `needed`; skip blank lines.
 
     Columns may stand in any order, in any case, and beside others. Raises `UserError`.
     """
     shown = printable(str(path))
     try:
-        rows = list(_rows(path, shown))
+        rows = list(_numbered_rows(path, shown))
     except csv.Error as error:
         raise UserError(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
     names = [name.strip().lower() for name in rows[0][1]] if rows else []
@@ -52,8 +52,8 @@ def lines(path: Path, needed: Sequence[str]) -> list[Line]:
     ]
 
 
-def _rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
-    """The rows that are not blank, with their numbers."""
+def _numbered_rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
+    """Yield the rows that are not blank, with their numbers."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
@@ -73,8 +73,8 @@ def _rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
     return [(rows.line_num, row) for row in rows if any(field.strip() for field in row)]
 
 
-def moment(text: str) -> datetime | None:
-    """A time that says how far it is from UTC; None where `text` is no such time."""
+def parse_moment(text: str) -> datetime | None:
+    """Return a time with its offset from UTC; None if `text` is no such time."""
     text = text.strip()
     if text.endswith(" UTC"):  # as nbgrader writes it
         text = f"{text.removesuffix(' UTC')}+00:00"
@@ -85,9 +85,9 @@ def moment(text: str) -> datetime | None:
     return found if found.tzinfo else None
 
 
-def moment_at(text: str, at: str) -> datetime:
-    """The time in a field; `UserError` says where there is none, and what it should look like."""
-    if (found := moment(text)) is None:
+def moment_in_field(text: str, at: str) -> datetime:
+    """Return the time in a field. Raises `UserError` with the expected form."""
+    if (found := parse_moment(text)) is None:
         raise UserError(
             f"{at}: {printable(text)} is no time with its distance from UTC: write it as "
             "2026-03-01T18:00:00+01:00 or 2026-03-01T17:00:00Z."

@@ -79,10 +79,10 @@ def diff(
     lang: Lang = None,
 ) -> None:
     """Grade what was handed in again, and say whose score would change and why."""
-    from grader.classroom.run.regrade import is_results
+    from grader.classroom.run.regrade import is_results_folder
 
     words = words_in(lang)
-    if is_results(graded):
+    if is_results_folder(graded):
         _regrade_class(graded, jobs or processor_count(), words)
     else:
         _regrade_course(graded, exercises_named(names or [], Path(".")), words)
@@ -93,9 +93,9 @@ def _regrade_class(results: Path, jobs: int, words: Words) -> None:
     from grader.classroom.run.class_progress import Progress
     from grader.grading.report_diff import describe_changes
 
-    asked = regrade.as_before(results, jobs, words, active_course())
+    asked = regrade.request_as_before(results, jobs, words, active_course())
     with Progress(Console(stderr=True), words) as progress:
-        changes = list(regrade.changes(asked, progress))
+        changes = list(regrade.find_changes(asked, progress))
     cure = "Nothing was written: `grader class` does that, without grading again."
     print(*describe_changes(changes, words, cure), sep="\n")
 
@@ -124,12 +124,12 @@ def replay(
     isolation: Isolation = "auto",
 ) -> None:
     """Grade again what a report is about, with the same inputs: does it come out alike?"""
-    from grader.classroom.run.regrade import answers_to, full_report, secret_beside
+    from grader.classroom.run.regrade import answers_of_report, find_full_report, secret_beside
     from grader.grading.replay import replay_report, secret_of_report
     from grader.reporting.from_json import from_json
 
     try:
-        report = full_report(report)
+        report = find_full_report(report)
         read = from_json(report.read_text(encoding="utf-8"))
         seed = secret_of_report(read, secret or secret_beside(report))
     except (OSError, UnicodeDecodeError):
@@ -137,7 +137,7 @@ def replay(
     check_device(read.device)
     wall = wall_named(isolation, read.device)
     alike = True
-    with nullcontext(submission) if submission else answers_to(report) as found:
+    with nullcontext(submission) if submission else answers_of_report(report) as found:
         for sentence, same in replay_report(read, seed, found, wall):
             print(sentence)
             alike &= same

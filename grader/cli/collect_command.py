@@ -33,12 +33,12 @@ def collect(
     """Collect what a class handed in: submissions/<student>/<slug>.py, and when that was."""
     from grader.classroom.collecting.collect_answers import CollectRequest
     from grader.classroom.collecting.collect_answers import collect as collected
-    from grader.classroom.table_reader import moment_at
+    from grader.classroom.table_reader import moment_in_field
 
     told = collected(
         CollectRequest(
             roster=roster, source=source, output=output, kind=kind, times=times,
-            until=moment_at(until, "--until") if until else None,
+            until=moment_in_field(until, "--until") if until else None,
         )
     )  # fmt: skip
     _print_collected(told.facts, told.open)

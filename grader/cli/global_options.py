@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from grader import __version__
-from grader.classroom.settings import Settings, read
+from grader.classroom.settings import Settings, read_settings
 from grader.cli.options import COURSE, FAULT, stop, stop_for, words_in
 from grader.core import catalog
 from grader.core.errors import GraderFault, UserError
@@ -94,7 +94,7 @@ def begin(
         catalog.add_packs(exercises)
     if course is None or context.invoked_subcommand == WITHOUT_COURSE:
         return
-    settings = read(course)
+    settings = read_settings(course)
     COURSE.set(settings)
     if settings.help == "exam" and context.invoked_subcommand in NOT_IN_EXAMS:
         stop(

@@ -16,11 +16,11 @@ def in_this_process(nursery):
     A class is judged behind the same wall as ever; a replay takes the nursery of the tests.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(class_grading, "Local", InThisProcess)
+        patch.setattr(class_grading, "LocalPool", InThisProcess)
         patch.setattr(replay, "Nursery", lambda wall: nullcontext(nursery))
         for module in (official_grader, replay):
             patch.setattr(module, "hide_this_process", lambda: None)  # it is that of the tests
         yield
     grade_work.leave()
-    grade_work._official.cache_clear()
-    grade_work._room.cache_clear()
+    grade_work._grader_for.cache_clear()
+    grade_work._answer_folder.cache_clear()

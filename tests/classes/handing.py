@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.run.gather_answers import HandedIn, handed_in
+from grader.classroom.run.gather_answers import HandedIn, read_student
 from grader.core import catalog
 from grader.core.translation import Words
 
@@ -74,13 +74,13 @@ def directory(names: list[bytes], extra: bytes = b"") -> bytes:
 
 def of_alice(folder: Path, contents=None, exercises=EXERCISES) -> HandedIn:
     """What is found of alice, with these files in her folder."""
-    return handed_in(laid(folder / "submissions" / "alice", contents or {}), exercises)
+    return read_student(laid(folder / "submissions" / "alice", contents or {}), exercises)
 
 
 def of_zip(folder: Path, content: bytes) -> HandedIn:
     """What is found in a zip that a student handed in."""
     laid(folder, {"bob.zip": content})
-    return handed_in(folder / "bob.zip", EXERCISES)
+    return read_student(folder / "bob.zip", EXERCISES)
 
 
 def in_chinese(*sentences: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from grader.classroom.run import class_grading
 from grader.classroom.run.result_store import Store
-from grader.classroom.run.results_folder import PARTS
+from grader.classroom.run.results_folder import PARTS_FOLDER
 from grader.cli.app import app
 from tests.classes.lanes import Known
 
@@ -35,8 +35,8 @@ class Killer:
 
 
 if __name__ == "__main__":
-    store, killer = Store(Path(sys.argv.pop(1)) / PARTS), Killer(int(sys.argv.pop(1)))
-    class_grading.Local = lambda jobs, secret: Known(store)
+    store, killer = Store(Path(sys.argv.pop(1)) / PARTS_FOLDER), Killer(int(sys.argv.pop(1)))
+    class_grading.LocalPool = lambda jobs, secret: Known(store)
     sys.addaudithook(killer)
     app(standalone_mode=False)
     print(killer.changes)

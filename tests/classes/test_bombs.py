@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.classroom.run import class_archive
-from grader.classroom.run.gather_answers import handed_in
+from grader.classroom.run.gather_answers import read_student
 from grader.core import catalog
 from grader.submission.handed_files import MAX_BYTES, MAX_NOTEBOOK, MAX_ZIP
 from grader.submission.readers import READERS
@@ -124,7 +124,7 @@ def test_all_answers_of_a_zip_together_have_a_limit(tmp_path, counting):
     content = b"".join(some.randbytes(10) + bytes(490) for _ in range(MAX_NOTEBOOK // 500))
     packed = zipped(*((f"{e.slug}.ipynb", content) for e in exercises))
     (tmp_path / "bob.zip").write_bytes(packed)
-    answers = handed_in(tmp_path / "bob.zip", exercises).answers
+    answers = read_student(tmp_path / "bob.zip", exercises).answers
     fit = MAX_UNPACKED // MAX_NOTEBOOK
     assert [len(a.content) for a in answers] == [MAX_NOTEBOOK] * fit + [0] * (len(answers) - fit)
     assert counting.unpacked <= MAX_UNPACKED + SLACK
@@ -157,7 +157,7 @@ def over_the_same_data(names: list[str], content: bytes) -> bytes:
 ])  # fmt: skip
 def test_entries_over_the_same_data_unpack_it_once_at_most(tmp_path, counting, names, most):
     (tmp_path / "bob.zip").write_bytes(over_the_same_data(names, b"#" * MAX_BYTES))
-    bob = handed_in(tmp_path / "bob.zip", catalog.exercises())
+    bob = read_student(tmp_path / "bob.zip", catalog.exercises())
     assert counting.unpacked <= most
     assert len(bob.answers) == len(catalog.exercises())
     assert len(bob.notes) <= 11

@@ -140,7 +140,7 @@ def test_speed_is_timed_by_the_worker_that_offers_it(dask, worker, expected, tmp
 def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
     dask, expected, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(cluster, "PATIENCE", -1.0)
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", -1.0)
     lanes = cluster.Cluster(dask.address, "secret", "cpu")
     try:
         with pytest.raises(UserError, match=r"No worker has offered TIMING.*--resume"):
@@ -246,7 +246,7 @@ def test_a_scheduler_that_is_not_there_gets_a_sentence(expected, tmp_path, monke
     ],
 )  # fmt: skip
 def test_a_task_asks_for_its_lane_and_its_device(lane, device, wanted):
-    assert cluster.resources(lane, device) == wanted
+    assert cluster.lane_resources(lane, device) == wanted
 
 
 @pytest.mark.parametrize(

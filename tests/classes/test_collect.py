@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from grader.classroom.run.gather_answers import MAX_NOTES, entries, handed_in
+from grader.classroom.run.gather_answers import MAX_NOTES, list_students, read_student
 from grader.submission import answer_file
 from tests.classes.handing import (
     A_LINK,
@@ -165,8 +165,8 @@ HOSTILE = [
 @pytest.mark.parametrize("name, printed", HOSTILE)
 def test_a_student_of_any_name_has_one_that_can_be_printed(tmp_path, name, printed):
     laid(tmp_path, {name + b"/" + PY.encode(): ANSWER})
-    [entry], notes = entries(tmp_path)
-    student = handed_in(entry, EXERCISES)
+    [entry], notes = list_students(tmp_path)
+    student = read_student(entry, EXERCISES)
     assert (student.student, notes) == (printed, [])
     assert os.fsencode(student.folder) == name
     assert student.answers[0].path == f"{tmp_path.name}/{printed}/{PY}"

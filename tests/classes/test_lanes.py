@@ -5,7 +5,7 @@ from concurrent.futures import BrokenExecutor, Future
 import pytest
 
 from grader.classroom.run.grade_task import VALUES, GradeTerms, Task
-from grader.classroom.run.process_pool import results
+from grader.classroom.run.process_pool import run_tasks
 
 TERMS = GradeTerms(seed_id="0" * 16, device="cpu", wall="locked", versions={})
 
@@ -49,7 +49,7 @@ class Process:
 
 
 def graded(lanes: Process, *students: str) -> dict[str, dict | None]:
-    return {t.student: result for t, result in results(lanes, map(task, students))}
+    return {t.student: result for t, result in run_tasks(lanes, map(task, students))}
 
 
 def test_everybody_has_a_result():
@@ -76,7 +76,7 @@ def test_no_more_is_taken_than_is_under_way():
             taken.append(number)
             yield task(f"{number}")
 
-    for done, _ in results(lanes, tasks()):
+    for done, _ in run_tasks(lanes, tasks()):
         assert len(taken) <= int(done.student) + 3
     assert lanes.most == 2
 

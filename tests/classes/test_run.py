@@ -9,7 +9,7 @@ from rich.console import Console
 from grader.classroom.run import source_digest
 from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.class_run import ClassRun
-from grader.classroom.run.gather_answers import entries
+from grader.classroom.run.gather_answers import list_students
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms
 from grader.classroom.run.result_store import Store
 from grader.core import catalog
@@ -36,7 +36,7 @@ def hand_in(folder: Path, student: str, text: str) -> None:
 
 def run(folder: Path, *, speed: bool = True, terms: GradeTerms = TERMS, during=None) -> ClassRun:
     """A whole run; `lanes` of what is returned says what was asked of it."""
-    students, _ = entries(folder / "submissions")
+    students, _ = list_students(folder / "submissions")
     lanes = Pretended()
     progress = Progress(Console(file=io.StringIO()), Words())
     made = ClassRun(entries=students, exercises=[catalog.find(SLUG)], terms=terms,
@@ -90,7 +90,7 @@ def test_another_suite_version_or_secret_is_another_result(folder, monkeypatch, 
     run(folder)
     terms = TERMS
     if change == "suite":
-        monkeypatch.setattr(source_digest, "digest", lambda slug: "another")
+        monkeypatch.setattr(source_digest, "code_digest", lambda slug: "another")
     else:
         new = {"versions": {"torch": "3"}} if change == "versions" else {"seed_id": "1" * 16}
         terms = GradeTerms(**{"seed_id": TERMS.seed_id, "device": "cpu", "wall": "locked",
@@ -134,7 +134,7 @@ def test_a_damaged_result_is_made_again(folder):
 
 
 def test_an_error_ends_the_processes_at_once(folder):
-    lanes, (students, _) = Pretended(), entries(folder / "submissions")
+    lanes, (students, _) = Pretended(), list_students(folder / "submissions")
     made = ClassRun(entries=students, exercises=[catalog.find(SLUG)], terms=TERMS,
                     store=Store(folder / "parts"), start=lambda: lanes)  # fmt: skip
     made.lanes  # noqa: B018 - it is started

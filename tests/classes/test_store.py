@@ -6,7 +6,7 @@ import os
 import pytest
 
 from grader.classroom.run import result_store
-from grader.classroom.run.result_store import Store, write
+from grader.classroom.run.result_store import Store, write_whole
 
 KEY = "ab" + 62 * "0"
 
@@ -42,14 +42,14 @@ def test_a_damaged_file_is_no_result(tmp_path, damage):
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "grades.csv"
-    write(path, "old")
+    write_whole(path, "old")
 
     def full(handle):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(result_store.os, "fsync", full)
     with pytest.raises(OSError, match="No space") as error:
-        write(path, "new")
+        write_whole(path, "new")
     assert error.value.filename == str(path)
     assert [p.name for p in tmp_path.iterdir()] == ["grades.csv"]
     assert path.read_text() == "old"
@@ -57,17 +57,17 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
 
 def test_a_file_that_would_not_change_is_not_touched(tmp_path):
     path = tmp_path / "grades.csv"
-    write(path, "same")
+    write_whole(path, "same")
     os.utime(path, (0, 0))
-    write(path, "same")
+    write_whole(path, "same")
     assert path.stat().st_mtime == 0
 
 
 def test_a_file_is_written_for_others_to_read_too(tmp_path):
-    write(tmp_path / "class.html", "page")
+    write_whole(tmp_path / "class.html", "page")
     assert (tmp_path / "class.html").stat().st_mode & 0o777 == 0o644
 
 
 def test_text_that_is_no_utf_8_is_written_all_the_same(tmp_path):
-    write(tmp_path / "notes", "\udcff")
+    write_whole(tmp_path / "notes", "\udcff")
     assert (tmp_path / "notes").read_text() == "?"

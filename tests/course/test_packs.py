@@ -148,13 +148,13 @@ def test_the_digest_of_the_judge_holds_a_pack_wherever_it_lies(use, copied, monk
     digests = {}
     for name, pack in {"here": SAMPLE, "there": copied}.items():
         use(pack)
-        source_digest.digest.cache_clear()
-        digests[name] = source_digest.digest(SLUG)
+        source_digest.code_digest.cache_clear()
+        digests[name] = source_digest.code_digest(SLUG)
     with (copied / "reference" / f"{SLUG}.py").open("a") as file:
         file.write("\n")
-    source_digest.digest.cache_clear()
-    assert digests["here"] == digests["there"] != source_digest.digest(SLUG)
-    source_digest.digest.cache_clear()
+    source_digest.code_digest.cache_clear()
+    assert digests["here"] == digests["there"] != source_digest.code_digest(SLUG)
+    source_digest.code_digest.cache_clear()
 
 
 def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):

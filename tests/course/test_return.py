@@ -22,7 +22,7 @@ PARTS = ["README.md", "report.html", "report.json"]
 def graded(results: Path, *students: str, about: str = "") -> Path:
     """A folder of results with a report on each of these students."""
     results.mkdir(exist_ok=True)
-    results_folder.finish(results, RUN)
+    results_folder.finish_run(results, RUN)
     for student in students:
         place = results / "students" / student
         place.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def test_what_cannot_be_returned_is_a_sentence(tmp_path, back, options, says):
 def test_results_that_are_none_or_not_finished_are_a_sentence(tmp_path, back):
     assert "holds no results of a class" in back().output
     graded(tmp_path / "results", "ada")
-    results_folder.begin(tmp_path / "results", RUN, resume=True)
+    results_folder.begin_run(tmp_path / "results", RUN, resume=True)
     done = back()
     assert (done.exit_code, "was not finished: finish it first." in done.output) == (2, True)
 

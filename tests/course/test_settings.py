@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.classroom.course_file import to_toml
-from grader.classroom.settings import BadCourse, Settings, read
+from grader.classroom.settings import BadCourse, Settings, read_settings
 from grader.cli import options as arguments
 from grader.cli.app import app
 from grader.core import catalog
@@ -63,7 +63,7 @@ def course(tmp_path, monkeypatch):
 
 
 def test_every_entry_is_read(course, tmp_path):
-    found = read(course(FULL))
+    found = read_settings(course(FULL))
     usual = Settings()
     assert [
         f.name for f in fields(Settings) if getattr(found, f.name) == getattr(usual, f.name)
@@ -77,13 +77,13 @@ def test_every_entry_is_read(course, tmp_path):
 
 
 def test_what_is_written_reads_as_what_it_was(course):
-    found = read(course(FULL))
-    assert read(course(to_toml(found))) == found
-    assert read(course(to_toml(Settings()))) == Settings()
+    found = read_settings(course(FULL))
+    assert read_settings(course(to_toml(found))) == found
+    assert read_settings(course(to_toml(Settings()))) == Settings()
 
 
 def test_an_exercise_of_a_pack_is_one_of_the_course(course):
-    [own] = read(course('packs = ["packs"]\n[[exercises]]\nex = "ex50"\n')).exercises
+    [own] = read_settings(course('packs = ["packs"]\n[[exercises]]\nex = "ex50"\n')).exercises
     assert own.home == PACK
 
 
@@ -92,25 +92,25 @@ def test_a_weight_decides_whether_a_report_counts_an_exercise(course):
     path = course("".join(f'[[exercises]]\nex = "{x}"\n{w}\n' for x, w in weights.items()))
 
     def named():
-        arguments.COURSE.set(read(path))
+        arguments.COURSE.set(read_settings(path))
         return arguments.exercises_named(list(weights), ROOT / "solutions")
 
-    for found in (read(path).exercises, copy_context().run(named)):
+    for found in (read_settings(path).exercises, copy_context().run(named)):
         assert [e.track for e in found] == ["core", "further", "further", "core"]
 
 
 def test_an_empty_file_says_what_holds_without_one(course):
-    assert read(course("")) == Settings()
+    assert read_settings(course("")) == Settings()
 
 
 def test_the_template_is_the_defaults_and_its_examples_are_entries(tmp_path):
     path = tmp_path / "course.toml"
     done = CliRunner().invoke(app, ["course", "new", "-o", str(path)])
     assert done.exit_code == 0, done.output
-    assert read(path) == Settings()
+    assert read_settings(path) == Settings()
     text = path.read_text()
     path.write_text(re.sub(r"^#(?! )", "", text, flags=re.M).replace('"open"', '"exam"'))
-    found = read(path)
+    found = read_settings(path)
     same = [
         f.name for f in fields(Settings) if getattr(found, f.name) == getattr(Settings(), f.name)
     ]
@@ -175,7 +175,7 @@ WRONG = [
 def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, says):
     path = course(text)
     with pytest.raises(BadCourse) as told:
-        read(path)
+        read_settings(path)
     assert says in str(told.value)
     assert str(told.value).startswith(str(path))
     assert "\n" not in str(told.value)
@@ -183,9 +183,9 @@ def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, say
 
 def test_a_file_that_is_not_there_and_a_folder_get_a_sentence(tmp_path):
     with pytest.raises(BadCourse, match="is not there: `grader course new -o"):
-        read(tmp_path / "course.toml")
+        read_settings(tmp_path / "course.toml")
     with pytest.raises(BadCourse, match="cannot be read: Is a directory"):
-        read(tmp_path)
+        read_settings(tmp_path)
 
 
 def said(*arguments: object, **environment: str) -> str:
@@ -256,7 +256,7 @@ def test_marks_are_not_made_of_an_exam_that_shows_nothing(course):
 
 
 def test_a_student_s_copy_has_nobodys_extension_and_no_wall(course):
-    found = read(course(FULL))
+    found = read_settings(course(FULL))
     text = to_toml(found.for_students())
     assert "ada" not in text and "contained" not in text and "packs" not in text
-    assert replace(found, extensions=(), wall=None, packs=()) == read(course(text))
+    assert replace(found, extensions=(), wall=None, packs=()) == read_settings(course(text))

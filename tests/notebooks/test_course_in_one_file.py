@@ -14,7 +14,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from typer.testing import CliRunner
 
-from grader.classroom.settings import read
+from grader.classroom.settings import read_settings
 from grader.cli.app import app
 from grader.core.catalog import ROOT
 from grader.release import course_release
@@ -85,7 +85,7 @@ def bundled(out) -> dict[str, str]:
 
 
 def test_the_course_s_folder_has_all_of_it(out):
-    assert read(out / "course/course.toml") == read(out / "mine.toml")
+    assert read_settings(out / "course/course.toml") == read_settings(out / "mine.toml")
 
 
 def test_gradescope_gets_nothing_where_an_exam_shows_nothing(out):
@@ -96,7 +96,7 @@ def test_the_bundle_has_what_is_released_and_nobodys_name(out):
     written = bundled(out)
     assert "secretly" not in "".join(written.values())
     (out / "theirs.toml").write_text(written["course.toml"])
-    theirs = read(out / "theirs.toml")
+    theirs = read_settings(out / "theirs.toml")
     assert [e.slug for e in theirs.exercises] == [SLUG]
     assert (theirs.help, theirs.language, theirs.speed, theirs.wall) == ("exam", "zh", False, None)
     assert "\nCOURSE ?= course.toml\n" in written["Makefile"]

@@ -19,10 +19,10 @@ from grader.classroom.collecting.source_files import (
     has_answer_suffix,
     list_folders,
 )
-from grader.classroom.run.answer_contents import answers, is_answer
+from grader.classroom.run.answer_contents import answer_names, is_answer
 from grader.classroom.run.answer_files import is_folder
-from grader.classroom.run.gather_answers import MAX_NOTES, SUBMITTED, about
-from grader.classroom.run.result_store import is_written, write
+from grader.classroom.run.gather_answers import MAX_NOTES, TIMES_TABLE, describe_problem
+from grader.classroom.run.result_store import is_written, write_whole
 from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
@@ -56,7 +56,7 @@ class _Collection:
         if not self._ensure_student_folder(student):
             return
         mine = self.found.setdefault(student, set())
-        for name in sorted(answers()):
+        for name in sorted(answer_names()):
             file = parcel.contents.called(name)
             if file is None:
                 continue
@@ -113,7 +113,7 @@ class _Collection:
             self.times |= {key: time} if time else {}
             return
         is_new, before = not path.exists(), self.times.pop(key, None)
-        write(path, content)
+        write_whole(path, content)
         self.counts["new" if is_new else "replaced"] += 1
         if not is_new:
             when = f", of {before} before and {time} now" if before and time else ""
@@ -123,7 +123,7 @@ class _Collection:
     def _remove_other_format(self, student: str, mine: set[str]) -> None:
         """Remove a student's plain file that a notebook answers now, and the other way round."""
         slugs = {PurePosixPath(name).stem for name in mine}
-        for name in sorted(answers() - mine):
+        for name in sorted(answer_names() - mine):
             path = self.folder / student / name
             if PurePosixPath(name).stem in slugs and path.is_file():
                 path.unlink()
@@ -162,7 +162,8 @@ def _store_parcels(
     count = made.counts
     told.facts.append(
         f"Answers in {printable(str(folder))}: {count['new']} new, {count['replaced']} replaced, "
-        f"{count['unchanged']} as before. Times of submission: {printable(str(folder / SUBMITTED))}"
+        f"{count['unchanged']} as before. "
+        f"Times of submission: {printable(str(folder / TIMES_TABLE))}"
     )
 
 
@@ -178,4 +179,4 @@ def _suggest_answer_names(parcel: Parcel) -> list[str]:
     others = [
         f for f in parcel.contents.files if has_answer_suffix(f.name) and not is_answer(f.name)
     ]
-    return [sentence for sentence in map(about, others) if sentence.endswith("?")]
+    return [sentence for sentence in map(describe_problem, others) if sentence.endswith("?")]

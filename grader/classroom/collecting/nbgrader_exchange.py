@@ -17,7 +17,7 @@ from grader.classroom.collecting.source_files import CollectResult, Parcel, list
 from grader.classroom.run import answer_files
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import File, is_folder
-from grader.classroom.table_reader import moment
+from grader.classroom.table_reader import parse_moment
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 
@@ -93,13 +93,17 @@ def _handed_at(folder: Path, student: str, assignment: str, shown: str) -> Hande
 def _read_time_stamp(folder: Path) -> datetime | None:
     """Return the time in an assignment's time stamp; None if the file cannot be read."""
     try:
-        with answer_files.opened(folder, "") as handle:
+        with answer_files.open_folder(folder, "") as handle:
             text = (
-                answer_files.read(STAMP_NAME, STAMP_NAME, handle).decode("utf-8", "replace").strip()
+                answer_files.read_file(STAMP_NAME, STAMP_NAME, handle)
+                .decode("utf-8", "replace")
+                .strip()
             )
     except Unreadable:
         return None
-    return moment(text) or moment(f"{text} UTC")  # a time without a zone is UTC to nbgrader
+    return parse_moment(text) or parse_moment(
+        f"{text} UTC"
+    )  # a time without a zone is UTC to nbgrader
 
 
 def _choose_last_handed(
@@ -136,8 +140,8 @@ def _open_parcel(
     submitted: dict[str, datetime] = {}
     for handed in found:
         try:
-            opened = stack.enter_context(answer_files.opened(handed.folder, handed.shown))
-            listed = answer_files.listed(opened, handed.shown)
+            opened = stack.enter_context(answer_files.open_folder(handed.folder, handed.shown))
+            listed = answer_files.list_folder(opened, handed.shown)
         except Unreadable as problem:
             told.open.append(str(problem))
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.classroom.collecting.clones import OBJECT_ID
 from grader.classroom.collecting.roster import normalize_name
-from grader.classroom.table_reader import lines, moment_at
+from grader.classroom.table_reader import moment_in_field, read_lines
 from grader.core.errors import UserError
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
@@ -31,7 +31,7 @@ Pushes = Mapping[str, Sequence[Push]]  # by `normalize_name` of the repository's
 def read_pushes(path: Path) -> Pushes:
     """Read a CSV of pushes: repository, pushed, and commit if known. Raises `UserError`."""
     found = defaultdict(set)
-    for line in lines(path, ["repository", "pushed"]):
+    for line in read_lines(path, ["repository", "pushed"]):
         commit = line.get("commit").lower()
         if commit and not OBJECT_ID.fullmatch(commit):
             raise UserError(
@@ -39,7 +39,7 @@ def read_pushes(path: Path) -> Pushes:
             )
         if not (repository := line.get("repository")):
             raise UserError(f"{line.at}: no repository is named: write its name.")
-        push = Push(pushed=moment_at(line.get("pushed"), line.at), commit=commit)
+        push = Push(pushed=moment_in_field(line.get("pushed"), line.at), commit=commit)
         found[repository_key(repository)].add(push)
     return {
         name: sorted(pushes, key=lambda push: (push.pushed, push.commit))

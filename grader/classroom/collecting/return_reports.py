@@ -23,7 +23,7 @@ from grader.classroom.collecting.roster import (
 )
 from grader.classroom.collecting.source_files import CollectResult, list_folders
 from grader.classroom.run import results_folder
-from grader.classroom.run.result_store import is_written, write
+from grader.classroom.run.result_store import is_written, write_whole
 from grader.classroom.run.results_folder import STUDENTS
 from grader.core.errors import UserError
 from grader.core.translation import Words
@@ -94,7 +94,7 @@ def _check_return_request(asked: ReturnRequest) -> None:
     if asked.way == "branches":
         branches.check_branch_name(asked.branch)
     try:
-        run = results_folder.last_run(asked.results)
+        run = results_folder.read_last_run(asked.results)
     except results_folder.NoResults as problem:
         raise UserError(str(problem)) from None
     if not run.finished:
@@ -169,7 +169,7 @@ def _write_report_zips(
         if path.exists():
             told.facts.append(f"{printable(path.name)} was there, and is replaced.")
         if not asked.dry:
-            write(path, content)
+            write_whole(path, content)
     told.facts.append(
         f"Zips in {printable(str(asked.output))}: {len(found)}, of which {changed} are new or "
         "changed."
@@ -235,5 +235,5 @@ def _write_report_files(asked: ReturnRequest, mine: Returned, clone: Clone) -> I
             continue
         done = "is replaced" if path.exists() else "is new"
         if not asked.dry:
-            write(path, content)
+            write_whole(path, content)
         yield f"{mine.shown}: {clone.shown}/{name} {done}."

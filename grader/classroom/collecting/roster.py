@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.run.gather_answers import SUBMITTED
-from grader.classroom.table_reader import lines
+from grader.classroom.run.gather_answers import TIMES_TABLE
+from grader.classroom.table_reader import read_lines
 from grader.core.errors import UserError
 from grader.submission.handed_files import is_passed_over, printable
 
@@ -60,7 +60,7 @@ def read_roster(path: Path) -> tuple[Roster, list[str]]:
     """Read a roster from a CSV, with a sentence for each rejected line. Raises `UserError`."""
     problems = []
     alike: dict[str, list[tuple[str, Person]]] = defaultdict(list)
-    for line in lines(path, ["student"]):
+    for line in read_lines(path, ["student"]):
         student = line.get("student")
         login, id, name, repository = (
             normalize_name(line.get(column)) for column in _PLATFORM_COLUMNS
@@ -87,7 +87,7 @@ def _reject_student_name(student: str) -> str:
         return f"{shown} is too long for a folder's name: shorten it."
     if shown != student or "/" in student or "\\" in student:
         return f"{shown} cannot be a folder's name: write another into the column student."
-    if is_passed_over(student) or student in (".", "..", SUBMITTED):
+    if is_passed_over(student) or student in (".", "..", TIMES_TABLE):
         return f"a folder called {shown} is not read: write another into the column student."
     return ""
 

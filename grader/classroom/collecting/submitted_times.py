@@ -5,9 +5,9 @@ import io
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.run.gather_answers import SUBMITTED
-from grader.classroom.run.result_store import write
-from grader.classroom.table_reader import lines, moment_at
+from grader.classroom.run.gather_answers import TIMES_TABLE
+from grader.classroom.run.result_store import write_whole
+from grader.classroom.table_reader import moment_in_field, read_lines
 from grader.core import catalog
 
 COLUMNS = ("student", "exercise", "submitted")
@@ -17,14 +17,14 @@ Submitted = dict[tuple[str, str], datetime]  # by student and slug
 
 def read_submitted_times(folder: Path) -> Submitted:
     """Read the times of earlier collections. Raises `UserError` for a malformed table."""
-    path = folder / SUBMITTED
+    path = folder / TIMES_TABLE
     if not path.exists():
         return {}
     return {
-        (line.get("student"), _exercise_slug(line.get("exercise"))): moment_at(
+        (line.get("student"), _exercise_slug(line.get("exercise"))): moment_in_field(
             line.get("submitted"), line.at
         )
-        for line in lines(path, COLUMNS)
+        for line in read_lines(path, COLUMNS)
     }
 
 
@@ -34,7 +34,7 @@ def write_submitted_times(folder: Path, known: Submitted) -> None:
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
     table.writerows((*key, known[key].isoformat()) for key in sorted(known))
-    write(folder / SUBMITTED, file.getvalue())
+    write_whole(folder / TIMES_TABLE, file.getvalue())
 
 
 def _exercise_slug(name: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, single_student
-from grader.classroom.table_reader import Line, lines, moment_at
+from grader.classroom.table_reader import Line, moment_in_field, read_lines
 from grader.core import catalog
 from grader.core.errors import UserError
 
@@ -30,8 +30,8 @@ def read_upload_times(path: Path, roster: Roster) -> tuple[Times, list[str]]:
     """Read the times in a table, with a sentence for each unknown student. Raises `UserError`."""
     found: dict[tuple[str, str], list[datetime]] = defaultdict(list)
     problems = []
-    for line in lines(path, ["submitted"]):
-        submitted = moment_at(line.get("submitted"), line.at)
+    for line in read_lines(path, ["submitted"]):
+        submitted = moment_in_field(line.get("submitted"), line.at)
         try:
             found[_find_line_student(line, roster).student, _line_exercise_slug(line)].append(
                 submitted

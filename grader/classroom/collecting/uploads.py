@@ -68,7 +68,7 @@ def _upload_parcels(
 ) -> Iterator[Parcel]:  # fmt: skip
     for person, key in owned:
         try:
-            found = answer_contents.of_files(by_key[key], key.shown)
+            found = answer_contents.choose_files(by_key[key], key.shown)
         except Unreadable as problem:
             told.open.append(f"{printable(person.student)}: {problem}")
             continue
@@ -111,9 +111,11 @@ def _list_zip_files(place: Path) -> list[File]:
 
 def _list_folder_files(folder: Path, shown: str) -> list[File]:
     """List a folder's files, to be read later: not all of the folders can be open at once."""
-    with answer_files.opened(folder, shown) as handle:
-        listed = answer_files.listed(handle, shown)
-    return [replace(f, read=partial(answer_files.read, folder / f.name, f.shown)) for f in listed]
+    with answer_files.open_folder(folder, shown) as handle:
+        listed = answer_files.list_folder(handle, shown)
+    return [
+        replace(f, read=partial(answer_files.read_file, folder / f.name, f.shown)) for f in listed
+    ]
 
 
 def _parse_uploader(file: File) -> tuple[Key, str]:

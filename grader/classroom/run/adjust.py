@@ -1,4 +1,4 @@
-"""Points that a person gives or takes: a file beside the results that the grader only reads."""
+"""Reads points that a person gives or takes, from a file beside the results."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,20 @@ from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.reporting.exercise_mark import Adjustment
 
-NAME = "adjustments.csv"
+ADJUSTMENTS_FILE = "adjustments.csv"
 _COLUMNS = ("student", "exercise", "points", "why")
 
 Adjustments = Mapping[str, Mapping[str, Adjustment]]  # by student and slug
 
 
-def read(
+def read_adjustments(
     folder: Path, students: Sequence[str], exercises: Sequence[Exercise]
 ) -> tuple[Adjustments, list[str]]:
-    """The adjustments in a folder of results, and a sentence on each that is for nobody here.
+    """Return the adjustments in a folder of results, and a sentence on each for an unknown student.
 
     Raises `UserError`, with the line, for one that cannot be followed.
     """
-    path = folder / NAME
+    path = folder / ADJUSTMENTS_FILE
     slugs = {exercise.slug for exercise in exercises}
     if not path.exists():
         return {}, []
@@ -37,7 +37,7 @@ def read(
         raise UserError(f"{path}: its first line should be {','.join(_COLUMNS)}")
     for row in rows:
         at = f"{path}, line {rows.line_num}"
-        student, slug, made = _read(row, at)
+        student, slug, made = _read_adjustment(row, at)
         if student not in students:
             close = catalog.did_you_mean(student, students)
             unused.append(f"{at}: there is no student {student!r}.{close}")
@@ -48,11 +48,11 @@ def read(
         if students.count(student) > 1:
             raise UserError(f"{at}: more than one folder's name reads {student!r}: rename them.")
         mine = found.setdefault(student, {})
-        mine[slug] = _sum(mine[slug], made) if slug in mine else made
+        mine[slug] = _sum_of_points(mine[slug], made) if slug in mine else made
     return found, unused
 
 
-def _read(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
+def _read_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
     student, exercise, points, why = (row[name] or "" for name in _COLUMNS)
     try:
         return student, catalog.find(exercise).slug, Adjustment(points=int(points), why=why)
@@ -62,5 +62,5 @@ def _read(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]
         raise UserError(f"{at}: {points!r} is no whole number of points.") from None
 
 
-def _sum(one: Adjustment, other: Adjustment) -> Adjustment:
+def _sum_of_points(one: Adjustment, other: Adjustment) -> Adjustment:
     return Adjustment(points=one.points + other.points, why=f"{one.why}; {other.why}")

@@ -1,4 +1,4 @@
-"""What one student handed in: which files there are, and which of them counts."""
+"""Lists the files that one student handed in, and decides which of them count."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,19 @@ from grader.core import catalog
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import describe_link, is_zip, printable
 
-_OF_BUNDLE = ("exercises", "notebooks")
+_BUNDLE_FOLDERS = ("exercises", "notebooks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The files that a student handed in, and notes on what of it is left out."""
+    """The files that a student handed in, and notes on files that are left out."""
 
     place: str  # what their paths begin with, for people
     files: Sequence[File]
     notes: tuple[str, ...] = ()
 
     def called(self, name: str) -> File | None:
-        """The file of this name that counts. Several, of which any may be meant, are a problem.
+        """Return the file of this name that counts. Several candidates are a problem.
 
         What can be read goes before what cannot. Who zips the whole bundle means what lies in its
         `exercises` and `notebooks`: the oracle's files have the same names.
@@ -33,7 +33,7 @@ class Contents:
         found = [file for file in self.files if file.name == name]
         good = [file for file in found if not file.problem]
         if len(good) > 1:
-            good = [f for f in good if PurePosixPath(f.path).parent.name in _OF_BUNDLE] or good
+            good = [f for f in good if PurePosixPath(f.path).parent.name in _BUNDLE_FOLDERS] or good
         if len(good) > 1:
             where = f"{good[0].shown}, {good[1].shown}"
             return replace(
@@ -43,38 +43,39 @@ class Contents:
 
 
 @contextmanager
-def contents(entry: Path, place: str) -> Iterator[Contents]:
-    """What lies in a student's folder or zip. `Unreadable` says why nothing of it can be read."""
+def read_contents(entry: Path, place: str) -> Iterator[Contents]:
+    """Return the contents of a student's folder or zip. Raises `Unreadable`."""
     shown = printable(entry.name)
     if os.path.islink(entry):
         raise Unreadable(describe_link(shown))
     if is_zip(entry.name) and not answer_files.is_folder(entry):
         yield Contents(
-            place=place, files=class_archive.files(answer_files.read(entry, shown), shown)
+            place=place,
+            files=class_archive.student_files(answer_files.read_file(entry, shown), shown),
         )
         return
-    with answer_files.opened(entry, shown) as folder:
-        yield of_files(answer_files.listed(folder, shown), place)
+    with answer_files.open_folder(entry, shown) as folder:
+        yield choose_files(answer_files.list_folder(folder, shown), place)
 
 
 def is_answer(name: str) -> bool:
-    """Whether this is the name of an answer, to whichever exercise."""
-    return name in answers()
+    """Return whether this is the name of an answer to any exercise."""
+    return name in answer_names()
 
 
 @cache
-def answers() -> frozenset[str]:
-    """The names of all answers."""
+def answer_names() -> frozenset[str]:
+    """Return the names of all answers."""
     return frozenset(f"{e.slug}{s}" for e in catalog.exercises() for s in (e.suffix, ".ipynb"))
 
 
-def left_out(name: str, other: str) -> str:
-    """The note on what does not count because something else does."""
+def note_left_out(name: str, other: str) -> str:
+    """Return the note on a file that does not count because another does."""
     return f"{printable(name)} was left out: {printable(other)} counts."
 
 
-def of_files(found: Sequence[File], place: str) -> Contents:
-    """A folder holds files, or one zip in their place."""
+def choose_files(found: Sequence[File], place: str) -> Contents:
+    """Return the contents of a folder, which holds files, or one zip instead."""
     zips = [file for file in found if is_zip(file.name)]
     others = [file for file in found if not is_zip(file.name)]
     if not zips:
@@ -85,5 +86,5 @@ def of_files(found: Sequence[File], place: str) -> Contents:
     if len(zips) > 1:
         several = f"There is more than one zip ({zips[0].shown}, {zips[1].shown})"
         raise Unreadable(f"{several}: hand in one.")
-    inside = class_archive.files(zips[0].content(), zips[0].shown)
+    inside = class_archive.student_files(zips[0].content(), zips[0].shown)
     return Contents(place=f"{place}/{zips[0].shown}", files=[*inside, *others])

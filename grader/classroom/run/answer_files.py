@@ -1,4 +1,4 @@
-"""Files as students hand them in, read without following a link."""
+"""Reads files as students hand them in, without following a link."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ from grader.submission.handed_files import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """Something with the place of a file in what was handed in; its content is not read yet."""
+    """A file of what was handed in; its content is not read yet."""
 
     name: str
     path: str  # from the top of what was handed in
@@ -34,14 +34,14 @@ class File:
         return printable(self.path)
 
     def content(self) -> bytes:
-        """Its bytes; `Unreadable` says in a sentence why there are none."""
+        """Return the bytes of the file. Raises `Unreadable` with a sentence."""
         if self.problem:
             raise Unreadable(self.problem)
         return self.read()
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder lies at `path`, and no link to one."""
+    """Return whether a folder, and no link to one, lies at `path`."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -49,29 +49,29 @@ def is_folder(path: Path) -> bool:
 
 
 @contextmanager
-def opened(folder: Path, shown: str) -> Iterator[int]:
-    """A folder, as a descriptor: what is opened in it is in it, whatever is renamed meanwhile."""
+def open_folder(folder: Path, shown: str) -> Iterator[int]:
+    """Open a folder as a descriptor; files opened in it lie in it, even if it is renamed."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
-        raise _cannot_be_read(shown, error) from None
+        raise _raise_unreadable(shown, error) from None
     try:
         yield handle
     finally:
         os.close(handle)
 
 
-def listed(folder: int, shown: str) -> list[File]:
-    """What lies in an open folder, by name; not what is passed over."""
+def list_folder(folder: int, shown: str) -> list[File]:
+    """Return the entries of an open folder by name, without files handed in by accident."""
     try:
         with os.scandir(folder) as found:
             kept = sorted((e for e in found if not is_passed_over(e.name)), key=lambda e: e.name)
-            return [_file(entry, folder) for entry in kept]
+            return [_describe_file(entry, folder) for entry in kept]
     except OSError as error:
-        raise _cannot_be_read(shown, error) from None
+        raise _raise_unreadable(shown, error) from None
 
 
-def _file(entry: os.DirEntry[str], folder: int) -> File:
+def _describe_file(entry: os.DirEntry[str], folder: int) -> File:
     shown, problem = printable(entry.name), ""
     if entry.is_symlink():
         problem = describe_link(shown)
@@ -79,12 +79,12 @@ def _file(entry: os.DirEntry[str], folder: int) -> File:
         problem = f"{shown} is a folder, which is not looked into: put its files where it lies."
     elif not entry.is_file(follow_symlinks=False):
         problem = f"{shown} is not a file."
-    source = partial(read, entry.name, shown, folder)
+    source = partial(read_file, entry.name, shown, folder)
     return File(name=entry.name, path=entry.name, read=source, problem=problem)
 
 
-def read(path: str | Path, shown: str, folder: int | None = None) -> bytes:
-    """The bytes of a regular file up to its limit; `Unreadable` says why there are none.
+def read_file(path: str | Path, shown: str, folder: int | None = None) -> bytes:
+    """Return the bytes of a regular file up to its limit. Raises `Unreadable` with the reason.
 
     Nothing waits for a pipe, and no more is read than the limit and one byte.
     """
@@ -103,13 +103,13 @@ def read(path: str | Path, shown: str, folder: int | None = None) -> bytes:
         finally:
             os.close(handle)
     except OSError as error:
-        raise _cannot_be_read(shown, error) from None
+        raise _raise_unreadable(shown, error) from None
     if len(content) > most:  # it grew
         raise Unreadable(describe_too_large(str(path), shown))
     return content
 
 
-def _cannot_be_read(shown: str, error: OSError) -> Unreadable:
+def _raise_unreadable(shown: str, error: OSError) -> Unreadable:
     if error.errno == errno.ELOOP:
         return Unreadable(describe_link(shown))
     return Unreadable(f"{shown} cannot be read: {error.strerror}.")

@@ -1,4 +1,4 @@
-"""The files in a zip: a student's is opened by the reader, a platform's of a class here."""
+"""Reads zips: the reader opens a student's, this module that of a whole class."""
 
 import base64
 import sys
@@ -14,8 +14,8 @@ from grader.submission.answer_file import Unreadable
 from grader.submission.reader_client import Unread, ask_reader
 
 
-def files(content: bytes, shown: str) -> list[File]:
-    """The files in a student's zip, at any depth; `Unreadable` if it is none, or holds too much.
+def student_files(content: bytes, shown: str) -> list[File]:
+    """Return the files in a student's zip, at any depth. Raises `Unreadable`.
 
     shown   the name of the zip, for sentences
     """
@@ -23,16 +23,16 @@ def files(content: bytes, shown: str) -> list[File]:
 
     def unpack(number: int) -> bytes:
         nonlocal left
-        found = _asked("unzipped", content, shown, number=number, left=left)
+        found = _ask_reader_about("unzipped", content, shown, number=number, left=left)
         unpacked = base64.b64decode(found["content"])
         left -= len(unpacked)
         return unpacked
 
-    return _files(_asked("zipped", content, shown)["files"], unpack)
+    return _list_files(_ask_reader_about("zipped", content, shown)["files"], unpack)
 
 
 def files_of_class(path: Path) -> list[File]:
-    """The files in a zip of a whole class, for as long as it lies there; zips may be among them.
+    """Yield the files in a zip of a whole class while the zip is open; zips may be among them.
 
     A platform writes it, so it may be large; what a student chose in it is bounded file by file.
     """
@@ -49,10 +49,10 @@ def files_of_class(path: Path) -> list[File]:
         except zip_entries.BadZip as problem:
             raise Unreadable(str(problem)) from None
 
-    return _files(zip_entries.entries(archive, path.stat().st_size, of_class=True), unpack)
+    return _list_files(zip_entries.entries(archive, path.stat().st_size, of_class=True), unpack)
 
 
-def _files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:
+def _list_files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:
     return [
         File(
             name=f["name"], path=f["path"], problem=f["problem"], read=partial(unpack, f["number"])
@@ -61,7 +61,7 @@ def _files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> l
     ]
 
 
-def _asked(question: str, content: bytes, shown: str, **given: int) -> dict[str, Any]:
+def _ask_reader_about(question: str, content: bytes, shown: str, **given: int) -> dict[str, Any]:
     try:
         found: dict[str, Any] = ask_reader(question, content, shown=shown, **given)
     except Unread as problem:

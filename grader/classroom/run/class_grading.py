@@ -21,9 +21,9 @@ from grader.classroom.run.class_run import ClassRun
 from grader.classroom.run.grade_task import GradeTerms
 from grader.classroom.run.grade_work import EnvironmentMismatch
 from grader.classroom.run.late_students import LatenessReport
-from grader.classroom.run.process_pool import Lanes, Local
+from grader.classroom.run.process_pool import Lanes, LocalPool
 from grader.classroom.run.result_store import Store
-from grader.classroom.run.results_folder import PARTS, STUDENTS, LastRun
+from grader.classroom.run.results_folder import PARTS_FOLDER, STUDENTS, LastRun
 from grader.classroom.run.write_results import Written
 from grader.classroom.settings import NO_COURSE, Settings
 from grader.core.errors import UserError
@@ -39,7 +39,7 @@ from grader.worker.walls import NoSuchWall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassRequest:
-    """What a class run is asked for."""
+    """The request for a class run."""
 
     submissions: Path
     results: Path
@@ -64,7 +64,7 @@ class ClassRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What came of a class run."""
+    """The outcome of a class run."""
 
     summary: ClassSummary
     graded: int  # answers that were judged or timed by this run
@@ -72,42 +72,44 @@ class Done:
 
     @property
     def faults(self) -> int:
-        """Answers on which the grader itself failed."""
+        """Return the answers on which the grader itself failed."""
         return sum(figures.faults for figures in (*self.summary.core, *self.summary.further))
 
 
 def grade_class(asked: ClassRequest, progress: Progress, *, resume: bool) -> Done:
-    """Grade a class, and write what was found. Raises `UserError` with a sentence."""
+    """Grade a class, and write the results. Raises `UserError` with a sentence."""
     _check_places(asked)
-    with results_folder.opened(asked.results), sentences():
-        entries, remarks = gather_answers.entries(asked.submissions)
+    with results_folder.open_results(asked.results), errors_as_sentences():
+        entries, remarks = gather_answers.list_students(asked.submissions)
         names = [gather_answers.student_of(entry) for entry in entries]
-        adjustments, unused = adjust.read(asked.results, names, asked.exercises)
-        lates, of_nobody = lates_of(asked, names)
-        results_folder.begin(asked.results, asked.as_run, resume=resume)
-        with class_run(asked, entries) as run:
+        adjustments, unused = adjust.read_adjustments(asked.results, names, asked.exercises)
+        lates, of_nobody = lateness_of_students(asked, names)
+        results_folder.begin_run(asked.results, asked.as_run, resume=resume)
+        with begin_class_run(asked, entries) as run:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
-        _tell_alike(run)
+        _warn_of_alike_names(run)
         written = Written(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments,
             lates=lates,
         )  # fmt: skip
         summary = written.write(run, title=asked.submissions.resolve().name)
-        results_folder.finish(asked.results, asked.as_run)
+        results_folder.finish_run(asked.results, asked.as_run)
     left = [
         f"{printable(os.fspath(p))} is of an earlier run: nobody of that name is in the class now."
-        for p in left_behind(asked.results, run)
+        for p in abandoned_folders(asked.results, run)
     ]
     return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left))
 
 
-def lates_of(asked: ClassRequest, students: Sequence[str]) -> tuple[LatenessReport, list[str]]:
+def lateness_of_students(
+    asked: ClassRequest, students: Sequence[str]
+) -> tuple[LatenessReport, list[str]]:
     """Return lateness by student, and warnings about unknown students."""
     if not asked.course.deadlines:
         return LatenessReport(course=asked.course), []
-    found, unused = submission_times.read(asked.submissions, students)
+    found, unused = submission_times.read_times(asked.submissions, students)
     lates = LatenessReport(course=asked.course, times=found)
     return lates, [*unused, *lates.for_nobody(students)]
 
@@ -121,7 +123,7 @@ def _check_places(asked: ClassRequest) -> None:
         )
 
 
-def _tell_alike(run: ClassRun) -> None:
+def _warn_of_alike_names(run: ClassRun) -> None:
     """Warn about students' names that look identical."""
     read = defaultdict(list)
     for row in run.rows:
@@ -133,8 +135,8 @@ def _tell_alike(run: ClassRun) -> None:
             run.remarks.setdefault(row.folder, []).append(remark)
 
 
-def class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
-    """A run over the students of `entries`, with the secret and the store of its results."""
+def begin_class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
+    """Return a run over the students of `entries`, with the secret and the store of its results."""
     secret = course_secret(asked.results)
     terms = GradeTerms(
         seed_id=seed_id(secret),
@@ -144,13 +146,14 @@ def class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
     )
     return ClassRun(
         entries=entries, exercises=asked.exercises, terms=terms,
-        store=Store(asked.results / PARTS), start=lambda: _lanes(asked, terms, secret),
+        store=Store(asked.results / PARTS_FOLDER),
+        start=lambda: _choose_lanes(asked, terms, secret),
     )  # fmt: skip
 
 
-def _lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
+def _choose_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
     if asked.cluster is None:
-        return Local(asked.jobs, secret)
+        return LocalPool(asked.jobs, secret)
     try:
         from grader.classroom.run.cluster import Cluster
     except ModuleNotFoundError as error:
@@ -158,7 +161,7 @@ def _lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
         raise UserError(f"{error.name} is not installed: `{cure}`.") from None
     cluster = Cluster(asked.cluster, secret, asked.device)
     try:
-        codes = {e.slug: source_digest.digest(e.slug) for e in asked.exercises}
+        codes = {e.slug: source_digest.code_digest(e.slug) for e in asked.exercises}
         cluster.check(terms, codes, asked.speed)
     except BaseException:
         cluster.close(at_once=True)
@@ -167,7 +170,7 @@ def _lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
+def errors_as_sentences() -> Iterator[None]:
     """Turn a fatal error into `UserError`, saying that results are kept."""
     try:
         yield
@@ -186,8 +189,8 @@ def sentences() -> Iterator[None]:
         ) from None
 
 
-def left_behind(results: Path, run: ClassRun) -> list[Path]:
-    """The folders of those who were graded once and are not in the class any more."""
+def abandoned_folders(results: Path, run: ClassRun) -> list[Path]:
+    """Return the folders of students who were graded before and are not in the class now."""
     students, now = results / STUDENTS, {row.folder for row in run.rows}
     found = students.iterdir() if students.is_dir() else ()
     return sorted(path for path in found if path.is_dir() and path.name not in now)

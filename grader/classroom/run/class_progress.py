@@ -1,4 +1,4 @@
-"""How far a run is, and how long it will still take: a bar on a terminal, else a line at times."""
+"""Shows the progress of a run and the time left: a bar on a terminal, else lines."""
 
 import time
 from types import TracebackType
@@ -9,7 +9,7 @@ from rich.progress import Progress as Bar
 
 from grader.core.translation import Words
 
-EVERY = 30.0  # seconds between two lines
+PRINT_SECONDS = 30.0  # seconds between two lines
 
 
 class Progress:
@@ -40,25 +40,25 @@ class Progress:
         self._started = self._told = time.monotonic()
         for task in self._bar.task_ids:
             self._bar.remove_task(task)
-        self._task = self._bar.add_task(self._doing(), total=total, left="")
+        self._task = self._bar.add_task(self._describe_phase(), total=total, left="")
 
     def advance(self, *, kept: bool = False) -> None:
-        """One answer more is done; `kept` if it was known from before."""
+        """Count one more answer; `kept` if its result was known from before."""
         self._done += 1
         self._graded += not kept
-        self._bar.update(self._task, completed=self._done, left=self._left())
-        quiet = time.monotonic() - self._told < EVERY
+        self._bar.update(self._task, completed=self._done, left=self._time_left())
+        quiet = time.monotonic() - self._told < PRINT_SECONDS
         if self._console.is_terminal or kept or quiet:
             return
         self._told = time.monotonic()
-        line = f"{self._doing()} {self._done}/{self._total} {self._left()}"
+        line = f"{self._describe_phase()} {self._done}/{self._total} {self._time_left()}"
         self._console.print(line.rstrip(), highlight=False)
 
-    def _doing(self) -> str:
+    def _describe_phase(self) -> str:
         return self._words("Judging") if self._phase == "judging" else self._words("Timing")
 
-    def _left(self) -> str:
-        """The time left, if the rest takes as long as what was graded so far."""
+    def _time_left(self) -> str:
+        """Return the time left, if the rest takes as long as the answers graded so far."""
         if not self._graded or self._done == self._total:
             return ""
         each = (time.monotonic() - self._started) / self._graded

@@ -1,4 +1,4 @@
-"""One class run: what was handed in becomes tasks, tasks become kept results.
+"""Runs one class: handed-in files become tasks, tasks become kept results.
 
 A result is kept as soon as it is there, by the digest of all that it depends on, so that a run that
 was ended at any moment goes on where it stopped, and nothing is graded twice. A fault of ours and a
@@ -16,19 +16,19 @@ from typing import Any
 
 from grader.classroom.run import source_digest
 from grader.classroom.run.class_progress import Progress
-from grader.classroom.run.gather_answers import Handed, HandedIn, handed_in
+from grader.classroom.run.gather_answers import Handed, HandedIn, read_student
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
-from grader.classroom.run.process_pool import Lanes, Result, results
+from grader.classroom.run.process_pool import Lanes, Result, run_tasks
 from grader.classroom.run.result_store import Store
 from grader.core.records import Exercise
 from grader.core.scoring import TO_COME
 
-LOST = "the process that graded it ended twice before it was done"
+LOST_ANSWER = "the process that graded it ended twice before it was done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressRow:
-    """One student, and what is asked about each answer; without the answers themselves."""
+    """One student, and the task of each answer, without the answers themselves."""
 
     entry: Path
     student: str
@@ -40,7 +40,7 @@ class ProgressRow:
 
 @dataclass(kw_only=True)
 class ClassRun:
-    """What has been found out so far about a class."""
+    """The results of a class so far."""
 
     entries: Sequence[Path]
     exercises: Sequence[Exercise]
@@ -59,20 +59,20 @@ class ClassRun:
     def judge(self, progress: Progress) -> None:
         """Judge every answer that has not been judged."""
         progress.begin("judging", len(self.entries) * len(self.exercises))
-        self._do(self._to_judge(progress), progress)
+        self._run_tasks(self._tasks_to_judge(progress), progress)
 
     def time(self, progress: Progress) -> None:
-        """Time every right answer whose speed is graded; nothing else runs meanwhile."""
-        waiting = [(row, task) for row in self.rows for task in self._to_time(row)]
+        """Time every right answer whose speed is graded; run nothing else meanwhile."""
+        waiting = [(row, task) for row in self.rows for task in self._tasks_to_time(row)]
         progress.begin("timing", len(waiting))
-        self._do(self._with_content(waiting, progress), progress)
+        self._run_tasks(self._read_contents(waiting, progress), progress)
 
     def result(self, task: Task) -> Result | None:
-        """What is known of an answer, with its speed if that was timed; None if it was lost."""
-        judged = self._found(task)
+        """Return the report on an answer, with its speed if that was timed; None if it was lost."""
+        judged = self._kept_result(task)
         if judged is None or not _is_to_come(judged):
             return judged
-        return self._found(_timing(task, judged)) or judged
+        return self._kept_result(_timing_task(task, judged)) or judged
 
     def __enter__(self) -> "ClassRun":
         return self
@@ -86,13 +86,13 @@ class ClassRun:
         if "lanes" in self.__dict__:
             self.lanes.close(at_once=kind is not None)
 
-    def _found(self, task: Task) -> Result | None:
+    def _kept_result(self, task: Task) -> Result | None:
         key = task.key
         return self._unkept[key] if key in self._unkept else self.store.get(key)
 
-    def _to_judge(self, progress: Progress) -> Iterator[Task]:
+    def _tasks_to_judge(self, progress: Progress) -> Iterator[Task]:
         for entry in self.entries:
-            row, contents = _row(handed_in(entry, self.exercises), entry, self.terms)
+            row, contents = _progress_row(read_student(entry, self.exercises), entry, self.terms)
             self.rows.append(row)
             for task, content in zip(row.tasks, contents, strict=True):
                 if self.store.get(task.key) is None:
@@ -100,23 +100,25 @@ class ClassRun:
                 else:
                     progress.advance(kept=True)
 
-    def _to_time(self, row: ProgressRow) -> Iterator[Task]:
+    def _tasks_to_time(self, row: ProgressRow) -> Iterator[Task]:
         for task in row.tasks:
-            judged = self._found(task)
+            judged = self._kept_result(task)
             if judged is not None and _is_to_come(judged):
                 yield task
 
-    def _with_content(
+    def _read_contents(
         self, waiting: Iterable[tuple[ProgressRow, Task]], progress: Progress
     ) -> Iterator[Task]:
         for row, task in waiting:
-            judged = self._found(task)
+            judged = self._kept_result(task)
             assert judged is not None
-            timing = _timing(task, judged)
+            timing = _timing_task(task, judged)
             if self.store.get(timing.key) is not None:
                 progress.advance(kept=True)
                 continue
-            found, contents = _row(handed_in(row.entry, self.exercises), row.entry, self.terms)
+            found, contents = _progress_row(
+                read_student(row.entry, self.exercises), row.entry, self.terms
+            )
             where = row.tasks.index(task)
             if found.tasks[where].key != task.key:
                 changed = f"{row.paths[where]} was changed during the run: grade again."
@@ -125,9 +127,9 @@ class ClassRun:
                 continue
             yield replace(timing, content=contents[where])
 
-    def _do(self, tasks: Iterator[Task], progress: Progress) -> None:
+    def _run_tasks(self, tasks: Iterator[Task], progress: Progress) -> None:
         for first in tasks:  # without one, no process is started
-            for task, result in results(self.lanes, chain([first], tasks)):
+            for task, result in run_tasks(self.lanes, chain([first], tasks)):
                 self.graded += 1
                 if result is None or not _is_certain(result):
                     self._unkept[task.key] = result
@@ -136,24 +138,26 @@ class ClassRun:
                 progress.advance()
 
 
-def _row(handed: HandedIn, entry: Path, terms: GradeTerms) -> tuple[ProgressRow, list[bytes]]:
+def _progress_row(
+    handed: HandedIn, entry: Path, terms: GradeTerms
+) -> tuple[ProgressRow, list[bytes]]:
     row = ProgressRow(
         entry=entry, student=handed.student, folder=handed.folder, notes=handed.notes,
-        tasks=tuple(_task(answer, handed.student, terms) for answer in handed.answers),
+        tasks=tuple(_judging_task(answer, handed.student, terms) for answer in handed.answers),
         paths=tuple(answer.path for answer in handed.answers),
     )  # fmt: skip
     return row, [answer.content for answer in handed.answers]
 
 
-def _task(answer: Handed, student: str, terms: GradeTerms) -> Task:
+def _judging_task(answer: Handed, student: str, terms: GradeTerms) -> Task:
     return Task(
-        lane=VALUES, terms=terms, code=source_digest.digest(answer.slug), slug=answer.slug,
+        lane=VALUES, terms=terms, code=source_digest.code_digest(answer.slug), slug=answer.slug,
         student=student, name=answer.name, sha256=hashlib.sha256(answer.content).hexdigest(),
         state=answer.state, sentence=answer.sentence,
     )  # fmt: skip
 
 
-def _timing(task: Task, judged: dict[str, Any]) -> Task:
+def _timing_task(task: Task, judged: dict[str, Any]) -> Task:
     return replace(task, lane=SPEED, judged=judged)
 
 

@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 from distributed import Client, KilledWorker, Security
 
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
-from grader.classroom.run.grade_work import Environment, here, perform
-from grader.classroom.run.process_pool import Result, apart
+from grader.classroom.run.grade_work import Environment, local_environment, perform_task
+from grader.classroom.run.process_pool import Result, call_apart
 from grader.core.errors import UserError
 
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
-_CONNECT = 10  # seconds
-PATIENCE = 600.0  # seconds without a worker: one that was taken away may come back
-_FIRST_IMPORT = 300  # seconds: of torch, from a slow disk
-_NEWS = 2.0  # seconds for which is known who is there
-_AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for the next
+_CONNECT_SECONDS = 10  # seconds
+PATIENCE_SECONDS = 600.0  # seconds without a worker: one that was taken away may come back
+_FIRST_IMPORT_SECONDS = 300  # seconds: of torch, from a slow disk
+_POLL_SECONDS = 2.0  # seconds for which is known who is there
+_TASKS_AHEAD = 2  # tasks for each that can be done at once, so that nobody waits for the next
 
 
 class Cluster:
@@ -37,9 +37,9 @@ class Cluster:
     losses: tuple[type[Exception], ...] = (KilledWorker, BrokenExecutor)
 
     def __init__(self, address: str, secret: str, device: str) -> None:
-        address = _checked(address)
+        address = _resolve_scheduler(address)
         try:
-            self._client = Client(address, timeout=_CONNECT, set_as_default=False)
+            self._client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise UserError(f"No Dask scheduler answers at {address}: {error}") from None
         self._secret = secret
@@ -49,97 +49,100 @@ class Cluster:
         self._alone_since: float | None = None
 
     def width(self, lane: str) -> int:
-        if time.monotonic() - self._asked > _NEWS:
-            self._offers = [offer for _, _, offer in self._workers()]
+        if time.monotonic() - self._asked > _POLL_SECONDS:
+            self._offers = [offer for _, _, offer in self._list_workers()]
             self._asked = time.monotonic()
-        return max(1, self._offered(lane)) * _AHEAD
+        return max(1, self._offered_resources(lane)) * _TASKS_AHEAD
 
     def look(self, lane: str) -> None:
-        self._offers = [offer for _, _, offer in self._workers()]
-        if self._offered(lane):
+        self._offers = [offer for _, _, offer in self._list_workers()]
+        if self._offered_resources(lane):
             self._alone_since = None
             return
         self._alone_since = self._alone_since or time.monotonic()
-        if time.monotonic() - self._alone_since > PATIENCE:
+        if time.monotonic() - self._alone_since > PATIENCE_SECONDS:
             raise UserError(
-                f"No worker has offered {RESOURCES[lane]} for {PATIENCE / 60:.0f} minutes. "
+                f"No worker has offered {RESOURCES[lane]} for {PATIENCE_SECONDS / 60:.0f} minutes. "
                 "What was graded is kept: `--resume`."
             )
 
-    def _offered(self, lane: str) -> int:
+    def _offered_resources(self, lane: str) -> int:
         return int(sum(offer.get(RESOURCES[lane], 0) for offer in self._offers))
 
     def submit(self, task: Task) -> "Future[Result]":
-        wanted = resources(task.lane, self._device)
+        wanted = lane_resources(task.lane, self._device)
         executor = self._client.get_executor(resources=wanted, pure=False)
-        future: Future[Result] = executor.submit(apart, perform, task, self._secret)
+        future: Future[Result] = executor.submit(call_apart, perform_task, task, self._secret)
         return future
 
     def close(self, *, at_once: bool) -> None:
         self._client.close()  # Dask forgets what nobody waits for
 
     def check(self, terms: GradeTerms, codes: dict[str, str], speed: bool) -> None:
-        """Raise `UserError` unless every worker there is now can be reached safely and fits."""
+        """Raise `UserError` unless every worker can be reached safely and fits."""
         for listening in self._client.run_on_scheduler(_scheduler_listens):
             _check_address(listening, "The scheduler")
-        workers = self._workers()
+        workers = self._list_workers()
         if not workers:
             raise UserError("The scheduler has no worker: start some (docs/scale.md).")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
             _check_lane(lane, workers)
         addresses = [address for address, _, _ in workers]
-        self._ask_whether_known(addresses)
-        for address, found in self._answers(addresses, tuple(codes), terms):
+        self._check_importable(addresses)
+        for address, found in self._worker_environments(addresses, tuple(codes), terms):
             for what, is_so, wanted in found.unlike(terms, codes):
                 raise UserError(
                     f"The worker at {address} cannot grade with this machine: {what} is {is_so} "
                     f"there and {wanted} here. Give both the same."
                 )
 
-    def _ask_whether_known(self, addresses: list[str]) -> None:
-        """Raise `UserError` if a worker cannot import the grader: a task would end it."""
-        answers = self._client.run(_worker_listens, on_error="return", workers=addresses)
+    def _check_importable(self, addresses: list[str]) -> None:
+        """Raise `UserError` if a worker cannot import the grader: a task would end it.
+        """
+        answers = self._client.run(_worker_address, on_error="return", workers=addresses)
         for address, answer in answers.items():
             if isinstance(answer, BaseException):
-                raise UserError(f"The worker at {address} cannot grade: {_said(answer)}")
+                raise UserError(f"The worker at {address} cannot grade: {_worker_sentence(answer)}")
             for listening in answer:
                 _check_address(listening, "A worker")
 
-    def _answers(
+    def _worker_environments(
         self, addresses: list[str], slugs: tuple[str, ...], terms: GradeTerms
     ) -> Iterator[tuple[str, Environment]]:
-        """What each worker would grade with; all are asked at once, since they import torch."""
-        ask = (apart, here, slugs, terms.wall, terms.device)
+        """Return what each worker would grade with; ask all at once, since each imports torch."""
+        ask = (call_apart, local_environment, slugs, terms.wall, terms.device)
         asked = {a: self._client.submit(*ask, workers=[a], pure=False) for a in addresses}
         for address, future in asked.items():
             try:
-                problem = future.exception(timeout=_FIRST_IMPORT)
+                problem = future.exception(timeout=_FIRST_IMPORT_SECONDS)
             except TimeoutError:
                 raise UserError(
                     f"The worker at {address} does not answer: start it anew."
                 ) from None
             if problem:
-                raise UserError(f"The worker at {address} cannot grade: {_said(problem)}")
+                raise UserError(
+                    f"The worker at {address} cannot grade: {_worker_sentence(problem)}"
+                )
             yield address, future.result()
 
-    def _workers(self) -> list[tuple[str, str, dict[str, float]]]:
-        """The address, the machine and the resources of every worker.
+    def _list_workers(self) -> list[tuple[str, str, dict[str, float]]]:
+        """Return the address, the machine and the resources of every worker.
 
         Raises `UserError` for one that came later and can be reached by others.
         """
-        found = list(self._client.run_on_scheduler(_workers))
+        found = list(self._client.run_on_scheduler(_list_workers))
         for address, _, _ in found:
             _check_address(address, "A worker")
         return found
 
 
-def resources(lane: str, device: str) -> dict[str, int]:
-    """What a worker has to offer for a task of a lane."""
+def lane_resources(lane: str, device: str) -> dict[str, int]:
+    """Return the resources that a worker offers for tasks of a lane."""
     gpu = {"GPU": 1} if device == "cuda" else {}
     return {RESOURCES[lane]: 1} | gpu
 
 
-def _workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
+def _list_workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
     return [(w.address, w.host, dict(w.resources)) for w in dask_scheduler.workers.values()]
 
 
@@ -147,13 +150,13 @@ def _scheduler_listens(dask_scheduler: Any) -> list[str]:
     return [listener.listen_address for listener in dask_scheduler.listeners]
 
 
-def _worker_listens(dask_worker: Any) -> list[str]:
-    """Where a worker listens; one that cannot import this module cannot say so."""
+def _worker_address(dask_worker: Any) -> list[str]:
+    """Return where a worker listens; a worker that cannot import this module cannot reply."""
     return [listener.listen_address for listener in dask_worker.listeners]
 
 
-def _checked(address: str) -> str:
-    """The whole address of a scheduler to which something can connect; `UserError` says why not."""
+def _resolve_scheduler(address: str) -> str:
+    """Return the address of a reachable scheduler. Raises `UserError` with the reason."""
     whole = address if "://" in address else f"tcp://{address}"
     try:
         parts = urlsplit(whole)
@@ -171,7 +174,7 @@ def _checked(address: str) -> str:
             f"There are no certificates for {address}: docs/scale.md says how to make some."
         )
     try:
-        create_connection((host, port), _CONNECT).close()
+        create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
         raise UserError(
             f"No Dask scheduler answers at {address}: {error.strerror or error}"
@@ -180,7 +183,7 @@ def _checked(address: str) -> str:
 
 
 def _check_address(address: str, who: str) -> None:
-    """Raise `UserError` for what others could listen to, or give orders to."""
+    """Raise `UserError` for an address that others could listen to or give orders to."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme == "tls" or (parts.scheme == "tcp" and _is_loopback(parts.hostname or "")):
         return
@@ -190,7 +193,7 @@ def _check_address(address: str, who: str) -> None:
     )
 
 
-def _said(problem: BaseException) -> str:
+def _worker_sentence(problem: BaseException) -> str:
     if "daemonic" in str(problem):
         return (
             "it grades in a process of its own, which a nanny forbids: start it with `--no-nanny`."
@@ -206,7 +209,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
-    """Raise `UserError` if nobody serves a lane, or if two would time on one machine."""
+    """Raise `UserError` if no worker serves a lane, or if two would time on one machine."""
     name = RESOURCES[lane]
     hosts = [host for _, host, offer in workers for _ in range(int(offer.get(name, 0)))]
     if not hosts:

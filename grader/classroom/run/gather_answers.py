@@ -1,4 +1,4 @@
-"""Reads what a class handed in. Nothing of it is run, and nothing is unpacked to the disk.
+"""Reads what a class handed in. Runs none of it, and unpacks nothing to the disk.
 
 A student is a folder or a zip, `submissions/<student>/` or `submissions/<student>.zip`. Whatever
 lies there, each exercise gets its answer, or the sentence why there is none.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.run.answer_contents import Contents, contents, is_answer, left_out
+from grader.classroom.run.answer_contents import Contents, is_answer, note_left_out, read_contents
 from grader.classroom.run.answer_files import File, is_folder
 from grader.core import catalog
 from grader.core.records import Exercise
@@ -18,7 +18,7 @@ from grader.submission.answer_file import Unreadable, is_untouched_skeleton
 from grader.submission.handed_files import is_passed_over, is_zip, printable
 
 MAX_NOTES = 10  # on one student
-SUBMITTED = "submitted.csv"  # beside the students: when what was handed in
+TIMES_TABLE = "submitted.csv"  # beside the students: when what was handed in
 
 
 class NoClass(Exception):
@@ -27,7 +27,7 @@ class NoClass(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handed:
-    """One answer as it was handed in, or why there is none."""
+    """One handed-in answer, or the reason why there is none."""
 
     slug: str
     name: str  # the file's own name
@@ -39,7 +39,7 @@ class Handed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedIn:
-    """What one student handed in."""
+    """The files and answers of one student."""
 
     student: str  # a printable name
     folder: str  # the entry's own name without .zip, to name the folder of results
@@ -47,20 +47,20 @@ class HandedIn:
     notes: tuple[str, ...] = ()  # a sentence each on what else was found
 
 
-def entries(folder: Path) -> tuple[list[Path], list[str]]:
-    """The students' folders and zips, sorted; and a sentence on all that is no student's.
+def list_students(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the students' folders and zips, sorted, and a sentence on each other entry.
 
     Raises `NoClass` where there is no student, or where answers lie in `folder` itself.
     """
     shown = printable(os.fspath(folder))
     students: dict[str, str] = {}  # the entry that counts for a folder of results
     notes = []
-    for name, problem in _listed(folder, shown):
+    for name, problem in _list_entries(folder, shown):
         student = folder_of(folder / name)
         if problem:
             notes.append(problem)
         elif student in students:
-            notes.append(left_out(name, students[student]))
+            notes.append(note_left_out(name, students[student]))
         else:
             students[student] = name
     if not students:
@@ -69,11 +69,11 @@ def entries(folder: Path) -> tuple[list[Path], list[str]]:
     return [folder / students[student] for student in sorted(students)], notes
 
 
-def _listed(folder: Path, shown: str) -> list[tuple[str, str]]:
-    """The names in the submissions, sorted, and why any is no student's."""
+def _list_entries(folder: Path, shown: str) -> list[tuple[str, str]]:
+    """Return the names in the submissions, sorted, and why any is no student's."""
     try:
         with os.scandir(folder) as found:
-            kept = [e for e in found if not (is_passed_over(e.name) or _is_times(e))]
+            kept = [e for e in found if not (is_passed_over(e.name) or _is_times_table(e))]
     except FileNotFoundError:
         raise NoClass(f"{shown} is not there: name the folder of the submissions.") from None
     except NotADirectoryError:
@@ -81,16 +81,16 @@ def _listed(folder: Path, shown: str) -> list[tuple[str, str]]:
     except OSError as error:
         raise NoClass(f"{shown} cannot be read: {error.strerror}.") from None
     kept.sort(key=lambda entry: entry.name)  # `bob` before `bob.zip`
-    return [(entry.name, _problem(entry, shown)) for entry in kept]
+    return [(entry.name, _problem_of_entry(entry, shown)) for entry in kept]
 
 
-def _is_times(entry: os.DirEntry[str]) -> bool:
-    """Whether this is the table of when answers were handed in."""
-    return entry.name == SUBMITTED and not entry.is_dir(follow_symlinks=False)
+def _is_times_table(entry: os.DirEntry[str]) -> bool:
+    """Return whether this is the table of when answers were handed in."""
+    return entry.name == TIMES_TABLE and not entry.is_dir(follow_symlinks=False)
 
 
-def _problem(entry: os.DirEntry[str], folder: str) -> str:
-    """Why an entry of the submissions is no student's; nothing if it is."""
+def _problem_of_entry(entry: os.DirEntry[str], folder: str) -> str:
+    """Return why an entry of the submissions is no student's; "" if it is one."""
     shown = printable(entry.name)
     if entry.is_dir(follow_symlinks=False):
         return ""
@@ -106,14 +106,14 @@ def _problem(entry: os.DirEntry[str], folder: str) -> str:
     return f"{shown} is neither a student's folder nor a zip: it was passed over."
 
 
-def handed_in(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
-    """What a student handed in for `exercises`. Whatever lies at `entry`, this returns."""
+def read_student(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
+    """Read what a student handed in for `exercises`. Returns whatever lies at `entry`."""
     place = "/".join(printable(name) for name in (entry.parent.name, entry.name) if name)
     notes: tuple[str, ...] = ()
     try:
-        with contents(entry, place) as found:
-            answers = [_answer(exercise, found) for exercise in exercises]
-            notes = _notes(found, answers)
+        with read_contents(entry, place) as found:
+            answers = [_choose_answer(exercise, found) for exercise in exercises]
+            notes = _student_notes(found, answers)
     except Unreadable as problem:
         answers = [
             Handed(
@@ -127,26 +127,30 @@ def handed_in(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
 
 
 def student_of(entry: Path) -> str:
-    """The printable name of whoever handed in an entry."""
+    """Return the printable name of the student who handed in an entry."""
     return printable(folder_of(entry))
 
 
 def folder_of(entry: Path) -> str:
-    """The name of a student's entry, without the .zip of a zip."""
+    """Return the name of a student's entry, without the .zip of a zip."""
     name = entry.name
     return name[: -len(".zip")] if is_zip(name) and not is_folder(entry) else name
 
 
-def _answer(exercise: Exercise, found: Contents) -> Handed:
-    """A notebook counts where there is no plain file, or one that nobody has changed."""
+def _choose_answer(exercise: Exercise, found: Contents) -> Handed:
+    """Return the plain file; the notebook if there is none, or if it is an untouched skeleton."""
     script, notebook = (found.called(name) for name in (exercise.file, f"{exercise.slug}.ipynb"))
     if script is None or notebook is None:
-        return _read(exercise, script or notebook, found.place)
-    handed = _read(exercise, script, found.place)
-    return _read(exercise, notebook, found.place) if _is_untouched(handed.content) else handed
+        return _read_handed(exercise, script or notebook, found.place)
+    handed = _read_handed(exercise, script, found.place)
+    return (
+        _read_handed(exercise, notebook, found.place)
+        if _is_untouched_content(handed.content)
+        else handed
+    )
 
 
-def _read(exercise: Exercise, file: File | None, place: str) -> Handed:
+def _read_handed(exercise: Exercise, file: File | None, place: str) -> Handed:
     slug = exercise.slug
     if file is None:
         name = exercise.file
@@ -163,8 +167,8 @@ def _read(exercise: Exercise, file: File | None, place: str) -> Handed:
         )
 
 
-def _is_untouched(content: bytes) -> bool:
-    """Whether these are the bytes of a skeleton, with the line ends of any system."""
+def _is_untouched_content(content: bytes) -> bool:
+    """Return whether these are the bytes of a skeleton, with the line ends of any system."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -172,32 +176,32 @@ def _is_untouched(content: bytes) -> bool:
     return is_untouched_skeleton(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
-    """What is said besides the answers: at most so many sentences, and how many there are more."""
+def _student_notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
+    """Return at most `MAX_NOTES` notes besides the answers, and how many more there are."""
     told = {answer.sentence for answer in answers}
     odd = [f for f in found.files if not is_answer(f.name) or f.problem not in {"", *told}]
-    first = [*found.notes, *_left_out(found, answers)]
+    first = [*found.notes, *_notes_on_notebooks(found, answers)]
     if not found.files:
         first.append(f"{found.place} holds no file.")
-    notes = [*first, *map(about, odd[:MAX_NOTES])][:MAX_NOTES]
+    notes = [*first, *map(describe_problem, odd[:MAX_NOTES])][:MAX_NOTES]
     more = len(first) + len(odd) - len(notes)
     return (*notes, *([f"And {more} more."] if more else []))
 
 
-def _left_out(found: Contents, answers: Sequence[Handed]) -> list[str]:
-    """Notes on the notebooks that do not count because a plain file was begun beside them."""
+def _notes_on_notebooks(found: Contents, answers: Sequence[Handed]) -> list[str]:
+    """Yield notes on notebooks that do not count because a plain file was begun beside them."""
     scripts = [answer for answer in answers if not answer.name.endswith(".ipynb")]
     notebooks = [(found.called(f"{a.slug}.ipynb"), a.name) for a in scripts]
-    return [left_out(file.path, name) for file, name in notebooks if file is not None]
+    return [note_left_out(file.path, name) for file, name in notebooks if file is not None]
 
 
-def about(file: File) -> str:
-    """The sentence on a file that is not graded."""
-    return file.problem or f"{file.shown} is no answer to an exercise.{_meant(file.name)}"
+def describe_problem(file: File) -> str:
+    """Return the sentence on a file that is not graded."""
+    return file.problem or f"{file.shown} is no answer to an exercise.{_did_you_mean(file.name)}"
 
 
-def _meant(name: str) -> str:
-    """' Did you mean ex01_softmax.py?' for a name close to that of an answer, else ''."""
+def _did_you_mean(name: str) -> str:
+    """Return ' Did you mean ex01_softmax.py?' for a name close to that of an answer, else ''."""
     slugs = [exercise.slug for exercise in catalog.exercises()]
     parts = {part: slug for slug in slugs for part in slug.split("_", 1)}  # ex01, and softmax
     stem, _, rest = name.partition(".")

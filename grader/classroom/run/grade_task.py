@@ -1,4 +1,4 @@
-"""What is asked of a process that grades, and what it answers: values that travel anywhere."""
+"""The tasks of a process that grades, and its results: values that can cross machines."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The digest of all that the result depends on, times apart."""
+        """Return the digest of everything that the result depends on, except times."""
         parts = {
             "lane": self.lane, "terms": asdict(self.terms), "code": self.code, "slug": self.slug,
             "student": self.student, "name": self.name, "sha256": self.sha256,

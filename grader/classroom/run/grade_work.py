@@ -1,4 +1,4 @@
-"""What a process that grades does with a task. It is the same on this machine and on others."""
+"""Runs a task in a process that grades, the same on this machine and on others."""
 
 import atexit
 import tempfile
@@ -22,11 +22,11 @@ from grader.worker import traces, walls
 _at_the_end = ExitStack()
 leave = _at_the_end.close  # what a process does last: it ends what it started
 atexit.register(leave)
-_ONE_AT_A_TIME = threading.Lock()  # a nursery serves one grading
+_GRADING_LOCK = threading.Lock()  # a nursery serves one grading
 
 
 class EnvironmentMismatch(Exception):
-    """This worker's versions or code differ from the run's; the message is a sentence."""
+    """Raised when this worker's versions or code differ from the run's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,8 @@ class Environment:
     codes: dict[str, str]  # of the code that judges, by slug
 
     def unlike(self, terms: GradeTerms, codes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-        """What is not as a run wants it: what, how it is here, how it should be."""
+        """Yield what differs from the run's environment: what, the value here, the value there.
+        """
         pairs = {
             "the wall": (self.wall, terms.wall),
             **{name: (self.versions[name], v) for name, v in terms.versions.items()},
@@ -49,65 +50,67 @@ class Environment:
 
 
 @cache
-def _wall(name: str, on_cuda: bool) -> str:
+def _probed_wall(name: str, on_cuda: bool) -> str:
     return walls.choose(name, on_cuda=on_cuda).name
 
 
-def here(slugs: Sequence[str], wall: str, device: str) -> Environment:
-    """What this process would grade with."""
-    codes = {slug: source_digest.digest(slug) for slug in slugs}
+def local_environment(slugs: Sequence[str], wall: str, device: str) -> Environment:
+    """Return what this process would grade with."""
+    codes = {slug: source_digest.code_digest(slug) for slug in slugs}
     return Environment(
-        wall=_wall(wall, device == "cuda"), versions=installed_versions(tf32_setting()), codes=codes
+        wall=_probed_wall(wall, device == "cuda"),
+        versions=installed_versions(tf32_setting()),
+        codes=codes,
     )
 
 
-def perform(task: Task, secret: str) -> dict[str, Any]:
-    """Grade one answer and return its JSON report. The answer itself makes it raise nothing.
+def perform_task(task: Task, secret: str) -> dict[str, Any]:
+    """Grade one answer and return its JSON report. No answer makes this raise.
 
     Raises `EnvironmentMismatch`.
     """
-    with _ONE_AT_A_TIME:
-        exercise = _exercise(task)
-        grader = _official(secret, task.terms.wall, task.terms.device)
-        file = _room() / task.name
+    with _GRADING_LOCK:
+        exercise = _checked_exercise(task)
+        grader = _grader_for(secret, task.terms.wall, task.terms.device)
+        file = _answer_folder() / task.name
         try:
             if task.state == "graded":
                 file.write_bytes(task.content)
-            done = _timed if task.lane == SPEED else _judged
+            done = _time_task if task.lane == SPEED else _judge_task
             return as_json.of_exercise(done(task, exercise, file, grader))
         finally:
             file.unlink(missing_ok=True)
 
 
-def _exercise(task: Task) -> Exercise:
-    """The exercise, if this process judges it with the code and the versions of the run."""
-    found = here([task.slug], task.terms.wall, task.terms.device)
+def _checked_exercise(task: Task) -> Exercise:
+    """Return the exercise, if this process has the code and the versions of the run."""
+    found = local_environment([task.slug], task.terms.wall, task.terms.device)
     for what, is_so, wanted in found.unlike(task.terms, {task.slug: task.code}):
         raise EnvironmentMismatch(f"{what} is {is_so}, and should be {wanted}")
     return catalog.find(task.slug)
 
 
-def _judged(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
+def _judge_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
     from grader.submission.admission import NotGraded
 
     problem = None if task.state == "graded" else NotGraded(task.state, task.sentence)
     return grader.grade(exercise, file, task.student, speed=True, later=True, problem=problem)
 
 
-def _timed(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
+def _time_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
     assert task.judged is not None
     before = from_json.exercise(task.judged, exercise.track)
     return grader.time(exercise, file, task.student, before)
 
 
 @cache
-def _official(secret: str, wall: str, device: str) -> Official:
+def _grader_for(secret: str, wall: str, device: str) -> Official:
     made = Official(secret, wall, device)
     _at_the_end.callback(made.close)
     return made
 
 
 @cache
-def _room() -> Path:
-    """The folder in which this process puts the answer that it grades."""
+def _answer_folder() -> Path:
+    """Return the folder in which this process puts the answer that it grades."""
     return Path(_at_the_end.enter_context(tempfile.TemporaryDirectory(prefix=traces.prefix())))

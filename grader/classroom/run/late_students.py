@@ -1,4 +1,4 @@
-"""Which answers of a class came late, by the course's settings as they are now.
+"""Finds the late answers of a class, by the course's current settings.
 
 Nothing of it is kept with the verdicts: an extension that is granted later needs no grading.
 """
@@ -18,37 +18,37 @@ from grader.reporting.csv_table import to_csv
 from grader.reporting.exercise_mark import Late
 from grader.reporting.review_flags import NOT_BEGUN
 
-TABLE = "late.csv"  # in the results
+LATE_TABLE = "late.csv"  # in the results
 COLUMNS = ("student", "exercise", "points", "why")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatenessReport:
-    """When answers were handed in, and what the course says of it."""
+    """When answers were handed in, and what the course's settings make of that."""
 
     course: Settings = NO_COURSE
     times: Times = field(default_factory=dict)
 
     def of(self, report: Report) -> dict[str, Late]:
-        """By slug, what a student's answers lose; those that were on time are not among them."""
-        found = {e.slug: self._of_exercise(report.student, e) for e in report.exercises}
+        """Return by slug what a student's late answers lose."""
+        found = {e.slug: self._lateness_of_exercise(report.student, e) for e in report.exercises}
         return {slug: late for slug, late in found.items() if late is not None}
 
     def notes(self, report: Report) -> Iterator[str]:
-        """A sentence on each answer of which nobody knows whether it came late."""
+        """Yield a sentence on each answer whose time nobody knows."""
         for e in report.exercises:
             known = (report.student, e.slug) in self.times
             if e.slug in self.course.deadlines and e.state not in NOT_BEGUN and not known:
                 yield f"{e.slug}: no time of submission is known, so lateness was not judged."
 
     def for_nobody(self, students: Sequence[str]) -> Iterator[str]:
-        """A sentence on each extension of a student who is not in the class."""
+        """Yield a sentence on each extension of a student who is not in the class."""
         for name in dict.fromkeys(e.student for e in self.course.extensions):
             if name not in students:
                 close = did_you_mean(name, students)
                 yield f"{self.course.path}, extensions: there is no student {name!r}.{close}"
 
-    def _of_exercise(self, student: str, e: ExerciseReport) -> Late | None:
+    def _lateness_of_exercise(self, student: str, e: ExerciseReport) -> Late | None:
         deadline = self.course.deadlines.get(e.slug)
         submitted = self.times.get((student, e.slug))
         if deadline is None or submitted is None or e.state in NOT_BEGUN:
@@ -59,8 +59,8 @@ class LatenessReport:
         return Late(points=found.points, why=found.says) if found.says else None
 
 
-def told(report: Report, late: Mapping[str, Late]) -> Report:
-    """The report for the student, with the sentence on each answer that came late."""
+def report_with_lateness(report: Report, late: Mapping[str, Late]) -> Report:
+    """Return the report for the student, with the sentence on each late answer."""
     return replace(
         report,
         exercises=tuple(
@@ -70,8 +70,8 @@ def told(report: Report, late: Mapping[str, Late]) -> Report:
     )
 
 
-def table(lates: Mapping[str, Mapping[str, Late]]) -> str:
-    """Every late answer, by student."""
+def lateness_table(lates: Mapping[str, Mapping[str, Late]]) -> str:
+    """Return every late answer, by student."""
     rows = [
         (student, slug, one.points, one.why)
         for student, late in sorted(lates.items())
@@ -80,9 +80,9 @@ def table(lates: Mapping[str, Mapping[str, Late]]) -> str:
     return to_csv([COLUMNS, *rows])
 
 
-def before(results: Path) -> dict[tuple[str, str], int]:
-    """What the last run took off, by student and slug."""
-    path = results / TABLE
+def last_lateness(results: Path) -> dict[tuple[str, str], int]:
+    """Return what the last run took off, by student and slug."""
+    path = results / LATE_TABLE
     if not path.exists():
         return {}
     try:

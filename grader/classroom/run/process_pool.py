@@ -23,16 +23,16 @@ from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
 
 from grader.classroom.run.grade_task import SPEED, Task
-from grader.classroom.run.grade_work import leave, perform
+from grader.classroom.run.grade_work import leave, perform_task
 
 T = TypeVar("T")
 Result = dict[str, Any]
-LOOK = 10.0  # seconds without a result, after which is asked whether there is anybody
-LAST_WORDS = 15.0  # seconds that a process has to clean up after the run was killed
+POLL_SECONDS = 10.0  # seconds without a result, after which is asked whether there is anybody
+FAREWELL_SECONDS = 15.0  # seconds that a process has to clean up after the run was killed
 
 
 class Lanes(Protocol):
-    """Where tasks are graded."""
+    """The places where tasks are graded."""
 
     losses: tuple[type[Exception], ...]  # what a result raises whose process ended
 
@@ -49,8 +49,8 @@ class Lanes(Protocol):
         """End it all; `at_once` gives up what is under way."""
 
 
-def results(lanes: Lanes, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | None]]:
-    """Each task with its result, as they come; None for what ended its process twice.
+def run_tasks(lanes: Lanes, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | None]]:
+    """Yield each task with its result as results come; None if the task ended its process twice.
 
     Takes from `tasks` no more than is under way.
     """
@@ -58,22 +58,22 @@ def results(lanes: Lanes, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result 
     lost: list[Task] = []
     for task in tasks:
         while len(pending) >= lanes.width(task.lane):
-            yield from _finished(lanes, pending, lost)
+            yield from _wait_for_finished(lanes, pending, lost)
         pending[lanes.submit(task)] = task
     while pending:
-        yield from _finished(lanes, pending, lost)
+        yield from _wait_for_finished(lanes, pending, lost)
     for task in lost:
         pending, again = {lanes.submit(task): task}, list[Task]()
         while pending:
-            yield from _finished(lanes, pending, again)
+            yield from _wait_for_finished(lanes, pending, again)
         yield from ((task, None) for task in again)
 
 
-def _finished(
+def _wait_for_finished(
     lanes: Lanes, pending: dict["Future[Result]", Task], lost: list[Task]
 ) -> Iterator[tuple[Task, Result]]:
-    """What has finished by now, at least one; those that lost their process go to `lost`."""
-    while not (done := wait(pending, LOOK, return_when=FIRST_COMPLETED).done):
+    """Return the finished tasks, at least one; put those that lost their process into `lost`."""
+    while not (done := wait(pending, POLL_SECONDS, return_when=FIRST_COMPLETED).done):
         lanes.look(next(iter(pending.values())).lane)
     for future in done:
         task = pending.pop(future)
@@ -85,7 +85,7 @@ def _finished(
             yield task, result
 
 
-class Local:
+class LocalPool:
     """Processes on this machine, each with a nursery of its own."""
 
     losses: tuple[type[Exception], ...] = (BrokenExecutor,)
@@ -97,17 +97,17 @@ class Local:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._jobs, context, initializer=_in_process)
+        return ProcessPoolExecutor(self._jobs, context, initializer=_begin_process)
 
     def width(self, lane: str) -> int:
         return 1 if lane == SPEED else self._jobs
 
     def submit(self, task: Task) -> "Future[Result]":
-        return self.call(perform, task, self._secret)
+        return self.call(perform_task, task, self._secret)
 
     def call(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
         """Have one of the processes call a function."""
-        with _without_interrupts():
+        with _hold_interrupts():
             try:
                 return self._pool.submit(function, *arguments)
             except BrokenExecutor:
@@ -126,18 +126,18 @@ class Local:
 
 
 @cache
-def _own() -> Local:
-    return Local(1, "")
+def _run_in_own_process() -> LocalPool:
+    return LocalPool(1, "")
 
 
-def apart(function: Callable[..., T], *arguments: Any) -> T:
-    """What a function gives in a process of its own, one and the same for all calls."""
-    return _own().call(function, *arguments).result()
+def call_apart(function: Callable[..., T], *arguments: Any) -> T:
+    """Return a function that calls another in one process of its own."""
+    return _run_in_own_process().call(function, *arguments).result()
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C waits; a process that is started here does not get it before it can leave it to us."""
+def _hold_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C, so that a process that is started here does not receive it too early."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -145,15 +145,15 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _in_process() -> None:
-    """What a process does first: it ends with the run, and leaves Ctrl-C to it."""
+def _begin_process() -> None:
+    """Prepare a process: it ends with the run, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _end_processes)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _end(number: int, frame: object) -> None:
+def _end_processes(number: int, frame: object) -> None:
     leave()
     os._exit(1)
 
@@ -164,5 +164,5 @@ def _end_with_parent() -> None:
     assert parent is not None and main is not None
     connection.wait([parent.sentinel])
     signal.pthread_kill(main, signal.SIGTERM)
-    time.sleep(LAST_WORDS)
+    time.sleep(FAREWELL_SECONDS)
     os._exit(1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WRITING = ".writing-"  # begins the name of a file that is not whole yet
+PARTIAL_PREFIX = ".writing-"  # begins the name of a file that is not whole yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Store:
     folder: Path
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The result of a key; None if there is none, or if its file was damaged."""
+        """Return the result of a key; None if there is none, or if its file is damaged."""
         with suppress(OSError, ValueError, KeyError):
             found = json.loads(self._path(key).read_text(encoding="utf-8"))
             if isinstance(found, dict) and found.get("key") == key:
@@ -28,20 +28,20 @@ class Store:
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result."""
         text = json.dumps({"key": key, "result": result}, ensure_ascii=False)
-        write(self._path(key), text)
+        write_whole(self._path(key), text)
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
 
 
 def is_written(path: Path, text: str | bytes) -> bool:
-    """Whether a file holds just this."""
+    """Return whether a file has exactly this content."""
     with suppress(FileNotFoundError):
-        return path.read_bytes() == _bytes(text)
+        return path.read_bytes() == _as_bytes(text)
     return False
 
 
-def write(path: Path, text: str | bytes) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file so that it is the old one or the new one at any moment.
 
     One that would not change is not touched.
@@ -49,10 +49,10 @@ def write(path: Path, text: str | bytes) -> None:
     if is_written(path, text):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL_PREFIX)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_bytes(text))
+            file.write(_as_bytes(text))
             file.flush()
             os.fsync(file.fileno())
         os.chmod(made, 0o644)
@@ -64,11 +64,11 @@ def write(path: Path, text: str | bytes) -> None:
         raise
 
 
-def sweep(folder: Path) -> None:
+def remove_partial_files(folder: Path) -> None:
     """Remove what a killed run was writing."""
-    for path in folder.rglob(f"{WRITING}*"):
+    for path in folder.rglob(f"{PARTIAL_PREFIX}*"):
         path.unlink(missing_ok=True)
 
 
-def _bytes(text: str | bytes) -> bytes:
+def _as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The folder of results: one run at a time, and what the last one was about."""
+"""The folder of results: guards it for one run at a time, and records what the last one was."""
 
 import fcntl
 import json
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from grader.classroom.run.result_store import sweep, write
+from grader.classroom.run.result_store import remove_partial_files, write_whole
 from grader.core.errors import UserError
 from grader.grading.official_grader import SECRET_FILE
 
-RUN = ".run.json"
+RUN_FILE = ".run.json"
 STUDENTS, REPORTS = "students", "reports"  # what students may see; all of it, where they may not
-PARTS = ".parts"
-_LOCK = ".lock"
+PARTS_FOLDER = ".parts"
+_LOCK_FILE = ".lock"
 
 
 class NoResults(Exception):
@@ -36,11 +36,11 @@ class LastRun:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[None]:
-    """The folder of results, made if need be, for this run alone."""
+def open_results(folder: Path) -> Iterator[None]:
+    """Open the folder of results for this run alone; make it if there is none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("w")
+        lock = (folder / _LOCK_FILE).open("w")
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     with lock:
@@ -48,14 +48,14 @@ def opened(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"Another run writes to {folder}: wait until it is done.") from None
-        sweep(folder)
+        remove_partial_files(folder)
         yield
 
 
-def last_run(folder: Path) -> LastRun:
-    """What the last run into this folder was asked for."""
+def read_last_run(folder: Path) -> LastRun:
+    """Return the request of the last run into this folder."""
     try:
-        found = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        found = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
         return LastRun(**{**found, "exercises": tuple(found["exercises"])})
     except FileNotFoundError:
         raise NoResults(
@@ -63,35 +63,35 @@ def last_run(folder: Path) -> LastRun:
             "writes some."
         ) from None
     except (OSError, ValueError, TypeError, KeyError):
-        raise NoResults(f"{folder / RUN} is damaged: delete it, and grade again.") from None
+        raise NoResults(f"{folder / RUN_FILE} is damaged: delete it, and grade again.") from None
 
 
-def full_reports(folder: Path, shows: str) -> Path:
-    """Where the reports lie that have everything."""
+def full_report_paths(folder: Path, shows: str) -> Path:
+    """Return the paths of the full reports."""
     return folder / (STUDENTS if shows == "open" else REPORTS)
 
 
-def begin(folder: Path, run: LastRun, *, resume: bool) -> None:
-    """Write down what this run is asked for. A run that was not finished is not begun again."""
-    if not resume and (folder / RUN).exists() and not last_run(folder).finished:
+def begin_run(folder: Path, run: LastRun, *, resume: bool) -> None:
+    """Record the request of this run. Raises unless an unfinished run is gone on with."""
+    if not resume and (folder / RUN_FILE).exists() and not read_last_run(folder).finished:
         raise UserError(f"The last run into {folder} was not finished: `--resume` goes on with it.")
-    if (folder / RUN).exists() and last_run(folder).course and not run.course:
+    if (folder / RUN_FILE).exists() and read_last_run(folder).course and not run.course:
         raise UserError(
-            f"{folder} was graded for {last_run(folder).course}: name that again (`--course`), or "
-            "another folder of results."
+            f"{folder} was graded for {read_last_run(folder).course}: "
+            "name that again (`--course`), or another folder of results."
         )
-    if (folder / PARTS).exists() and not (folder / SECRET_FILE).exists():
+    if (folder / PARTS_FOLDER).exists() and not (folder / SECRET_FILE).exists():
         raise UserError(
             f"{folder / SECRET_FILE} is gone, from which all inputs were drawn: put it back, or "
             "name another folder to grade everything anew."
         )
-    _write(folder, run)
+    _write_run(folder, run)
 
 
-def finish(folder: Path, run: LastRun) -> None:
-    """Write down that a run is finished."""
-    _write(folder, LastRun(**{**asdict(run), "finished": True}))
+def finish_run(folder: Path, run: LastRun) -> None:
+    """Record that a run is finished."""
+    _write_run(folder, LastRun(**{**asdict(run), "finished": True}))
 
 
-def _write(folder: Path, run: LastRun) -> None:
-    write(folder / RUN, json.dumps(asdict(run), indent=2) + "\n")
+def _write_run(folder: Path, run: LastRun) -> None:
+    write_whole(folder / RUN_FILE, json.dumps(asdict(run), indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""When each answer was handed in: a table beside the students, from the platform that took it.
+"""Reads when each answer was handed in, from a platform's table beside the students.
 
 Never the time of a file or of the clock: those say when something was copied.
 """
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.run.gather_answers import SUBMITTED
-from grader.classroom.table_reader import lines, moment_at
+from grader.classroom.run.gather_answers import TIMES_TABLE
+from grader.classroom.table_reader import moment_in_field, read_lines
 from grader.core import catalog
 from grader.core.errors import UserError
 
@@ -17,17 +17,17 @@ COLUMNS = ("student", "exercise", "submitted")
 Times = Mapping[tuple[str, str], datetime]  # by student and slug
 
 
-def read(submissions: Path, students: Sequence[str]) -> tuple[Times, list[str]]:
-    """The times in a folder of submissions, and a sentence on each that is of nobody here.
+def read_times(submissions: Path, students: Sequence[str]) -> tuple[Times, list[str]]:
+    """Return the times in a folder of submissions, and a sentence on each for an unknown student.
 
     Raises `UserError`, with the line, for one that cannot be followed.
     """
-    path = submissions / SUBMITTED
+    path = submissions / TIMES_TABLE
     if not path.exists():
         return {}, []
     found: dict[tuple[str, str], datetime] = {}
     unused: list[str] = []
-    for line in lines(path, COLUMNS):
+    for line in read_lines(path, COLUMNS):
         student = line.get("student")
         if student not in students:
             close = catalog.did_you_mean(student, students)
@@ -42,5 +42,5 @@ def read(submissions: Path, students: Sequence[str]) -> tuple[Times, list[str]]:
                 f"{line.at}: {student} has a time for {key[1]} already: keep one of the two."
             )
         if submitted := line.get("submitted"):
-            found[key] = moment_at(submitted, line.at)
+            found[key] = moment_in_field(submitted, line.at)
     return found, unused

@@ -1,4 +1,4 @@
-"""Writes what a class run found: a report for each student, the grades, and the class page."""
+"""Writes the results of a class run: a report for each student, the grades, the class page."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.classroom.run.adjust import Adjustments
-from grader.classroom.run.class_run import LOST, ClassRun, ProgressRow
+from grader.classroom.run.class_run import LOST_ANSWER, ClassRun, ProgressRow
 from grader.classroom.run.grade_task import GradeTerms
-from grader.classroom.run.late_students import TABLE, LatenessReport, table, told
+from grader.classroom.run.late_students import (
+    LATE_TABLE,
+    LatenessReport,
+    lateness_table,
+    report_with_lateness,
+)
 from grader.classroom.run.process_pool import Result
-from grader.classroom.run.result_store import is_written, write
-from grader.classroom.run.results_folder import STUDENTS, full_reports
+from grader.classroom.run.result_store import is_written, write_whole
+from grader.classroom.run.results_folder import STUDENTS, full_report_paths
 from grader.classroom.settings import Settings
 from grader.core import catalog
 from grader.core.catalog import ROOT
@@ -24,7 +29,7 @@ from grader.reporting.exercise_mark import Late
 from grader.reporting.redact import limited
 
 PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
-_LOOK = ".look"  # of the pages: language, templates, sentences
+_STYLE_FILE = ".look"  # of the pages: language, templates, sentences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,41 +44,41 @@ class Written:
 
     def write(self, run: ClassRun, title: str) -> ClassSummary:
         """Write everything; files that would not change are left as they are."""
-        look = _look(self.words)
-        kept = self.folder / _LOOK
+        look = _style_digest(self.words)
+        kept = self.folder / _STYLE_FILE
         same_look = kept.exists() and kept.read_text() == look
         if not same_look:
             kept.unlink(missing_ok=True)  # until all pages are written anew
         course, lates = self.lates.course, dict[str, Mapping[str, Late]]()
-        graded = self._graded(run, same_look, lates)
+        graded = self._write_each_report(run, same_look, lates)
         summary = summarise(graded, run.exercises, course.weights, bool(course.deadlines))
-        facts = {**_of_course(course, self.words), **_facts(run.terms, self.words)}
+        facts = {**_course_facts(course, self.words), **_class_facts(run.terms, self.words)}
         page = class_page.to_html(summary, self.words, title=title, facts=facts)
-        write(self.folder / PAGE, page)
-        write(self.folder / GRADES, grades.to_grades(summary))
-        write(self.folder / CANVAS, grades.to_canvas(summary))
+        write_whole(self.folder / PAGE, page)
+        write_whole(self.folder / GRADES, grades.to_grades(summary))
+        write_whole(self.folder / CANVAS, grades.to_canvas(summary))
         if course.deadlines:
-            write(self.folder / TABLE, table(lates))
+            write_whole(self.folder / LATE_TABLE, lateness_table(lates))
         else:
-            (self.folder / TABLE).unlink(missing_ok=True)  # of an earlier run
-        write(kept, look)
+            (self.folder / LATE_TABLE).unlink(missing_ok=True)  # of an earlier run
+        write_whole(kept, look)
         return summary
 
     def reports(self, run: ClassRun) -> Iterator[tuple[ProgressRow, Report]]:
-        """The report on each student, one after the other."""
+        """Yield the report on each student, one after the other."""
         for row in run.rows:
-            found = [self._report(run, row, number) for number in range(len(row.tasks))]
-            yield row, _of_student(row, found, run.terms)
+            found = [self._build_report(run, row, number) for number in range(len(row.tasks))]
+            yield row, _student_facts(row, found, run.terms)
 
-    def _graded(
+    def _write_each_report(
         self, run: ClassRun, same_look: bool, lates: dict[str, Mapping[str, Late]]
     ) -> Iterator[Graded]:
-        """What is known of each student, with their reports written; `lates` is filled."""
+        """Yield each student with the report written; fill `lates`."""
         shows = self.lates.course.shows
-        full = full_reports(self.folder, shows)
+        full = full_report_paths(self.folder, shows)
         for row, report in self.reports(run):
             late = lates[row.student] = self.lates.of(report)
-            shown = told(report, late)
+            shown = report_with_lateness(report, late)
             if shows != "open":
                 self._write_report(full / row.folder, shown, same_look)
             place = self.folder / STUDENTS / row.folder
@@ -89,30 +94,30 @@ class Written:
     def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
         text, page = as_json.to_json(report), place / "report.html"
         if not (same_look and page.exists() and is_written(place / "report.json", text)):
-            write(page, html.to_html(report, self.words))
-            write(place / "report.json", text)  # last: it says that the page is of it
+            write_whole(page, html.to_html(report, self.words))
+            write_whole(place / "report.json", text)  # last: it says that the page is of it
 
-    def _report(self, run: ClassRun, row: ProgressRow, number: int) -> ExerciseReport:
+    def _build_report(self, run: ClassRun, row: ProgressRow, number: int) -> ExerciseReport:
         task, exercise = row.tasks[number], run.exercises[number]
         found = run.result(task)
-        report = _lost(exercise) if found is None else _read(found, exercise)
+        report = _lost_report(exercise) if found is None else _report_or_fault(found, exercise)
         report = replace(report, path=row.paths[number])
-        return report if self.speed else _without_speed(report)
+        return report if self.speed else _mark_speed_left_out(report)
 
 
-def _read(found: Result, exercise: Exercise) -> ExerciseReport:
+def _report_or_fault(found: Result, exercise: Exercise) -> ExerciseReport:
     return from_json.exercise(found, exercise.track)
 
 
-def _lost(exercise: Exercise) -> ExerciseReport:
+def _lost_report(exercise: Exercise) -> ExerciseReport:
     return ExerciseReport(
         slug=exercise.slug, title=exercise.title, track=exercise.track, path="", sha256="",
-        state="fault", sentence=LOST, score=None, checks=(), speed=None,
+        state="fault", sentence=LOST_ANSWER, score=None, checks=(), speed=None,
     )  # fmt: skip
 
 
-def _without_speed(report: ExerciseReport) -> ExerciseReport:
-    """The report as it is where speed is left out of the grading."""
+def _mark_speed_left_out(report: ExerciseReport) -> ExerciseReport:
+    """Return the report with its speed marked as left out of the grading."""
     speed = report.speed
     if speed is None or report.score is None:
         return report
@@ -123,7 +128,7 @@ def _without_speed(report: ExerciseReport) -> ExerciseReport:
     return replace(report, speed=speed, score=sum_points(report.checks, speed))
 
 
-def _of_student(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms) -> Report:
+def _student_facts(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms) -> Report:
     return Report(
         student=row.student, seed_id=terms.seed_id, seed=None, device=terms.device,
         isolation=terms.wall, versions=terms.versions, exercises=tuple(found),
@@ -131,11 +136,11 @@ def _of_student(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeT
     )  # fmt: skip
 
 
-def _of_course(course: Settings, words: Words) -> Mapping[str, str]:
+def _course_facts(course: Settings, words: Words) -> Mapping[str, str]:
     return {} if course.path is None else {words("Course"): course.name}
 
 
-def _facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
+def _class_facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
     versions = ", ".join(f"{name} {version}" for name, version in terms.versions.items())
     return {
         words("Versions"): versions,
@@ -145,7 +150,7 @@ def _facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
     }
 
 
-def _look(words: Words) -> str:
+def _style_digest(words: Words) -> str:
     """Return the digest of templates and styles."""
     found = hashlib.sha256(words.language.encode())
     folder = ROOT / "grader"

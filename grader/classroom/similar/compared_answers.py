@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from grader.authoring.skeletons import NoSkeleton, pristine
 from grader.classroom.run.answer_contents import is_answer
-from grader.classroom.run.gather_answers import entries, handed_in
+from grader.classroom.run.gather_answers import list_students, read_student
 from grader.classroom.similar.fingerprints import Tokens, read_tokens, remove_given
 from grader.core.catalog import names_read
 from grader.core.records import Exercise
@@ -43,14 +43,14 @@ def find_writers(submissions: Path, also: Sequence[Path]) -> tuple[list[Writer],
 
     Raises `gather_answers.NoClass` for a folder without classes and answers.
     """
-    students, notes = entries(submissions)
+    students, notes = list_students(submissions)
     found = [Writer(who=_writer_name(entry), entry=entry, of_class=True) for entry in students]
     for place in also:
         shown = printable(os.fspath(place))
         if _is_answer_folder(place):
             found.append(Writer(who=shown, entry=place.resolve(), of_class=False))
             continue
-        others, more = entries(place)
+        others, more = list_students(place)
         notes += more
         found += [Writer(who=f"{shown}/{_writer_name(e)}", entry=e, of_class=False) for e in others]
     return found, notes
@@ -98,7 +98,7 @@ def read_answers(
 
 def _read_answer_source(writer: Writer, exercise: Exercise, folder: Path) -> str:
     """Return an answer's text; '' if there is no file. Raises `Unreadable` with the reason."""
-    [handed] = handed_in(writer.entry, [exercise]).answers
+    [handed] = read_student(writer.entry, [exercise]).answers
     if handed.state == "missing":
         return ""
     if handed.sentence:

@@ -10,13 +10,13 @@ from pathlib import Path
 from nbgrader.plugins import LateSubmissionPlugin
 
 from grader.classroom.lateness import Lateness, lateness
-from grader.classroom.settings import FILE, Settings, read
+from grader.classroom.settings import FILE, Settings, read_settings
 
 
 def course_settings(root: str) -> Settings:
     """Return the settings of the course in a folder; the defaults without a course.toml."""
     path = Path(root) / FILE
-    return read(path) if path.is_file() else Settings()
+    return read_settings(path) if path.is_file() else Settings()
 
 
 class Late(LateSubmissionPlugin):  # type: ignore[misc]
