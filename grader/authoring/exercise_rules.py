@@ -92,7 +92,7 @@ def signatures(exercise: Exercise) -> Iterator[str]:
         if bare:
             yield f"{bare[0]} has no declaration in C. Add it to exercise.toml."
             return
-        wrong = cuda_outline.problems(text, exercise)
+        wrong = cuda_outline.compare_with_manifest(text, exercise)
         yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
     else:
         wrong = python_outline.compare_with_manifest(python_outline.parse(text), exercise)

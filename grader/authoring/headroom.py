@@ -177,7 +177,7 @@ def _compile_right_answers(slug: str) -> dict[str, ModuleType]:
     exercise = catalog.find(slug)
     texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _variant_sources(exercise)
     only = {variant.id: variant.of for variant in suite_runner.variants(exercise)}
-    return cuda.modules(texts, exercise, only=only)
+    return cuda.own_modules(texts, exercise, only=only)
 
 
 def _variant_sources(exercise: Exercise) -> dict[str, str]:

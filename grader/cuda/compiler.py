@@ -1,4 +1,4 @@
-"""Compiles translated answers with g++, and the files themselves with nvcc where there is one.
+"""Compiles translated answers with g++, and the files themselves with nvcc, if installed.
 
 A compiler that is fed a hostile text is as good as the text's author. So it runs in a child with
 limits, a clean environment and a folder of its own, and where the wall has Landlock it can open
@@ -26,26 +26,40 @@ from grader.worker.readable_paths import site_folders
 from grader.worker.walls import PROCESS, Wall
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
-SECONDS = 40.0  # of the clock
-LIMITS = {"cpu_seconds": 20, "memory_bytes": 6 << 30}
-_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store",
-           "/etc/ld.so.conf", "/etc/ld.so.conf.d")  # fmt: skip
-_PLAIN = ["-std=gnu++17", "-fPIE", "-fno-exceptions", "-fno-rtti", "-U_FORTIFY_SOURCE",
-          "-fdiagnostics-color=never", "-fno-diagnostics-show-caret",
-          "-fno-dollars-in-identifiers"]  # fmt: skip
+COMPILE_SECONDS = 40.0  # of the clock
+COMPILE_LIMITS = {"cpu_seconds": 20, "memory_bytes": 6 << 30}
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache",
+                   "/nix/store", "/etc/ld.so.conf", "/etc/ld.so.conf.d")  # fmt: skip
+_CXX_OPTIONS = ["-std=gnu++17", "-fPIE", "-fno-exceptions", "-fno-rtti", "-U_FORTIFY_SOURCE",
+                "-fdiagnostics-color=never", "-fno-diagnostics-show-caret",
+                "-fno-dollars-in-identifiers"]  # fmt: skip
 # Calls before every access to memory, and at what has no meaning in C++: see runtime/hooks.h.
-_WATCHED = ["-fsanitize=kernel-address", "--param", "asan-globals=1",
-            "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",
-            "-fno-strict-aliasing", "-ffp-contract=off", "-fstack-clash-protection"]  # fmt: skip
-_ANSWER = ["-g1", "-w", "-fmax-errors=5", "-ftemplate-depth=200", *_PLAIN, *_WATCHED]
-_LINKED = ["-pie", "-Wl,-z,relro,-z,now,-z,noexecstack", "-static-libgcc", "-static-libstdc++"]
+_WATCH_OPTIONS = [
+    "-fsanitize=kernel-address", "--param", "asan-globals=1", "-fno-strict-aliasing",
+    "-fsanitize=bounds-strict,signed-integer-overflow,integer-divide-by-zero,alignment",
+    "-ffp-contract=off", "-fstack-clash-protection",
+]  # fmt: skip
+_ANSWER_OPTIONS = [
+    "-g1",
+    "-w",
+    "-fmax-errors=5",
+    "-ftemplate-depth=200",
+    *_CXX_OPTIONS,
+    *_WATCH_OPTIONS,
+]
+_LINK_OPTIONS = [
+    "-pie",
+    "-Wl,-z,relro,-z,now,-z,noexecstack",
+    "-static-libgcc",
+    "-static-libstdc++",
+]
 _TOOLKIT = "/usr/local/cuda/bin"
-_ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)", re.MULTILINE)
+_OBJDUMP_ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Compiled answers, and to which line each place of their code belongs."""
+    """Compiled answers, and the line of each place in their code."""
 
     content: bytes
     places: tuple[int, ...]  # ascending
@@ -54,27 +68,27 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What a compiler said instead."""
+    """The message of a compiler that failed."""
 
     says: str
     told: bool = False  # it is the student's sentence already
 
 
 class NoCompiler(Exception):
-    """There is no g++; the message says how to get one."""
+    """Raised if g++ is missing; the message says how to install it."""
 
 
-def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Program | Failed:
-    """A program made of translated answers, which `machine` asks.
+def compile_for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Program | Failed:
+    """Compile translated answers into a program, which `machine` calls.
 
     quick  to compile, not to run
     """
     if sys.platform != "linux" or not (shutil.which("g++") and shutil.which("objdump")):
         cure = "apt-get install g++" if sys.platform == "linux" else "use Linux; on Windows, WSL"
         raise NoCompiler(f"needs g++, with which kernels run on the CPU: {cure}")
-    files = {"answer.cpp": source.encode(), "runtime.o": _runtime()}
+    files = {"answer.cpp": source.encode(), "runtime.o": _compile_runtime()}
     files |= {path.name: path.read_bytes() for path in RUNTIME.glob("*.h")}
-    flags = [*_ANSWER, *_fresh(), "-Og" if quick else "-O1"]
+    flags = [*_ANSWER_OPTIONS, *_fresh_variables(), "-Og" if quick else "-O1"]
     stages = [
         [["g++", *flags, "-c", "answer.cpp", "-o", "answer.o"]],
         [
@@ -83,57 +97,60 @@ def for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Progra
             ["objdump", "--section-headers", "answer.o"],
             ["objcopy", *symbols.RENAMED, "answer.o", "watched.o"],
         ],
-        [["g++", *_LINKED, "watched.o", "runtime.o", "-o", "program"]],
+        [["g++", *_LINK_OPTIONS, "watched.o", "runtime.o", "-o", "program"]],
         [["objdump", "--dwarf=decodedline", "program"]],
         [["strip", "-s", "-o", "stripped", "program"]],
     ]
-    done = run(files, stages, ["stripped", "said-1", "said-2", "said-3", "said-6"], wall)
+    done = run_commands(files, stages, ["stripped", "said-1", "said-2", "said-3", "said-6"], wall)
     if isinstance(done, Failed):
         return done
-    needs, has, sections, rows = (_text(done[f"said-{n}"]) for n in (1, 2, 3, 6))
-    if problem := symbols.problem(needs, has, sections):
+    needs, has, sections, rows = (_read_source(done[f"said-{n}"]) for n in (1, 2, 3, 6))
+    if problem := symbols.reason_against_object(needs, has, sections):
         return Failed(problem, told=True)
-    table = _table(rows)
+    table = _line_table(rows)
     return Program(content=done["stripped"], places=tuple(table), lines=tuple(table.values()))
 
 
 @cache
-def _fresh() -> list[str]:
-    """That no variable begins with what another thread has left on the stack: from g++ 12 on."""
+def _fresh_variables() -> list[str]:
+    """Return the options by which no variable begins with old bytes of the stack (g++ 12)."""
     said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=False)
     new = said.stdout.partition(".")[0].strip()
     return ["-ftrivial-auto-var-init=pattern"] if new.isdigit() and int(new) >= 12 else []
 
 
 @cache
-def _runtime() -> bytes:
-    """The machine, compiled once in a process; it is ours, and the same for all."""
+def _compile_runtime() -> bytes:
+    """Compile the runtime once in a process; it is ours, and the same for all answers."""
     files = {path.name: path.read_bytes() for path in RUNTIME.iterdir()}
-    compiling = ["g++", "-O2", *_PLAIN, "-c", "runtime.cpp", "-o", "runtime.o"]
+    compiling = ["g++", "-O2", *_CXX_OPTIONS, "-c", "runtime.cpp", "-o", "runtime.o"]
     stages = [[compiling], [["nm", "--defined-only", "--format=posix", "runtime.o"]]]
-    done = run(files, stages, ["runtime.o", "said-1"], PROCESS)
+    done = run_commands(files, stages, ["runtime.o", "said-1"], PROCESS)
     if not isinstance(done, Failed):  # what it calls is its own, whatever an answer calls alike
-        own = [f"--localize-symbol={name}" for name in symbols.own(_text(done["said-1"]))]
+        own = [
+            f"--localize-symbol={name}"
+            for name in symbols.runtime_names(_read_source(done["said-1"]))
+        ]
         files = {"runtime.o": done["runtime.o"]}
-        done = run(files, [[["objcopy", *own, "runtime.o", "own.o"]]], ["own.o"], PROCESS)
+        done = run_commands(files, [[["objcopy", *own, "runtime.o", "own.o"]]], ["own.o"], PROCESS)
     if isinstance(done, Failed):
         raise RuntimeError(f"the machine for kernels cannot be compiled: {done.says}")
     return done["own.o"]
 
 
-def _text(said: bytes) -> str:
+def _read_source(said: bytes) -> str:
     return said.decode("utf-8", "replace")
 
 
-def _table(said: str) -> dict[int, int]:
-    """The line at each place where one begins, from what objdump says, in ascending order.
+def _line_table(said: str) -> dict[int, int]:
+    """Return the line at each place where one begins, from objdump's output, in ascending order.
 
     A header's code is that of the line which calls it. Of several rows for a place the last holds.
     Behind a row without a number ("-") follows code of ours.
     """
     found: dict[int, int] = {}
     line = 0
-    rows = ((int(row[3], 16), row[1], row[2]) for row in _ROW.finditer(said))
+    rows = ((int(row[3], 16), row[1], row[2]) for row in _OBJDUMP_ROW.finditer(said))
     for place, file, number in sorted(rows, key=lambda row: (row[0], row[2] != "-")):
         if number == "-":
             line = 0
@@ -143,39 +160,39 @@ def _table(said: str) -> dict[int, int]:
     return found
 
 
-def nvcc() -> str | None:
-    """NVIDIA's compiler: on the path, where the toolkit is usually put, or as a Python package."""
+def find_nvcc() -> str | None:
+    """Return the path of nvcc: on PATH, in the usual folder, or of a package; None without one."""
     found = shutil.which("nvcc") or shutil.which("nvcc", path=_TOOLKIT)
     packages = (Path(folder) / "nvidia" for folder in site_folders())
     places = (p for folder in packages for p in sorted(folder.glob("*/bin/nvcc")))
     return found or next((str(path) for path in places), None)
 
 
-def checked(text: str, wall: Wall = PROCESS) -> Failed | None:
-    """What nvcc has to say against a file, if it is here; nothing is kept of what it makes."""
-    program = nvcc()
+def nvcc_complaint(text: str, wall: Wall = PROCESS) -> Failed | None:
+    """Return nvcc's message about a file, if nvcc is installed; keep nothing that it builds."""
+    program = find_nvcc()
     if program is None:
         return None
     command = [program, "-std=c++17", "-cubin", "-o", "answer.cubin", "answer_0.cu"]
-    done = run({"answer_0.cu": text.encode()}, [[command]], [], wall, program)
+    done = run_commands({"answer_0.cu": text.encode()}, [[command]], [], wall, program)
     return done if isinstance(done, Failed) else None
 
 
-def sanitizer() -> str:
-    """NVIDIA's compute-sanitizer: on the path, or beside nvcc; "" where there is none."""
-    beside = str(Path(os.path.realpath(nvcc() or "nvcc")).parent)
+def find_sanitizer() -> str:
+    """Return the path of compute-sanitizer: on PATH, or beside nvcc; "" without one."""
+    beside = str(Path(os.path.realpath(find_nvcc() or "nvcc")).parent)
     found = (shutil.which("compute-sanitizer", path=p) for p in (None, beside, _TOOLKIT))
     return next((path for path in found if path), "")
 
 
-def for_gpu(
+def compile_for_gpu(
     library: str, program: str, architecture: str, wall: Wall = PROCESS
 ) -> tuple[bytes, bytes] | Failed:
-    """Two texts compiled for a GPU: a library, and a program if one is wanted.
+    """Compile two texts for a GPU: a library, and a program if one is wanted.
 
     architecture  "sm_90", say; nvcc behind a wall sees no device whose own it could take
     """
-    found = nvcc()
+    found = find_nvcc()
     if found is None:
         cure = pip_install("nvidia-cuda-nvcc")
         raise NoCompiler(f"needs nvcc, with which kernels run on the GPU: {cure}")
@@ -187,27 +204,27 @@ def for_gpu(
         [found, "-std=c++17", "-O3", f"-arch={architecture}", *output] for output in outputs
     ]
     wanted = ["library.so", *(["program"] if program else [])]
-    done = run({n: t.encode() for n, t in files.items()}, [commands], wanted, wall, found)
+    done = run_commands({n: t.encode() for n, t in files.items()}, [commands], wanted, wall, found)
     return done if isinstance(done, Failed) else (done["library.so"], done.get("program", b""))
 
 
-def run(
+def run_commands(
     files: Mapping[str, bytes], stages: Sequence[Sequence[Sequence[str]]], wanted: Sequence[str],
     wall: Wall, program: str = "",
 ) -> dict[str, bytes] | Failed:  # fmt: skip
-    """Run commands on files in a folder of their own; the files that were wanted of it."""
+    """Run commands on files in a folder of their own; return the wanted files."""
     with tempfile.TemporaryDirectory(prefix=traces.prefix()) as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         locked = wall.files is not None and bool(wall.files["landlock"])
         request = {
             "stages": stages,
-            "limits": LIMITS,
-            "files": [*_SYSTEM, *_home_of(program)] if locked else None,
+            "limits": COMPILE_LIMITS,
+            "files": [*_SYSTEM_FOLDERS, *_toolkit_folder(program)] if locked else None,
         }
-        code, said = _child(json.dumps(request), folder)
+        code, said = _run_child(json.dumps(request), folder)
         if code is None:
-            return Failed(f"It takes longer than {SECONDS:g} seconds to compile.")
+            return Failed(f"It takes longer than {COMPILE_SECONDS:g} seconds to compile.")
         try:
             told = json.loads(said)
         except ValueError:
@@ -217,13 +234,13 @@ def run(
         return {name: (Path(folder) / name).read_bytes() for name in wanted}
 
 
-def _home_of(program: str) -> list[str]:
-    """The folder of a toolkit that lies outside of the system's."""
+def _toolkit_folder(program: str) -> list[str]:
+    """Return the folder of a toolkit that lies outside of the system's folders."""
     return [str(Path(os.path.realpath(program)).parent.parent)] if program else []
 
 
-def _child(request: str, folder: str) -> tuple[int | None, str]:
-    """How the child ended (None: it took too long) and what it printed."""
+def _run_child(request: str, folder: str) -> tuple[int | None, str]:
+    """Return the exit status of the child (None: it took too long) and its output."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": folder,
                    "TMPDIR": folder}  # fmt: skip
     child = subprocess.Popen(
@@ -232,7 +249,7 @@ def _child(request: str, folder: str) -> tuple[int | None, str]:
         start_new_session=True,
     )  # fmt: skip
     try:
-        said, _ = child.communicate(timeout=SECONDS)
+        said, _ = child.communicate(timeout=COMPILE_SECONDS)
         return child.returncode, said
     except subprocess.TimeoutExpired:
         return None, ""

@@ -1,34 +1,44 @@
-"""What a CUDA file defines, compared with the manifest: what is missing, what is not written."""
+"""Compares what a CUDA file defines with the manifest: missing, not written, or not as declared."""
 
 import re
 from collections.abc import Mapping
 
 from grader.core.catalog import did_you_mean
 from grader.core.records import Exercise
-from grader.cuda.source import FunctionText, bare, closing, functions, joined
-from grader.cuda.translate import parsed
+from grader.cuda.source import (
+    FunctionText,
+    blank_comments,
+    closing_bracket,
+    find_functions,
+    join_lines,
+)
+from grader.cuda.translate import parse_declaration
 
 KERNEL = "_kernel"
-FEW = 20  # times that a function is declared, defined or called: in more it is not looked for
-_C = r'extern\s*" "'  # as `bare` leaves it
+MAX_COMPARED_FUNCTIONS = (
+    20  # times that a function is declared, defined or called: in more it is not looked for
+)
+_EXTERN_C = r'extern\s*" "'  # as `bare` leaves it
 
 
-def problems(text: str, exercise: Exercise) -> dict[str, str]:
-    """For every declared function that is missing or not as declared, the sentence about it."""
-    plain = joined(text)
-    code = bare(plain)
-    defined = {f.name: f for f in functions(code)}
+def compare_with_manifest(text: str, exercise: Exercise) -> dict[str, str]:
+    """Return a sentence for each declared function that is missing or not as declared."""
+    plain = join_lines(text)
+    code = blank_comments(plain)
+    defined = {f.name: f for f in find_functions(code)}
     found = {}
     for name, function in exercise.functions.items():
         if name not in defined:
             hint = did_you_mean(name, defined)
             found[name] = f"There is no {name} in the file.{hint}"
-        elif unwritten := _unwritten(name, defined):
-            task = _task(plain, unwritten)
+        elif unwritten := _find_empty_body(name, defined):
+            task = _task_of(plain, unwritten)
             found[name] = f"{unwritten.name} is not written yet{f': {task}' if task else '.'}"
-        elif not _fits(defined[name].parameters, parsed(function.declaration)[1]):
+        elif not _fits_declaration(
+            defined[name].parameters, parse_declaration(function.declaration)[1]
+        ):
             given = ", ".join(defined[name].parameters)
-            wanted = ", ".join(parsed(function.declaration)[1])
+            wanted = ", ".join(parse_declaration(function.declaration)[1])
             found[name] = f"{name} takes ({given}), but should take ({wanted})."
         elif not _has_c_linkage(name, code):
             found[name] = f'{name} has no C linkage: write extern "C" before it.'
@@ -36,24 +46,33 @@ def problems(text: str, exercise: Exercise) -> dict[str, str]:
 
 
 def _has_c_linkage(name: str, code: str) -> bool:
-    """Whether the function, or an earlier declaration of it, is extern "C"; also by a macro."""
-    macros = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_C}", code, re.MULTILINE)
-    opening = re.compile("|".join([_C, *(rf"\b{m}\b" for m in set(macros[:FEW]))]))
+    """Return whether the function, or a declaration of it, is extern "C", also by a macro."""
+    macros = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_EXTERN_C}", code, re.MULTILINE)
+    opening = re.compile(
+        "|".join([_EXTERN_C, *(rf"\b{m}\b" for m in set(macros[:MAX_COMPARED_FUNCTIONS]))])
+    )
     places = [m.start() for m in re.finditer(rf"\b{name}\s*\(", code)]
-    if any(opening.search(re.split(r"[;{}()#]", code[:place])[-1]) for place in places[:FEW]):
+    if any(
+        opening.search(re.split(r"[;{}()#]", code[:place])[-1])
+        for place in places[:MAX_COMPARED_FUNCTIONS]
+    ):
         return True
     blocks = (m.end() - 1 for m in re.finditer(rf"(?:{opening.pattern})\s*\{{", code))
-    return any(b < place < closing(code, b) for b in blocks for place in places[:FEW])
+    return any(
+        b < place < closing_bracket(code, b)
+        for b in blocks
+        for place in places[:MAX_COMPARED_FUNCTIONS]
+    )
 
 
-def _unwritten(name: str, defined: Mapping[str, FunctionText]) -> FunctionText | None:
-    """The kernel or the function itself, if there is nothing between its braces."""
+def _find_empty_body(name: str, defined: Mapping[str, FunctionText]) -> FunctionText | None:
+    """Return the kernel or the function itself, if there is nothing between its braces."""
     parts = (defined.get(name + KERNEL), defined[name])
     return next((part for part in parts if part and not part.body.strip()), None)
 
 
-def _task(text: str, function: FunctionText) -> str:
-    """The first sentence of the comment above a function."""
+def _task_of(text: str, function: FunctionText) -> str:
+    """Return the first sentence of the comment above a function."""
     lines = text.split("\n")[: function.line - 1]
     while lines and not lines[-1].lstrip().startswith("//"):
         if not lines[-1].strip() or lines[-1].strip()[-1] in ";}":
@@ -64,17 +83,17 @@ def _task(text: str, function: FunctionText) -> str:
     return lines[-1].strip().lstrip("/ ") if lines else ""
 
 
-def _fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    return len(given) == len(wanted) and all(map(_alike, given, wanted))
+def _fits_declaration(given: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return len(given) == len(wanted) and all(map(_have_same_types, given, wanted))
 
 
-def _alike(given: str, wanted: str) -> bool:
-    one, other = _type(given), _type(wanted)
+def _have_same_types(given: str, wanted: str) -> bool:
+    one, other = _parameter_type(given), _parameter_type(wanted)
     return one == other or (other == "int" and one in ("bool", "long long", "int64_t", "size_t"))
 
 
-def _type(parameter: str) -> str:
-    """The type of a parameter: without its name, and without what changes no call."""
+def _parameter_type(parameter: str) -> str:
+    """Return the type of a parameter, without its name and without what changes no call."""
     words = re.findall(r"\w+|\*|&|\[|\]", parameter)
     words = [w for w in words if not w.startswith("__restrict")]
     stars = "*" * sum(w in ("*", "[") for w in words)
@@ -84,6 +103,6 @@ def _type(parameter: str) -> str:
     return constant + " ".join(names[:-1] if len(names) > 1 else names) + stars
 
 
-def lines(text: str) -> dict[str, int]:
-    """The line of each function of the file."""
-    return {f.name: f.line for f in functions(bare(joined(text)))}
+def function_lines(text: str) -> dict[str, int]:
+    """Return the line of each function of the file."""
+    return {f.name: f.line for f in find_functions(blank_comments(join_lines(text)))}

@@ -1,18 +1,18 @@
-"""What nvcc is given of an answer: a library to call, and a program to run under a tool."""
+"""Writes what nvcc receives of an answer: a library to call, and a program to run under a tool."""
 
 import re
 from collections.abc import Sequence
 
-from grader.cuda.source import joined
-from grader.cuda.translate import parsed
+from grader.cuda.source import join_lines
+from grader.cuda.translate import parse_declaration
 
-_ERROR = (
+_ERROR_FUNCTION = (
     'extern "C" const char* cuda_error(int code) '
     "{ return cudaGetErrorString((cudaError_t)code); }\n"
 )
 # The arguments of a program: which function, and for each parameter a number. Where the parameter
 # is an array, the number says how long it is.
-_ARRAY = """\
+_ARRAY_FUNCTION = """\
 static float* answer_0_array(const char* length, bool values) {
   size_t n = strtoull(length, nullptr, 10);
   float *host = (float*)malloc(n * sizeof(float)), *device = nullptr;
@@ -27,37 +27,37 @@ static float* answer_0_array(const char* length, bool values) {
   return device;
 }
 """
-_HEAD = "#include <cuda_runtime.h>\n#include <cstdlib>\n#include <cstring>\n"
+_PROGRAM_HEAD = "#include <cuda_runtime.h>\n#include <cstdlib>\n#include <cstring>\n"
 
 
-def architecture() -> str:
-    """What nvcc calls the architecture of this machine's GPU: "sm_90", say."""
+def gpu_architecture() -> str:
+    """Return nvcc's name for the architecture of this machine's GPU, such as "sm_90"."""
     import torch
 
     major, minor = torch.cuda.get_device_capability()
     return f"sm_{major}{minor}"
 
 
-def library(text: str, declarations: Sequence[str]) -> str:
-    """The file, with a function for each declared one that says how it went."""
-    return _with_doors(text, declarations) + _ERROR
+def library_text(text: str, declarations: Sequence[str]) -> str:
+    """Return the file with a function for each declared one that returns an error code."""
+    return _add_doors(text, declarations) + _ERROR_FUNCTION
 
 
-def program(text: str, declarations: Sequence[str]) -> str:
-    """The file, with a `main` that calls one of the declared functions on numbers of its own."""
-    calls = "".join(_call(declaration) for declaration in declarations)
+def program_text(text: str, declarations: Sequence[str]) -> str:
+    """Return the file with a `main` that calls one declared function on its own numbers."""
+    calls = "".join(_call_with_values(declaration) for declaration in declarations)
     main = f"int main(int count, char** given) {{\n{calls}  return count ? 2 : 0;\n}}\n"
-    hidden = f"#define main answer_0_main\n{_with_doors(text, declarations)}#undef main\n"
-    return hidden + _ARRAY + main
+    hidden = f"#define main answer_0_main\n{_add_doors(text, declarations)}#undef main\n"
+    return hidden + _ARRAY_FUNCTION + main
 
 
-def _with_doors(text: str, declarations: Sequence[str]) -> str:
-    doors = "\n".join(map(_door, declarations))
-    return f'{_HEAD}#line 1 "answer_0.cu"\n{joined(text)}\n#line 1 "doors"\n{doors}\n'
+def _add_doors(text: str, declarations: Sequence[str]) -> str:
+    doors = "\n".join(map(_door_of_function, declarations))
+    return f'{_PROGRAM_HEAD}#line 1 "answer_0.cu"\n{join_lines(text)}\n#line 1 "doors"\n{doors}\n'
 
 
-def _door(declaration: str) -> str:
-    name, parameters = parsed(declaration)
+def _door_of_function(declaration: str) -> str:
+    name, parameters = parse_declaration(declaration)
     names = ", ".join(re.findall(r"(\w+)$", p)[0] for p in parameters)
     return (
         f'extern "C" int answer_0_{name}({", ".join(parameters)}) {{ {name}({names}); '
@@ -66,14 +66,14 @@ def _door(declaration: str) -> str:
     )
 
 
-def _call(declaration: str) -> str:
-    name, parameters = parsed(declaration)
-    values = ", ".join(_value(p, f"given[{i}]") for i, p in enumerate(parameters, 2))
+def _call_with_values(declaration: str) -> str:
+    name, parameters = parse_declaration(declaration)
+    values = ", ".join(_value_of_parameter(p, f"given[{i}]") for i, p in enumerate(parameters, 2))
     enough = f'count == {len(parameters) + 2} && strcmp(given[1], "{name}") == 0'
     return f"  if ({enough})\n    return answer_0_{name}({values});\n"
 
 
-def _value(parameter: str, given: str) -> str:
+def _value_of_parameter(parameter: str, given: str) -> str:
     if "*" in parameter:
         return f"answer_0_array({given}, {str(parameter.startswith('const')).lower()})"
     return f"(float)atof({given})" if parameter.startswith("float") else f"atoi({given})"

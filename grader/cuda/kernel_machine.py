@@ -1,4 +1,4 @@
-"""Asks the program that an answer's kernels are: in a worker, to which this text is sent, and here.
+"""Calls the program of an answer's kernels: from a worker, to which this text is sent, and here.
 
 The program runs kernels on the CPU and shares nothing with who asks but a socket (see
 `runtime/program.h`). What its machine reports becomes an exception at the student's line. On a GPU
@@ -24,16 +24,16 @@ _FORWARDS, _ORDERS = 0, 3  # in which threads, warps and blocks run
 _REPORTED, _NO_MEMORY = 1, 3
 
 # What goes to and fro, as runtime/program.h has it.
-_REQUEST = struct.Struct("=2Q6I")
-_GIVEN = struct.Struct("=2Q16s")
-_REPLY = struct.Struct("=i32s400s800si10Q8Q256sQ")
-_COUNTS = (  # what the kernels of a call have done; runtime/fibers.h says what each number is
+_REQUEST_FORMAT = struct.Struct("=2Q6I")
+_ARGUMENT_FORMAT = struct.Struct("=2Q16s")
+_REPLY_FORMAT = struct.Struct("=i32s400s800si10Q8Q256sQ")
+_COUNT_NAMES = (  # what the kernels of a call have done; runtime/fibers.h says what each number is
     *("kernels", "threads", "workers", "loads", "stores", "copies_read"),
     *("shared_stores", "shared_loads", "exchanged", "barriers"),
 )
 
 
-class Asked:
+class ProgramSocket:
     """The program at the other end of a socket.
 
     ended  what to do when it is there no more
@@ -65,12 +65,14 @@ def _ended() -> NoReturn:
     raise RuntimeError("the program of the kernels ended")
 
 
-def from_worker() -> Asked:
-    """The program that was started beside this worker; when it ends, so does the worker."""
-    return Asked(socket.socket(fileno=int(os.environ["GRADER_COMPANION"])), _end_alike)
+def from_worker() -> ProgramSocket:
+    """Return the program that was started beside this worker; when it ends, so does the worker."""
+    return ProgramSocket(
+        socket.socket(fileno=int(os.environ["GRADER_COMPANION"])), _end_like_program
+    )
 
 
-def _end_alike() -> NoReturn:
+def _end_like_program() -> NoReturn:
     _, status = os.waitpid(-1, 0)
     if os.WIFSIGNALED(status):
         with contextlib.suppress(OSError):  # some cannot be handled, and need not be set back
@@ -88,18 +90,20 @@ class Machine:
     answer  which of the program's answers
     """
 
-    def __init__(self, built: Mapping[str, Any], program: Asked, answer: str = "answer_0") -> None:
+    def __init__(
+        self, built: Mapping[str, Any], program: ProgramSocket, answer: str = "answer_0"
+    ) -> None:
         self._built = built
         self._answer = answer
         self._program = program
-        self._gpu = _opened(built["gpu"]) if built.get("gpu") else None
+        self._gpu = _load_library(built["gpu"]) if built.get("gpu") else None
         self._knows_lines: list[bool] = []  # of all answers of the program
         self.loads: dict[str, int] = {}  # the numbers that the last call has read, by input
         self.counts: dict[str, int] = {}  # and what else it did
         self.kernels: str = ""  # their names
 
     def other(self, answer: str) -> "Machine":
-        """Another answer of the same program."""
+        """Return another answer of the same program."""
         machine = object.__new__(Machine)
         machine.__dict__ |= self.__dict__ | {"_answer": answer}
         return machine
@@ -107,20 +111,22 @@ class Machine:
     def call(
         self, name: str, inputs: Mapping[str, Tensor], shape: Sequence[int], *numbers: float
     ) -> Tensor:
-        """`name(inputs..., out, numbers...)`: what it writes to `out`, NaN where it does not."""
+        """Call `name(inputs..., out, numbers...)`; return what `out` receives, NaN elsewhere."""
         tensors = {key: x.contiguous() for key, x in inputs.items()}
         if any(x.is_cuda for x in tensors.values()):
-            return self._on_gpu(name, list(tensors.values()), shape, numbers)
+            return self._call_on_gpu(name, list(tensors.values()), shape, numbers)
         out = torch.empty(*shape)
         arrays = {key: (x.numel(), x) for key, x in tensors.items()}
-        self._ask(name, arrays, out.numel(), numbers, seed=_seed(tensors), result=out)
+        self._call_function(
+            name, arrays, out.numel(), numbers, seed=_seed_of_inputs(tensors), result=out
+        )
         return out
 
     def far(
         self, name: str, inputs: Mapping[str, tuple[int, Tensor]], size: int, width: int,
         *numbers: float,
     ) -> Tensor | None:  # fmt: skip
-        """A call with arrays too large to exist, of whose grid only some blocks are run.
+        """Call with arrays too large to exist, and run only some blocks of the grid.
 
         inputs  by name how many numbers, and the pattern of which they are made
         size    of the output, whose last `width` numbers are the result
@@ -128,41 +134,41 @@ class Machine:
         """
         last = torch.empty(width)
         arrays = {key: (count, pattern.contiguous()) for key, (count, pattern) in inputs.items()}
-        known = self._ask(name, arrays, size, numbers, seed=0, result=last, corners=True)
+        known = self._call_function(name, arrays, size, numbers, seed=0, result=last, corners=True)
         return last if known else None
 
-    def _ask(
+    def _call_function(
         self, name: str, inputs: Mapping[str, tuple[int, Tensor]], size: int,
         numbers: Sequence[float], *, seed: int, result: Tensor, corners: bool = False,
     ) -> bool:  # fmt: skip
-        """Have a function called; whether `result` was filled with the end of its output."""
+        """Call a function; return whether `result` was filled with the end of its output."""
         lines = [] if self._knows_lines else [*self._built["places"], *self._built["lines"]]
         self._knows_lines.append(True)
         # Other inputs, another order of the threads: it may make no difference.
         order = _FORWARDS if corners else seed % _ORDERS
         self._program.send(
-            _REQUEST.pack(
+            _REQUEST_FORMAT.pack(
                 seed, result.numel() if corners else 0, self._number_of(name), order, corners,
                 len(inputs) + 1, len(numbers), len(lines) // 2,
             ),
-            *(_GIVEN.pack(n, x.numel(), key.encode()) for key, (n, x) in inputs.items()),
-            _GIVEN.pack(size, 0, b"out"),
+            *(_ARGUMENT_FORMAT.pack(n, x.numel(), key.encode()) for key, (n, x) in inputs.items()),
+            _ARGUMENT_FORMAT.pack(size, 0, b"out"),
             struct.pack(f"={len(numbers)}d", *numbers),
             struct.pack(f"={len(lines)}I", *lines),
-            *(_bytes(x) for _, x in inputs.values()),
+            *(_as_bytes(x) for _, x in inputs.values()),
         )  # fmt: skip
-        reply = bytearray(_REPLY.size)
+        reply = bytearray(_REPLY_FORMAT.size)
         self._program.receive(memoryview(reply))
-        code, kind, says, more, line, *rest, kernels, told = _REPLY.unpack(reply)
-        self.counts = dict(zip(_COUNTS, rest, strict=False))
-        self.loads = dict(zip(inputs, rest[len(_COUNTS) :], strict=False))
-        self.kernels = _text(kernels)
+        code, kind, says, more, line, *rest, kernels, told = _REPLY_FORMAT.unpack(reply)
+        self.counts = dict(zip(_COUNT_NAMES, rest, strict=False))
+        self.loads = dict(zip(inputs, rest[len(_COUNT_NAMES) :], strict=False))
+        self.kernels = _decode_text(kernels)
         if code == _REPORTED:
-            self.tell(_text(kind), line, f"{_text(says)}\n{_text(more)}")
+            self.tell(_decode_text(kind), line, f"{_decode_text(says)}\n{_decode_text(more)}")
         if code == _NO_MEMORY:
             raise MemoryError
         if told:
-            self._program.receive(_bytes(result))
+            self._program.receive(_as_bytes(result))
         return bool(told)
 
     def _number_of(self, name: str) -> int:
@@ -182,7 +188,7 @@ class Machine:
         code = "\n" * (line - 1) + "raise error"
         exec(compile(code, "<submission>" if line else "<machine>", "exec"), {"error": error})
 
-    def _on_gpu(
+    def _call_on_gpu(
         self, name: str, tensors: Sequence[Tensor], shape: Sequence[int], numbers: Sequence[float]
     ) -> Tensor:
         assert self._gpu is not None
@@ -190,7 +196,7 @@ class Machine:
         pointers = [ctypes.c_void_p(x.data_ptr()) for x in (*tensors, out)]
         with torch.cuda.device(out.device):
             function = getattr(self._gpu, f"{self._answer}_{name}")
-            code = function(*pointers, *map(_number, numbers))
+            code = function(*pointers, *map(_as_number, numbers))
         if code:
             self._gpu.cuda_error.restype = ctypes.c_char_p
             says = self._gpu.cuda_error(code).decode()
@@ -198,25 +204,25 @@ class Machine:
         return out
 
 
-def _seed(tensors: Mapping[str, Tensor]) -> int:
-    """A number that is the same whenever the inputs are."""
+def _seed_of_inputs(tensors: Mapping[str, Tensor]) -> int:
+    """Return a number that is the same whenever the inputs are."""
     return zlib.crc32(b"".join(x.flatten()[:64].numpy().tobytes() for x in tensors.values()))
 
 
-def _bytes(x: Tensor) -> memoryview:
+def _as_bytes(x: Tensor) -> memoryview:
     return x.numpy().data.cast("B") if x.numel() else memoryview(b"")
 
 
-def _text(content: bytes) -> str:
+def _decode_text(content: bytes) -> str:
     return content.partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _number(x: float) -> Any:
+def _as_number(x: float) -> Any:
     return ctypes.c_float(x) if isinstance(x, float) else ctypes.c_int(x)
 
 
-def _opened(text: str) -> ctypes.CDLL:
-    """A library from its text; its file is gone as soon as it is open."""
+def _load_library(text: str) -> ctypes.CDLL:
+    """Return a library from its bytes; remove its file as soon as it is loaded."""
     handle, path = tempfile.mkstemp(suffix=".so")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,4 +1,4 @@
-"""Runs an answer under NVIDIA's compute-sanitizer, and reads what that finds: in a worker.
+"""Runs an answer under NVIDIA's compute-sanitizer in a worker, and reads the findings.
 
 Its words, in the versions from 11 on, are lines like these:
 
@@ -23,15 +23,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SANITIZER_SECONDS = 15.0
-_START = re.compile(
+_FINDING_START = re.compile(
     r"^========= (?:Error: |Warning: )?"
     r"(Invalid __|Race reported|Barrier error|Uninitialized __)(.*)$",
     re.MULTILINE,
 )
-_SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ", re.MULTILINE)
-_AT = re.compile(r"answer_0\.cu:(\d+)")
-_WHO = re.compile(r"by thread \([\d,]+\) in block \([\d,]+\)")
-_FINDINGS = {  # by the first words: the kind, and the sentence
+_SUMMARY_LINE = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ", re.MULTILINE)
+_LINE_IN_ANSWER = re.compile(r"answer_0\.cu:(\d+)")
+_THREAD_AND_BLOCK = re.compile(r"by thread \([\d,]+\) in block \([\d,]+\)")
+_FINDING_KINDS = {  # by the first words: the kind, and the sentence
     "Invalid __": ("OutOfBounds", "compute-sanitizer finds an access outside of every array"),
     "Race reported": ("Race", "compute-sanitizer finds a race in shared memory"),
     "Barrier error": (
@@ -41,15 +41,17 @@ _FINDINGS = {  # by the first words: the kind, and the sentence
         "Uninitialized", "compute-sanitizer finds a read of what nothing has written",
     ),
 }  # fmt: skip
-_MISALIGNED = "compute-sanitizer finds an address that is not a multiple of what its type needs"
+_MISALIGNED_ADDRESS = (
+    "compute-sanitizer finds an address that is not a multiple of what its type needs"
+)
 
 
 class NotAsked(LookupError):
-    """compute-sanitizer is not here, or cannot be run here."""
+    """Raised if compute-sanitizer is missing, or cannot run here."""
 
 
 class Sanitizer:
-    """The program that an answer became, and the tool under which it runs.
+    """The program of an answer, and the tool under which it runs.
 
     built  {"sanitizer": where compute-sanitizer is, "program": in text}; empty where there is none
     """
@@ -59,7 +61,7 @@ class Sanitizer:
         self._program = built.get("program", "")
 
     def ask(self, tool: str, name: str, arguments: Sequence[float]) -> tuple[str, int, str] | None:
-        """The first finding on `name(arguments)`: its kind, line and words; None if there is none.
+        """Return the first finding on `name(arguments)`: kind, line and words; or None.
 
         tool       memcheck, racecheck or synccheck
         arguments  for each parameter a number: where it is an array, how long it is
@@ -87,13 +89,13 @@ class Sanitizer:
 
 
 def finding(said: str) -> tuple[str, int, str] | None:
-    """The first finding in what the tool said; None if it says that there is none.
+    """Return the first finding in the tool's output; None if there is none.
 
     Raises `NotAsked` where it says neither: then it has not run.
     """
-    start = _START.search(said)
+    start = _FINDING_START.search(said)
     if start is None:
-        if any(number == "0" for number in _SUMMARY.findall(said)):
+        if any(number == "0" for number in _SUMMARY_LINE.findall(said)):
             return None
         raise NotAsked
     rest = said[start.start() :].split("\n")
@@ -103,11 +105,11 @@ def finding(said: str) -> tuple[str, int, str] | None:
             break
         parts.append(line)
     about = "\n".join(parts)
-    kind, says = _FINDINGS[start[1]]
+    kind, says = _FINDING_KINDS[start[1]]
     if "is misaligned" in about:
-        kind, says = "Misaligned", _MISALIGNED
-    lines = list(dict.fromkeys(int(number) for number in _AT.findall(about)))
+        kind, says = "Misaligned", _MISALIGNED_ADDRESS
+    lines = list(dict.fromkeys(int(number) for number in _LINE_IN_ANSWER.findall(about)))
     what = (start[1] + start[2]).partition(" at ")[0]
     more = [what + "".join(f", {{line {number}}}" for number in lines)]
-    more += [who[0] for who in [_WHO.search(about)] if who]
+    more += [who[0] for who in [_THREAD_AND_BLOCK.search(about)] if who]
     return kind, lines[0] if lines else 0, "\n".join([says, *more])

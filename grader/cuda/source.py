@@ -1,4 +1,4 @@
-"""Reads CUDA C++ as text, the way a compiler begins to: lines joined, comments and strings out.
+"""Reads CUDA C++ as text, as a compiler begins to: joins lines, blanks comments and strings.
 
 Nothing here understands the language. It finds functions, launches and directives, which is enough
 to translate a kernel and to say what is missing; the compilers do the rest.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-_PARTS = re.compile(
+_LEXICAL_PARTS = re.compile(
     r"""
       (?P<number> \.?[0-9] (?: [eEpP][+-] | '[0-9A-Za-z_] | [\w.] )* )
     | (?P<name> [^\W\d]\w* )
@@ -20,13 +20,13 @@ _PARTS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_OPENS = {"(": ")", "{": "}", "[": "]"}
-_BODY = r"\)(?:\s|const\b|noexcept\b)*+\{"  # what follows the parameters
+_BRACKETS = {"(": ")", "{": "}", "[": "]"}
+_BODY_START = r"\)(?:\s|const\b|noexcept\b)*+\{"  # what follows the parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionText:
-    """A function with a body: where it begins, its parameters, and what stands in its braces."""
+    """A function with a body: its place, its parameters, and the text in its braces."""
 
     name: str
     line: int
@@ -34,8 +34,8 @@ class FunctionText:
     body: str  # without comments
 
 
-def joined(text: str) -> str:
-    """The text with each line that ends in a backslash joined to the next; lines keep their place.
+def join_lines(text: str) -> str:
+    """Return the text with each line that ends in a backslash joined to the next, in place.
 
     What is joined is one line from here on, for every reader: nothing can hide in the seam.
     """
@@ -51,8 +51,8 @@ def joined(text: str) -> str:
     return "\n".join([*done, "".join(seam), *[""] * (len(seam) - 1)] if seam else done)
 
 
-def bare(text: str) -> str:
-    """The text with comments and the insides of strings as spaces; every place stays what it was.
+def blank_comments(text: str) -> str:
+    """Return the text with comments and the insides of strings as spaces, each place as it was.
 
     text  as `joined` gives it
     """
@@ -65,81 +65,83 @@ def bare(text: str) -> str:
             return part[0] + " " * (len(part) - 2) + part[0]
         return re.sub(r"[^\n]", " ", part)
 
-    return _PARTS.sub(blank, text)
+    return _LEXICAL_PARTS.sub(blank, text)
 
 
 def open_quotes(text: str) -> Iterator[int]:
-    """The places of quotes that no quote on their line closes.
+    """Return the places of quotes that no quote on their line closes.
 
     text  as `joined` gives it
     """
-    return (m.start() for m in _PARTS.finditer(text) if m.lastgroup == "open")
+    return (m.start() for m in _LEXICAL_PARTS.finditer(text) if m.lastgroup == "open")
 
 
 def line_at(text: str, place: int) -> int:
-    """The number of the line at a place of the text, counted from 1."""
-    return bisect_left(_ends(text), place) + 1
+    """Return the number of the line at a place of the text, counted from 1."""
+    return bisect_left(_line_ends(text), place) + 1
 
 
 @lru_cache(maxsize=8)
-def _ends(text: str) -> tuple[int, ...]:
-    """The places at which lines end."""
+def _line_ends(text: str) -> tuple[int, ...]:
+    """Return the places at which lines end."""
     return tuple(m.start() for m in re.finditer("\n", text))
 
 
-def closing(text: str, place: int) -> int:
-    """The place of the bracket that closes the one at `place`; the end if none does."""
-    return _pairs(text).get(place, len(text))
+def closing_bracket(text: str, place: int) -> int:
+    """Return the place of the bracket that closes the one at `place`; the end if none does."""
+    return _bracket_pairs(text).get(place, len(text))
 
 
-def opening(text: str, place: int) -> int:
-    """The place of the bracket that the one at `place` closes; `place` if it closes none."""
-    return _openings(text).get(place, place)
-
-
-@lru_cache(maxsize=8)
-def _openings(text: str) -> dict[int, int]:
-    return {close: open_ for open_, close in _pairs(text).items()}
+def opening_bracket(text: str, place: int) -> int:
+    """Return the place of the bracket that the one at `place` closes; `place` if none."""
+    return _opening_places(text).get(place, place)
 
 
 @lru_cache(maxsize=8)
-def _pairs(text: str) -> dict[int, int]:
-    """For the place of each bracket that is closed, the place of what closes it."""
+def _opening_places(text: str) -> dict[int, int]:
+    return {close: open_ for open_, close in _bracket_pairs(text).items()}
+
+
+@lru_cache(maxsize=8)
+def _bracket_pairs(text: str) -> dict[int, int]:
+    """Return, for the place of each closed bracket, the place that closes it."""
     found: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {mark: [] for mark in _OPENS.values()}
+    waiting: dict[str, list[int]] = {mark: [] for mark in _BRACKETS.values()}
     for bracket in re.finditer(r"[][(){}]", text):
         mark = bracket.group()
-        if mark in _OPENS:
-            waiting[_OPENS[mark]].append(bracket.start())
+        if mark in _BRACKETS:
+            waiting[_BRACKETS[mark]].append(bracket.start())
         elif waiting[mark]:
             found[waiting[mark].pop()] = bracket.start()
     return found
 
 
-def functions(code: str) -> Iterator[FunctionText]:
-    """Every function with a body, in order.
+def find_functions(code: str) -> Iterator[FunctionText]:
+    """Return every function with a body, in order.
 
     code  as `bare` gives it
     """
-    name, body = re.compile(r"\b([A-Za-z_]\w*+)\s*+\("), re.compile(_BODY)
+    name, body = re.compile(r"\b([A-Za-z_]\w*+)\s*+\("), re.compile(_BODY_START)
     place = 0
     while found := name.search(code, place):
         place = found.end()
-        end = closing(code, place - 1)
+        end = closing_bracket(code, place - 1)
         begins = body.match(code, end)
         if begins is None or found[1] in ("if", "for", "while", "switch", "catch", "return"):
             continue
-        place = closing(code, begins.end() - 1)  # no function stands in another
+        place = closing_bracket(code, begins.end() - 1)  # no function stands in another
         yield FunctionText(
             name=found[1],
             line=line_at(code, found.start()),
-            parameters=tuple(p for p in split(code[found.end() : end]) if p and p != "void"),
+            parameters=tuple(
+                p for p in split_at_commas(code[found.end() : end]) if p and p != "void"
+            ),
             body=code[begins.end() : place],
         )
 
 
-def split(text: str) -> list[str]:
-    """What stands between the commas outside of brackets, with single spaces."""
+def split_at_commas(text: str) -> list[str]:
+    """Return the texts between commas outside of brackets, with single spaces."""
     parts, depth, begin = [], 0, 0
     for found in re.finditer(r"[][(){}<>,]", text):
         mark = found.group()

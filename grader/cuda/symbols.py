@@ -1,36 +1,36 @@
-"""What an answer's object file may ask of the world: read off the file itself, not off its text."""
+"""Checks the symbols that an answer's object file imports and defines."""
 
 import re
 
 # Calls of the library that touch memory: the machine looks at what they touch (see hooks.h).
-_WATCHED = ("memcpy", "memmove", "memset", "memcmp", "sincos", "sincosf")
-RENAMED = [f"--redefine-sym={name}=cuda_on_cpu_{name}" for name in _WATCHED]
+_WATCHED_FUNCTIONS = ("memcpy", "memmove", "memset", "memcmp", "sincos", "sincosf")
+RENAMED = [f"--redefine-sym={name}=cuda_on_cpu_{name}" for name in _WATCHED_FUNCTIONS]
 
 # The machine that runs kernels, under the names that its headers and g++ give it.
-_MACHINE = re.compile(r"__asan_\w+|__ubsan_handle_\w+|_ZN11cuda_on_cpu\w+")
-_MATHEMATICS = re.compile(
+_RUNTIME_SYMBOLS = re.compile(r"__asan_\w+|__ubsan_handle_\w+|_ZN11cuda_on_cpu\w+")
+_MATH_SYMBOLS = re.compile(
     r"(?:a?(?:sin|cos|tan)h?|atan2|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|"
     r"[lt]gamma|floor|ceil|trunc|l?l?round|l?l?rint|nearbyint|roundeven|fabs|fmod|remainder|"
     r"fmin|fmax|fdim|fma|copysign|nextafter|nexttoward|ldexp|scalbl?n|ilogb|nan|"
     r"j[01n]|y[01n])[fl]?"
 )
-_LIBRARY = {
-    *("malloc", "calloc", "realloc", "free", *_WATCHED, "_GLOBAL_OFFSET_TABLE_"),
+_LIBC_SYMBOLS = {
+    *("malloc", "calloc", "realloc", "free", *_WATCHED_FUNCTIONS, "_GLOBAL_OFFSET_TABLE_"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),  # new and delete
     *("__cxa_guard_acquire", "__cxa_guard_release", "__cxa_atexit", "__dso_handle"),
     *("__stack_chk_fail", "__cxa_pure_virtual", "_ZSt9terminatev"),
 }
-_THROWS = re.compile(r"_ZSt\d+__throw_\w+")  # of std::array, std::function and their like
+_THROW_SYMBOLS = re.compile(r"_ZSt\d+__throw_\w+")  # of std::array, std::function and their like
 DOOR = "cuda_on_cpu_call"  # what the machine calls
-_OTHERS = re.compile(r"_Z\w+")  # of C++, as templates have them: the machine's own come first
+_MANGLED_NAME = re.compile(r"_Z\w+")  # of C++, as templates have them: the machine's own come first
 # What runs before main: one place of 8 bytes, with which g++ names the file's variables (hooks.h).
-_FIRST = re.compile(
+_RUNS_BEFORE_MAIN = re.compile(
     r"^\s*\d+ \.(?:preinit_array|init_array\.|ctors|init_array +(?! |0*8 ))", re.MULTILINE
 )
 
 
-def own(has: str) -> list[str]:
-    """The names of the machine's that another definition would replace where files are linked.
+def runtime_names(has: str) -> list[str]:
+    """Return the names of the runtime's that another definition would replace at linking.
 
     has  as in `problem`, of the machine's own object file
     """
@@ -38,8 +38,8 @@ def own(has: str) -> list[str]:
     return [name for name, kind in named if kind in "uVW" and "cuda_on_cpu" in name]
 
 
-def problem(needs: str, has: str, sections: str) -> str:
-    """What is wrong with an object file, as a sentence; "" if nothing is.
+def reason_against_object(needs: str, has: str, sections: str) -> str:
+    """Return what is wrong with an object file, as a sentence; "" if nothing is.
 
     needs     the names that it does not define, one a line, as nm prints them
     has       those that it defines, in nm's POSIX format: name, kind, value, size
@@ -47,19 +47,19 @@ def problem(needs: str, has: str, sections: str) -> str:
     """
     for name, kind, *_ in map(str.split, has.splitlines()):
         local = kind.islower() and kind not in "iuvw"
-        if not (local or name == DOOR or (kind == "W" and _OTHERS.fullmatch(name))):
+        if not (local or name == DOOR or (kind == "W" and _MANGLED_NAME.fullmatch(name))):
             return (
                 f"{name} cannot be defined: the program of the kernels has that name already, or "
                 "decides itself what it stands for."
             )
     for name in needs.split():
-        known = any(p.fullmatch(name) for p in (_MACHINE, _MATHEMATICS, _THROWS))
-        if not (known or name in _LIBRARY):
+        known = any(p.fullmatch(name) for p in (_RUNTIME_SYMBOLS, _MATH_SYMBOLS, _THROW_SYMBOLS))
+        if not (known or name in _LIBC_SYMBOLS):
             return (
                 f"{name} is not allowed: a .cu answer may call CUDA's functions, those of "
                 "<math.h>, printf, malloc, free, memcpy and memset."
             )
-    if _FIRST.search(sections):
+    if _RUNS_BEFORE_MAIN.search(sections):
         return (
             "Something of the file would run before the program begins. Give a variable outside "
             "functions a constant, or compute it in the function that needs it; declare __shared__ "

@@ -80,7 +80,7 @@ def read_machine_facts() -> MachineFacts:
         free_bytes=shutil.disk_usage(temporary).free if temporary else 0,
         loads_libraries=temporary is None or not os.statvfs(temporary).f_flag & _is_noexec(),
         counts_waiting=os.path.exists("/proc/thread-self/schedstat"),
-        programs=frozenset(programs | ({"nvcc"} if compiler.nvcc() else set())),
+        programs=frozenset(programs | ({"nvcc"} if compiler.find_nvcc() else set())),
         driver=os.path.exists("/proc/driver/nvidia/version"),
         devices=os.path.exists("/dev/nvidiactl"),
         torch=_probe_torch(),

@@ -11,10 +11,10 @@ from grader.worker import walls
 
 def machine_lines(device: str) -> Iterator[dict[str, str]]:
     """Yield the versions of nvcc, the driver and compute-sanitizer, and which walls work."""
-    yield {"about": "tool", "nvcc": _last_line(compiler.nvcc(), "--version")}
+    yield {"about": "tool", "nvcc": _last_line(compiler.find_nvcc(), "--version")}
     yield {
         "about": "tool",
-        "compute-sanitizer": _last_line(compiler.sanitizer(), "--version"),
+        "compute-sanitizer": _last_line(compiler.find_sanitizer(), "--version"),
     }
     query = "--query-gpu=driver_version,memory.total,clocks.max.sm,power.limit"
     yield {

@@ -41,4 +41,4 @@ def _compile_modules(slug: str) -> dict[str, ModuleType]:
     text = exercise.solution.read_text(encoding="utf-8")
     mistakes = [m for m in suite_runner.mistakes(exercise) if m.edits]
     wrong = {m.id: edited(text, m.edits) for m in mistakes}
-    return cuda.modules({"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes})
+    return cuda.own_modules({"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes})

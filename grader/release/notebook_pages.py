@@ -125,4 +125,7 @@ def _python_definitions(code: str) -> set[str]:
 
 
 def _cuda_functions(code: str) -> set[str]:
-    return {function.name for function in source.functions(source.bare(source.joined(code)))}
+    return {
+        function.name
+        for function in source.find_functions(source.blank_comments(source.join_lines(code)))
+    }

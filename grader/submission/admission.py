@@ -60,7 +60,7 @@ def admit(
         worked = replace(answer, source=found["runs"], theirs=True)
     else:
         try:
-            made, program = cuda.module(
+            made, program = cuda.build_module(
                 answer.source, found["translated"], exercise, problems,
                 partial(name_line, answer.lines), wall=wall,
                 on_cuda=on_cuda,

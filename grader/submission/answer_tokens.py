@@ -12,7 +12,7 @@ import re
 import zlib
 from functools import lru_cache
 
-from grader.cuda.source import bare
+from grader.cuda.source import blank_comments
 
 # Also of what Python would not take: a string that is not closed ends with its line or the file.
 _TOKEN = re.compile(
@@ -42,7 +42,9 @@ def tokens(source: str, language: str = "python") -> tuple[str, list[tuple[int, 
     """Return a letter for each token, and the start and end of each token in the source."""
     in_cuda = language == "cuda"
     kept = _CUDA_WORDS if in_cuda else _PYTHON_WORDS
-    text = bare(source).replace("#", " ") if in_cuda else source  # a directive is no comment
+    text = (
+        blank_comments(source).replace("#", " ") if in_cuda else source
+    )  # a directive is no comment
     texts: list[str] = []
     letters: list[str] = []
     places: list[tuple[int, int]] = []

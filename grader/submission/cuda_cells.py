@@ -2,7 +2,7 @@
 
 import re
 
-from grader.cuda.source import bare, functions, joined
+from grader.cuda.source import blank_comments, find_functions, join_lines
 from grader.submission.notebook_cells import BadNotebook, NotebookAnswer, code_cells
 
 _CUDA_CELL_START = re.compile(
@@ -23,7 +23,9 @@ def read_cuda_cells(content: bytes) -> NotebookAnswer:
     where: list[tuple[int, int]] = []
     cells = code_cells(content)
     taken = [(n, text) for n, text in cells if _CUDA_CELL_START.match(text)]
-    defined = [{f.name for f in functions(bare(joined(text)))} for _, text in taken]
+    defined = [
+        {f.name for f in find_functions(blank_comments(join_lines(text)))} for _, text in taken
+    ]
     for i, (number, text) in enumerate(taken):
         if defined[i] and any(defined[i] <= later for later in defined[i + 1 :]):
             continue
@@ -43,4 +45,4 @@ def read_cuda_cells(content: bytes) -> NotebookAnswer:
 
 def _has_function_body(text: str) -> bool:
     """Return whether a function in a text has a body."""
-    return any(f.body.strip() for f in functions(bare(joined(text))))
+    return any(f.body.strip() for f in find_functions(blank_comments(join_lines(text))))

@@ -65,11 +65,11 @@ def cuda(content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]]
     if refused := allowed_cuda.refusals(text):
         line, why = refused[0]
         return {"refused": f"Line {name_line(lines, line)}: {why}"}
-    problems = cuda_outline.problems(text, exercise)
+    problems = cuda_outline.compare_with_manifest(text, exercise)
     return {
         "problems": problems,
-        "lines": cuda_outline.lines(text),
-        "translated": translate.translated(text, "answer_0"),
+        "lines": cuda_outline.function_lines(text),
+        "translated": translate.translate_answer(text, "answer_0"),
     }
 
 

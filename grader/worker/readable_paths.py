@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Packages of the project, hidden from workers if they are installed among other packages.
 OUR_PACKAGES = ("grader", "reference", "solutions", "exercises", "tests")
 _SYSTEM_PATHS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/usr/share/zoneinfo",
-           "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime")  # fmt: skip
+                 "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime")  # fmt: skip
 _CUDA_PATHS = ("/proc/driver/nvidia", "/sys/bus/pci/devices", "/sys/module/nvidia",
                "/etc/OpenCL")  # fmt: skip
 

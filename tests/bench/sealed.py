@@ -98,7 +98,7 @@ def _take_place() -> None:
 def _with(exercise: Exercise, variant):
     if variant.edits:
         text = (catalog.ROOT / "solutions" / exercise.file).read_text(encoding="utf-8")
-        return cuda.modules({"": edited(text, variant.edits)}, exercise, only={})[""]
+        return cuda.own_modules({"": edited(text, variant.edits)}, exercise, only={})[""]
     return load_solution(exercise, variant)
 
 

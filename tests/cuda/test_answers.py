@@ -8,7 +8,7 @@ import pytest
 from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.cuda import compiled_answer, compiler
-from grader.cuda.translate import doors, translated
+from grader.cuda.translate import translate_answer, write_doors
 from grader.grading.exercise import Run, grade_answer
 from grader.release import notebook_pages
 from grader.reporting import as_json
@@ -25,7 +25,7 @@ BARRIER = "    __syncthreads();  // everybody"
 
 def compiled(text):
     """The module of a whole answer."""
-    return compiled_answer.module(text, translated(text, "answer_0"), EXERCISE, {})
+    return compiled_answer.build_module(text, translate_answer(text, "answer_0"), EXERCISE, {})
 
 
 def notebook_of(source: str) -> bytes:
@@ -195,11 +195,11 @@ def test_behind_a_wall_a_compiler_reads_no_other_file(tmp_path):
     if tried.wall is None:
         pytest.skip(tried.why)
     secret = tmp_path / "secret.h"
-    secret.write_text(doors([]))
-    said = compiler.for_cpu(f'#include "{secret}"\n', tried.wall)
+    secret.write_text(write_doors([]))
+    said = compiler.compile_for_cpu(f'#include "{secret}"\n', tried.wall)
     assert isinstance(said, compiler.Failed)
     assert "Permission denied" in said.says
-    assert not isinstance(compiler.for_cpu(f'#include "{secret}"\n'), compiler.Failed)
+    assert not isinstance(compiler.compile_for_cpu(f'#include "{secret}"\n'), compiler.Failed)
 
 
 ESCAPES = '#define EX extern\nEX "C" int PyGILState_Ensure();\n'

@@ -163,20 +163,22 @@ def test_a_finding_reaches_the_student_as_the_reports_of_the_machine_do(tmp_path
 
 
 def test_both_texts_for_a_gpu_compile():
-    if compiler.nvcc() is None:
+    if compiler.find_nvcc() is None:
         pytest.skip("needs nvcc: pip install nvidia-cuda-nvcc")
     text = solution(EXERCISE.slug) + "\nint main() { return 0; }\n"
-    texts = gpu.library(text, DECLARED), gpu.program(text, DECLARED)
-    made = compiler.for_gpu(*texts, "sm_90")
+    texts = gpu.library_text(text, DECLARED), gpu.program_text(text, DECLARED)
+    made = compiler.compile_for_gpu(*texts, "sm_90")
     assert not isinstance(made, compiler.Failed), made
     assert all(part.startswith(b"\x7fELF") for part in made)
 
 
 def test_a_program_without_a_gpu_ends_with_a_word(tmp_path):
-    if compiler.nvcc() is None:
+    if compiler.find_nvcc() is None:
         pytest.skip("needs nvcc: pip install nvidia-cuda-nvcc")
     text = solution(EXERCISE.slug)
-    made = compiler.for_gpu(gpu.library(text, DECLARED), gpu.program(text, DECLARED), "sm_90")
+    made = compiler.compile_for_gpu(
+        gpu.library_text(text, DECLARED), gpu.program_text(text, DECLARED), "sm_90"
+    )
     assert not isinstance(made, compiler.Failed)
     program = tmp_path / "program"
     program.write_bytes(made[1])

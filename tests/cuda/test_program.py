@@ -10,7 +10,7 @@ import torch
 
 from grader.core.records import Limits, Submission
 from grader.cuda import compiled_answer
-from grader.cuda.translate import translated
+from grader.cuda.translate import translate_answer
 from grader.worker import walls
 from grader.worker.faults import Died
 from grader.worker.nursery import Nursery
@@ -95,7 +95,7 @@ EARLY = {
 def test_nothing_of_an_answer_runs_before_it_is_called(name):
     text = file_with(EARLY[name], "")
     with pytest.raises(compiled_answer.NotCpp, match="would run before the program begins"):
-        compiled_answer.module(text, translated(text, "answer_0"), EXERCISE, {})
+        compiled_answer.build_module(text, translate_answer(text, "answer_0"), EXERCISE, {})
 
 
 # What the list of words would refuse, as if a way round it had been found.
@@ -112,9 +112,11 @@ DEFINED = {
 @pytest.mark.parametrize("name", DEFINED)
 def test_an_answer_defines_nothing_that_others_use(name):
     text = file_with("", "")
-    translation = translated(text, "answer_0").replace("#line 1", f"{DEFINED[name]}\n#line 1", 1)
+    translation = translate_answer(text, "answer_0").replace(
+        "#line 1", f"{DEFINED[name]}\n#line 1", 1
+    )
     with pytest.raises(compiled_answer.NotCpp, match="cannot be defined"):
-        compiled_answer.module(text, translation, EXERCISE, {})
+        compiled_answer.build_module(text, translation, EXERCISE, {})
 
 
 def test_constants_are_no_such_thing():
@@ -137,7 +139,9 @@ def test_where_it_ends_the_worker_ends_alike_and_another_one_comes(name, end, sa
         pytest.skip(tried.why)
     launch = f"if (heads == 2) {end}; tells<<<1, 1>>>(out, -3);"
     text = file_with(CALL, launch)
-    made, program = compiled_answer.module(text, translated(text, "answer_0"), EXERCISE, {})
+    made, program = compiled_answer.build_module(
+        text, translate_answer(text, "answer_0"), EXERCISE, {}
+    )
     submission = Submission(
         slug=EXERCISE.slug, path=Path("x.cu"), sha256="", source=made, program=program
     )

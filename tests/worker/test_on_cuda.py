@@ -88,10 +88,10 @@ def test_workers_of_one_answer_find_the_kernels_that_were_compiled(nursery):
 def test_nvcc_is_told_the_architecture_of_the_device(monkeypatch):
     given = []
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
-    monkeypatch.setattr(compiler, "sanitizer", lambda: "")
-    monkeypatch.setattr(compiler, "for_gpu", lambda *args: given.append(args) or (b"", b""))
-    compiled_answer._for_gpu(solution("ex15"), EXERCISE, {}, None)
-    assert gpu.architecture() == "sm_89" and given[0][2] == "sm_89"
+    monkeypatch.setattr(compiler, "find_sanitizer", lambda: "")
+    monkeypatch.setattr(compiler, "compile_for_gpu", lambda *args: given.append(args) or (b"", b""))
+    compiled_answer._build_for_gpu(solution("ex15"), EXERCISE, {}, None)
+    assert gpu.gpu_architecture() == "sm_89" and given[0][2] == "sm_89"
 
 
 def test_the_folder_of_the_driver_is_where_its_library_was_loaded(monkeypatch, tmp_path):

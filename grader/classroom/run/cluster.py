@@ -97,8 +97,7 @@ class Cluster:
                 )
 
     def _check_importable(self, addresses: list[str]) -> None:
-        """Raise `UserError` if a worker cannot import the grader: a task would end it.
-        """
+        """Raise `UserError` if a worker cannot import the grader: a task would end it."""
         answers = self._client.run(_worker_address, on_error="return", workers=addresses)
         for address, answer in answers.items():
             if isinstance(answer, BaseException):

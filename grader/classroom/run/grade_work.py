@@ -38,8 +38,7 @@ class Environment:
     codes: dict[str, str]  # of the code that judges, by slug
 
     def unlike(self, terms: GradeTerms, codes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-        """Yield what differs from the run's environment: what, the value here, the value there.
-        """
+        """Yield what differs from the run's environment: what, the value here, the value there."""
         pairs = {
             "the wall": (self.wall, terms.wall),
             **{name: (self.versions[name], v) for name, v in terms.versions.items()},

@@ -136,7 +136,7 @@ def _defines_name(text: Candidate, exercise: Exercise) -> bool:
         notebook = text.suffix == ".ipynb"
         source = _notebook_source(text, exercise) if notebook else text.content.decode()
         if exercise.language == "cuda":
-            found = cuda_outline.problems(source, exercise)
+            found = cuda_outline.compare_with_manifest(source, exercise)
         else:
             found = python_outline.compare_with_manifest(python_outline.parse(source), exercise)
     except (python_outline.NotPython, answer_file.Unreadable):

@@ -157,7 +157,7 @@ def load_solution(exercise: Exercise, *variants: Variant) -> ModuleType:
 def _compile_cuda(exercise: Exercise, text: str, variants: Sequence[Variant]) -> list[ModuleType]:
     chosen = {v.id: edited(text, v.edits) for v in (variants[0], variants[-1])}
     try:
-        return list(cuda.modules({"": text, **chosen}, exercise, only={}).values())
+        return list(cuda.own_modules({"": text, **chosen}, exercise, only={}).values())
     except NotHere as needs:
         raise CannotSeal(str(needs)) from None
 
