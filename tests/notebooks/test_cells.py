@@ -20,9 +20,7 @@ def taken(*sources, names=("softmax",)) -> list[str]:
     """The units of the answer, in order."""
     return [
         u
-        for u in notebook_cells.read_answer_cells(notebook(*sources), names).source.split_at_commas(
-            "\n\n\n"
-        )
+        for u in notebook_cells.read_answer_cells(notebook(*sources), names).source.split("\n\n\n")
         if u.strip()
     ]
 
