@@ -41,7 +41,7 @@ def main() -> None:
         answers(Path("exercises"))
         report = grade_all(catalog.exercises(), Path("exercises"), seed="4f1d09c2a77be350")
         console = Console(record=True, width=100, file=io.StringIO())
-        terminal.show(report, console)
+        terminal.print_task_report(report, console)
         os.chdir(ROOT)
     console.save_svg(str(ROOT / "docs" / "report.svg"), title="make grade")
     print("docs/report.svg")

@@ -106,8 +106,8 @@ def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
     """Whether the last version of something that was run is not in the file."""
     names = catalog.names_read(exercise)
     try:
-        saved = notebook_cells.definitions(file.read_bytes(), names)
-        last = notebook_cells.definitions(_notebook(run), names)
+        saved = notebook_cells.definitions_in_notebook(file.read_bytes(), names)
+        last = notebook_cells.definitions_in_notebook(_notebook(run), names)
     except (OSError, notebook_cells.BadNotebook):
         return False  # grading says what is wrong with the file
     return any(texts[-1] not in saved.get(name, ()) for name, texts in last.items())

@@ -75,7 +75,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     params = getattr(item, "callspec", None)
     exercise = params.params.get("exercise") if params else None
     if isinstance(exercise, Exercise) and (
-        lacking := requirements.lacking(requirements.required(exercise, on_cuda=False))
+        lacking := requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False))
     ):
         pytest.skip(f"{exercise.slug} {lacking}")
 

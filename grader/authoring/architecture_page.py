@@ -49,7 +49,7 @@ def _draw_floor(folders: tuple[str, ...], top: int) -> Iterator[str]:
 
 
 def _draw_folder(folder: str, left: float, top: int, width: float) -> str:
-    lines = textwrap.wrap(purpose(folder), int((width - 60) * LETTERS_PER_PIXEL))
+    lines = textwrap.wrap(folder_purpose(folder), int((width - 60) * LETTERS_PER_PIXEL))
     texts = [f'<text class="name" x="{left + 12:g}" y="{top + 22}">{folder}</text>']
     texts += [
         f'<text x="{left + 12:g}" y="{top + 41 + 16 * number}">{escape(line)}</text>'
@@ -65,12 +65,14 @@ def _draw_folder(folder: str, left: float, top: int, width: float) -> str:
     return f'<g class="{kind}">{rect}{"".join(texts)}{step}</g>'
 
 
-def purpose(folder: str, root: Path = ROOT) -> str:
+def folder_purpose(folder: str, root: Path = ROOT) -> str:
     """Return the first line of a folder's docstring."""
     text = (root / "grader" / folder / "__init__.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
-def purposes() -> Mapping[str, str]:
+def folder_purposes() -> Mapping[str, str]:
     """Return each folder's purpose, from the highest floor down."""
-    return {f: purpose(f) for floor in reversed(FLOORS) for f in floor if "__main__" not in floor}
+    return {
+        f: folder_purpose(f) for floor in reversed(FLOORS) for f in floor if "__main__" not in floor
+    }

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grader.authoring.replacements import Kind, replacements
+from grader.authoring.replacements import Kind, replacements_of_node
 
 _UNCHANGED_FIELDS = {
     "annotation", "returns", "decorator_list", "bases", "type_params",
@@ -47,7 +47,7 @@ class _Place:
             getattr(self.parent, self.field)[self.index] = node
 
 
-def changes(source: str, beside: str = "") -> list[Change]:
+def mechanical_changes(source: str, beside: str = "") -> list[Change]:
     """Return every change of a source that compiles, each text once.
 
     beside  another source, whose definitions are not changed
@@ -91,7 +91,7 @@ def _change_definition(definition: ast.stmt, modules: Collection[str]) -> Iterat
     """Make each change in the tree itself, yield its description, and undo the change."""
     name = getattr(definition, "name", "")
     for node, place in list(_find_places(definition, name, definition)):
-        for kind, other in replacements(node, place.parent, place.field, modules):
+        for kind, other in replacements_of_node(node, place.parent, place.field, modules):
             old = _first_source_line(place.statement)
             place.put(other)
             after = other if isinstance(other, ast.stmt) else place.statement

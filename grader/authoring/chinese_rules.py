@@ -44,12 +44,12 @@ def _wanted_names(exercise: Exercise) -> set[str]:
     return {
         "title",
         *(["cure"] if exercise.cure else []),
-        *(f"checks.{c.id}" for c in suite_runner.checks(exercise)),
+        *(f"checks.{c.id}" for c in suite_runner.suite_checks(exercise)),
         *([f"speed.{speed.bench.__name__}"] if speed else []),
         *(f"hints.{n}.{i}" for n, w in written.items() for i in range(len(w.hints))),
         *(
             f"mistakes.{m.id}.{x}"
-            for m in suite_runner.mistakes(exercise)
+            for m in suite_runner.suite_mistakes(exercise)
             for x in ("says", "mend")
         ),
         *(f"questions.{q.id}.{x}" for q in read_questions(exercise) for x in ("asks", "answer")),

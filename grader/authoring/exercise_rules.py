@@ -75,9 +75,9 @@ def modules(exercise: Exercise) -> Iterator[str]:
 
 
 _MODULE_READERS: dict[str, Callable[[Exercise], Any]] = {
-    "test_*.py": suite_runner.checks,
-    "mistakes.py": suite_runner.mistakes,
-    "variants.py": suite_runner.variants,
+    "test_*.py": suite_runner.suite_checks,
+    "mistakes.py": suite_runner.suite_mistakes,
+    "variants.py": suite_runner.suite_variants,
     "bench_*.py": suite_runner.speed_case,
 }
 

@@ -81,7 +81,7 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
         yield str(problem)
         return
     stated = {(s.name, s.kind) for s in said}
-    checks = {check.id for check in suite_runner.checks(exercise)}
+    checks = {check.id for check in suite_runner.suite_checks(exercise)}
     for name in exercise.names:
         for kind in Hard:
             if _can_apply(kind, name, exercise) and (name, kind) not in stated:

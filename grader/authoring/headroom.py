@@ -22,7 +22,7 @@ from grader.judging.case import CASE, Rule
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process, load_answer_file
 
 SOLUTION = "solution"
 SEEDS_PER_TASK = 10
@@ -86,7 +86,7 @@ class Measured:
         return not self.rejections and all(one.within for one in self.least)
 
 
-def measure(
+def measure_headroom(
     exercises: Sequence[Exercise], seeds: int, *, solutions: bool = True, variants: bool = True,
     processes: int | None = None,
 ) -> Measured:  # fmt: skip
@@ -109,7 +109,7 @@ def right_answer_names(
     exercise: Exercise, *, solutions: bool = True, variants: bool = True
 ) -> list[str]:
     """Return the names of the right answers of an exercise."""
-    names = [v.id for v in suite_runner.variants(exercise)] if variants else []
+    names = [v.id for v in suite_runner.suite_variants(exercise)] if variants else []
     return [SOLUTION, *names] if solutions else names
 
 
@@ -118,7 +118,7 @@ def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
     exercise = catalog.find(slug)
     student = Student(exercise, in_process(_load_right_answer(exercise, answer), exercise.prelude))
-    cases = [case for case in suite_runner.cases(exercise) if not case.check.cuda]
+    cases = [case for case in suite_runner.suite_cases(exercise) if not case.check.cuda]
     parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
     return join_measured(parts)
 
@@ -164,11 +164,11 @@ def _load_right_answer(exercise: Exercise, answer: str) -> ModuleType:
     if exercise.language == "cuda":
         return _compile_right_answers(exercise.slug)[answer]
     if answer == SOLUTION:
-        return load(exercise.solution, exercise.slug, exercise.prelude)
+        return load_answer_file(exercise.solution, exercise.slug, exercise.prelude)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(_variant_sources(exercise)[answer], encoding="utf-8")
-        return load(path, exercise.slug, exercise.prelude)
+        return load_answer_file(path, exercise.slug, exercise.prelude)
 
 
 @cache
@@ -176,9 +176,9 @@ def _compile_right_answers(slug: str) -> dict[str, ModuleType]:
     """Compile all right answers in CUDA C++ together, once in a process."""
     exercise = catalog.find(slug)
     texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _variant_sources(exercise)
-    only = {variant.id: variant.of for variant in suite_runner.variants(exercise)}
+    only = {variant.id: variant.of for variant in suite_runner.suite_variants(exercise)}
     return cuda.own_modules(texts, exercise, only=only)
 
 
 def _variant_sources(exercise: Exercise) -> dict[str, str]:
-    return {v.id: variant_source(exercise, v) for v in suite_runner.variants(exercise)}
+    return {v.id: variant_source(exercise, v) for v in suite_runner.suite_variants(exercise)}

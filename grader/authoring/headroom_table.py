@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from grader.authoring import evidence
-from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejection, measure
+from grader.authoring.headroom import (
+    SOLUTION,
+    Headroom,
+    Measured,
+    Place,
+    Rejection,
+    measure_headroom,
+)
 from grader.core.records import Exercise
 
 
@@ -18,7 +25,7 @@ def print_headroom(
 
     write  write the nearest result of each exercise into docs/evidence.md
     """
-    found = measure(exercises, seeds, solutions=solutions, variants=variants)
+    found = measure_headroom(exercises, seeds, solutions=solutions, variants=variants)
     for line in table_lines(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if write:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import torch
 
-from grader.authoring.changes import Change, changes
+from grader.authoring.changes import Change, mechanical_changes
 from grader.authoring.mutants import variant_source
 from grader.authoring.process_limits import Endless, limit_cpu_seconds
 from grader.authoring.reach import users_of_definitions
@@ -20,7 +20,7 @@ from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.worker.in_process import in_process, loaded
+from grader.worker.in_process import in_process, load_answer_text
 
 CASE_SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
 
@@ -57,14 +57,14 @@ def source_of(exercise: Exercise, variant: str) -> str:
     """Return the text of the solution or of a right variant."""
     if not variant:
         return exercise.solution.read_text(encoding="utf-8")
-    [found] = [v for v in suite_runner.variants(exercise) if v.id == variant]
+    [found] = [v for v in suite_runner.suite_variants(exercise) if v.id == variant]
     return variant_source(exercise, found)
 
 
 def changes_of(exercise: Exercise, variant: str) -> list[Change]:
     """Return every change of the solution, or of the code that a variant replaces."""
     beside = source_of(exercise, "") if variant else ""
-    return changes(source_of(exercise, variant), beside)
+    return mechanical_changes(source_of(exercise, variant), beside)
 
 
 class Proof:
@@ -84,9 +84,11 @@ class Proof:
         self._inputs, self._trials, self._seconds = inputs, trials, seconds
         source = source_of(exercise, variant)
         self._users = users_of_definitions(source)
-        right = loaded(source, exercise.slug, exercise.prelude)
+        right = load_answer_text(source, exercise.slug, exercise.prelude)
         self._cases = self._sort_cases_by_cost(right)
-        found = suite_runner.trials(exercise) if list(exercise.folder.glob("trials.py")) else []
+        found = (
+            suite_runner.suite_trials(exercise) if list(exercise.folder.glob("trials.py")) else []
+        )
         self._side_by_side = SideBySide(exercise, right, found, seconds)
 
     def judge_change(self, change: Change) -> Outcome:
@@ -102,7 +104,9 @@ class Proof:
     def _find_verdict(self, change: Change) -> tuple[Verdict, str, int, TrialValues | None]:
         try:
             with limit_cpu_seconds(self._seconds):
-                module = loaded(change.source, self._exercise.slug, self._exercise.prelude)
+                module = load_answer_text(
+                    change.source, self._exercise.slug, self._exercise.prelude
+                )
         except (Exception, SystemExit, Endless) as error:  # whatever a changed file raises
             return Verdict.CAUGHT, f"loading it raises {type(error).__name__}", 0, None
         names = self._users.get(change.definition) or frozenset(self._exercise.names)
@@ -137,7 +141,7 @@ class Proof:
     def _sort_cases_by_cost(self, right: ModuleType) -> Sequence[tuple[float, CheckCase]]:
         """Time all cases on the right answer; return (seconds, case), the cheapest first."""
         judge, found = self._make_judge(right), []
-        for case in suite_runner.cases(self._exercise):
+        for case in suite_runner.suite_cases(self._exercise):
             if case.check.cuda:
                 continue
             started = time.process_time()

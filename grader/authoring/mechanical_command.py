@@ -20,7 +20,7 @@ from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 
 
-def terms(
+def parse_mechanical_options(
     inputs: int, variants: int, shard: str, trials: bool, processes: int
 ) -> MechanicalOptions:
     """Parse the options of the command. Raise `ValueError` if the shard is wrong."""
@@ -33,7 +33,7 @@ def terms(
     )  # fmt: skip
 
 
-def show(
+def print_mechanical(
     exercises: Sequence[Exercise],
     terms: MechanicalOptions,
     changed_only: bool,

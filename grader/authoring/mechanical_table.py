@@ -57,7 +57,7 @@ def make_jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[J
     for exercise in exercises:
         if exercise.language != "python" or exercise.hunts:
             continue
-        variants = [v.id for v in suite_runner.variants(exercise)] if terms.variants else []
+        variants = [v.id for v in suite_runner.suite_variants(exercise)] if terms.variants else []
         for answer in ["", *variants[: terms.variants]]:
             this, of = terms.shard
             numbers = range(this - 1, len(changes_of(exercise, answer)), of)

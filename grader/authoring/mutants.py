@@ -48,7 +48,7 @@ class Caught:
 
 def load_solution(exercise: Exercise) -> ModuleType:
     """Return a fresh copy of the solution's module."""
-    found = solution_modules.solution(exercise)
+    found = solution_modules.load_solution_module(exercise)
     assert found is not None
     return found
 
@@ -62,9 +62,9 @@ def run_suite_on_mistake(
     """
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
-    results = suite_runner.ask(exercise, judge, only)
+    results = suite_runner.run_suite(exercise, judge, only)
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
-    named = [m.id for f in failed for m in diagnosis.named(f, judge, known, only)]
+    named = [m.id for f in failed for m in diagnosis.name_mistake(f, judge, known, only)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
     return Caught(
         mistake=mistake,
@@ -78,7 +78,7 @@ def run_suite_on_mistake(
 def run_suite_on_module(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
     """Run the suite on a trusted module in this process."""
     student = Student(exercise, in_process(module, exercise.prelude))
-    return suite_runner.ask(exercise, Judge(student, ("mutants", exercise.slug)))
+    return suite_runner.run_suite(exercise, Judge(student, ("mutants", exercise.slug)))
 
 
 def variant_source(exercise: Exercise, variant: Variant) -> str:

@@ -26,7 +26,7 @@ class CannotWrite(UserError):
     """Raised if a new exercise cannot be written; the message is a sentence with the cure."""
 
 
-def write(slug: str, pack: Path | None = None) -> Iterator[Path]:
+def write_new_exercise(slug: str, pack: Path | None = None) -> Iterator[Path]:
     """Write the files of a new exercise, here or into a pack's folder; yield each path."""
     _check_slug(slug, pack)
     room, suites = (ROOT, SUITES) if pack is None else (pack, pack / "suites")

@@ -29,13 +29,13 @@ class State:
     unchecked: tuple[str, ...] = ()  # suites that cannot be imported here, and the missing package
 
 
-def state() -> State:
+def check_laws() -> State:
     """Check all laws; return the breaches, the drafts' open ends, the notes and the unchecked."""
     if unreadable := tuple(manifests()):
         return State(breaches=unreadable)
     breaches, drafts, notes, unchecked = [], [], [], []
     for exercise in catalog.exercises():
-        lacking = requirements.lacking(requirements.required(exercise, on_cuda=False))
+        lacking = requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False))
         found = exercise_rules.broken_laws(exercise, with_suite=not lacking)
         if lacking:
             unchecked.append(f"{exercise.slug}: its suite is not checked. It {lacking}")
@@ -55,12 +55,12 @@ def state() -> State:
     )  # fmt: skip
 
 
-def complaints() -> list[str]:
+def breaches_of_laws() -> list[str]:
     """Check all laws; return the breaches alone."""
-    return list(state().breaches)
+    return list(check_laws().breaches)
 
 
-def stated() -> list[str]:
+def state_laws() -> list[str]:
     """Return every law in a sentence or two."""
     return [sentence(law) for law in (*exercise_rules.LAWS, *PROJECT_LAWS)]
 

@@ -57,7 +57,7 @@ class Proof:
     lacking: str = ""
 
 
-def prove(
+def run_proofs(
     exercises: Sequence[Exercise],
     kinds: Sequence[str],
     store: Store | None = None,
@@ -70,7 +70,8 @@ def prove(
     """
     found: dict[tuple[str, str], dict[str, Result]] = {}
     lacking = {
-        e.slug: requirements.lacking(requirements.required(e, on_cuda=False)) for e in exercises
+        e.slug: requirements.unmet_requirement(requirements.required_by(e, on_cuda=False))
+        for e in exercises
     }
     tasks: list[Task] = []
     for exercise in (e for e in exercises if not lacking[e.slug]):
@@ -123,7 +124,7 @@ def _run_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]
 
 def _close_operator_list() -> None:
     """Let right answers call only the PyTorch operators that a worker allows."""
-    operator_list.close(*allowed_tables.listed_operators())
+    operator_list.refuse_unlisted_operators(*allowed_tables.listed_operators())
 
 
 def run_task(task: Task) -> dict[str, Result]:
@@ -153,7 +154,7 @@ def _prove_mistake(exercise: Exercise, name: str, naming: bool = True) -> Result
 
 
 def _prove_variant(exercise: Exercise, name: str) -> Result:
-    variant = next(v for v in suite_runner.variants(exercise) if v.id == name)
+    variant = next(v for v in suite_runner.suite_variants(exercise) if v.id == name)
     source = mutants.variant_source(exercise, variant)
     if exercise.language == "python":
         return {"lost": right_answers.lost_points_in_process(exercise, source)}
@@ -170,7 +171,7 @@ def _prove_skeleton(exercise: Exercise, _: str) -> Result:
 
 
 def _prove_drill(exercise: Exercise, name: str) -> Result:
-    drill = next(d for d in drills.drills(exercise) if d.mistake == name)
+    drill = next(d for d in drills.read_drills(exercise) if d.mistake == name)
     try:
         return {"fault": right_answers.drill_failure(exercise, drill)}
     except (
@@ -188,10 +189,10 @@ PROVERS_BY_KIND: dict[str, Callable[[Exercise, str], Result]] = {
     "drills": _prove_drill,
 }
 NAMES_BY_KIND: dict[str, Callable[[Exercise], list[str]]] = {
-    "caught": lambda e: [m.id for m in suite_runner.mistakes(e)],
-    "mistakes": lambda e: [m.id for m in suite_runner.mistakes(e)],
-    "variants": lambda e: [v.id for v in suite_runner.variants(e)],
+    "caught": lambda e: [m.id for m in suite_runner.suite_mistakes(e)],
+    "mistakes": lambda e: [m.id for m in suite_runner.suite_mistakes(e)],
+    "variants": lambda e: [v.id for v in suite_runner.suite_variants(e)],
     "solution": lambda e: [e.slug],
     "skeleton": lambda e: [e.slug],
-    "drills": lambda e: [d.mistake for d in drills.drills(e)],
+    "drills": lambda e: [d.mistake for d in drills.read_drills(e)],
 }

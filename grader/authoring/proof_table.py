@@ -10,7 +10,7 @@ from rich.table import Table
 
 from grader.authoring import evidence
 from grader.authoring.mutants import Caught
-from grader.authoring.proof import KINDS_BESIDE_MISTAKES, Proof, prove
+from grader.authoring.proof import KINDS_BESIDE_MISTAKES, Proof, run_proofs
 from grader.authoring.proof_store import Store
 from grader.core.records import Exercise
 from grader.judging import suite_runner
@@ -49,7 +49,7 @@ def print_proof(
     started = time.monotonic()
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("proving", total=1.0)
-        proofs = prove(
+        proofs = run_proofs(
             exercises,
             ("mistakes", *KINDS_BESIDE_MISTAKES),
             store,
@@ -82,7 +82,7 @@ def _proof_row(name: str, found: Counts) -> list[str]:
 
 def _mistake_lines(proof: Proof) -> Iterator[str]:
     """Yield a line for each mistake."""
-    known = {m.id: m for m in suite_runner.mistakes(proof.exercise)}
+    known = {m.id: m for m in suite_runner.suite_mistakes(proof.exercise)}
     for name, result in proof.results.items():
         one, mistake = Caught.from_dict(known[name], result), known[name]
         told = "" if one.named == (name,) else f"  named: {', '.join(one.named) or 'not at all'}"
@@ -97,7 +97,7 @@ def count_results(proofs: Sequence[Proof]) -> Counts:
 
 
 def _count_mistakes(proof: Proof) -> Counts:
-    known = {m.id: m for m in suite_runner.mistakes(proof.exercise)}
+    known = {m.id: m for m in suite_runner.suite_mistakes(proof.exercise)}
     found = [Caught.from_dict(known[id], result) for id, result in proof.results.items()]
     wrong = [f"{proof.exercise.slug} {line}" for c in found for line in mistake_problems(c)]
     return Counts(

@@ -56,7 +56,7 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 _NODES_WITH_CONDITION = (ast.If, ast.While, ast.IfExp)
 
 
-def replacements(
+def replacements_of_node(
     node: ast.AST, parent: ast.AST, field: str, modules: Collection[str]
 ) -> Iterator[Replacement]:
     """Yield the replacements of a node.

@@ -15,7 +15,7 @@ from grader.judging.drills import Drill
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.student import Student
 from grader.submission import admission
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process, load_answer_file
 from grader.worker.nursery import Nursery
 
 COMMENT_SIGNS = {".py": "#", ".cu": "//"}
@@ -58,7 +58,9 @@ def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
             return [str(problem)]
         if admitted.problems:
             return list(admitted.problems.values())
-        checks = mutants.run_suite_on_module(exercise, load(path, exercise.slug, exercise.prelude))
+        checks = mutants.run_suite_on_module(
+            exercise, load_answer_file(path, exercise.slug, exercise.prelude)
+        )
     return [
         f"{c.id}: {c.why}"
         for c in checks
@@ -87,7 +89,7 @@ def drill_failure(exercise: Exercise, drill: Drill) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(drill.applied(exercise.solution.read_text("utf-8")), encoding="utf-8")
-        module = load(path, exercise.slug, exercise.prelude)
+        module = load_answer_file(path, exercise.slug, exercise.prelude)
         student = Student(exercise, in_process(module, exercise.prelude))
         try:
             passes(student, exercise, Draw("drills", exercise.slug), torch.device("cpu"))

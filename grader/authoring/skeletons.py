@@ -39,7 +39,7 @@ def write_all() -> Iterator[tuple[str, str]]:
         yield _write_if_changed(ROOT / page.PATH, page.page())
 
 
-def pristine(exercise: Exercise) -> str:
+def untouched_skeleton(exercise: Exercise) -> str:
     """Return the skeleton as handed out, made from the solution or copied from a student's bundle.
 
     Raise `NoSkeleton` without solution and copy.

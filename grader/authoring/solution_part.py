@@ -13,12 +13,12 @@ def run_judge(exercise: Exercise, module: ModuleType, *seed: str) -> Judge:
     """Run the suite on a trusted module; return the judge."""
     student = Student(exercise, in_process(module, exercise.prelude))
     judge = Judge(student, (*seed, exercise.slug))
-    suite_runner.ask(exercise, judge)
+    suite_runner.run_suite(exercise, judge)
     return judge
 
 
 def run_judge_on_solution(exercise: Exercise, *seed: str) -> Judge:
     """Run the suite on the solution; return the judge."""
-    module = solution_modules.solution(exercise)
+    module = solution_modules.load_solution_module(exercise)
     assert module is not None, "a bundle without solutions cannot be proven"
     return run_judge(exercise, module, *(seed or ("mutants",)))

@@ -29,8 +29,8 @@ POINTS = {
 
 def checks(exercise: Exercise) -> Iterator[str]:
     """Every test of a suite is a check, has points, and says in its docstring what should hold."""
-    found = suite_runner.checks(exercise)
-    for name in suite_runner.tests(exercise) - {check.id for check in found}:
+    found = suite_runner.suite_checks(exercise)
+    for name in suite_runner.pytest_names(exercise) - {check.id for check in found}:
         yield f"{name} is no check, and never asked. Put @check(points=...) above it."
     for check in found:
         if check.points < 1:
@@ -41,7 +41,7 @@ def checks(exercise: Exercise) -> Iterator[str]:
 
 def totals(exercise: Exercise) -> Iterator[str]:
     """The points of an exercise in the core track are those of the syllabus."""
-    points = sum(check.points for check in suite_runner.checks(exercise))
+    points = sum(check.points for check in suite_runner.suite_checks(exercise))
     wanted, _ = POINTS.get(exercise.slug, (points, 0))
     if points != wanted:
         yield (
@@ -72,8 +72,8 @@ def speed(exercise: Exercise) -> Iterator[str]:
 def mistakes(exercise: Exercise) -> Iterator[str]:
     """At least ten named mistakes: each says what was done and how to mend it, and names the check
     that catches it."""
-    found = suite_runner.mistakes(exercise)
-    known = {check.id for check in suite_runner.checks(exercise)}
+    found = suite_runner.suite_mistakes(exercise)
+    known = {check.id for check in suite_runner.suite_checks(exercise)}
     if len(found) < LEAST_MISTAKES:
         yield f"{len(found)} named mistakes; it needs {LEAST_MISTAKES}. Name more."
     for mistake in found:
@@ -92,7 +92,7 @@ def mistakes(exercise: Exercise) -> Iterator[str]:
 
 def variants(exercise: Exercise) -> Iterator[str]:
     """At least five right answers written otherwise."""
-    found = suite_runner.variants(exercise)
+    found = suite_runner.suite_variants(exercise)
     if len(found) < LEAST_VARIANTS:
         yield f"{len(found)} right variants; it needs {LEAST_VARIANTS}. Write more."
     yield from _find_misfit_answers(exercise, found)
@@ -105,7 +105,7 @@ def trials(exercise: Exercise) -> Iterator[str]:
     if not (exercise.folder / "trials.py").is_file():
         yield "its suite needs one trials.py. Write how each name is called on random inputs."
         return
-    called = {name for trial in suite_runner.trials(exercise) for name in trial.of}
+    called = {name for trial in suite_runner.suite_trials(exercise) for name in trial.of}
     for name in exercise.names:
         if name not in called:
             yield f"no trial calls {name}. Write one in trials.py."
@@ -162,11 +162,11 @@ def drills(exercise: Exercise) -> Iterator[str]:
     """Bug hunts, where there are any, are at least five: each is a mistake of the catalogue that
     can be told from the others, as edits that fit the solution."""
     try:
-        found = hunts.drills(exercise)
+        found = hunts.read_drills(exercise)
     except hunts.BadDrills as problem:
         yield f"{problem}."
         return
-    known = {m.id: m for m in suite_runner.mistakes(exercise)}
+    known = {m.id: m for m in suite_runner.suite_mistakes(exercise)}
     count = len({d.mistake for d in found})
     if found and count < LEAST_DRILLS:
         yield f"{count} drills; it needs {LEAST_DRILLS} or none. Write more."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.judging.tolerance import floor
+from grader.judging.tolerance import rounding_floor
 from grader.judging.trials import Summed
 
 FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -137,9 +137,9 @@ def _compare_numbers(right: Numbers, got: Numbers, near: Any, scale: float, part
 
 
 def _allowed_error(right: Numbers, near: Any, scale: float, parts: float) -> float:
-    step = floor(right.dtype, max(parts, largest_number(right)))
+    step = rounding_floor(right.dtype, max(parts, largest_number(right)))
     if right.dtype in ("float16", "bfloat16"):  # computed in float32 and rounded once, or in parts
-        return (ROUNDING_STEPS if parts else 1) * step + floor("float32", scale)
+        return (ROUNDING_STEPS if parts else 1) * step + rounding_floor("float32", scale)
     allowed = ROUNDING_STEPS * step
     if isinstance(near, Numbers) and near.data.shape == right.data.shape:
         moved = (right.data.double() - near.data.double()).abs()

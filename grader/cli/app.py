@@ -46,7 +46,7 @@ from grader.core import catalog
 from grader.core.progress import progress_bar
 from grader.core.records import Exercise, Report
 from grader.core.translation import Words
-from grader.reporting.redact import limited
+from grader.reporting.redact import redact_report
 from grader.worker.walls import Wall
 
 _PLATFORM_FORMATS = (
@@ -91,7 +91,7 @@ def grade(
     check_device(device)
     wall = wall_named(isolation, device)
     report = _grade_with_progress(exercises, submission, seed, device, wall, speed)
-    report = limited(report, active_course().shows)
+    report = redact_report(report, active_course().shows)
     _write_reports(report, format, output, words)
     if report.faulted:
         raise typer.Exit(FAULT)
@@ -112,11 +112,11 @@ def bench(
     """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
     from grader.reporting import speed_text as reporting
     from grader.timing.bench_command import measure_all
-    from grader.timing.benchmark_options import split
-    from grader.timing.benchmark_table import replay
+    from grader.timing.benchmark_options import split_benchmark_options
+    from grader.timing.benchmark_table import print_benchmark_table
 
     check_whole("bench", words_in(lang))
-    chosen, options = split([*(names or []), *context.args])
+    chosen, options = split_benchmark_options([*(names or []), *context.args])
     exercises = exercises_named(chosen, submission)
     check_device(device)
     words, wall = words_in(lang), wall_named(isolation, device)
@@ -131,8 +131,8 @@ def bench(
     if not speeds:
         raise typer.Exit(USAGE)
     for slug, verdict in speeds.items():
-        console.print(f"[bold]{slug}[/]", reporting.lines(verdict, slug, words), "", sep="\n")
-    if replay(speeds, options):
+        console.print(f"[bold]{slug}[/]", reporting.speed_lines(verdict, slug, words), "", sep="\n")
+    if print_benchmark_table(speeds, options):
         raise typer.Exit(BELOW)
 
 
@@ -158,7 +158,7 @@ def show(
     check_whole("show", words)
     exercise = exercise_named("show", name, submission)
     wall = wall_named(isolation, "cpu")
-    show_command.show(
+    show_command.print_example(
         exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
         embedding=embedding, head=head, output=output,
     )  # fmt: skip
@@ -196,7 +196,7 @@ def hint(
     from grader.practice import hints
 
     words, exercise = words_in(lang), exercise_named("hint", name, submission)
-    told = hints.hint(
+    told = hints.next_hint(
         exercise, submission, words=words, level=level, solution=solution,
         wall=wall_named(isolation, "cpu"), shows=active_course().shows,
     )  # fmt: skip
@@ -226,9 +226,9 @@ def main() -> None:
 
 
 def _runs_in_github() -> None:
-    from grader.reporting.classroom50 import context
+    from grader.reporting.classroom50 import runner_context
 
-    context(os.environ)
+    runner_context(os.environ)
 
 
 def _grade_with_progress(
@@ -248,11 +248,11 @@ def _write_reports(report: Report, format: str, output: Path | None, words: Word
 
     try:
         if format != "terminal":
-            write_reports.write(report, format, output, words)
+            write_reports.write_report(report, format, output, words)
         elif output:
             with output.open("w", encoding="utf-8") as file:
-                terminal.show(report, Console(file=file, width=100), words)
+                terminal.print_task_report(report, Console(file=file, width=100), words)
         else:
-            terminal.show(report, Console(), words)
+            terminal.print_task_report(report, Console(), words)
     except OSError as error:
         stop(f"{output or 'The report'} cannot be written: {error.strerror}.")

@@ -107,7 +107,7 @@ def _regrade_course(course: Path, exercises: list[Exercise], words: Words) -> No
         from grader.release.nbgrader_bridge import score_diff
     except ModuleNotFoundError as error:
         stop(f"{error.name} is not installed: `make release` installs what notebooks need.")
-    changes = list(score_diff.changes(course, exercises))
+    changes = list(score_diff.changed_scores(course, exercises))
     cure = "Nothing was written: `nbgrader autograde ASSIGNMENT --force` does that."
     print(*describe_changes(changes, words, cure), sep="\n")
 

@@ -32,7 +32,7 @@ def collect(
 ) -> None:
     """Collect what a class handed in: submissions/<student>/<slug>.py, and when that was."""
     from grader.classroom.collecting.collect_answers import CollectRequest
-    from grader.classroom.collecting.collect_answers import collect as collected
+    from grader.classroom.collecting.collect_answers import collect_answers as collected
     from grader.classroom.table_reader import moment_in_field
 
     told = collected(
@@ -65,7 +65,7 @@ def return_(
     if to not in return_reports.WAYS:
         close = did_you_mean(to, return_reports.WAYS)
         stop(f"There is no way called {to!r}: {', '.join(return_reports.WAYS)}.{close}")
-    told = return_reports.return_(
+    told = return_reports.return_reports(
         return_reports.ReturnRequest(
             results=results, roster=roster, way=to, output=output, repositories=repositories,
             branch=branch, dry=dry, words=words_in(lang),

@@ -66,7 +66,7 @@ def drill(
     wall, path = wall_named(isolation, "cpu"), submission / f"{hunt.slug}.py"
     try:
         exercise = _choose_exercise(name, submission, number, wall, words)
-        kept = bug_hunts.put(path, hunt, f"{exercise.slug} {number}", words, again=again)
+        kept = bug_hunts.write_drill(path, hunt, f"{exercise.slug} {number}", words, again=again)
     except GraderFault as problem:
         stop(f"{problem}.")
     except OSError as error:
@@ -88,9 +88,9 @@ def _choose_exercise(
     name: str | None, place: Path, seed: int, wall: Wall, words: Words
 ) -> Exercise:
     """Return the exercise to draw from: the named one, or any, if it is passed."""
-    from grader.judging.drills import drills
+    from grader.judging.drills import read_drills
 
-    some = [e for e in catalog.exercises() if drills(e) and not e.draft]
+    some = [e for e in catalog.exercises() if read_drills(e) and not e.draft]
     if name is None:
         turn = seed % len(some)
         passed = _first_passed_exercise([*some[turn:], *some[:turn]], place, wall)

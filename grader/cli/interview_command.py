@@ -58,19 +58,19 @@ def interview(
     lang: Lang = None,
 ) -> None:
     """Write an answer from a blank file, against the clock; then a verdict and three questions."""
-    from grader.practice.interview.interview_task import task
+    from grader.practice.interview.interview_task import interview_task_text
 
     words, wall = words_in(lang), wall_named(isolation, "cpu")
     minutes, number = _parse_minutes(given, words), _parse_seed(seed, words)
-    command = editor.chosen() if edit else []
+    command = editor.chosen_editor() if edit else []
     exercise = _choose_exercise(name, minutes, number, words)
-    asked = viva.drawn(read_questions(exercise), number)
+    asked = viva.draw_questions(read_questions(exercise), number)
     sitting = Sitting(
         exercise=exercise, minutes=minutes, words=words, console=Console(), keyboard=Keyboard(),
         folder=_new_interview_folder(output, exercise.slug),
     )  # fmt: skip
     try:
-        sitting.begin(task(exercise, minutes, words))
+        sitting.begin(interview_task_text(exercise, minutes, words))
         _hold_interview(sitting, command, wall, asked)
     except KeyboardInterrupt:
         print()
@@ -89,7 +89,7 @@ def _hold_interview(
     report = sitting.judge(wall) if sitting.write(clock, command) else None
     if report is None:
         sitting.say("Nothing is written in {path}: no points.", path=sitting.path)
-    viva.hold(
+    viva.ask_questions(
         asked, sitting.exercise.slug, keyboard=sitting.keyboard, console=sitting.console,
         words=sitting.words, path=sitting.folder / "answers.md",
     )  # fmt: skip
@@ -136,7 +136,7 @@ def _choose_exercise(name: str | None, minutes: int, seed: int, words: Words) ->
         [named] = exercises_named([name], Path())
         if named.hunts:
             stop(words(_NO_HUNT, slug=named.slug))
-        if why := requirements.lacking(requirements.required(named, on_cuda=False)):
+        if why := requirements.unmet_requirement(requirements.required_by(named, on_cuda=False)):
             stop(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
         return named
     drawn = next(filter(_needs_no_cuda, _order_exercises(minutes, seed)), None)
@@ -157,7 +157,7 @@ def _order_exercises(minutes: int, seed: int) -> Sequence[Exercise]:
         for e in catalog.exercises()
         if not (e.hunts or e.draft)
         and e.minutes <= 2 * minutes
-        and not requirements.lacking(requirements.required(e, on_cuda=False))
+        and not requirements.unmet_requirement(requirements.required_by(e, on_cuda=False))
     ]
     return Random(f"exercise {seed}").sample(some, len(some))
 
@@ -165,4 +165,4 @@ def _order_exercises(minutes: int, seed: int) -> Sequence[Exercise]:
 def _needs_no_cuda(exercise: Exercise) -> bool:
     from grader.judging import suite_runner
 
-    return not any(check.cuda for check in suite_runner.checks(exercise))
+    return not any(check.cuda for check in suite_runner.suite_checks(exercise))

@@ -47,7 +47,7 @@ def release(
         language=words.language, device=device, speed=speed, sealed=sealed, course=active_course()
     )
     try:
-        for what, path in building.release(output, exercises, terms):
+        for what, path in building.release_course(output, exercises, terms):
             print(f"{what:14} {path}")
     except OSError as error:
         stop(f"{error.filename or output} cannot be used: {error.strerror}.")
@@ -75,7 +75,9 @@ def _exercises_with_requirements(goal: str, names: list[str]) -> list[Exercise]:
     check_whole(goal, words_in(None))
     found = []
     for exercise in exercises_without_drafts(names, ROOT / "solutions", words_in(None)):
-        if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
+        if lacking := requirements.unmet_requirement(
+            requirements.required_by(exercise, on_cuda=False)
+        ):
             print(f"{exercise.slug}: {lacking}")
         else:
             found.append(exercise)
@@ -137,10 +139,12 @@ def mechanical(
 
     exercises = _exercises_with_requirements("mechanical", names or [])
     try:
-        terms = mechanical_command.terms(inputs, variants, shard, trials, processes)
+        terms = mechanical_command.parse_mechanical_options(
+            inputs, variants, shard, trials, processes
+        )
     except ValueError as problem:
         stop(str(problem))
-    if not mechanical_command.show(exercises, terms, changed_only, write, Console()):
+    if not mechanical_command.print_mechanical(exercises, terms, changed_only, write, Console()):
         raise typer.Exit(BELOW)
 
 
@@ -149,14 +153,14 @@ def house(
     laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,
 ) -> None:
     """Say what is not in order in this house, and the cure for each."""
-    from grader.authoring.project_rules import state, stated
+    from grader.authoring.project_rules import check_laws, state_laws
 
     if laws:
-        for number, law in enumerate(stated(), 1):
+        for number, law in enumerate(state_laws(), 1):
             print(f"{number:2}. {law}")
         return
     check_whole("house", words_in(None))
-    found = state()
+    found = check_laws()
     for line in (*found.breaches, *found.drafts, *found.notes, *found.unchecked):
         print(line)
     if found.breaches:

@@ -25,7 +25,7 @@ def new(
     if name is None:
         stop("Which name is it to have? `make new EX=ex18_alibi`, for instance.")
     try:
-        for path in new_exercise.write(name, into):
+        for path in new_exercise.write_new_exercise(name, into):
             print(path.relative_to(catalog.ROOT) if into is None else path)
     except OSError as error:
         stop(f"{error.filename or into} cannot be written: {error.strerror}.")

@@ -17,7 +17,7 @@ commands = typer.Typer()
 @commands.command()
 def reset(name: One = None, submission: Place = Path("exercises"), lang: Lang = None) -> None:
     """Put the skeleton of an exercise back, and keep the old answer beside it."""
-    from grader.authoring.skeletons import NoSkeleton, pristine
+    from grader.authoring.skeletons import NoSkeleton, untouched_skeleton
 
     words, exercise = words_in(lang), exercise_named("reset", name, submission)
     if not submission.is_dir():
@@ -25,7 +25,7 @@ def reset(name: One = None, submission: Place = Path("exercises"), lang: Lang = 
         stop(words(told, place=submission))
     path = submission / exercise.file
     try:
-        _write_skeleton(exercise, path, pristine(exercise), words)
+        _write_skeleton(exercise, path, untouched_skeleton(exercise), words)
     except NoSkeleton as problem:
         stop(words.said(str(problem)))
     except OSError as error:

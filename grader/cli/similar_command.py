@@ -31,13 +31,17 @@ def similar(
     """List pairs of similar answers, for a person to look at: never a score."""
     from grader.classroom.run.gather_answers import NoClass
     from grader.classroom.similar import similar_page, similar_table
-    from grader.classroom.similar.similar_search import NoCopydetect, SearchTerms, search
+    from grader.classroom.similar.similar_search import (
+        NoCopydetect,
+        SearchTerms,
+        find_similar_answers,
+    )
 
     words = words_in(lang)
     exercises = exercises_named(names or [], Path("."))
     try:
         with progress_bar() as progress:
-            found = search(
+            found = find_similar_answers(
                 submissions, also or [], exercises, SearchTerms(least=least, most=most), progress
             )
     except NoClass as problem:
@@ -45,7 +49,7 @@ def similar(
     except NoCopydetect:
         cure = pip_install("copydetect")
         stop(words("Comparing needs copydetect: `{cure}`, or `make similar`.", cure=cure))
-    similar_table.show(found, Console(), words)
+    similar_table.print_similar(found, Console(), words)
     if output is not None:
         try:
             output.write_text(similar_page.to_html(found, words), encoding="utf-8")

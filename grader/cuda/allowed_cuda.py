@@ -95,7 +95,7 @@ LOOKBACK_CHARACTERS = 64  # letters that are looked at before and after an ordin
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
-def refusals(text: str) -> list[tuple[int, str]]:
+def refused_cuda_lines(text: str) -> list[tuple[int, str]]:
     """Return each line that uses something that is not allowed, with its sentence, in order."""
     return sorted(dict(sorted(_find_uses(text), reverse=True)).items())
 

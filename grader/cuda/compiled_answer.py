@@ -99,7 +99,7 @@ def own_modules(
     if isinstance(program, Failed):
         raise ValueError(f"a file of {exercise.slug} does not compile: {program.says}")
     machine = Machine(
-        _compile_program(program, called), ProgramSocket(companion.start(program.content))
+        _compile_program(program, called), ProgramSocket(companion.start_program(program.content))
     )
     calls: dict[str, Any] = {}
     exec((exercise.folder / CALLS).read_text(encoding="utf-8"), calls)

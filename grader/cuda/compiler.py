@@ -213,7 +213,7 @@ def run_commands(
     wall: Wall, program: str = "",
 ) -> dict[str, bytes] | Failed:  # fmt: skip
     """Run commands on files in a folder of their own; return the wanted files."""
-    with tempfile.TemporaryDirectory(prefix=traces.prefix()) as folder:
+    with tempfile.TemporaryDirectory(prefix=traces.trace_prefix()) as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         locked = wall.files is not None and bool(wall.files["landlock"])

@@ -28,13 +28,13 @@ def main() -> int:
 
     device = "cpu" if given.rehearse else "cuda"
     try:
-        steps = plan.steps(given.exercises, device, speed=not given.no_speed)
+        steps = plan.plan_gpu_steps(given.exercises, device, speed=not given.no_speed)
     except ValueError as unknown:
         print(unknown)
         return 2
     results = Results.resume(given.output, device, fresh=given.fresh)
     try:
-        return 0 if gpu_session.run(steps, results, minutes=given.minutes) else 1
+        return 0 if gpu_session.run_gpu_steps(steps, results, minutes=given.minutes) else 1
     except KeyboardInterrupt:
         print(f"\nStopped. {given.output} has what was found; run the same command to go on.")
         return 130

@@ -17,7 +17,7 @@ MAX_STEP_SECONDS = 900.0  # for one step: a device that hangs must not take the 
 MAX_ERROR_CHARACTERS = 500  # of what a process printed at its end
 
 
-def run(steps: Sequence[Step], results: Results, *, minutes: float | None = None) -> bool:
+def run_gpu_steps(steps: Sequence[Step], results: Results, *, minutes: float | None = None) -> bool:
     """Run the unfinished steps; return whether every step is finished and right."""
     print(", ".join(f"{name} {value}" for name, value in results.about.items()), flush=True)
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")

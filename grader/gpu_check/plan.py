@@ -23,7 +23,7 @@ class Step:
     by_line: bool = False
 
 
-def steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step]:
+def plan_gpu_steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step]:
     """Return all steps about these exercises, or about every exercise if none is named.
 
     Raises `ValueError` with a sentence about a name that is no exercise.
@@ -63,7 +63,9 @@ def _python_step(name: str, module: str, *arguments: str, by_line: bool = False)
 
 
 def _has_cuda_part(exercise: Exercise) -> bool:
-    return _is_timed_on_cuda(exercise) or any(check.cuda for check in suite_runner.checks(exercise))
+    return _is_timed_on_cuda(exercise) or any(
+        check.cuda for check in suite_runner.suite_checks(exercise)
+    )
 
 
 def _is_timed_on_cuda(exercise: Exercise) -> bool:

@@ -19,10 +19,10 @@ from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.submission.admission import Admitted, NotGraded
 from grader.timing.contest import Contest
-from grader.timing.speed import failed, measure, not_run
+from grader.timing.speed import failed_speed, measure_speed, not_run
 from grader.worker import requirements
 from grader.worker.faults import NotHere, WorkerFault
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
 
@@ -70,7 +70,9 @@ def grade_answer(
     judged = Judged()
     speed: Speed | None = None
     try:
-        recorded_cases.tape(exercise.slug)  # where a sealed bundle is damaged, that comes first
+        recorded_cases.recorded_tape(
+            exercise.slug
+        )  # where a sealed bundle is damaged, that comes first
         answer = _read_answer(exercise, path, run, problem)
         admitted = _admit_answer(exercise, answer, run)
         judged = _judge_answer(admitted, run)
@@ -121,9 +123,11 @@ def _admit_answer(exercise: Exercise, answer: Submission, run: Run) -> AdmittedA
 
     Raises `NotGraded`, and `NotHere` where this machine lacks what the exercise requires.
     """
-    exercise = drills.held(exercise, answer.source)
+    exercise = drills.lend_hunted_exercise(exercise, answer.source)
     admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=run.on_cuda)):
+    if lacking := requirements.unmet_requirement(
+        requirements.required_by(exercise, on_cuda=run.on_cuda)
+    ):
         raise NotHere(lacking)
     return AdmittedAnswer(exercise, answer, admitted)
 
@@ -147,7 +151,7 @@ def _build_report(
         slug=exercise.slug,
         title=exercise.title,
         track=exercise.track,
-        path=harmless(str(path)),
+        path=remove_harmful_characters(str(path)),
         sha256="" if answer is None else answer.sha256,
         state=state,
         sentence=judged.sentence,
@@ -186,9 +190,11 @@ def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
             _load_answer(worker, exercise, answer, problems)
             student = Student(exercise, worker.client(), problems, answer)
-            tape = recorded_cases.tape(exercise.slug)
+            tape = recorded_cases.recorded_tape(exercise.slug)
             judge = Judge(student, run.draw_seed(answer), run.device, tape)
-            checks = diagnosis.explained(exercise, suite_runner.ask(exercise, judge), judge)
+            checks = diagnosis.diagnose_failed_checks(
+                exercise, suite_runner.run_suite(exercise, judge), judge
+            )
             found = tuple(
                 replace(c, line=_line_of_failure(c, answer, admitted.given)) for c in checks
             )
@@ -240,7 +246,7 @@ def _time_answer(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery,
         seed=run.draw_seed(answer), device=run.device if case.cuda else "cpu",
     )  # fmt: skip
-    return measure(contest, partial(run.progress, f"timing {exercise.slug}"))
+    return measure_speed(contest, partial(run.progress, f"timing {exercise.slug}"))
 
 
 def _untimed_verdict(exercise: Exercise, why: str, run: Run) -> Speed | None:
@@ -248,8 +254,10 @@ def _untimed_verdict(exercise: Exercise, why: str, run: Run) -> Speed | None:
     case = suite_runner.speed_case(exercise)
     if case is None:
         return None
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=run.on_cuda)):
+    if lacking := requirements.unmet_requirement(
+        requirements.required_by(exercise, on_cuda=run.on_cuda)
+    ):
         return not_run(case, lacking)
     if case.cuda and not run.on_cuda:
         return not_run(case, NEEDS_CUDA)
-    return failed(case, why) if run.speed else not_run(case, LEFT_OUT)
+    return failed_speed(case, why) if run.speed else not_run(case, LEFT_OUT)

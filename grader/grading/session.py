@@ -71,10 +71,10 @@ def installed_versions(with_tf32: str) -> dict[str, str]:
         text
         for exercise in catalog.exercises()
         for on_cuda in (False, True)
-        for text in requirements.required(exercise, on_cuda=on_cuda)
+        for text in requirements.required_by(exercise, on_cuda=on_cuda)
     )
-    for name in requirements.names(needed):
-        found[name] = requirements.version(name) or "not installed"
+    for name in requirements.package_names(needed):
+        found[name] = requirements.installed_version(name) or "not installed"
     return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
 
 

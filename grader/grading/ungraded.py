@@ -12,7 +12,7 @@ from grader.judging.marks import Check
 from grader.submission.line_names import name_line
 from grader.worker import requirements
 from grader.worker.faults import NurseryFailed
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 from grader.worker.supervisor import LoadFailed
 
 MAX_FAULT_CHARACTERS = 500  # characters about a fault of ours
@@ -24,13 +24,15 @@ def describe_fault(error: Exception) -> str:
         return str(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
-    return harmless(f"{type(error).__name__}: {error} ({where})"[:MAX_FAULT_CHARACTERS])
+    return remove_harmful_characters(
+        f"{type(error).__name__}: {error} ({where})"[:MAX_FAULT_CHARACTERS]
+    )
 
 
 def describe_failed_import(
     failed: LoadFailed, answer: Submission, problems: Mapping[str, str]
 ) -> str:
-    error, lines = failed.problem, harmless(answer.source).splitlines()
+    error, lines = failed.problem, remove_harmful_characters(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
         at = f" (line {name_line(answer.lines, error.line)}: {lines[error.line - 1].strip()})"
@@ -47,9 +49,11 @@ def describe_failed_import(
 
 def checks_not_graded(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:
     """Return the checks of a file that cannot be graded: they keep their points, and earn none."""
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=on_cuda)):
+    if lacking := requirements.unmet_requirement(
+        requirements.required_by(exercise, on_cuda=on_cuda)
+    ):
         return checks_not_run(exercise, lacking)
-    tape = recorded_cases.tape(exercise.slug)
+    tape = recorded_cases.recorded_tape(exercise.slug)
     left_out = {} if tape is None else tape.left_out
     return tuple(
         _unearned_check(check, Verdict.NOT_RUN, recorded_cases.LEFT_OUT)
@@ -57,13 +61,15 @@ def checks_not_graded(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[C
         else _unearned_check(check, Verdict.NOT_RUN, NEEDS_CUDA)
         if check.cuda and not on_cuda
         else _unearned_check(check, Verdict.BLOCKED, why)
-        for check in suite_runner.checks(exercise)
+        for check in suite_runner.suite_checks(exercise)
     )
 
 
 def checks_not_run(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
     """Return the checks of an exercise that cannot be run here."""
-    return tuple(_unearned_check(c, Verdict.NOT_RUN, needs) for c in suite_runner.checks(exercise))
+    return tuple(
+        _unearned_check(c, Verdict.NOT_RUN, needs) for c in suite_runner.suite_checks(exercise)
+    )
 
 
 def _unearned_check(check: Check, verdict: Verdict, why: str) -> CheckResult:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from grader.core.errors import GraderFault
 from grader.judging import describe
-from grader.judging.case import Differs, Rule, StudentFault, current, fault
+from grader.judging.case import Differs, Rule, StudentFault, current_case, fault
 from grader.judging.tolerance import Difference, as_numbers, difference, difference_beyond
 from grader.worker.child.executor import OF_VALUE
 from reference.expected import Array, Expected, f64, largest
@@ -44,7 +44,7 @@ def agree(
         for one, right in zip(got, expected, strict=True):
             agree(one, right, says, within=within)
         return
-    name, call = current().origin(got)
+    name, call = current_case().origin(got)
     subject = says or name
     if not isinstance(expected, Expected):
         assert isinstance(expected, Tensor | np.ndarray)
@@ -57,7 +57,7 @@ def agree(
         found = difference(numbers, expected, applied)
     else:
         found = difference_beyond(numbers, expected.exact, within, applied)
-    current().rules += [(subject, rule) for rule in applied]
+    current_case().rules += [(subject, rule) for rule in applied]
     if found is not None:
         problem = fault(*_fault_lines(numbers, expected.exact, found, subject, call))
         problem.differs = Differs(
@@ -68,7 +68,7 @@ def agree(
 
 def same(got: Any, expected: Any, says: str | None = None) -> None:
     """Pass if `got` equals `expected` to the last bit: type, shape, dtype and every value."""
-    name, call = current().origin(got)
+    name, call = current_case().origin(got)
     subject = says or name
     if not isinstance(expected, Tensor | np.ndarray):
         if type(got) is not type(expected) or got != expected:
@@ -88,7 +88,7 @@ def same(got: Any, expected: Any, says: str | None = None) -> None:
 def expect(condition: bool, otherwise: str) -> None:
     """Pass if the condition holds; `otherwise` is the sentence the student reads."""
     if not condition:
-        raise fault(otherwise, current().last_call)
+        raise fault(otherwise, current_case().last_call)
 
 
 def rejects(call: Callable[[], Any], *numbers: int) -> None:
@@ -100,15 +100,17 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
             if not error.kind:
                 raise
             wanted = f"raised {error.kind}, but should raise ValueError"
-            raise fault(wanted, current().last_call, f"Its message: {error.detail}") from None
+            raise fault(wanted, current_case().last_call, f"Its message: {error.detail}") from None
         missing = [n for n in numbers if not re.search(rf"(?<!\d){n}(?!\d)", error.detail)]
         if missing:
             names = " and ".join(str(n) for n in missing)
             problem = f"the ValueError does not name {names}: {error.detail!r}"
-            raise fault(problem, current().last_call) from None
+            raise fault(problem, current_case().last_call) from None
         return
     names = " and ".join(str(n) for n in numbers)
-    raise fault(f"no error, but should be a ValueError that names {names}", current().last_call)
+    raise fault(
+        f"no error, but should be a ValueError that names {names}", current_case().last_call
+    )
 
 
 def untouched(call: Callable[[], Any]) -> Any:
@@ -120,7 +122,7 @@ def untouched(call: Callable[[], Any]) -> Any:
 @contextmanager
 def inputs_left_alone() -> Iterator[None]:
     """Pass if the calls made within change no array and no tensor given to them."""
-    case = current()
+    case = current_case()
     case.modified.clear()
     yield
     if case.modified:
@@ -130,7 +132,7 @@ def inputs_left_alone() -> Iterator[None]:
 
 def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor, ...]:
     """Return the gradients of `inputs` for the gradient `upstream` of a student's `output`."""
-    name, call = current().origin(output)
+    name, call = current_case().origin(output)
     if not output.requires_grad:
         raise fault(f"no gradient flows through {name}: its graph was cut on the way", call)
     if output.shape != upstream.shape:
@@ -145,7 +147,7 @@ def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor,
         if g is None:
             what = f"input {i + 1} ({describe.value(x)})"
             raise fault(f"no gradient reaches {what}: its graph was cut on the way", call)
-        current().returned(g, f"gradient of input {i + 1}", call)
+        current_case().returned(g, f"gradient of input {i + 1}", call)
     return grads
 
 
@@ -164,7 +166,7 @@ def gradcheck(function: Callable[..., Tensor], *inputs: Tensor) -> None:
             moved = [_shift_entry(x, place, step) for step in (1e-6, -1e-6)]
             up, down = (function(*inputs[:i], at, *inputs[i + 1 :]).detach() for at in moved)
             for moved_output in (up, down):
-                _check_form(moved_output, output.detach(), "out", current().last_call)
+                _check_form(moved_output, output.detach(), "out", current_case().last_call)
             slopes[place] = ((up - down) * upstream).sum() / 2e-6
         says = f"gradient of input {i + 1} (by finite differences)"
         agree(got, slopes, says, within=1e-6 * max(1.0, largest(slopes)))

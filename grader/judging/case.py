@@ -71,7 +71,7 @@ class Case:
 CASE: ContextVar[Case] = ContextVar("case", default=Case())  # noqa: B039 (replaced for each case)
 
 
-def current() -> Case:
+def current_case() -> Case:
     return CASE.get()
 
 

@@ -23,7 +23,7 @@ class CannotPack(Exception):
     """Raised for a value of a kind that cannot be stored; the message is the kind."""
 
 
-def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
+def pack_value(value: Any, tensors: dict[str, Tensor]) -> Json:
     """Pack a value as JSON; add the tensors in the value to `tensors`, by digest."""
     match value:
         case None | bool() | str():
@@ -35,7 +35,7 @@ def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
         case torch.dtype():
             return ["dtype", str(value).removeprefix("torch.")]
         case Expected():
-            parts = [pack(part, tensors) for part in (*value[:-1], value.nudged())]
+            parts = [pack_value(part, tensors) for part in (*value[:-1], value.nudged())]
             return ["expected", *parts]
         case Tensor():
             strides = [] if value.is_contiguous() or 0 in value.stride() else [value.stride()]
@@ -44,9 +44,9 @@ def pack(value: Any, tensors: dict[str, Tensor]) -> Json:
             return ["array", _store_tensor(torch.from_numpy(np.array(value, order="C")), tensors)]
         case tuple() | list():
             kind = "tuple" if isinstance(value, tuple) else "list"
-            return [kind, *(pack(item, tensors) for item in value)]
+            return [kind, *(pack_value(item, tensors) for item in value)]
         case dict():
-            return ["dict", *([key, pack(item, tensors)] for key, item in value.items())]
+            return ["dict", *([key, pack_value(item, tensors)] for key, item in value.items())]
     raise CannotPack(type(value).__name__)
 
 
@@ -59,7 +59,7 @@ def _store_tensor(value: Tensor, tensors: dict[str, Tensor]) -> str:
     return digest
 
 
-def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
+def unpack_value(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
     """Unpack a value, with fresh tensors: whoever gets them may write into them."""
     if not isinstance(packed, list):
         return packed
@@ -74,14 +74,16 @@ def unpack(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
         case "dtype":
             return getattr(torch, parts[0])
         case "expected":
-            exact, plain, magnitude, gradient, nudged = (unpack(part, tensors) for part in parts)
+            exact, plain, magnitude, gradient, nudged = (
+                unpack_value(part, tensors) for part in parts
+            )
             return Expected(exact, plain, magnitude, gradient, partial(Errors, *nudged))
         case "tuple":
-            return tuple(unpack(part, tensors) for part in parts)
+            return tuple(unpack_value(part, tensors) for part in parts)
         case "list":
-            return [unpack(part, tensors) for part in parts]
+            return [unpack_value(part, tensors) for part in parts]
         case "dict":
-            return {key: unpack(part, tensors) for key, part in parts}
+            return {key: unpack_value(part, tensors) for key, part in parts}
     raise CannotPack(kind)
 
 
@@ -91,7 +93,7 @@ def _restore_strides(value: Tensor, strides: list[int] | None = None) -> Tensor:
     return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
 
 
-def outline(value: Any) -> str:
+def outline_of_call(value: Any) -> str:
     """Write the form of a call's arguments: kinds, shapes and whole numbers, but no floats."""
     match value:
         case Tensor() | np.ndarray():
@@ -105,19 +107,19 @@ def outline(value: Any) -> str:
         case float():
             return "float"
         case tuple() | list():
-            return f"({', '.join(outline(item) for item in value)})"
+            return f"({', '.join(outline_of_call(item) for item in value)})"
         case dict():
-            return f"({', '.join(f'{key}={outline(item)}' for key, item in value.items())})"
+            return f"({', '.join(f'{key}={outline_of_call(item)}' for key, item in value.items())})"
     return "..."
 
 
-def mark(what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+def mark_of_call(what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Return a short digest of the form of a call."""
-    text = f"{what} {outline(args)} {outline(dict(kwargs))}"
+    text = f"{what} {outline_of_call(args)} {outline_of_call(dict(kwargs))}"
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
-def samples(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[float]:
+def samples_of_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[float]:
     """Return a few numbers of every argument, by which a call is recognized."""
     return [
         float(f"{x:.6g}") for value in (*args, *kwargs.values()) for x in _sample_numbers(value)

@@ -18,7 +18,7 @@ import torch
 
 from grader.core.records import Function, Returns
 from grader.judging import describe
-from grader.judging.case import current, fault
+from grader.judging.case import current_case, fault
 
 Sizes = dict[str, int]
 
@@ -78,7 +78,7 @@ def _check_structure(
         else:
             check_kind(one, wanted, name, call)
             _check_shape(one, wanted, name, leading, sizes, call)
-            current().returned(one, name, call)
+            current_case().returned(one, name, call)
 
 
 def check_kind(value: Any, wanted: str, name: str, call: str) -> None:

@@ -49,7 +49,7 @@ class Catalogue:
     def __init__(self, exercise: Exercise, *, remember: bool = False) -> None:
         self._exercise = exercise
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
-        self.mistakes = suite_runner.mistakes(exercise)
+        self.mistakes = suite_runner.suite_mistakes(exercise)
         self._modules: dict[str, ModuleType] = {}
         self._outcomes: dict[
             tuple[str, frozenset[str]], tuple[list[Outcome], Iterator[Outcome]]
@@ -61,7 +61,7 @@ class Catalogue:
             if mistake.edits:
                 found = solution_modules.edited_solution(self._exercise, mistake)
             else:
-                found = solution_modules.solution(self._exercise)
+                found = solution_modules.load_solution_module(self._exercise)
             self._modules[mistake.id] = found or ModuleType(self._exercise.slug)
         if not mistake.edits:
             setattr(self._modules[mistake.id], mistake.of, _copy_function(mistake.answer))
@@ -74,7 +74,7 @@ class Catalogue:
     @property
     def right(self) -> Student | None:
         """Return a student who makes no mistake; None if there is no solution."""
-        module = solution_modules.solution(self._exercise)
+        module = solution_modules.load_solution_module(self._exercise)
         if module is None:
             return None
         return Student(self._exercise, in_process(module, self._exercise.prelude))
@@ -128,19 +128,19 @@ def _copy_function(answer: Any) -> Any:
 
 
 @cache
-def catalogue(slug: str) -> Catalogue:
+def mistake_catalogue(slug: str) -> Catalogue:
     """Return the catalogue of an exercise, which is bound once."""
     return Catalogue(catalog.find(slug))
 
 
-def explained(
+def diagnose_failed_checks(
     exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
 ) -> tuple[CheckResult, ...]:
     """Return the checks, with a diagnosis for each failed check that has one."""
     failures = {failure.check: failure for failure in judge.failures}
     if not failures:
         return tuple(checks)
-    known = catalogue(exercise.slug)
+    known = mistake_catalogue(exercise.slug)
     told: set[Stage] = set()
 
     def once(found: Diagnosis | None) -> Diagnosis | None:
@@ -161,7 +161,9 @@ def explained(
 def _diagnose_failure(
     exercise: Exercise, failure: Failure, judge: Judge, known: Catalogue
 ) -> Diagnosis | None:
-    mistakes = tuple(Named(id=m.id, says=m.says, mend=m.mend) for m in named(failure, judge, known))
+    mistakes = tuple(
+        Named(id=m.id, says=m.says, mend=m.mend) for m in name_mistake(failure, judge, known)
+    )
     differs = failure.fault.differs
     places = () if differs is None else location.wrong_places(
         differs.wrong, location.shape_letters(exercise, differs.call, differs.subject)
@@ -177,7 +179,7 @@ def _find_stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -
     return None if right is None else stages.first_wrong_stage(exercise, name, judge.student, right)
 
 
-def named(
+def name_mistake(
     failure: Failure,
     judge: Judge,
     mistakes: Catalogue,

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.core.records import Submission
-from grader.judging.case import StudentFault, current, fault
+from grader.judging.case import StudentFault, current_case, fault
 from grader.submission.line_names import name_line
 from grader.worker.client import Client
 from grader.worker.faults import Raised, WorkerFault
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 MAX_MESSAGE_LINES = 4  # of an exception
 
@@ -27,7 +27,7 @@ class Connection:
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Return `ask(...)`; raise a `StudentFault` if `owner` has a problem or the call fails."""
-        case = current()
+        case = current_case()
         case.last_call = text
         case.called.add(owner)
         if owner in self._problems:
@@ -63,7 +63,7 @@ class Connection:
 
     def _submission_line(self, number: int | None) -> tuple[str, str]:
         """Return the number by which the writer knows a line of the submission, and its text."""
-        lines = harmless(self.answer.source).splitlines() if self.answer else []
+        lines = remove_harmful_characters(self.answer.source).splitlines() if self.answer else []
         if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""
         return name_line(self.answer.lines, number), lines[number - 1].strip()

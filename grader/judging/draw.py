@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grader.judging import hard
-from grader.judging.case import current
+from grader.judging.case import current_case
 from grader.judging.hard import Hard, Sizes
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class Draw:
                 size that stays as it is; a batch (B) goes to 64 by itself
         sizes   ordinary sizes by name, lengths beginning with L: B=2, H=3, Lq=5, Lk=7, D=4
         """
-        current().hard.add(kind.value)
+        current_case().hard.add(kind.value)
         match kind:
             case Hard.SQUARE:
                 return list(hard.square_sizes(sizes))
@@ -97,7 +97,7 @@ class Draw:
         negative  all of them below -200, so that nothing is left beside a maximum that began with 0
         jumping   by hundreds, up and down, from one run of 16 keys to the next
         """
-        current().hard.add(Hard.SCORES.value)
+        current_case().hard.add(Hard.SCORES.value)
         noise = torch.randn(shape, generator=self._generator, dtype=torch.float64)
         steps = torch.arange(shape[-1], dtype=torch.float64)
         jumps = torch.randint(-3, 4, ((shape[-1] + 15) // 16,), generator=self._generator) * 100.0

@@ -49,7 +49,7 @@ class Drill:
             raise GraderFault(f"{where}: {problem}") from None
 
 
-def drills(exercise: Exercise) -> tuple[Drill, ...]:
+def read_drills(exercise: Exercise) -> tuple[Drill, ...]:
     """Return all drills of an exercise; none if there is no drills.toml."""
     path = exercise.folder / "drills.toml"
     if not path.is_file():
@@ -76,7 +76,7 @@ def drill(name: str) -> Drill:
         exercise = catalog.find(parts[1])
     except catalog.UnknownExercise as problem:
         raise NoDrill(str(problem)) from None
-    found = drills(exercise)
+    found = read_drills(exercise)
     if not found:
         raise NoDrill(f"Nothing is drawn from {exercise.slug}: it has no drills.")
     return found[_digest_number(name) % len(found)]
@@ -92,7 +92,7 @@ def stated_exercise(source: str) -> Exercise | None:
     return None
 
 
-def held(exercise: Exercise, source: str) -> Exercise:
+def lend_hunted_exercise(exercise: Exercise, source: str) -> Exercise:
     """Give a bug hunt what the exercise in the answer `source` requires, allows and is given.
 
     Any other exercise is returned as it is; so is a hunt whose answer names no exercise.
@@ -111,7 +111,7 @@ def held(exercise: Exercise, source: str) -> Exercise:
 def choices(name: str) -> tuple[Mistake, ...]:
     """Return the mistakes to choose from for the one in a drill, in a drawn order."""
     wanted = drill(name)
-    mistakes = suite_runner.mistakes(wanted.exercise)
+    mistakes = suite_runner.suite_mistakes(wanted.exercise)
     known = [m for m in mistakes if not m.null and m.id not in wanted.alike]
     right = next((m for m in known if m.id == wanted.mistake), None)
     if right is None:

@@ -32,7 +32,7 @@ class Exchange:
         if answer.graph is not None:
             self.graph = answer.graph
             weakref.finalize(self, self._drop, answer.graph).atexit = False
-        return list(tensors(answer.value))
+        return list(iterate_tensors(answer.value))
 
     def backward(self, gradients: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> list[Any]:
         answer = self._backward(self.graph, gradients)
@@ -65,31 +65,31 @@ class RemoteFunction(torch.autograd.Function):
         return (None, *ctx.exchange.backward(gradients, ctx.saved_tensors))
 
 
-def tensors(value: Any) -> Iterator[Tensor]:
+def iterate_tensors(value: Any) -> Iterator[Tensor]:
     """Yield every tensor in nested lists, tuples and dicts, in the order of the wire."""
     match value:
         case Tensor():
             yield value
         case list() | tuple():
             for item in value:
-                yield from tensors(item)
+                yield from iterate_tensors(item)
         case dict():
             for item in value.values():
-                yield from tensors(item)
+                yield from iterate_tensors(item)
 
 
-def rebuild(value: Any, outputs: Iterator[Tensor]) -> Any:
+def replace_tensors(value: Any, outputs: Iterator[Tensor]) -> Any:
     """Replace the tensors of `value` by `outputs`, the tensors that autograd knows."""
     match value:
         case Tensor():
             return next(outputs)
         case list() | tuple():
-            return type(value)(rebuild(item, outputs) for item in value)
+            return type(value)(replace_tensors(item, outputs) for item in value)
         case dict():
-            return {key: rebuild(item, outputs) for key, item in value.items()}
+            return {key: replace_tensors(item, outputs) for key, item in value.items()}
     return value
 
 
 def without_gradients(value: Any) -> Any:
     """Detach all tensors of an answer, whose parameters may have required a gradient."""
-    return rebuild(value, (x.detach() for x in tensors(value)))
+    return replace_tensors(value, (x.detach() for x in iterate_tensors(value)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.judging.agree import inputs_left_alone, same
-from grader.judging.case import current
+from grader.judging.case import current_case
 from grader.worker.client import Client, Handle
 
 Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
@@ -29,7 +29,7 @@ class HeldTensor:
         value = self._guard(self._client.get, self._handle, "value")
         if isinstance(value, Tensor):
             value = value.detach()
-        current().returned(value, "an earlier answer", current().last_call)
+        current_case().returned(value, "an earlier answer", current_case().last_call)
         return value
 
     def change(self, method: str, *args: Any) -> None:

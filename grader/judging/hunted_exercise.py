@@ -22,7 +22,7 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
     """Pass if the submission earns every check of `exercise`; the first failure is the fault."""
     other = _as_answer_to_exercise(student, exercise)
     seed = str(draw.integer(0, 2**62))
-    for function in suite_runner.functions(exercise):
+    for function in suite_runner.check_functions(exercise):
         mark: Check = function.__mark__
         if mark.cuda and device.type != "cuda":
             continue

@@ -21,7 +21,7 @@ from grader.judging.judge import NAME, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.worker import requirements
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process, load_answer_file
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,9 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
     exercise = _named_exercise(config)
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
-    suite_imports.reach(exercise)
+    suite_imports.make_pack_importable(exercise)
     on_cuda = config.getoption("--device").startswith("cuda")
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=on_cuda)):
+    if lacking := requirements.unmet_requirement(
+        requirements.required_by(exercise, on_cuda=on_cuda)
+    ):
         raise pytest.UsageError(f"{exercise.slug} {lacking}")
     seed = config.getoption("--seed") or secrets.token_hex(8)
     path = answer_file.locate(Path(config.getoption("--submission")), exercise.slug)
@@ -49,15 +51,17 @@ def pytest_configure(config: pytest.Config) -> None:
         answer = answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise))
     except answer_file.Unreadable as error:
         raise pytest.UsageError(str(error)) from None
-    exercise = drills.held(exercise, answer.source)
+    exercise = drills.lend_hunted_exercise(exercise, answer.source)
     if config.getoption("--in-process"):
-        module = load(answer.path, exercise.slug, exercise.prelude)
+        module = load_answer_file(answer.path, exercise.slug, exercise.prelude)
         client, problems = in_process(module, exercise.prelude), {}
     else:
         client, problems = _start_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
-    judge = Judge(student, (seed, exercise.slug), device, recorded_cases.tape(exercise.slug))
+    judge = Judge(
+        student, (seed, exercise.slug), device, recorded_cases.recorded_tape(exercise.slug)
+    )
     config.pluginmanager.register(judge, NAME)
 
 

@@ -120,18 +120,18 @@ class Tape:
     def next(self, tape: Iterator[Any], what: str, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Return the answer on a tape to a call; skip calls on it that are not made here."""
         from grader.judging.case_codec import (  # which need the stand-in
-            mark,
-            samples,
+            mark_of_call,
             samples_alike,
-            unpack,
+            samples_of_call,
+            unpack_value,
         )
 
-        form, numbers = mark(what, args, kwargs), samples(args, kwargs)
+        form, numbers = mark_of_call(what, args, kwargs), samples_of_call(args, kwargs)
         for wanted, given, in_order, packed in tape:
             if wanted == form and samples_alike(given, numbers):
                 if isinstance(packed, list) and packed[0] == "object":
                     return _Object(*packed[1:])
-                return unpack(packed, self._tensors)
+                return unpack_value(packed, self._tensors)
             if in_order:
                 break
         raise GraderFault(
@@ -172,7 +172,7 @@ def _reference_modules() -> Sequence[str]:
 
 
 @cache
-def tape(slug: str) -> Tape | None:
+def recorded_tape(slug: str) -> Tape | None:
     """Load the stored cases of an exercise; None outside of a sealed bundle."""
     return Tape(slug) if sealed_bundle.is_sealed() else None
 

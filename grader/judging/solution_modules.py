@@ -8,16 +8,16 @@ from grader.core.records import Exercise
 from grader.cuda import compiled_answer as cuda
 from grader.judging import suite_runner
 from grader.judging.marks import Mistake, edited
-from grader.worker.in_process import load
+from grader.worker.in_process import load_answer_file
 
 
-def solution(exercise: Exercise) -> ModuleType | None:
+def load_solution_module(exercise: Exercise) -> ModuleType | None:
     """Load a fresh copy of the solution; None in a course handed out without solutions."""
     path = exercise.solution
     if not path.is_file():
         return None
     if exercise.language == "python":
-        return load(path, exercise.slug, exercise.prelude)
+        return load_answer_file(path, exercise.slug, exercise.prelude)
     return _copy_module(_compile_modules(exercise.slug)[""])
 
 
@@ -39,6 +39,6 @@ def _compile_modules(slug: str) -> dict[str, ModuleType]:
     """Compile, once and together, the solution (as "") and each mistake that is an edit of it."""
     exercise = catalog.find(slug)
     text = exercise.solution.read_text(encoding="utf-8")
-    mistakes = [m for m in suite_runner.mistakes(exercise) if m.edits]
+    mistakes = [m for m in suite_runner.suite_mistakes(exercise) if m.edits]
     wrong = {m.id: edited(text, m.edits) for m in mistakes}
     return cuda.own_modules({"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes})

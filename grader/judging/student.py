@@ -16,9 +16,15 @@ from torch import Tensor
 
 from grader.core.records import Class, Exercise, Function, Submission
 from grader.judging import contract, describe
-from grader.judging.case import LastCall, current, fault
+from grader.judging.case import LastCall, current_case, fault
 from grader.judging.door import Connection
-from grader.judging.gradients import Exchange, RemoteFunction, rebuild, tensors, without_gradients
+from grader.judging.gradients import (
+    Exchange,
+    RemoteFunction,
+    iterate_tensors,
+    replace_tensors,
+    without_gradients,
+)
 from grader.judging.held import HeldTensor, with_held_tensors
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE, Answer, Client, Handle
@@ -60,7 +66,7 @@ class Student:
         try:
             return self._door.client.told(name)
         except WorkerFault as error:
-            raise fault(str(error), current().last_call) from None
+            raise fault(str(error), current_case().last_call) from None
 
     def begin_case(self) -> None:
         """Forget the inputs of the last case."""
@@ -120,7 +126,7 @@ class StudentObject:
         )
         if wanted := self._declared.attributes.get(name):
             contract.check_attribute(value, wanted, name, self._sizes, text)
-        current().returned(value, name, text)
+        current_case().returned(value, name, text)
         return value
 
     def __repr__(self) -> str:
@@ -142,7 +148,7 @@ class _Call:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._called_name(args)
         text = describe.call(self._text, args, kwargs)
-        found = [x for x in tensors([args, kwargs]) if x.requires_grad]
+        found = [x for x in iterate_tensors([args, kwargs]) if x.requires_grad]
         leaves = list({id(x): x for x in found}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
@@ -160,7 +166,7 @@ class _Call:
                 named,
                 graph=with_graph,
             )
-            current().modified.extend(self._argument_name(m) for m in answer.modified)
+            current_case().modified.extend(self._argument_name(m) for m in answer.modified)
             return answer
 
         value = (
@@ -169,7 +175,7 @@ class _Call:
             else without_gradients(ask().value)
         )
         if self._on is None:
-            current().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
+            current_case().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
         if self._declared is not _UNDECLARED:
             contract.check_answer(value, self._declared, args, kwargs, text)
         return value
@@ -234,7 +240,7 @@ class _Call:
         exchange = Exchange(ask, backward, self._door.client.drop_call)
         results = RemoteFunction.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
         outputs = iter(results if isinstance(results, tuple) else (results,))
-        return rebuild(exchange.value, outputs)
+        return replace_tensors(exchange.value, outputs)
 
     def _argument_name(self, modified: str) -> str:
         """Return the name of the argument at a position."""

@@ -9,13 +9,13 @@ from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 
 
-def module(exercise: Exercise, name: str) -> ModuleType:
+def import_suite_module(exercise: Exercise, name: str) -> ModuleType:
     """Import the module called `name` of an exercise's suite."""
-    reach(exercise)
+    make_pack_importable(exercise)
     return importlib.import_module(f"grader.suites.{exercise.slug}.{name}")
 
 
-def reach(exercise: Exercise) -> None:
+def make_pack_importable(exercise: Exercise) -> None:
     """Make the suite and the oracle of a pack's exercise importable as our own are."""
     if exercise.home != ROOT:
         _extend_import_paths(exercise.home)

@@ -22,7 +22,7 @@ class BrokenSuite(GraderFault, toml_values.BadFile):
     """Raised for a file of a suite that is missing or cannot be imported."""
 
 
-def ask(
+def run_suite(
     exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
 ) -> tuple[CheckResult, ...]:
     """Run a suite's checks, or `only` these and the checks they need; return the verdicts."""
@@ -36,15 +36,15 @@ def ask(
 def selected_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
     """Return the cases of `only` these checks and of the checks they need; all if none is named."""
     if not only:
-        return cases(exercise)
+        return suite_cases(exercise)
     names = _add_needed_checks(exercise, only)
-    return tuple(case for case in cases(exercise) if case.check.id in names)
+    return tuple(case for case in suite_cases(exercise) if case.check.id in names)
 
 
-def cases(exercise: Exercise) -> tuple[CheckCase, ...]:
+def suite_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     """Return every case of a suite's checks in order; pytest collects them once in a process."""
     if exercise.folder not in _CASES_BY_FOLDER:
-        suite_imports.reach(exercise)
+        suite_imports.make_pack_importable(exercise)
         _CASES_BY_FOLDER[exercise.folder] = _collect_cases(exercise)
     return _CASES_BY_FOLDER[exercise.folder]
 
@@ -77,7 +77,7 @@ def _broken_suite_sentence(exercise: Exercise, problems: Sequence[str]) -> str:
 
 def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
     """Return the named checks and the checks they need, in the order of the suite."""
-    known = {check.id: check for check in checks(exercise)}
+    known = {check.id: check for check in suite_checks(exercise)}
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -88,18 +88,18 @@ def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
     return [name for name in known if name in found]
 
 
-def checks(exercise: Exercise) -> list[Check]:
+def suite_checks(exercise: Exercise) -> list[Check]:
     """Return the checks that a suite declares, without running them."""
     return marks(_import_suite_file(exercise, "test_*.py"), Check)
 
 
-def functions(exercise: Exercise) -> list[Any]:
+def check_functions(exercise: Exercise) -> list[Any]:
     """Return the functions of a suite's checks, in order."""
     things = vars(_import_suite_file(exercise, "test_*.py")).values()
     return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
 
 
-def tests(exercise: Exercise) -> set[str]:
+def pytest_names(exercise: Exercise) -> set[str]:
     """Return the names that pytest takes for tests in a suite, checks or not."""
     return {
         name for name in vars(_import_suite_file(exercise, "test_*.py")) if name.startswith("test_")
@@ -116,19 +116,19 @@ def speed_case(exercise: Exercise) -> SpeedCase | None:
     return cases[0]
 
 
-def mistakes(exercise: Exercise) -> list[Mistake]:
+def suite_mistakes(exercise: Exercise) -> list[Mistake]:
     """Return an exercise's catalogue of named wrong answers; a sealed bundle has none."""
     if sealed_bundle.is_sealed():
         return []
     return marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
 
 
-def variants(exercise: Exercise) -> list[Variant]:
+def suite_variants(exercise: Exercise) -> list[Variant]:
     """Return the right answers written otherwise."""
     return marks(_import_suite_file(exercise, "variants.py"), Variant)
 
 
-def trials(exercise: Exercise) -> list[Trial]:
+def suite_trials(exercise: Exercise) -> list[Trial]:
     """Return the scripts that tell two answers apart."""
     return marks(_import_suite_file(exercise, "trials.py"), Trial)
 
@@ -136,7 +136,7 @@ def trials(exercise: Exercise) -> list[Trial]:
 def _import_suite_file(exercise: Exercise, pattern: str) -> ModuleType:
     path = _suite_file(exercise, pattern)
     try:
-        return suite_imports.module(exercise, path.stem)
+        return suite_imports.import_suite_module(exercise, path.stem)
     except (Exception, SystemExit) as error:  # an author's code may raise anything
         problem = f"{path} cannot be imported ({type(error).__name__}: {error}). Mend it."
         raise BrokenSuite(problem) from error

@@ -18,7 +18,7 @@ def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
     """
     asked = _names_used_by_functions(exercise)
     found: dict[str, list[Check]] = {name: [] for name in (*exercise.names, CUDA)}
-    for check in suite_runner.checks(exercise):
+    for check in suite_runner.suite_checks(exercise):
         names = [name for name in exercise.names if name in asked[check.id]]
         task = names[-1] if names else exercise.names[-1]
         found[CUDA if check.cuda else task].append(check)

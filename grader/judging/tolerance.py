@@ -88,7 +88,7 @@ def difference_beyond(
     )
 
 
-def floor(dtype: str, magnitude: float) -> float:
+def rounding_floor(dtype: str, magnitude: float) -> float:
     """Return the error that rounding alone may leave on numbers of this magnitude."""
     match dtype:
         case "float64":
@@ -101,7 +101,7 @@ def floor(dtype: str, magnitude: float) -> float:
 def _tolerance_rules(
     error: Array, yardstick: Array, nudged: Errors, expected: Expected, dtype: str
 ) -> Iterator[Rule]:
-    least = floor(dtype, expected.magnitude)
+    least = rounding_floor(dtype, expected.magnitude)
     found = errors(error)
     worst = Errors(*map(max, errors(yardstick), nudged))
     if dtype in ("float32", "float64"):

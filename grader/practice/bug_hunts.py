@@ -79,7 +79,9 @@ def drill_text(name: str, hunt: Exercise, words: Words) -> str:
     )
 
 
-def put(path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool) -> Path | None:
+def write_drill(
+    path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool
+) -> Path | None:
     """Write a drill to `path`; with `again`, first keep a copy of the work there beside it.
 
     Returns the path of that copy, if there was any work.

@@ -13,7 +13,7 @@ from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting.redact import of_exercise
 from grader.submission import answer_file, solution_text
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 from grader.worker.walls import PROCESS, Wall
 
 PROGRESS_FILE = ".hints.json"  # beside the answers
@@ -31,7 +31,7 @@ class Progress:
     given: Mapping[str, int] = field(default_factory=dict)
 
 
-def hint(
+def next_hint(
     exercise: Exercise, place: Path, *, words: Words, level: int | None = None,
     solution: bool = False, wall: Wall = PROCESS, shows: str = "open",
 ) -> tuple[str, ...]:  # fmt: skip
@@ -197,4 +197,6 @@ def _solution_code(exercise: Exercise, words: Words) -> str:
         raise NoHint(words("The solution of {slug} is not at hand here.", slug=exercise.slug))
     parts = [c.text for c in solution_text.split_cells(path.read_text("utf-8")) if c.kind == "code"]
     lines = "\n\n\n".join(parts).splitlines()
-    return harmless("\n".join(line for line in lines if line.strip() not in solution_text.MARKS))
+    return remove_harmful_characters(
+        "\n".join(line for line in lines if line.strip() not in solution_text.MARKS)
+    )

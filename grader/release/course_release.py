@@ -75,7 +75,7 @@ class ReleaseTerms:
         return replace(self.course, language=self.language, device=self.device, speed=self.speed)
 
 
-def release(
+def release_course(
     out: Path, exercises: list[Exercise], terms: ReleaseTerms
 ) -> Iterator[tuple[str, Path | str]]:
     """Write the course and the zips into `out`; yield what was written, and where.

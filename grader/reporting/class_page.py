@@ -26,10 +26,11 @@ _UNENCODABLE_CHARACTERS = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
 def to_html(summary: ClassSummary, words: Words, *, title: str, facts: Mapping[str, str]) -> str:
     """Return the page in the language of `words`; `facts` are labelled lines for its foot."""
-    return html.piece(
+    return html.render_template(
         "class.html.j2", words, summary=summary, view=_View(words), title=as_line(title),
         facts={as_line(label): as_line(value) for label, value in facts.items()},
-        bins=bins(summary.totals, summary.maximum), shown=UNFOLDED_LINES, open=UNFOLDED_STUDENTS,
+        bins=count_in_bins(summary.totals, summary.maximum),
+        shown=UNFOLDED_LINES, open=UNFOLDED_STUDENTS,
     )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ class Bin:
     share: float  # of the tallest
 
 
-def bins(totals: Sequence[float], most: float) -> list[Bin]:
+def count_in_bins(totals: Sequence[float], most: float) -> list[Bin]:
     """Count the totals in ranges from 0 to `most`; the last bin holds larger totals too."""
     maximum = math.ceil(most)
     width = max(1, math.ceil(maximum / HISTOGRAM_BINS))
@@ -85,7 +86,7 @@ class Scale:
         return min(1.0, max(0.0, place))
 
 
-def scale(ratios: Sequence[float]) -> Scale:
+def ratio_scale(ratios: Sequence[float]) -> Scale:
     """Return the scale that holds these ratios and the reference."""
     found = [r for r in (1.0, *ratios) if 0 < r < math.inf]
     low, high = min(found), max(found)
@@ -158,7 +159,7 @@ class _View:
 
     def scale(self, figures: Figures) -> Scale:
         ratios = [timing.ratio for _, timing in figures.timed]
-        return scale([end for r in ratios for end in (r.low, r.middle, r.high)])
+        return ratio_scale([end for r in ratios for end in (r.low, r.middle, r.high)])
 
     def scale_sentence(self, scale: Scale) -> str:
         text = "The scale goes from {low} to {high}."

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from grader.core.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
 from grader.reporting.exercise_mark import Adjustment, Late, Mark, Timing
-from grader.reporting.review_flags import Reason, as_line, reasons
+from grader.reporting.review_flags import Reason, as_line, reasons_for_review
 
 _Key = tuple[str, str, str, str]  # slug, id, what it says, how to mend it
 
@@ -90,7 +90,7 @@ class ClassSummary:
     @property
     def maximum(self) -> float:
         """Return the largest total of this run, before adjustments."""
-        return rounded(sum(figures.weight * figures.maximum for figures in self.core))
+        return round_points(sum(figures.weight * figures.maximum for figures in self.core))
 
     @property
     def weighted(self) -> bool:
@@ -121,13 +121,13 @@ class ClassSummary:
         return sum(total >= self.maximum > 0 for total in self.totals)
 
 
-def rounded(points: float) -> float:
+def round_points(points: float) -> float:
     """Round weighted points to two decimals; a whole number becomes an int."""
     found = round(points, 2)
     return int(found) if found == int(found) else found
 
 
-def summarise(
+def summarise_class(
     graded: Iterable[Graded],
     exercises: Sequence[Exercise],
     weights: Mapping[str, float] = MappingProxyType({}),
@@ -190,13 +190,13 @@ def _student_row(one: Graded, exercises: Sequence[Exercise], weights: Mapping[st
     marks = {e.slug: _exercise_mark(report, one) for e, report in asked}
     counted = {slug: mark for slug, mark in marks.items() if weights[slug]}
     scores = (mark.score for mark in counted.values() if mark.score is not None)
-    total = rounded(sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items()))
+    total = round_points(sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items()))
     return Row(
         name=as_line(one.report.student) or "?",
         marks=marks,
         score=sum(scores, Score(earned=0, possible=0, not_run=0)),
         total=total,
-        reasons=tuple(reasons(asked, one.notes, total, weights)),
+        reasons=tuple(reasons_for_review(asked, one.notes, total, weights)),
         page=one.page,
     )
 

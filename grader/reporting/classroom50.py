@@ -13,7 +13,7 @@ from typing import Any
 from grader.core.errors import UserError
 from grader.core.records import Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, items
+from grader.reporting.items import Item, report_items
 
 SCHEMA = "classroom50/result/v1"
 _VARIABLES = {
@@ -32,8 +32,8 @@ class NotInRunner(UserError):
 
 def to_classroom50(report: Report, words: Words, environment: Mapping[str, str]) -> str:
     """Return the report as JSON text; `NotInRunner` says which variable is missing."""
-    given = context(environment)
-    tests = [_test_entry(item, e.slug) for e in report.exercises for item in items(e, words)]
+    given = runner_context(environment)
+    tests = [_test_entry(item, e.slug) for e in report.exercises for item in report_items(e, words)]
     found = {
         "schema": SCHEMA,
         **given,
@@ -44,7 +44,7 @@ def to_classroom50(report: Report, words: Words, environment: Mapping[str, str])
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def context(environment: Mapping[str, str]) -> dict[str, str]:
+def runner_context(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what the runner's variables say of the submission."""
     given = {field: _require_variable(environment, name) for field, name in _VARIABLES.items()}
     review = environment.get("REVIEW_URL") or given["commit"]

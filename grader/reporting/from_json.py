@@ -40,9 +40,10 @@ def from_json(text: str) -> Report:
 
 
 def _report_from_dict(found: dict[str, Any]) -> Report:
-    core = (exercise(e, track="core") for e in found["exercises"])
+    core = (exercise_from_json(e, track="core") for e in found["exercises"])
     further = (
-        exercise(e, track="draft" if e.get("draft") else "further") for e in found["further"]
+        exercise_from_json(e, track="draft" if e.get("draft") else "further")
+        for e in found["further"]
     )
     return Report(
         student=found["student"],
@@ -56,7 +57,7 @@ def _report_from_dict(found: dict[str, Any]) -> Report:
     )
 
 
-def exercise(found: dict[str, Any], track: str) -> ExerciseReport:
+def exercise_from_json(found: dict[str, Any], track: str) -> ExerciseReport:
     """Read the report on one exercise."""
     same = ("slug", "title", "path", "sha256", "state", "sentence", "output", "seconds")
     return ExerciseReport(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, items
+from grader.reporting.items import Item, report_items
 from grader.reporting.redact import RECEIVED
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 MOST_ANNOTATIONS = 10  # of a step; the runner drops those beyond
 MOST_SUMMARY_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole
@@ -23,7 +23,7 @@ _SIGNS = {
 }
 
 
-def annotations(report: Report, words: Words) -> list[str]:
+def github_annotations(report: Report, words: Words) -> list[str]:
     """Return one workflow command for each failed check, at most ten."""
     return [
         _annotation_command(e, item.says, item.told, line)
@@ -35,7 +35,7 @@ def annotations(report: Report, words: Words) -> list[str]:
 def _failed_items(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]:
     """Yield the failed checks and their lines; for an ungraded file only the first check."""
     lines = {c.id: c.line for c in e.checks}
-    for item in items(e, words):
+    for item in report_items(e, words):
         if item.verdict is Verdict.FAILED and e.state != "not_started":
             yield item, lines.get(item.id, 0)
             if e.state != "graded":
@@ -45,7 +45,7 @@ def _failed_items(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]
 def _annotation_command(e: ExerciseReport, title: str, message: str, line: int) -> str:
     at = f",line={line}" if line else ""
     said = f"file={_escape_command_property(e.path)}{at},title={_escape_command_property(title)}"
-    return f"::error {said}::{_escape_command_text(harmless(message))}"
+    return f"::error {said}::{_escape_command_text(remove_harmful_characters(message))}"
 
 
 def _escape_command_text(text: str) -> str:
@@ -53,10 +53,14 @@ def _escape_command_text(text: str) -> str:
 
 
 def _escape_command_property(text: str) -> str:
-    return _escape_command_text(harmless(text)).replace(":", "%3A").replace(",", "%2C")
+    return (
+        _escape_command_text(remove_harmful_characters(text))
+        .replace(":", "%3A")
+        .replace(",", "%2C")
+    )
 
 
-def summary(report: Report, words: Words) -> str:
+def github_summary(report: Report, words: Words) -> str:
     """Return the report in Markdown, cut before the size at which the runner drops it."""
     score = report.score
     total = f": {score.earned}/{score.worth}" if score.worth else ""
@@ -96,7 +100,7 @@ def _markdown_details(e: ExerciseReport, words: Words) -> Iterator[str]:
     if e.state != "graded":
         return
     yield f"\n<details><summary>{e.slug}</summary>\n\n"
-    for item in items(e, words):
+    for item in report_items(e, words):
         yield f"{_SIGNS[item.verdict]} {_escape_html(item.says)} {item.earned}/{item.points}  \n"
         if item.told and item.verdict is not Verdict.PASSED:
             yield f"<pre>{_escape_html(item.told)}</pre>\n"
@@ -104,7 +108,12 @@ def _markdown_details(e: ExerciseReport, words: Words) -> Iterator[str]:
 
 
 def _escape_html(text: str) -> str:
-    text = harmless(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = (
+        remove_harmful_characters(text)
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
     return text.replace("\n", "&#10;")  # a blank line would end the block
 
 

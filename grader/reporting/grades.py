@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grader.reporting.class_summary import ClassSummary, Row, rounded
+from grader.reporting.class_summary import ClassSummary, Row, round_points
 from grader.reporting.csv_table import to_csv
 from grader.reporting.exercise_mark import Mark
 
@@ -65,7 +65,9 @@ def _earned_points(row: Row, slugs: list[str]) -> Iterator[int | None]:
 
 def _weighted_sum(row: Row, weights: Mapping[str, float], of: Callable[[Mark], int]) -> float:
     """Sum a number over the marks that count, times their weights."""
-    return rounded(sum(weights[slug] * of(m) for slug, m in row.marks.items() if slug in weights))
+    return round_points(
+        sum(weights[slug] * of(m) for slug, m in row.marks.items() if slug in weights)
+    )
 
 
 def _change_reasons(row: Row) -> Iterator[str]:
@@ -96,7 +98,7 @@ def to_canvas(summary: ClassSummary) -> str:
     """
     weights = {figures.exercise.slug: figures.weight for figures in summary.core}
     # A maximum of 0 may be one that nobody knows: Canvas keeps its own where the field is empty.
-    most = [rounded(figures.weight * figures.maximum) or None for figures in summary.core]
+    most = [round_points(figures.weight * figures.maximum) or None for figures in summary.core]
     head = [(*_STUDENT_COLUMNS, *weights), (f"    {_POSSIBLE}", None, None, None, None, *most)]
     return to_csv([*head, *(_canvas_row(row, weights) for row in summary.rows)])
 
@@ -107,5 +109,5 @@ def _canvas_row(row: Row, weights: Mapping[str, float]) -> tuple[object, ...]:
     shown = None if _POSSIBLE in name else name  # there it would be another second row
     points = ((weight, mark.points if (mark := row.marks.get(slug)) else None)
               for slug, weight in weights.items())  # fmt: skip
-    counted = (None if p is None else rounded(weight * p) for weight, p in points)
+    counted = (None if p is None else round_points(weight * p) for weight, p in points)
     return shown, None, None, login, None, *counted

@@ -10,7 +10,7 @@ from typing import Any
 
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, items
+from grader.reporting.items import Item, report_items
 
 _VISIBILITY = "visible"
 
@@ -20,7 +20,7 @@ def to_gradescope(report: Report, words: Words) -> str:
     tests = [
         _test_entry(item, e, f"{place}.{number}")
         for place, e in enumerate(report.exercises, 1)
-        for number, item in enumerate(items(e, words), 1)
+        for number, item in enumerate(report_items(e, words), 1)
     ]
     found = {
         "score": report.score.earned,

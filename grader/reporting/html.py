@@ -45,10 +45,10 @@ _LOOKS: dict[Verdict, Look] = {
 
 def to_html(report: Report, words: Words) -> str:
     """Return the report as an HTML page in the language of `words`."""
-    return piece("report.html.j2", words, report=report, step=next_step(report))
+    return render_template("report.html.j2", words, report=report, step=next_step(report))
 
 
-def piece(template: str, words: Words, **values: object) -> str:
+def render_template(template: str, words: Words, **values: object) -> str:
     """Render a template with the parts that every page shares."""
     drawn = _template_environment().get_template(template)
     return drawn.render(words=words, tell=_Tell(words), tags=LANGUAGE_TAGS, **values)
@@ -119,14 +119,14 @@ class _Tell:
         return next((other for other in e.checks if other.says == c.why), None)
 
     def places(self, d: Diagnosis) -> str:
-        return locations.sentence(d.places, self._words)
+        return locations.describe_places(d.places, self._words)
 
     def stage(self, d: Diagnosis) -> str:
-        return stage_text.sentence(d.stage, self._words) if d.stage else ""
+        return stage_text.describe_stage(d.stage, self._words) if d.stage else ""
 
     def maps(self, d: Diagnosis) -> list[tuple[str, list[list[float]]]]:
         """Return heat maps of the weights of a small example, each with its name."""
-        return stage_text.maps(d.stage, self._words) if d.stage else []
+        return stage_text.stage_maps(d.stage, self._words) if d.stage else []
 
     def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
         """Return what the mistake is, and how to mend it."""

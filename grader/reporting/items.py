@@ -27,7 +27,7 @@ class Item:
         return self.verdict is not Verdict.NOT_RUN
 
 
-def items(e: ExerciseReport, words: Words) -> Iterator[Item]:
+def report_items(e: ExerciseReport, words: Words) -> Iterator[Item]:
     """Yield the items of an exercise. If it could not be graded, every check has failed."""
     for check in e.checks:
         lost = check.verdict is Verdict.BLOCKED and e.state != "graded"
@@ -52,13 +52,13 @@ def _explanation_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Itera
     yield from words.said(c.why).splitlines()
     if c.diagnosis is None:
         return
-    if where := locations.sentence(c.diagnosis.places, words):
+    if where := locations.describe_places(c.diagnosis.places, words):
         yield where
     for number, m in enumerate(c.diagnosis.mistakes):
         told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
         yield f"{words('Or: ') if number else ''}{told}"
     if c.diagnosis.stage is not None:
-        yield stage_text.sentence(c.diagnosis.stage, words)
+        yield stage_text.describe_stage(c.diagnosis.stage, words)
 
 
 def _speed_item(s: Speed, slug: str, words: Words) -> Item:

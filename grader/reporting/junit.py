@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, items
-from grader.worker.harmless_text import harmless
+from grader.reporting.items import Item, report_items
+from grader.worker.harmless_text import remove_harmful_characters
 
 _VERDICT_TAGS = {
     Verdict.FAILED: "failure",
@@ -31,7 +31,7 @@ def to_junit(report: Report, words: Words) -> str:
 
 
 def _add_suite(root: Element, e: ExerciseReport, report: Report, words: Words) -> None:
-    listed = list(items(e, words))
+    listed = list(report_items(e, words))
     suite = SubElement(root, "testsuite", name=e.slug, time=f"{e.seconds:.3f}")
     properties = SubElement(suite, "properties")
     for name, value in _suite_properties(e, report).items():
@@ -67,4 +67,4 @@ def _add_case(suite: Element, e: ExerciseReport, item: Item) -> None:
 
 def _drop_characters_outside_xml(text: str) -> str:
     """Drop the characters of `text` that XML 1.0 does not allow."""
-    return harmless(text).replace("\ufffe", "").replace("\uffff", "")
+    return remove_harmful_characters(text).replace("\ufffe", "").replace("\uffff", "")

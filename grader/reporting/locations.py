@@ -15,7 +15,7 @@ _AXIS_NOUNS = {
 _MOST_LISTED_NUMBERS = 6  # numbers that are listed one by one
 
 
-def sentence(places: Sequence[Place], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
+def describe_places(places: Sequence[Place], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
     """Say 'Wrong: head 3 only, of 8; rows 0 to 10, of 12.'; "" if `places` is empty."""
     told = words("; ").join(_describe_place(place, words) for place in places)
     return words("Wrong: {places}.", places=told) if told else ""

@@ -16,7 +16,7 @@ RECEIVED = "received"  # the state of an answer that can be graded, where no mor
 _READ_SENTENCE = "The file was read and can be graded. No more is shown."
 
 
-def limited(report: Report, shows: str) -> Report:
+def redact_report(report: Report, shows: str) -> Report:
     """Return the report without what a student is not shown.
 
     open      everything

@@ -33,7 +33,7 @@ def as_line(text: str) -> str:
     return _CONTROL_CHARACTERS.sub("\ufffd", text)
 
 
-def reasons(
+def reasons_for_review(
     asked: Asked, notes: Sequence[str], total: float, weights: Mapping[str, float]
 ) -> Iterator[Reason]:
     """Yield the reasons for a review: by exercise, then of all exercises, then the notes.

@@ -11,7 +11,7 @@ from grader.core.translation import Words
 _SCALE_CELLS = 40  # cells between the zero and the reference
 
 
-def lines(s: Speed, slug: str, words: Words = Words()) -> RenderableType:  # noqa: B008 (frozen)
+def speed_lines(s: Speed, slug: str, words: Words = Words()) -> RenderableType:  # noqa: B008 (frozen)
     """Return the verdict, and below it the three parties on one scale."""
     why = words.said(s.why)
     head = Text.assemble(_speed_sign(s), " ", words.speed(slug, s.says))

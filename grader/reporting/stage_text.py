@@ -10,7 +10,7 @@ _SHADES = " ░▒▓█"
 _COLUMN_GAP = "   "
 
 
-def sentence(stage: Stage, words: Words) -> str:
+def describe_stage(stage: Stage, words: Words) -> str:
     """Say which stage is the first that is wrong; later stages were not checked."""
     if stage.name == "scores" and stage.factor is not None:
         return words(
@@ -24,7 +24,7 @@ def sentence(stage: Stage, words: Words) -> str:
     }[stage.name]
 
 
-def weights(stage: Stage, words: Words) -> list[str]:
+def draw_stage_weights(stage: Stage, words: Words) -> list[str]:
     """Draw the weights of a small example, yours beside the right ones, a row per query."""
     if not stage.got:
         return []
@@ -37,7 +37,7 @@ def weights(stage: Stage, words: Words) -> list[str]:
     return [head, *rows]
 
 
-def maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
+def stage_maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
     """Return the same weights and their differences as numbers; NaN where one is no number."""
     if not stage.got:
         return []

@@ -51,7 +51,7 @@ def of_task(report: ExerciseReport, ids: Collection[str], worth: int, timed: boo
 
 def to_html(task: TaskReport, words: Words) -> str:
     """Return a piece of an HTML page, with its own style."""
-    return html.piece(
+    return html.render_template(
         "task.html.j2",
         words,
         e=task.exercise,
@@ -75,7 +75,7 @@ def to_text(task: TaskReport, words: Words) -> str:
     for check in task.checks:
         console.print(terminal.check_lines(check, task.exercise, words))
     if task.speed is not None:
-        console.print(speed_text.lines(task.speed, task.exercise.slug, words))
+        console.print(speed_text.speed_lines(task.speed, task.exercise.slug, words))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -27,7 +27,7 @@ _SHOWN_OUTPUT_LINES = 10  # lines of what a submission printed
 _SHOWN_FAILURE_LINES = 10  # lines of one failure
 
 
-def show(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
+def print_task_report(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
     """Draw the report: a table, what went wrong, and the first thing to do next."""
     single = len(report.exercises) == 1
     apart = report.further if report.core else ()
@@ -127,7 +127,7 @@ def _exercise_details(e: ExerciseReport, words: Words) -> Group:
     if e.state in ("graded", "fault"):
         parts += [check_lines(check, e, words) for check in e.checks]
         if e.speed is not None:
-            parts.append(speed_text.lines(e.speed, e.slug, words))
+            parts.append(speed_text.speed_lines(e.speed, e.slug, words))
     if e.output:
         parts.append(Text(words("It printed:"), style="dim"))
         printed = e.output.splitlines()[:_SHOWN_OUTPUT_LINES]
@@ -159,7 +159,7 @@ def _translate_check(says: str, e: ExerciseReport, words: Words) -> str:
 def _diagnosis_lines(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
     if d is None:
         return
-    if where := locations.sentence(d.places, words):
+    if where := locations.describe_places(d.places, words):
         yield Text(where)
     for number, mistake in enumerate(d.mistakes):
         says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
@@ -167,8 +167,8 @@ def _diagnosis_lines(d: Diagnosis | None, slug: str, words: Words) -> Iterator[T
         if mend:
             yield Text(mend, style="dim")
     if d.stage is not None:
-        yield Text(stage_text.sentence(d.stage, words))
-        yield from (Text(line) for line in stage_text.weights(d.stage, words))
+        yield Text(stage_text.describe_stage(d.stage, words))
+        yield from (Text(line) for line in stage_text.draw_stage_weights(d.stage, words))
 
 
 def _indent(text: Text) -> Padding:

@@ -8,7 +8,7 @@ from grader.core.records import Report
 from grader.core.translation import Words
 
 
-def write(report: Report, format: str, output: Path | None, words: Words) -> None:
+def write_report(report: Report, format: str, output: Path | None, words: Words) -> None:
     """Write the report to `output`, or print it.
 
     For GitHub, write the summary to the runner's file, and print the annotations. Raises
@@ -24,9 +24,9 @@ def write(report: Report, format: str, output: Path | None, words: Words) -> Non
     else:
         sys.stdout.write(text)
     if format == "github":
-        from grader.reporting.github import annotations
+        from grader.reporting.github import github_annotations
 
-        print(*annotations(report, words), sep="\n")
+        print(*github_annotations(report, words), sep="\n")
 
 
 def _format_report(report: Report, format: str, words: Words) -> str:
@@ -40,7 +40,7 @@ def _format_report(report: Report, format: str, words: Words) -> str:
         case "junit":
             return junit.to_junit(report, words)
         case "github":
-            return github.summary(report, words)
+            return github.github_summary(report, words)
         case "gradescope":
             return gradescope.to_gradescope(report, words)
     return classroom50.to_classroom50(report, words, os.environ)

@@ -13,7 +13,7 @@ from grader.cuda import compiled_answer as cuda
 from grader.submission import answer_file
 from grader.submission.line_names import name_line
 from grader.submission.reader_client import Unread, ask_reader
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 from grader.worker.walls import PROCESS, Wall
 
 
@@ -55,7 +55,9 @@ def admit(
     wall  behind which a compiler runs, if its language has one
     """
     found = read_outline(answer, exercise)
-    problems = {n: harmless(why) for n, why in found["problems"].items()} | {**answer.problems}
+    problems = {n: remove_harmful_characters(why) for n, why in found["problems"].items()} | {
+        **answer.problems
+    }
     if exercise.language == "python":
         worked = replace(answer, source=found["runs"], theirs=True)
     else:
@@ -66,7 +68,7 @@ def admit(
                 on_cuda=on_cuda,
             )  # fmt: skip
         except cuda.NotCpp as problem:
-            raise NotGraded("unreadable", harmless(str(problem))) from None
+            raise NotGraded("unreadable", remove_harmful_characters(str(problem))) from None
         worked = replace(answer, source=made, program=program)
     line_of = partial(line_of_definition, found["lines"])
     return Admitted(runs=worked, problems=problems, line_of=line_of)
@@ -94,9 +96,9 @@ def read_outline(answer: Submission, exercise: Exercise) -> dict[str, Any]:
     except Unread as problem:
         raise NotGraded("unreadable", str(problem)) from None
     if "unreadable" in found:
-        raise NotGraded("unreadable", harmless(found["unreadable"]))
+        raise NotGraded("unreadable", remove_harmful_characters(found["unreadable"]))
     if "refused" in found:
-        raise NotGraded("refused", harmless(found["refused"]))
+        raise NotGraded("refused", remove_harmful_characters(found["refused"]))
     return found
 
 

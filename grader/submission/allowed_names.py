@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from grader.submission.scopes import Function, bound_names, local_names, scoped
+from grader.submission.scopes import Function, bound_names, local_names, nodes_with_scope
 
 _SELF_NAMES = ("self", "cls")
 _ORDINARY_BASES = (
@@ -121,7 +121,7 @@ class Names:
         self, root: ast.AST, own: frozenset[str]
     ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
         """Yield every node in a part of the file, with the names that its functions bind."""
-        for node, names in scoped(root, own):
+        for node, names in nodes_with_scope(root, own):
             yield node, names - self._followed.keys()
 
     def _find_module_variables(self, nodes: list[ast.AST]) -> dict[str, frozenset[str]]:

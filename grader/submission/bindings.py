@@ -8,7 +8,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BINDING_CONTEXTS = (ast.Store, ast.Del)
 
 
-def bound(statement: ast.stmt) -> Iterator[str]:
+def names_bound_by(statement: ast.stmt) -> Iterator[str]:
     """Yield the global names that a statement defines, rebinds or changes in a visible way.
 
     `x` of `x = 1`, `x.y = 1`, `x[0] += 1`, `del x[0]`, `setattr(x, "y", 1)`, `(x := 1)`, of a `for`
@@ -30,7 +30,7 @@ def bound(statement: ast.stmt) -> Iterator[str]:
                 yield name
 
 
-def changes(statement: ast.stmt, names: Collection[str]) -> bool:
+def calls_method_of(statement: ast.stmt, names: Collection[str]) -> bool:
     """Return whether a statement calls a method of one of `names`, as `names.append(1)` does."""
     calls = (node.func for node in _walk_scope(statement) if isinstance(node, ast.Call))
     return any(isinstance(f, ast.Attribute) and {*_root_name(f)} & {*names} for f in calls)

@@ -1,6 +1,6 @@
 """Names of handed-in files, made safe to print, and the limits of their sizes."""
 
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 MAX_BYTES = 150_000  # of an answer
 MAX_NOTEBOOK = 20_000_000
@@ -30,7 +30,9 @@ def printable(name: str) -> str:
 
     A mark stands for every letter that is not seen, so that no name looks like another one.
     """
-    line = harmless("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name))
+    line = remove_harmful_characters(
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    )
     return f"…{line[-_MAX_PRINTED:]}" if len(line) > _MAX_PRINTED else line or "?"
 
 

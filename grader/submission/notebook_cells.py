@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from grader.submission.bindings import bound, changes
+from grader.submission.bindings import calls_method_of, names_bound_by
 
 MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
@@ -46,7 +46,7 @@ class _Unit:
 
     @cached_property
     def binds(self) -> frozenset[str]:
-        return frozenset(bound(self.node))
+        return frozenset(names_bound_by(self.node))
 
     @property
     def is_import(self) -> bool:
@@ -132,7 +132,7 @@ def _imports_first(taken: Sequence[_Unit]) -> list[_Unit]:
     return sorted(taken, key=place.__getitem__)  # a stable sort
 
 
-def definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
+def definitions_in_notebook(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the text of each definition of `names` in a notebook's file, stubs included."""
     units, _ = _parse_cells(code_cells(content))
     found: dict[str, list[str]] = {}
@@ -251,7 +251,7 @@ def _select_units(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
             if number not in taken and (
                 name in unit.binds
                 or "*" in unit.binds
-                or (name in variables and changes(unit.node, {name}))
+                or (name in variables and calls_method_of(unit.node, {name}))
             ):
                 taken.add(number)
                 new = (unit.uses | unit.binds) - known

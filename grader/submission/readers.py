@@ -62,7 +62,7 @@ def python(
 def cuda(content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]] = ()) -> Told:
     """Return the same for a CUDA file; "translated" is what a C++ compiler receives."""
     text = _decode(content)
-    if refused := allowed_cuda.refusals(text):
+    if refused := allowed_cuda.refused_cuda_lines(text):
         line, why = refused[0]
         return {"refused": f"Line {name_line(lines, line)}: {why}"}
     problems = cuda_outline.compare_with_manifest(text, exercise)

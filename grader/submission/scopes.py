@@ -8,7 +8,9 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _INNER_SCOPES = Function | ast.ClassDef
 
 
-def scoped(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+def nodes_with_scope(
+    node: ast.AST, own: frozenset[str]
+) -> Iterator[tuple[ast.AST, frozenset[str]]]:
     """Yield every node, with the names that enclosing functions bind there.
 
     own  those of the function in which `node` stands
@@ -27,9 +29,9 @@ def scoped(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozen
         case _:
             outside, inside, inner = list(ast.iter_child_nodes(node)), [], own
     for child in outside:
-        yield from scoped(child, own)
+        yield from nodes_with_scope(child, own)
     for child in inside:
-        yield from scoped(child, inner)
+        yield from nodes_with_scope(child, inner)
 
 
 def _split_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:

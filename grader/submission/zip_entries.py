@@ -51,7 +51,7 @@ def zipped(content: bytes, *, shown: str) -> dict[str, Any]:
     shown  the name of the zip, for sentences
     """
     try:
-        return {"files": [*entries(_open_zip(content, shown), len(content))]}
+        return {"files": [*zip_entries(_open_zip(content, shown), len(content))]}
     except BadZip as problem:
         return {"bad": str(problem)}
 
@@ -84,7 +84,7 @@ def _open_zip(content: bytes, shown: str) -> zipfile.ZipFile:
         raise broken from None
 
 
-def entries(
+def zip_entries(
     archive: zipfile.ZipFile, size: int, *, of_class: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Yield each entry except folders and files handed in by accident.

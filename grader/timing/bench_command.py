@@ -13,7 +13,7 @@ from grader.judging.marks import SpeedCase
 from grader.submission import admission, answer_file
 from grader.submission.admission import NotGraded
 from grader.timing.contest import Contest
-from grader.timing.speed import failed, measure, not_run
+from grader.timing.speed import failed_speed, measure_speed, not_run
 from grader.worker import requirements
 from grader.worker.faults import NotHere
 from grader.worker.nursery import Nursery
@@ -54,11 +54,11 @@ def _measure_exercise(
         admission.admit(answer, exercise, nursery.wall)
     except NotGraded as problem:
         nothing = problem.state in ("not_started", "missing")
-        return (not_run if nothing else failed)(case, str(problem))
+        return (not_run if nothing else failed_speed)(case, str(problem))
     except NotHere as needs:
         return not_run(case, str(needs))
-    if lacking := requirements.lacking(
-        requirements.required(exercise, on_cuda=device.startswith("cuda"))
+    if lacking := requirements.unmet_requirement(
+        requirements.required_by(exercise, on_cuda=device.startswith("cuda"))
     ):
         return not_run(case, lacking)
     contest = Contest(
@@ -66,4 +66,4 @@ def _measure_exercise(
         seed=(secret, exercise.slug),
         device=device if case.cuda else "cpu",
     )  # fmt: skip
-    return measure(contest, progress)
+    return measure_speed(contest, progress)

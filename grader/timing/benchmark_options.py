@@ -32,7 +32,7 @@ class _Options(argparse.ArgumentParser):
         raise BadOption(f"{message[:1].upper()}{message[1:].rstrip(chr(46))}.")
 
 
-def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_benchmark_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words that are no options, and pytest-benchmark's options with their values."""
     parser = _Options()
     pytest_addoption(parser)  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from grader.judging.draw import Draw
 from grader.timing.statistics import PARTIES
 
 
-def replay(speeds: Mapping[str, Speed], options: Sequence[str]) -> int:
+def print_benchmark_table(speeds: Mapping[str, Speed], options: Sequence[str]) -> int:
     """Run pytest-benchmark with `options` over the speeds by slug; return pytest's exit code."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)

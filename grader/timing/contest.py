@@ -62,7 +62,7 @@ class Contest:
         calm = self.calm
         with ExitStack() as stack:
             parties = [self._start_party(name, stack) for name in PARTIES]
-            meter: Meter = meters.seconds if self.device == "cpu" else meters.wall_seconds
+            meter: Meter = meters.time_call if self.device == "cpu" else meters.wall_seconds
             if self.case.measures == "memory":
                 meter = meters.peak_bytes(self._measure_empty_process(stack))
                 calm = Calm(patience=0.0)  # memory is the same on a busy machine

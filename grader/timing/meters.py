@@ -47,7 +47,7 @@ def wall_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
         return _time_call(call)
 
 
-def seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
+def time_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds that a call takes by the grader's clock, and its answer.
 
     Time for which the kernel ran other programs in the party's place does not count. The seconds
@@ -89,7 +89,7 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
     return measure
 
 
-def core() -> int | None:
+def shared_processor() -> int | None:
     """Return the processor to which all parties are bound; None where binding is impossible."""
     return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 

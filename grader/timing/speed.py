@@ -18,7 +18,7 @@ from grader.judging.marks import SpeedCase
 from grader.timing import device
 from grader.timing.contest import Contest, Disturbed
 from grader.timing.race import Plan
-from grader.timing.statistics import Estimate, estimate, memory_position, points
+from grader.timing.statistics import Estimate, estimate_position, memory_position, round_half_up
 from grader.worker.faults import WorkerFault
 
 Progress = Callable[[float], None]
@@ -38,12 +38,12 @@ def not_run(case: SpeedCase, why: str) -> Speed:
     return Speed(says=case.says, verdict="not_run", points=case.points, why=why)
 
 
-def failed(case: SpeedCase, why: str) -> Speed:
+def failed_speed(case: SpeedCase, why: str) -> Speed:
     """Return the verdict on an answer that earns nothing for speed."""
     return Speed(says=case.says, verdict="failed", points=case.points, why=why)
 
 
-def measure(contest: Contest, progress: Progress = lambda _: None) -> Speed:
+def measure_speed(contest: Contest, progress: Progress = lambda _: None) -> Speed:
     """Run the contest and judge it; `progress` takes the share that is done.
 
     A case that earns points on CUDA only is timed on the CPU for information.
@@ -66,15 +66,15 @@ def _run_contest(contest: Contest, progress: Progress) -> Speed:
             return _judge_memory(contest, progress)
         return _judge_time(contest, progress)
     except StudentFault as fault:
-        return failed(contest.case, str(fault))
+        return failed_speed(contest.case, str(fault))
     except WorkerFault as fault:
-        return failed(contest.case, f"While it was timed, {fault}.")
+        return failed_speed(contest.case, f"While it was timed, {fault}.")
 
 
 def _judge_time(contest: Contest, progress: Progress) -> Speed:
     for number in range(MIN_SETS + MAX_EXTENSION_SETS):
         contest.run_a_set(Plan(), _progress_of_set(progress, number, MIN_SETS))
-        found = estimate(contest.times)
+        found = estimate_position(contest.times)
         if number + 1 >= MIN_SETS and (_is_steady(found) or found.range.high < MIN_ZERO_RATIO):
             break
         if found.doubt <= CERTAIN_HALF_WIDTH and found.ratio.low > 2 * found.range.high:
@@ -87,7 +87,7 @@ def _judge_time(contest: Contest, progress: Progress) -> Speed:
         verdict=verdict,
         points=contest.case.points,
         why=why,
-        earned=points(fraction, contest.case.points) if scored else 0,
+        earned=round_half_up(fraction, contest.case.points) if scored else 0,
         fraction=fraction if scored else None,
         measured=Measured(
             unit="s",
@@ -95,7 +95,9 @@ def _judge_time(contest: Contest, progress: Progress) -> Speed:
             position=found.x,
             ratio=found.ratio,
             rounds=contest.rounds,
-            device=device.state(contest.device) | contest.notes | _share_of_product(contest, found),
+            device=device.cuda_device_state(contest.device)
+            | contest.notes
+            | _share_of_product(contest, found),
         ),
     )
 
@@ -154,7 +156,7 @@ def _judge_memory(contest: Contest, progress: Progress) -> Speed:
         says=case.says,
         verdict="scored",
         points=case.points,
-        earned=points(fraction, case.points),
+        earned=round_half_up(fraction, case.points),
         fraction=fraction,
         measured=Measured(
             unit="bytes",

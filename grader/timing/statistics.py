@@ -45,7 +45,7 @@ class Estimate:
         return math.log(self.range.high / self.range.low) / 2 / scale if scale > 0 else math.inf
 
 
-def estimate(times: Times, seed: int = 0) -> Estimate:
+def estimate_position(times: Times, seed: int = 0) -> Estimate:
     """Estimate the position from times of shape (rounds, 3), the rounds being whole blocks."""
     blocks = times.reshape(-1, BLOCK_ROUNDS, len(PARTIES))
     rng = np.random.default_rng(seed)
@@ -54,14 +54,16 @@ def estimate(times: Times, seed: int = 0) -> Estimate:
     zero, reference, student = np.quantile(resampled, QUANTILE, axis=1).T
     whole = np.quantile(times, QUANTILE, axis=0)
     return Estimate(
-        x=_bootstrap_interval(position(zero, reference, student), position(*whole)),
+        x=_bootstrap_interval(
+            relative_position(zero, reference, student), relative_position(*whole)
+        ),
         ratio=_bootstrap_interval(student / reference, whole[2] / whole[1]),
         range=_bootstrap_interval(zero / reference, whole[0] / whole[1]),
         quantiles=(float(whole[0]), float(whole[1]), float(whole[2])),
     )
 
 
-def position(zero: Any, reference: Any, student: Any) -> Any:
+def relative_position(zero: Any, reference: Any, student: Any) -> Any:
     """Return the student's position between the zero (0) and 1.2 times the reference (1)."""
     scale = np.maximum(np.log(zero / (MARGIN * reference)), 1e-9)
     return np.clip(np.log(zero / student) / scale, 0.0, 1.0)
@@ -72,7 +74,7 @@ def memory_position(zero: float, reference: float, student: float) -> float:
     return min(1.0, max(0.0, (zero - student) / (zero - MARGIN * reference)))
 
 
-def points(fraction: float, worth: int) -> int:
+def round_half_up(fraction: float, worth: int) -> int:
     """Return whole points, halves rounded up."""
     return math.floor(fraction * worth + 0.5)
 

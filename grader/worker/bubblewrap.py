@@ -19,7 +19,7 @@ def installed_path() -> str | None:
 
 
 @functools.cache
-def version() -> tuple[int, ...]:
+def bubblewrap_version() -> tuple[int, ...]:
     """Return the version of bubblewrap; () if it is not installed or prints none."""
     program = installed_path()
     if program is None:
@@ -41,7 +41,7 @@ def command_prefix(visible: Visible, child: Path) -> list[str]:
     arguments += ["--die-with-parent", "--new-session", "--hostname", "worker", "--cap-drop", "ALL"]
     if root:
         arguments += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    size = ["--size", str(_TEMP_BYTES)] if version() >= (0, 7) else []
+    size = ["--size", str(_TEMP_BYTES)] if bubblewrap_version() >= (0, 7) else []
     arguments += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/tmp"]
     folders = [Path(path).parent for path in (*visible.read, INSIDE)]
     for folder in dict.fromkeys(p for f in folders for p in (*reversed(f.parents), f)):

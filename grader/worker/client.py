@@ -12,7 +12,7 @@ from grader.worker.child import frames, wire
 from grader.worker.child.chain import Chain
 from grader.worker.faults import NoAnswer, Raised
 from grader.worker.given import Given, Places
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 CALLABLE = object()  # what `get` returns for a method
 MAX_MESSAGE = 2000  # characters of an exception's message
@@ -197,7 +197,9 @@ def _decode_error(error: Any) -> Raised:
         case {"type": str(kind), "message": str(message), "line": line} if len(error) == 3:
             number = _positive_or_none(line)
             number = number if number is not None and number <= MAX_LINE else None
-            return Raised(_type_name(kind), harmless(message[:MAX_MESSAGE]), number)
+            return Raised(
+                _type_name(kind), remove_harmful_characters(message[:MAX_MESSAGE]), number
+            )
     raise frames.WireError("an error of no known form")
 
 
@@ -207,7 +209,7 @@ def _no_answer_fault(why: frames.WireError) -> NoAnswer:
 
 def _type_name(text: str) -> str:
     """Return the name of a type, cut to its limit, in one line."""
-    return " ".join(harmless(text[: wire.MAX_NAME]).split())
+    return " ".join(remove_harmful_characters(text[: wire.MAX_NAME]).split())
 
 
 def _positive_or_none(value: Any) -> int | None:

@@ -27,7 +27,7 @@ def in_process(module: ModuleType, prelude: str = "") -> Client:
     return Client(room.answer, inputs, answers, lambda: 1)
 
 
-def load(path: Path, name: str, prelude: str = "") -> ModuleType:
+def load_answer_file(path: Path, name: str, prelude: str = "") -> ModuleType:
     """Run the prelude of an exercise, then load a module from a file."""
     prepare(prelude)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -37,7 +37,7 @@ def load(path: Path, name: str, prelude: str = "") -> ModuleType:
     return module
 
 
-def loaded(source: str, name: str, prelude: str = "") -> ModuleType:
+def load_answer_text(source: str, name: str, prelude: str = "") -> ModuleType:
     """Run the prelude, then load a module from a text like a worker: Triton can read the text."""
     prepare(prelude)
     file = f"<{name}>"

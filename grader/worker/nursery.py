@@ -49,7 +49,7 @@ class Nursery:
         self.failures = 0
         traces.sweep_folders()
         # Behind bubblewrap the workers' folders lie in a tmpfs that ends with the nursery.
-        self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix=traces.prefix()))
+        self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix=traces.trace_prefix()))
         self._share = Share.where_possible()
         self._launch_process()
 

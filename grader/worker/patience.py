@@ -59,7 +59,9 @@ def count_time(passed: float, usage: dict[str, int], before: dict[str, int] | No
     return max(passed - queued, min(passed, computed))
 
 
-def converse(sock: socket.socket, request: dict[str, Any], patience: Patience) -> dict[str, Any]:
+def send_and_wait(
+    sock: socket.socket, request: dict[str, Any], patience: Patience
+) -> dict[str, Any]:
     """Send a request and wait for its reply. Raises `TimeoutError`, `EOFError`, `WireError`."""
 
     def read(count: int) -> bytes:

@@ -39,7 +39,7 @@ class Visible:
         return read, list_only
 
 
-def visible(*, on_cuda: bool) -> Visible:
+def readable_paths(*, on_cuda: bool) -> Visible:
     """Collect the paths and devices that the submissions of this run may use."""
     folders = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"),
                sysconfig.get_config_var("LIBDIR") or "", os.path.realpath(sys.executable),

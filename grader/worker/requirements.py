@@ -11,21 +11,21 @@ from grader.core.this_python import pip_install
 from grader.worker.readable_paths import site_folders
 
 
-def required(exercise: Exercise, *, on_cuda: bool) -> tuple[str, ...]:
+def required_by(exercise: Exercise, *, on_cuda: bool) -> tuple[str, ...]:
     """Return what an exercise requires of a machine when it runs on this kind of device."""
     if on_cuda and exercise.requires_on_cuda is not None:
         return exercise.requires_on_cuda
     return exercise.requires
 
 
-def lacking(requirements: Iterable[str]) -> str:
+def unmet_requirement(requirements: Iterable[str]) -> str:
     """Say which requirement is not met, with the cure; "" if all are met.
 
     requirements  in pip's form ("triton>=3.7.1"); a package is imported by its own name
     """
     for text in requirements:
         wanted = Requirement(text)
-        found = version(wanted.name)
+        found = installed_version(wanted.name)
         cure = pip_install(text)
         if not found:
             return f"needs {wanted.name}, which is not installed here: {cure}"
@@ -34,12 +34,12 @@ def lacking(requirements: Iterable[str]) -> str:
     return ""
 
 
-def names(requirements: Iterable[str]) -> list[str]:
+def package_names(requirements: Iterable[str]) -> list[str]:
     """Return the names of the required packages, each once."""
     return sorted({Requirement(text).name for text in requirements})
 
 
-def version(name: str) -> str:
+def installed_version(name: str) -> str:
     """Return the version of a package that a worker would import; "" if there is none."""
     folders = site_folders()
     if importlib.machinery.PathFinder.find_spec(name, folders) is None:

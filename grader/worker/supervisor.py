@@ -21,9 +21,9 @@ from grader.worker.faults import (
     TimedOut,
     WorkerFault,
 )
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 from grader.worker.nursery import Nursery, Process
-from grader.worker.patience import Patience, converse, count_time
+from grader.worker.patience import Patience, count_time, send_and_wait
 
 ARENA_BYTES = 512 << 20  # of address space; only pages that were written take memory
 MAX_RESTARTS = 5
@@ -125,7 +125,9 @@ class Supervisor:
     def output(self) -> str:
         """Return the first characters that the submission has printed."""
         self._printed.seek(0)
-        return harmless(self._printed.read(MAX_SHOWN_OUTPUT).decode("utf-8", "replace"))
+        return remove_harmful_characters(
+            self._printed.read(MAX_SHOWN_OUTPUT).decode("utf-8", "replace")
+        )
 
     def _ensure_started(self) -> None:
         if self._process is not None:
@@ -193,7 +195,7 @@ class Supervisor:
     ) -> dict[str, Any]:
         started = time.monotonic()
         try:
-            return converse(sock, request, Patience(seconds, self.usage))
+            return send_and_wait(sock, request, Patience(seconds, self.usage))
         finally:
             self._asked += time.monotonic() - started
 

@@ -17,14 +17,14 @@ from grader.worker.child.remove_tree import wipe
 _NAME_PATTERN = re.compile(r"grader-(\d+)-(\d+)-(\d+)-\w+")
 
 
-def prefix() -> str:
+def trace_prefix() -> str:
     """Return the start of this process's names: its process namespace, pid and start time."""
     return f"grader-{_pid_namespace()}-{os.getpid()}-{_start_ticks(os.getpid())}-"
 
 
 def new_name() -> str:
     """Return a new name for a folder or group of this process."""
-    return prefix() + secrets.token_hex(4)
+    return trace_prefix() + secrets.token_hex(4)
 
 
 def left_by_ended_graders(folder: Path) -> Iterable[Path]:

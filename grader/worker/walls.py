@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.worker import bubblewrap
 from grader.worker.child import linux
-from grader.worker.readable_paths import Visible, site_folders, visible
+from grader.worker.readable_paths import Visible, readable_paths, site_folders
 
 CHILD = Path(__file__).resolve().parent / "child"
 NAMES = ("process", "locked", "contained")  # from the weakest to the strongest
@@ -95,7 +95,7 @@ def probe(name: str, *, on_cuda: bool = False) -> Probe:
         return Probe(name=name, wall=PROCESS)
     if sys.platform != "linux":
         return Probe(name=name, wall=None, why="it needs Linux", cure="On Windows, WSL is one.")
-    seen = visible(on_cuda=on_cuda)
+    seen = readable_paths(on_cuda=on_cuda)
     if name == "locked":
         wall = Wall(name=name, files=_lockable_files(seen))
         return _probe_wall(wall, "Linux 5.13 or later is needed.", on_cuda=on_cuda)

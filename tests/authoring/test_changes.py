@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.authoring.changes import changes
+from grader.authoring.changes import mechanical_changes
 from grader.authoring.reach import users_of_definitions
 from grader.authoring.replacements import Kind
 
@@ -51,11 +51,14 @@ EXPECTED = [
 
 def texts(body):
     """What stands in the place of the one line of a function."""
-    return [c.new.removeprefix("return ") for c in changes(f"def f(x, y):\n    return {body}\n")]
+    return [
+        c.new.removeprefix("return ")
+        for c in mechanical_changes(f"def f(x, y):\n    return {body}\n")
+    ]
 
 
 def test_the_changes_of_a_function_are_these_and_no_others():
-    assert [(c.line, c.kind, c.old, c.new) for c in changes(SAMPLE)] == EXPECTED
+    assert [(c.line, c.kind, c.old, c.new) for c in mechanical_changes(SAMPLE)] == EXPECTED
 
 
 def test_every_kind_of_change_is_in_the_sample():
@@ -63,7 +66,7 @@ def test_every_kind_of_change_is_in_the_sample():
 
 
 def test_each_change_is_made_in_an_unchanged_source():
-    found = [c.source for c in changes(SAMPLE)]
+    found = [c.source for c in mechanical_changes(SAMPLE)]
     assert len(set(found)) == len(EXPECTED)
     assert sum("n=2" in source for source in found) == len(EXPECTED) - 2
     assert all("Words" not in source for source in found)
@@ -91,22 +94,26 @@ def test_the_changes_of_an_expression(body, expected):
 
 def test_what_does_not_compile_is_no_change():
     source = "def f(x):\n    match x:\n        case 1 + 2j:\n            pass\n"
-    assert [c.new for c in changes(source)] == ["(removed)"] + ["match x:"] * 3  # no 1 * 2j
+    assert [c.new for c in mechanical_changes(source)] == ["(removed)"] + [
+        "match x:"
+    ] * 3  # no 1 * 2j
 
 
 def test_annotations_decorators_and_bases_are_left_alone():
     source = "@g(1)\nclass C(B(2)):\n    n: int\n\n    def f(self, x: 3) -> 4:\n        pass\n"
-    assert changes(source) == []
+    assert mechanical_changes(source) == []
 
 
 def test_a_method_is_named_after_its_class():
-    [change] = changes("class C:\n    def f(self):\n        return self\n")
+    [change] = mechanical_changes("class C:\n    def f(self):\n        return self\n")
     assert (change.definition, change.where) == ("C", "C.f")
 
 
 def test_what_stands_in_another_source_is_left_alone():
     old = "def f(x):\n    return -x\n"
-    assert {c.definition for c in changes(old + "\ndef g(x):\n    return -x\n", old)} == {"g"}
+    assert {
+        c.definition for c in mechanical_changes(old + "\ndef g(x):\n    return -x\n", old)
+    } == {"g"}
 
 
 def test_a_helper_is_used_by_whatever_names_what_uses_it():

@@ -70,7 +70,7 @@ def measured(check, module=None):
     """One seed of a check on the solution, or on another module."""
     module = module or headroom._load_right_answer(EXERCISE, SOLUTION)
     student = Student(EXERCISE, in_process(module, EXERCISE.prelude))
-    cases = [case for case in suite_runner.cases(EXERCISE) if case.check.id == check]
+    cases = [case for case in suite_runner.suite_cases(EXERCISE) if case.check.id == check]
     assert cases
     return headroom.join_measured(
         [headroom.measure_case(student, EXERCISE.slug, SOLUTION, case, 0) for case in cases]
@@ -152,7 +152,7 @@ def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatc
     variant = replace(PLACE, answer="einsum", seed=5)
     rejection = Rejection(place=variant, why="out[0] is 1, but should be 2")
     found = one(ratio(0.3), ratio(0.6, place=variant), rejections=(rejection,))
-    monkeypatch.setattr(headroom_table, "measure", lambda *_, **__: found)
+    monkeypatch.setattr(headroom_table, "measure_headroom", lambda *_, **__: found)
     exercise = catalog.find("ex03_sdpa")
     assert not headroom_table.print_headroom([exercise], 7, Console(quiet=True), write=True)
     [(command, columns, rows)] = written

@@ -7,7 +7,7 @@ import pytest
 
 from grader.authoring import proof, proof_store
 from grader.authoring.mutants import Caught
-from grader.authoring.proof import Proof, Task, prove
+from grader.authoring.proof import Proof, Task, run_proofs
 from grader.authoring.proof_store import Store
 from grader.authoring.proof_table import count_results, mistake_problems
 from grader.core import catalog
@@ -15,7 +15,7 @@ from grader.core.records import Verdict
 from grader.judging import suite_runner
 
 EXERCISE = catalog.find("ex00")
-MISTAKE = suite_runner.mistakes(EXERCISE)[0]
+MISTAKE = suite_runner.suite_mistakes(EXERCISE)[0]
 CAUGHT = {"verdict": "failed", "earned": [], "faults": [], "named": [MISTAKE.id]}
 
 
@@ -33,24 +33,24 @@ def run(monkeypatch):
 
 
 def test_what_was_proven_is_not_asked_again(run, tmp_path):
-    first = prove([EXERCISE], ("mistakes",), Store(tmp_path))
+    first = run_proofs([EXERCISE], ("mistakes",), Store(tmp_path))
     asked = [name for task in run for name in task.names]
-    assert asked == [m.id for m in suite_runner.mistakes(EXERCISE)]
+    assert asked == [m.id for m in suite_runner.suite_mistakes(EXERCISE)]
     run.clear()
-    assert prove([EXERCISE], ("mistakes",), Store(tmp_path)) == first
+    assert run_proofs([EXERCISE], ("mistakes",), Store(tmp_path)) == first
     assert run == []
 
 
 def test_without_a_store_everything_is_asked(run):
     for _ in range(2):
         run.clear()
-        prove([EXERCISE], ("mistakes",))
+        run_proofs([EXERCISE], ("mistakes",))
         assert run
 
 
 def test_what_was_broken_off_is_gone_on_with(run, tmp_path):
     Store(tmp_path).write_results("mistakes", EXERCISE, {MISTAKE.id: CAUGHT})
-    prove([EXERCISE], ("mistakes",), Store(tmp_path))
+    run_proofs([EXERCISE], ("mistakes",), Store(tmp_path))
     assert MISTAKE.id not in {name for task in run for name in task.names}
     assert run
 

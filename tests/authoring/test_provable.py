@@ -11,7 +11,9 @@ LACKING = "needs triton, which is not installed here"
 
 @pytest.fixture
 def no_triton(monkeypatch):
-    monkeypatch.setattr(requirements, "version", lambda name: "" if name == "triton" else "9")
+    monkeypatch.setattr(
+        requirements, "installed_version", lambda name: "" if name == "triton" else "9"
+    )
 
 
 def said(*arguments):

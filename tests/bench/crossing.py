@@ -58,7 +58,7 @@ def on_the_cpu(nursery: Nursery, stack: ExitStack) -> dict[str, tuple[float, flo
             inputs = [torch.randn(shape) for _ in range(3)]
             for one, kept in zip((idle, reference), times, strict=True):
                 one.student.begin_case()
-                kept.append(measured(meters.seconds, one, name, inputs))
+                kept.append(measured(meters.time_call, one, name, inputs))
         found[slug] = (median(times[0]), median(times[1]))
     return found
 
@@ -87,7 +87,9 @@ def party(
     answer = answer_file.read_answer(exercise.folder / "parties/reference.py", slug)
     if text is not None:
         answer = Submission(slug=slug, path=answer.path, sha256="", source=text)
-    worker = Supervisor(nursery, answer, exercise.limits, on_cuda=on_cuda, core=meters.core())
+    worker = Supervisor(
+        nursery, answer, exercise.limits, on_cuda=on_cuda, core=meters.shared_processor()
+    )
     stack.enter_context(closing(worker))
     client = worker.client(watch=False)
     worker.load()

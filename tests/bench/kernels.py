@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from grader.authoring.mutants import variant_source
 from grader.core import catalog
 from grader.judging import suite_runner
-from grader.worker.in_process import load, loaded
+from grader.worker.in_process import load_answer_file, load_answer_text
 
 TOKENS, HEADS, WIDTH, DTYPE = 16384, 16, 128, torch.bfloat16
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
@@ -46,10 +46,10 @@ def work(length: int, *, causal: bool) -> float:
 def answers() -> dict[str, ModuleType]:
     """The solution, and it with each of the other kernels."""
     exercise = catalog.find("ex14")
-    found = {"triton": load(exercise.solution, exercise.slug)}
-    variants = {variant.id: variant for variant in suite_runner.variants(exercise)}
+    found = {"triton": load_answer_file(exercise.solution, exercise.slug)}
+    variants = {variant.id: variant for variant in suite_runner.suite_variants(exercise)}
     for name, variant in OURS.items():
-        found[name] = loaded(variant_source(exercise, variants[variant]), variant)
+        found[name] = load_answer_text(variant_source(exercise, variants[variant]), variant)
     return found
 
 
@@ -73,7 +73,7 @@ def parties(*, causal: bool) -> dict[str, Party]:
 def tiles() -> dict[str, Party]:
     """The solution with each of the tiles that `compiled.py` of its suite lists."""
     folder = catalog.find("ex14").folder
-    listed = load(folder / "compiled.py", "compiled").TILES
+    listed = load_answer_file(folder / "compiled.py", "compiled").TILES
     solution = answers()["triton"]
 
     def tiled(one: Mapping[str, int]) -> Party:

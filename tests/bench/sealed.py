@@ -60,15 +60,15 @@ def played(one: Recorded, every: bool) -> Row:
     row = Row(
         slug=one.slug, here=here, whole=whole, size=len(one.content), left_out=dict(one.left_out)
     )
-    known, mistakes = Catalogue(exercise), suite_runner.mistakes(exercise)
-    variants = {v.id: _with(exercise, v) for v in suite_runner.variants(exercise)}
+    known, mistakes = Catalogue(exercise), suite_runner.suite_mistakes(exercise)
+    variants = {v.id: _with(exercise, v) for v in suite_runner.suite_variants(exercise)}
     _take_place()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / sealed_bundle.FOLDER / f"{one.slug}.safetensors"
         path.parent.mkdir()
         path.write_bytes(one.content)
         tape = recorded_cases.Tape(one.slug, Path(folder))
-    row.solution = _earned(_asked(exercise, solution_modules.solution(exercise), tape))
+    row.solution = _earned(_asked(exercise, solution_modules.load_solution_module(exercise), tape))
     for name, module in variants.items():
         row.tried += 1
         if _earned(_asked(exercise, module, tape)) != here:
@@ -108,7 +108,7 @@ def _asked(
     student = Student(exercise, in_process(module, exercise.prelude))
     only = frozenset({mistake.caught_by}) if mistake else frozenset()
     with np.errstate(all="ignore"):
-        return suite_runner.ask(exercise, Judge(student, ("",), tape=tape), only)
+        return suite_runner.run_suite(exercise, Judge(student, ("",), tape=tape), only)
 
 
 def _earned(checks: tuple[CheckResult, ...]) -> int:

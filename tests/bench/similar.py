@@ -34,8 +34,8 @@ _SEARCH = """
 import json, sys, time
 from pathlib import Path
 from grader.core import catalog
-from grader.classroom.similar.similar_search import SearchTerms, search
-found = search(Path(sys.argv[1]), [], catalog.exercises(), SearchTerms(most=int(sys.argv[2])))
+from grader.classroom.similar.similar_search import SearchTerms, find_similar_answers
+found = find_similar_answers(Path(sys.argv[1]), [], catalog.exercises(), SearchTerms(most=int(sys.argv[2])))
 groups = [[group.slug, *group.everybody] for group in found.groups]
 status = Path("/proc/self/status").read_text()  # getrusage would tell the peak of our parent
 peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024

@@ -25,8 +25,8 @@ from grader.core import catalog
 from grader.core.records import Submission
 from grader.judging import suite_runner
 from grader.timing.contest import Contest
-from grader.timing.speed import measure
-from grader.timing.statistics import position
+from grader.timing.speed import measure_speed
+from grader.timing.statistics import relative_position
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from tests.bench.submissions import SUBMISSIONS
@@ -86,7 +86,7 @@ def ours_once(nursery: Nursery, source: str) -> float | None:
     assert case is not None
     answer = Submission(slug=EXERCISE.slug, path=Path(), sha256="", source=source)
     seed = (secrets.token_hex(8),)
-    found = measure(
+    found = measure_speed(
         Contest(exercise=EXERCISE, case=case, answer=answer, nursery=nursery, seed=seed)
     )
     assert found.verdict in ("scored", "inconclusive"), found.why
@@ -103,7 +103,7 @@ def usual(name: str) -> float:
     """One block of calls after the other, and the medians of what they took."""
     parties = EXERCISE.folder / "parties"
     zero, reference = ((parties / f"{p}.py").read_text() for p in ("zero", "reference"))
-    x = position(*(median_seconds(text) for text in (zero, reference, SUBMISSIONS[name])))
+    x = relative_position(*(median_seconds(text) for text in (zero, reference, SUBMISSIONS[name])))
     return float(x)
 
 

@@ -47,7 +47,7 @@ def asked(tmp_path):
 
     def ask(source: str, slug: str = "ex01_softmax", words: Words = EN, **how) -> tuple[str, ...]:
         (tmp_path / f"{slug}.py").write_text(source, encoding="utf-8")
-        return hints.hint(catalog.find(slug), tmp_path, words=words, **how)
+        return hints.next_hint(catalog.find(slug), tmp_path, words=words, **how)
 
     return ask
 

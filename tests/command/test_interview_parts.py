@@ -13,18 +13,18 @@ from grader.cli.interview_command import _describe_repeat
 from grader.core import catalog
 from grader.core.translation import Words
 from grader.practice.interview import clock, editor
-from grader.practice.interview.interview_task import task
+from grader.practice.interview.interview_task import interview_task_text
 from tests.classes.handing import in_chinese
 
 
 def problem(named: str) -> editor.NoEditor:
     with pytest.raises(editor.NoEditor) as caught:
-        editor.chosen({"EDITOR": named})
+        editor.chosen_editor({"EDITOR": named})
     return caught.value
 
 
 def test_the_editor_is_the_one_that_was_asked_for():
-    assert editor.chosen({"VISUAL": f"'{sys.executable}' -x", "EDITOR": "no"}) == [
+    assert editor.chosen_editor({"VISUAL": f"'{sys.executable}' -x", "EDITOR": "no"}) == [
         sys.executable,
         "-x",
     ]
@@ -47,7 +47,7 @@ def test_an_editor_is_waited_for_until_the_end_and_no_longer(tmp_path):
 
 @pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
 def test_the_file_says_what_to_write_and_holds_no_code(exercise):
-    text = task(exercise, 30, Words())
+    text = interview_task_text(exercise, 30, Words())
     sign = "#" if exercise.language == "python" else "//"
     assert all(line.startswith(sign) for line in text.splitlines() if line)
     assert all(f"{name}(" in text or f"class {name}" in text for name in exercise.names)

@@ -19,19 +19,19 @@ from grader.judging.drills import (
     NoDrill,
     choices,
     drill,
-    drills,
-    held,
+    lend_hunted_exercise,
+    read_drills,
     stated_exercise,
 )
 from grader.judging.student import Student
-from grader.judging.suite_runner import mistakes
+from grader.judging.suite_runner import suite_mistakes
 from grader.practice import bug_hunts as files
 from grader.worker import requirements
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process, load_answer_file
 from tests.conftest import ROOT, solution
 
 HUNT = catalog.find("ex17")
-SOME = [e for e in catalog.exercises() if drills(e) and not e.draft]
+SOME = [e for e in catalog.exercises() if read_drills(e) and not e.draft]
 NAME = "ex05_causal_mask 6"
 each = pytest.mark.parametrize("exercise", SOME, ids=lambda e: e.slug)
 
@@ -41,11 +41,13 @@ def asked(tmp_path):
     """asked(exercise, source): the first fault that the exercise finds in it; None if it passes."""
 
     def ask(exercise, source):
-        if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
+        if lacking := requirements.unmet_requirement(
+            requirements.required_by(exercise, on_cuda=False)
+        ):
             pytest.skip(f"{exercise.slug} {lacking}")
         path = tmp_path / f"{exercise.slug}.py"
         path.write_text(source)
-        module = load(path, exercise.slug, exercise.prelude)
+        module = load_answer_file(path, exercise.slug, exercise.prelude)
         return first_fault(exercise, Student(exercise, in_process(module, exercise.prelude)))
 
     return ask
@@ -67,11 +69,11 @@ def test_what_is_drawn_from_can_be_solved(asked, slug):
 
 @each
 def test_there_are_several_drills_and_each_is_in_the_catalogue(exercise):
-    known = {m.id for m in mistakes(exercise) if not m.null}
-    named = [d.mistake for d in drills(exercise)]
+    known = {m.id for m in suite_mistakes(exercise) if not m.null}
+    named = [d.mistake for d in read_drills(exercise)]
     assert len(set(named)) == len(named) >= 5
-    assert set(named) | {a for d in drills(exercise) for a in d.alike} <= known | {
-        m.id for m in mistakes(exercise)
+    assert set(named) | {a for d in read_drills(exercise) for a in d.alike} <= known | {
+        m.id for m in suite_mistakes(exercise)
     }
     assert set(named) <= known
 
@@ -93,7 +95,7 @@ def test_the_right_name_is_offered_once_and_none_that_is_alike(exercise, seed):
 
 def test_seeds_reach_every_drill_of_an_exercise():
     found = {drill(f"ex05_causal_mask {seed}").mistake for seed in range(200)}
-    assert found == {d.mistake for d in drills(catalog.find("ex05"))}
+    assert found == {d.mistake for d in read_drills(catalog.find("ex05"))}
 
 
 def test_an_edit_that_does_not_fit_the_solution_is_a_fault_of_ours():
@@ -192,7 +194,9 @@ def mended(monkeypatch):
 
 def needs(slug):
     """Skip where what this exercise requires is not installed."""
-    if lacking := requirements.lacking(requirements.required(catalog.find(slug), on_cuda=False)):
+    if lacking := requirements.unmet_requirement(
+        requirements.required_by(catalog.find(slug), on_cuda=False)
+    ):
         pytest.skip(lacking)
 
 
@@ -235,7 +239,7 @@ def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
 def test_a_file_says_what_it_was_drawn_from(source, slug):
     found = stated_exercise(source)
     assert (found and found.slug) == slug
-    assert held(HUNT, source).not_allowed == (found or HUNT).not_allowed
+    assert lend_hunted_exercise(HUNT, source).not_allowed == (found or HUNT).not_allowed
 
 
 @each
@@ -264,6 +268,6 @@ def test_an_answer_stays_if_no_drill_can_take_its_place(
 
     monkeypatch.setattr(owner, name, fails)
     with pytest.raises(type(problem)):
-        files.put(path, HUNT, NAME, Words("en"), again=True)
+        files.write_drill(path, HUNT, NAME, Words("en"), again=True)
     assert path.read_text() == "# mine\n"
     assert list(tmp_path.iterdir()) == [path]

@@ -9,7 +9,7 @@ from grader.core.catalog import ROOT
 
 
 def test_the_house_is_in_order_and_nothing_is_told_in_english_only():
-    found = project_rules.state()
+    found = project_rules.check_laws()
     assert found.breaches == ()
     assert found.notes == ()
 

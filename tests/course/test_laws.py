@@ -134,7 +134,7 @@ def of_the_exercise(law):
 
 
 def test_a_sound_exercise_breaks_no_law(home):
-    assert project_rules.state() == State()
+    assert project_rules.check_laws() == State()
 
 
 @pytest.mark.parametrize("law, name, old, new, complaint", BREACHES)
@@ -143,12 +143,12 @@ def test_a_breach_is_found_by_its_law_with_the_cure(home, law, name, old, new, c
     says = complaint.replace("{home}", str(home))
     found = law(*tiny.exercises()) if of_the_exercise(law) else law()
     assert says in list(found)
-    assert (f"{SLUG}: {says}" if of_the_exercise(law) else says) in project_rules.complaints()
+    assert (f"{SLUG}: {says}" if of_the_exercise(law) else says) in project_rules.breaches_of_laws()
 
 
 def test_an_exercise_that_the_core_lacks_is_missed(home, monkeypatch):
     monkeypatch.setattr(suite_rules, "POINTS", {**suite_rules.POINTS, "ex91_treble": (9, 0)})
-    assert project_rules.complaints() == [
+    assert project_rules.breaches_of_laws() == [
         "ex91_treble: the core track has no such exercise. Write it, or mend POINTS."
     ]
 
@@ -156,7 +156,7 @@ def test_an_exercise_that_the_core_lacks_is_missed(home, monkeypatch):
 def test_a_bench_without_points_is_found_outside_the_core_too(home, monkeypatch):
     monkeypatch.setattr(suite_rules, "POINTS", {})
     change(home / BENCH, "points=1", "points=0")
-    assert project_rules.complaints() == [
+    assert project_rules.breaches_of_laws() == [
         f"{SLUG}: its bench has no points. Give it some in @speed(points=...), or remove it."
     ]
 
@@ -164,7 +164,9 @@ def test_a_bench_without_points_is_found_outside_the_core_too(home, monkeypatch)
 def test_an_exercise_that_asks_for_nothing_is_found(home):
     text = tiny.FILES[MANIFEST]
     change(home / MANIFEST, "", text[: text.index("[[functions]]")])
-    assert any("its manifest declares nothing." in line for line in project_rules.complaints())
+    assert any(
+        "its manifest declares nothing." in line for line in project_rules.breaches_of_laws()
+    )
 
 
 def test_a_function_of_cuda_without_its_declaration_is_found(home):
@@ -179,19 +181,20 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
     change(home / MANIFEST, "requires = []", 'requires = ["no-such-package"]')
     change(home / RIGHT, "", "import no_such_package\n")
     change(home / PAGE, "", exercise_index.page())
-    assert project_rules.state() == State(
+    assert project_rules.check_laws() == State(
         unchecked=(
-            f"{SLUG}: its suite is not checked. It {requirements.lacking(['no-such-package'])}",
+            f"{SLUG}: its suite is not checked. It {requirements.unmet_requirement(['no-such-package'])}",
         )
     )
     change(home / MANIFEST, ', "It is a sum."', "")
     assert (
-        f"{SLUG}: double has 1 hints; it needs 2. Write more of them." in project_rules.complaints()
+        f"{SLUG}: double has 1 hints; it needs 2. Write more of them."
+        in project_rules.breaches_of_laws()
     )
 
 
 def test_make_house_says_what_was_not_checked(monkeypatch):
-    monkeypatch.setattr(project_rules, "state", lambda: State(unchecked=("ex90: It needs x",)))
+    monkeypatch.setattr(project_rules, "check_laws", lambda: State(unchecked=("ex90: It needs x",)))
     done = CliRunner().invoke(app.app, ["house"])
     assert (done.exit_code, done.output) == (0, "ex90: It needs x\nWhat was checked is in order.\n")
 

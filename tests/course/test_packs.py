@@ -102,7 +102,7 @@ def test_a_suite_without_checks_is_a_sentence(use, copied):
     exercise = use(copied)
     [checks] = exercise.folder.glob("test_*.py")
     checks.unlink()
-    for read in (suite_runner.checks, suite_runner.cases):
+    for read in (suite_runner.suite_checks, suite_runner.suite_cases):
         with pytest.raises(suite_runner.BrokenSuite, match=r"needs one test_\*.py. Write it"):
             read(exercise)
 
@@ -203,7 +203,7 @@ def test_no_answer_may_read_it(use, copied, monkeypatch):
     """Not even where it lies below something that an answer may read, such as the packages."""
     monkeypatch.setattr(readable_paths, "site_folders", lambda: [str(copied.parent)])
     use(copied)
-    seen = readable_paths.visible(on_cuda=False)
+    seen = readable_paths.readable_paths(on_cuda=False)
     assert str(copied.parent) in seen.read
     assert str(copied) in seen.hidden
 

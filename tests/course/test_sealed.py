@@ -185,10 +185,10 @@ def test_a_question_that_is_not_stored_is_a_sentence(recorded, tmp_path):
 
 def test_a_question_that_an_answer_left_out_is_passed_over():
     """And one about other numbers than at release is not answered with those of another."""
-    from grader.judging.case_codec import mark, samples
+    from grader.judging.case_codec import mark_of_call, samples_of_call
 
     def entry(x, packed, in_order=0):
-        return [mark("f", (x,), {}), samples((x,), {}), in_order, packed]
+        return [mark_of_call("f", (x,), {}), samples_of_call((x,), {}), in_order, packed]
 
     tape = recorded_cases.Tape.__new__(recorded_cases.Tape)
     tape._tensors = {}

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from grader.authoring import skeletons
-from grader.classroom.similar.similar_search import SearchTerms, search
+from grader.classroom.similar.similar_search import SearchTerms, find_similar_answers
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from tests.conftest import solution
@@ -36,7 +36,7 @@ def hand_in(tmp_path):
 
 
 def found(submissions, *also, slug=SLUG, **terms):
-    return search(submissions, also, [catalog.find(slug)], SearchTerms(**terms))
+    return find_similar_answers(submissions, also, [catalog.find(slug)], SearchTerms(**terms))
 
 
 def names(alike):
@@ -78,7 +78,7 @@ def test_what_everybody_was_given_counts_for_nothing(hand_in):
     )
     given = skeleton(SLUG)
     folder = hand_in({"ada": f"{given}\n\n{first}\n", "ben": f"{given}\n\n{second}\n"})
-    everything = search(folder, [], [catalog.find(SLUG)], SearchTerms(least=1))
+    everything = find_similar_answers(folder, [], [catalog.find(SLUG)], SearchTerms(least=1))
     marked = [
         line
         for group in everything.groups
@@ -121,10 +121,10 @@ def test_a_copy_of_a_short_answer_stands_above_long_ones_that_are_alike_in_part(
         {f"s{number}": honest("ex06_kv_cache", chance) for number in range(9)}, slug="ex06_kv_cache"
     )
     exercises = [catalog.find(slug) for slug in ("ex02_masking", "ex06_kv_cache")]
-    groups = search(folder, [], exercises, SearchTerms()).groups
+    groups = find_similar_answers(folder, [], exercises, SearchTerms()).groups
     assert groups[0].everybody == ("s0", "s8")
     assert {group.slug for group in groups} == {"ex02_masking", "ex06_kv_cache"}
-    [one] = search(folder, [], exercises, SearchTerms(most=1)).groups
+    [one] = find_similar_answers(folder, [], exercises, SearchTerms(most=1)).groups
     assert one.everybody == ("s0", "s8")
 
 
@@ -248,7 +248,9 @@ def test_without_solutions_the_untouched_file_is_the_skeleton(hand_in, tmp_path,
         (tmp_path / "grader/skeletons").mkdir(parents=True)
         (tmp_path / f"grader/skeletons/{SLUG}.py.txt").write_text(skeleton(SLUG))
     folder = hand_in({"ada": f"# ada\n{skeleton(SLUG)}", "ben": f"# ben\n{skeleton(SLUG)}"})
-    result = search(folder, (), [replace(catalog.find(SLUG), home=tmp_path)], SearchTerms())
+    result = find_similar_answers(
+        folder, (), [replace(catalog.find(SLUG), home=tmp_path)], SearchTerms()
+    )
     assert (result.answers, len(result.groups)) == ((0, 0) if kept else (2, 1))
     assert [note.split(",")[0] for note in result.notes] == (
         [] if kept else [f"{SLUG}: its skeleton is not known here"]

@@ -9,7 +9,7 @@ import pytest
 
 from grader.classroom.similar import similar_page
 from grader.classroom.similar.similar_page import to_html
-from grader.classroom.similar.similar_search import SearchTerms, search
+from grader.classroom.similar.similar_search import SearchTerms, find_similar_answers
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.translation import Words
@@ -31,7 +31,7 @@ def drawn(tmp_path):
 
     def draw(sources, language="en", **terms):
         folder = handed_in(tmp_path, sources)
-        found = search(folder, [], [catalog.find(SLUG)], SearchTerms(**terms))
+        found = find_similar_answers(folder, [], [catalog.find(SLUG)], SearchTerms(**terms))
         return to_html(found, Words(language))
 
     return draw

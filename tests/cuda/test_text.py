@@ -10,7 +10,7 @@ from tests.cuda.kernels import EXERCISE, PARAMETERS
 
 
 def refusals(text):
-    return [f"Line {line}: {why}" for line, why in allowed_cuda.refusals(text)]
+    return [f"Line {line}: {why}" for line, why in allowed_cuda.refused_cuda_lines(text)]
 
 
 # text, and a part of the sentence

@@ -47,7 +47,7 @@ def numbers(path, name):
 
 
 def test_a_process_that_dies_leaves_all_other_lines(results, capsys):
-    assert not gpu_session.run([step("first", "dies"), step("second")], results)
+    assert not gpu_session.run_gpu_steps([step("first", "dies"), step("second")], results)
     first = numbers(results.path, "first")
     assert first[0] == 0 and first[2:] == [2, 3]
     assert "status 1: lost the device" in first[1]
@@ -56,33 +56,37 @@ def test_a_process_that_dies_leaves_all_other_lines(results, capsys):
 
 
 def test_a_step_that_cannot_go_on_ends_with_its_error(results):
-    assert not gpu_session.run([step("first", "dies", by_line=False), step("second")], results)
+    assert not gpu_session.run_gpu_steps(
+        [step("first", "dies", by_line=False), step("second")], results
+    )
     assert len(numbers(results.path, "first")) == 2
     assert numbers(results.path, "second") == [0, 1, 2, 3]
 
 
 def test_when_the_time_is_over_the_rest_is_named_and_goes_on_later(results, capsys):
     steps = [step("first", "hangs"), step("second")]
-    assert not gpu_session.run(steps, results, minutes=1 / 60)
+    assert not gpu_session.run_gpu_steps(steps, results, minutes=1 / 60)
     assert numbers(results.path, "first") == [0]
     assert "Left: first, second." in capsys.readouterr().out
     again = Results.resume(results.path, "cpu")
-    gpu_session.run([step("first"), step("second")], again)
+    gpu_session.run_gpu_steps([step("first"), step("second")], again)
     assert numbers(results.path, "first") == [0, 1, 2, 3]  # the first of them from the first run
     assert "Left" not in capsys.readouterr().out
 
 
 def test_what_is_finished_is_not_run_again_unless_afresh(results, capsys):
-    gpu_session.run([step("first")], results)
-    gpu_session.run([step("first", "dies")], Results.resume(results.path, "cpu"))
+    gpu_session.run_gpu_steps([step("first")], results)
+    gpu_session.run_gpu_steps([step("first", "dies")], Results.resume(results.path, "cpu"))
     assert "from an earlier run" in capsys.readouterr().out
     assert numbers(results.path, "first") == [0, 1, 2, 3]
-    gpu_session.run([step("first", "dies")], Results.resume(results.path, "cpu", fresh=True))
+    gpu_session.run_gpu_steps(
+        [step("first", "dies")], Results.resume(results.path, "cpu", fresh=True)
+    )
     assert "lost the device" in numbers(results.path, "first")[1]
 
 
 def test_results_of_other_code_are_put_aside(results):
-    gpu_session.run([step("first")], results)
+    gpu_session.run_gpu_steps([step("first")], results)
     text = results.path.read_text()
     results.path.write_text(text.replace(results.about["code"], "another"))
     assert not Results.resume(results.path, "cpu").steps
@@ -91,7 +95,9 @@ def test_results_of_other_code_are_put_aside(results):
 
 
 def test_no_result_is_no_success(results):
-    assert not gpu_session.run([Step(name="silent", command=(sys.executable, "-c", ""))], results)
+    assert not gpu_session.run_gpu_steps(
+        [Step(name="silent", command=(sys.executable, "-c", ""))], results
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,13 +134,13 @@ def test_one_case_of_the_fast_path_that_fails_leaves_all_others(monkeypatch):
 
 
 def test_the_quickest_and_most_telling_comes_first_and_speed_last():
-    names = [one.name for one in plan.steps([], "cuda")]
+    names = [one.name for one in plan.plan_gpu_steps([], "cuda")]
     assert names[:3] == ["machine", "fast path", "ex08_cuda_sdpa"]
     assert names[3:6] == ["compiling ex14_triton", "ex14_triton", "ex15_cuda_kernel"]
     timed = [name for name in names if name.startswith("speed of ")]
     assert names[-len(timed) :] == timed and "speed of ex14_triton" in timed
     assert {e.slug for e in catalog.exercises()} <= set(names)
-    few = [one.name for one in plan.steps(["ex01", "ex14"], "cuda", speed=False)]
+    few = [one.name for one in plan.plan_gpu_steps(["ex01", "ex14"], "cuda", speed=False)]
     assert few == ["machine", "fast path", "compiling ex14_triton", "ex14_triton", "ex01_softmax"]
 
 

@@ -6,7 +6,7 @@ import torch
 
 from grader.core.errors import GraderFault
 from grader.judging import agree, backward, expect, gradcheck, rejects, same, untouched
-from grader.judging.case import CASE, Case, StudentFault, current, fault
+from grader.judging.case import CASE, Case, StudentFault, current_case, fault
 from reference.expected import Expected
 
 X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
@@ -15,7 +15,7 @@ X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
 @pytest.fixture(autouse=True)
 def case():
     CASE.set(Case(last_call="f(float64 (3, 4))"))
-    return current()
+    return current_case()
 
 
 def expected(x: torch.Tensor, dtype=torch.float64, magnitude=1.0, **more) -> Expected:

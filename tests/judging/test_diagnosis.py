@@ -28,7 +28,7 @@ def judged(slug, **names):
     for name, answer in names.items():
         setattr(module, name, answer)
     judge = Judge(Student(exercise, in_process(module)), ("diagnosis", slug))
-    suite_runner.ask(exercise, judge)
+    suite_runner.run_suite(exercise, judge)
     return judge
 
 
@@ -37,7 +37,7 @@ def named(slug, **names):
     judge = judged(slug, **names)
     assert judge.failures
     return {
-        f.check: tuple(m.id for m in diagnosis.named(f, judge, CATALOGUES[slug]))
+        f.check: tuple(m.id for m in diagnosis.name_mistake(f, judge, CATALOGUES[slug]))
         for f in judge.failures
     }
 
@@ -206,7 +206,7 @@ def test_what_is_not_written_yet_is_not_diagnosed():
 )
 def test_the_rows_that_are_wrong_are_told(wrong, says):
     entries = np.array(wrong, bool)[:, None] & np.ones((6, 4), bool)
-    assert locations.sentence(location.wrong_places(entries, ["...", "Lq", "D"])) == says
+    assert locations.describe_places(location.wrong_places(entries, ["...", "Lq", "D"])) == says
 
 
 def test_heads_and_batches_are_told_too():
@@ -220,7 +220,7 @@ def test_heads_and_batches_are_told_too():
 def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True
-    said = locations.sentence(location.wrong_places(wrong, ["Lq", "D"]))
+    said = locations.describe_places(location.wrong_places(wrong, ["Lq", "D"]))
     assert said == "Wrong: 14 of 40 rows, the first 0."
 
 
@@ -271,6 +271,6 @@ def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monke
     assert len(asked) == 1  # the first check of the suite fails, where the student's passed
     alone = frozenset({"test_numpy_values"})
     assert known.fails(mistake, alone, none)
-    assert len(asked) == len(suite_runner.checks(catalog.find("ex01_softmax")))
+    assert len(asked) == len(suite_runner.suite_checks(catalog.find("ex01_softmax")))
     assert not known.fails(mistake, none, none)
-    assert len(asked) == len(suite_runner.checks(catalog.find("ex01_softmax")))
+    assert len(asked) == len(suite_runner.suite_checks(catalog.find("ex01_softmax")))

@@ -55,7 +55,7 @@ def verdicts(tmp_path):
         )
         exercise = replace(catalog.find("ex01_softmax"), folder=tmp_path)
         student = Student(exercise, in_process(load_solution(exercise)))
-        return {c.id: c for c in suite_runner.ask(exercise, Judge(student, ("seed",)))}
+        return {c.id: c for c in suite_runner.run_suite(exercise, Judge(student, ("seed",)))}
 
     return run
 
@@ -121,7 +121,7 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
     def broken(*_):
         raise error
 
-    monkeypatch.setattr(suite_runner, "ask", broken)
+    monkeypatch.setattr(suite_runner, "run_suite", broken)
     report = graded("ex01_softmax", text("ex01_softmax"))
     assert report.state == "fault"
     assert report.score is None

@@ -76,9 +76,9 @@ class _Killer:
         self, patch, nursery: Nursery, victim=0, moments: Container[int] = (), *, computing=False
     ) -> None:
         self._nursery, self._victim, self._moments = nursery, victim, moments
-        self._computing, self._converse = computing, supervisor.converse
+        self._computing, self._converse = computing, supervisor.send_and_wait
         self.requests, self.done = 0, False
-        patch.setattr(supervisor, "converse", self._ask)
+        patch.setattr(supervisor, "send_and_wait", self._ask)
 
     def _ask(self, *request):
         number, self.requests = self.requests, self.requests + 1

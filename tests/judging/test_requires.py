@@ -34,7 +34,7 @@ CASES = [
     (["no-such-package"], MISSING), (["torch", "no-such-package"], MISSING),
     (["no-such-package>=3"],
      f"needs no-such-package, which is not installed here: {PIP} 'no-such-package>=3'"),
-    (["torch>=1000"], f"needs torch>=1000, and {packages.version('torch')} is installed here: "
+    (["torch>=1000"], f"needs torch>=1000, and {packages.installed_version('torch')} is installed here: "
                       f"{PIP} 'torch>=1000'"),
 ]  # fmt: skip
 ENVIRONMENT = {
@@ -45,7 +45,7 @@ ENVIRONMENT = {
 
 @pytest.mark.parametrize("requirements, says", CASES)
 def test_what_is_lacking_is_said_with_its_cure(requirements, says):
-    assert packages.lacking(requirements) == says
+    assert packages.unmet_requirement(requirements) == says
 
 
 def test_what_is_lacking_is_said_in_chinese_too():
@@ -76,11 +76,11 @@ def test_a_manifest_can_require_something_else_on_cuda(tmp_path, on_cuda, found)
     path = tmp_path / "ex01_softmax" / "exercise.toml"
     path.parent.mkdir()
     path.write_text(lines, encoding="utf-8")
-    assert packages.required(catalog.read_manifest(path), on_cuda=on_cuda) == found
+    assert packages.required_by(catalog.read_manifest(path), on_cuda=on_cuda) == found
 
 
 def test_what_is_required_on_cuda_is_what_is_required_unless_a_manifest_says_otherwise(exercise):
-    assert packages.required(exercise, on_cuda=True) == ("no-such-package",)
+    assert packages.required_by(exercise, on_cuda=True) == ("no-such-package",)
 
 
 def test_a_run_on_cuda_is_held_to_what_is_required_there(exercise, run, tmp_path):
@@ -141,7 +141,7 @@ def test_what_is_wrong_with_a_file_is_said_all_the_same(exercise, run, tmp_path,
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_format_says_why(report, language):
     words, console = Words(language), Console(file=io.StringIO(), width=1000)
-    terminal.show(whole(report), console, words)
+    terminal.print_task_report(whole(report), console, words)
     told = {
         "terminal": console.file.getvalue(),
         "page": html.to_html(whole(report), words),
@@ -156,8 +156,10 @@ def test_every_format_says_why(report, language):
     assert [name for name, text in told.items() if says not in "".join(text.split())] == []
     assert words("nothing was run") in told["terminal"]
     assert words("nothing was run") in told["page"]
-    assert github.summary(whole(report), words)
-    assert not [line for line in github.annotations(whole(report), words) if "::error" in line]
+    assert github.github_summary(whole(report), words)
+    assert not [
+        line for line in github.github_annotations(whole(report), words) if "::error" in line
+    ]
 
 
 def test_it_comes_back_from_json_as_it_was(report):
@@ -169,11 +171,11 @@ def test_it_comes_back_from_json_as_it_was(report):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_no_format_says_that_all_is_right(report, language):
     words, console = Words(language), Console(file=io.StringIO(), width=1000)
-    terminal.show(whole(report), console, words)
+    terminal.print_task_report(whole(report), console, words)
     told = [
         console.file.getvalue(),
         html.to_html(whole(report), words),
-        github.summary(whole(report), words),
+        github.github_summary(whole(report), words),
         classroom50.to_classroom50(whole(report), words, ENVIRONMENT),
     ]
     for right in ("all right", "All checks passed."):
@@ -185,7 +187,7 @@ def test_no_format_says_that_all_is_right(report, language):
 
 def test_a_report_without_any_check_says_that_nothing_was_asked(report):
     console = Console(file=io.StringIO(), width=1000)
-    terminal.show(whole(replace(report, checks=())), console, Words("en"))
+    terminal.print_task_report(whole(replace(report, checks=())), console, Words("en"))
     assert "nothing was run" in console.file.getvalue()
 
 

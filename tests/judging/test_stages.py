@@ -115,7 +115,7 @@ def test_what_does_not_answer_has_none_either(answer):
 def test_the_maps_stand_side_by_side(language):
     nan = float("nan")
     stage = Stage(name="weights", got=((1.0, 0.0), (nan, 0.3)), right=((0.5, 0.5), (0.0, 1.0)))
-    head, *rows = told.weights(stage, Words(language))
+    head, *rows = told.draw_stage_weights(stage, Words(language))
     assert rows == ["│██  │   │▒▒▒▒│", "│??▒▒│   │  ██│"]
     file = io.StringIO()
     Console(file=file, width=80).print(head)

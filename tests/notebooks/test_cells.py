@@ -180,7 +180,7 @@ def test_odd_characters_do_no_harm(text):
 
 
 def test_definitions_are_told_by_name_and_in_order():
-    found = notebook_cells.definitions(notebook(STUB, TASK), ["softmax", "other"])
+    found = notebook_cells.definitions_in_notebook(notebook(STUB, TASK), ["softmax", "other"])
     assert found == {"softmax": [STUB, TASK]}
 
 

@@ -170,7 +170,7 @@ def test_other_points_are_refused_where_there_are_grades(tmp_path):
 @pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
 def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
     """Without what needs CUDA, unless it is released for CUDA; with speed or without."""
-    case, checks = suite_runner.speed_case(exercise), suite_runner.checks(exercise)
+    case, checks = suite_runner.speed_case(exercise), suite_runner.suite_checks(exercise)
     for cuda, speed in itertools.product((False, True), repeat=2):
         made = source_notebook(exercise, Words(), cuda=cuda, speed=speed)
         graded = [

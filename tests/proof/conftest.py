@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.authoring.proof import KINDS_BESIDE_MISTAKES, NAMES_BY_KIND, Proof, prove
+from grader.authoring.proof import KINDS_BESIDE_MISTAKES, NAMES_BY_KIND, Proof, run_proofs
 from grader.authoring.proof_store import Store
 from grader.core import catalog
 
@@ -14,7 +14,7 @@ def proofs() -> dict[tuple[str, str], Proof]:
     """Every proof but the naming, by kind and exercise; what did not change is read from the store."""
     return {
         (p.kind, p.exercise.slug): p
-        for p in prove(EXERCISES, ("caught", *KINDS_BESIDE_MISTAKES), Store())
+        for p in run_proofs(EXERCISES, ("caught", *KINDS_BESIDE_MISTAKES), Store())
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from grader.authoring.mutants import Caught
-from grader.authoring.proof import prove
+from grader.authoring.proof import run_proofs
 from grader.authoring.proof_store import Store
 from grader.authoring.proof_table import mistake_problems
 from grader.judging import suite_runner
@@ -15,7 +15,7 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 
 def caught(exercise, results):
-    known = {m.id: m for m in suite_runner.mistakes(exercise)}
+    known = {m.id: m for m in suite_runner.suite_mistakes(exercise)}
     return [Caught.from_dict(known[name], result) for name, result in results.items()]
 
 
@@ -50,7 +50,7 @@ def test_no_drill_is_right_already(exercise, proof):
 
 @pytest.mark.weekly
 def test_mistakes_are_named_to_the_student_and_never_falsely():
-    known = prove(EXERCISES, ("mistakes",), Store())
+    known = run_proofs(EXERCISES, ("mistakes",), Store())
     found = [c for p in known if not p.lacking for c in caught(p.exercise, p.results)]
     assert [line for c in found for line in mistake_problems(c)] == []
     assert sum(c.mistake.id in c.named for c in found) >= NAMED * len(found) > 0

@@ -8,13 +8,15 @@ from torch.nn.attention.bias import causal_lower_right
 
 from grader.core import catalog
 from grader.core.catalog import ROOT
-from grader.worker.in_process import load
+from grader.worker.in_process import load_answer_file
 from reference import ex14_triton as reference
 from reference.expected import f64
 
 pytest.importorskip("triton", reason="the extra `gpu` is not installed")
 EXERCISE = catalog.find("ex14_triton")
-solution = load(ROOT / "solutions" / "ex14_triton.py", "solution_ex14", EXERCISE.prelude)
+solution = load_answer_file(
+    ROOT / "solutions" / "ex14_triton.py", "solution_ex14", EXERCISE.prelude
+)
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 4e-3}
 DTYPES = list(TOLERANCE)

@@ -6,7 +6,7 @@ from grader.core import catalog
 from grader.core.records import Diagnosis, Exercise, Interval, Named, Score, Verdict
 from grader.core.translation import Words
 from grader.reporting.class_page import to_html
-from grader.reporting.class_summary import Adjustment, ClassSummary, Graded, summarise
+from grader.reporting.class_summary import Adjustment, ClassSummary, Graded, summarise_class
 from tests.reporting.markup import Page
 from tests.reporting.samples import (
     FAULT,
@@ -87,7 +87,7 @@ def graded(name: str, *exercises, **more) -> Graded:
 
 
 def of(*students: Graded) -> ClassSummary:
-    return summarise(students, EXERCISES)
+    return summarise_class(students, EXERCISES)
 
 
 ONE, TWO, THREE, FOUR = (e.slug for e in EXERCISES)

@@ -21,7 +21,7 @@ from grader.core.translation import Words
 from grader.release import bundle
 from grader.release import course_release as course
 from grader.reporting import as_json, from_json, html, terminal
-from grader.reporting.class_summary import Graded, summarise
+from grader.reporting.class_summary import Graded, summarise_class
 from grader.reporting.next_step import Kind, next_step
 from tests.reporting.samples import exercise, report
 
@@ -57,7 +57,7 @@ def test_the_total_leaves_it_out():
 
 
 def test_the_total_of_a_class_leaves_it_out(one_draft):
-    summary = summarise([Graded(report=BOTH)], [catalog.find("ex01"), one_draft])
+    summary = summarise_class([Graded(report=BOTH)], [catalog.find("ex01"), one_draft])
     assert summary.rows[0].total == DONE.score.earned
     assert [figures.exercise.slug for figures in summary.further] == [SLUG]
 
@@ -75,8 +75,8 @@ def test_json_says_so_and_is_read_back():
 )
 def test_the_terminal_says_so(language, said, title):
     console = Console(file=io.StringIO(), width=100)
-    terminal.show(BOTH, console, Words(language))
-    terminal.show(report(DRAFT), console, Words(language))
+    terminal.print_task_report(BOTH, console, Words(language))
+    terminal.print_task_report(report(DRAFT), console, Words(language))
     printed = console.file.getvalue()
     assert printed.count(said) == 2
     assert title in printed
@@ -119,7 +119,7 @@ def test_a_bundle_has_it_only_if_it_is_released(one_draft, named, goes):
 def test_a_release_leaves_it_out_unless_it_is_named(monkeypatch, tmp_path, names, goes):
     released = []
     monkeypatch.setattr(
-        course, "release", lambda out, exercises, terms: released.extend(exercises) or []
+        course, "release_course", lambda out, exercises, terms: released.extend(exercises) or []
     )
     done = CliRunner().invoke(app.app, ["release", *names, "-o", str(tmp_path)])
     assert done.exit_code == 0

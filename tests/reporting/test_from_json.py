@@ -17,7 +17,7 @@ def test_a_report_comes_back_as_it_was(run):
 
 def test_what_comes_back_is_the_record():
     [e] = [e for e in EVERYTHING.exercises if e.slug == "ex03_sdpa"]
-    found = from_json.exercise(as_json.of_exercise(e), track="core")
+    found = from_json.exercise_from_json(as_json.of_exercise(e), track="core")
     assert found.speed == e.speed
     assert found.score == e.score
     assert found.checks[1].diagnosis.mistakes == e.checks[1].diagnosis.mistakes

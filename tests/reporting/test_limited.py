@@ -11,7 +11,7 @@ from grader.core.records import Diagnosis, Named, Place, Stage, Verdict
 from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
 from grader.reporting.from_json import from_json
-from grader.reporting.redact import limited
+from grader.reporting.redact import redact_report
 from tests.reporting.samples import (
     FAULT,
     MEASURED,
@@ -45,10 +45,15 @@ def views(shown) -> str:
     from rich.console import Console
 
     console = Console(file=StringIO(), width=200)
-    terminal.show(shown, console, Words())
+    terminal.print_task_report(shown, console, Words())
     page = html.to_html(shown, Words()).partition("<body>")[2]
-    texts = [as_json.to_json(shown), page, github.summary(shown, Words()), console.file.getvalue()]
-    return "\n".join(texts) + "\n".join(github.annotations(shown, Words()))
+    texts = [
+        as_json.to_json(shown),
+        page,
+        github.github_summary(shown, Words()),
+        console.file.getvalue(),
+    ]
+    return "\n".join(texts) + "\n".join(github.github_annotations(shown, Words()))
 
 
 @pytest.mark.parametrize(
@@ -58,16 +63,16 @@ def views(shown) -> str:
 def test_what_is_not_to_be_seen_is_in_no_view(shows, gone):
     everything = views(report(WRONG))
     assert [word for word in gone if word not in everything] == []
-    seen = views(limited(report(WRONG), shows))
+    seen = views(redact_report(report(WRONG), shows))
     assert [word for word in gone if word in seen] == []
 
 
 def test_open_is_everything():
-    assert limited(report(WRONG), "open") == report(WRONG)
+    assert redact_report(report(WRONG), "open") == report(WRONG)
 
 
 def test_hints_keep_the_check_why_and_where():
-    [e] = limited(report(WRONG), "hints").exercises
+    [e] = redact_report(report(WRONG), "hints").exercises
     failed = e.checks[1]
     assert (failed.why, failed.where, failed.diagnosis) == (
         "WHY",
@@ -77,7 +82,7 @@ def test_hints_keep_the_check_why_and_where():
 
 
 def test_verdicts_keep_verdicts_points_and_what_the_machine_lacks():
-    shown = limited(report(WRONG), "verdicts")
+    shown = redact_report(report(WRONG), "verdicts")
     [e] = shown.exercises
     assert [c.verdict for c in e.checks] == [c.verdict for c in CHECKS]
     assert e.checks[2].why == "needs CUDA"
@@ -86,7 +91,7 @@ def test_verdicts_keep_verdicts_points_and_what_the_machine_lacks():
 
 def test_nothing_is_alike_for_a_right_and_a_wrong_answer():
     right = replace(WRONG, checks=(check("own_a", Verdict.PASSED),), speed=None, output="")
-    one, other = (limited(report(e), "nothing") for e in (right, WRONG))
+    one, other = (redact_report(report(e), "nothing") for e in (right, WRONG))
     assert one == other
     assert one.score.worth == 0
     assert "It was read. What it is worth is not shown here." in views(one)
@@ -94,13 +99,13 @@ def test_nothing_is_alike_for_a_right_and_a_wrong_answer():
 
 def test_nothing_has_no_points_to_show():
     several = replace(WRONG, slug="ex02_masking")
-    assert "/0" not in views(limited(report(WRONG, several), "nothing"))
+    assert "/0" not in views(redact_report(report(WRONG, several), "nothing"))
 
 
 @pytest.mark.parametrize("e", [NOT_STARTED, REFUSED, FAULT])
 @pytest.mark.parametrize("shows", ["hints", "verdicts", "nothing"])
 def test_what_cannot_be_graded_says_so_all_the_same(e, shows):
-    shown = limited(report(e), shows)
+    shown = redact_report(report(e), shows)
     assert (shown.exercises[0].state, shown.exercises[0].sentence) == (e.state, e.sentence)
     assert shown.faulted == report(e).faulted
     views(shown)
@@ -108,6 +113,6 @@ def test_what_cannot_be_graded_says_so_all_the_same(e, shows):
 
 @pytest.mark.parametrize("shows", ["hints", "verdicts", "nothing"])
 def test_it_fits_the_schema_and_can_be_read_back(shows):
-    text = as_json.to_json(limited(report(WRONG), shows))
+    text = as_json.to_json(redact_report(report(WRONG), shows))
     jsonschema.validate(json.loads(text), SCHEMA)
     assert as_json.to_json(from_json(text)) == text

@@ -71,7 +71,7 @@ def test_junit_takes_any_text():
 
 
 def test_github_points_at_the_students_lines():
-    [line] = github.annotations(NASTY, EN)
+    [line] = github.github_annotations(NASTY, EN)
     assert line.startswith("::error file=exercises/ex03_sdpa.py,line=7,title=What own_a asks.::")
     assert "\n" not in line
     assert "a%25b,c:d|e" in line
@@ -79,23 +79,23 @@ def test_github_points_at_the_students_lines():
 
 def test_github_gets_ten_annotations_at_most_and_one_for_a_refused_file():
     many = exercise(checks=tuple(check(f"own_{n}", Verdict.FAILED, why="x") for n in range(30)))
-    assert len(github.annotations(report(many), EN)) == 10
+    assert len(github.github_annotations(report(many), EN)) == 10
     refused = exercise(
         state="refused", sentence="Line 1: eval is not allowed.",
         checks=tuple(check(f"own_{n}", Verdict.BLOCKED, why="Line 1") for n in range(3)),
     )  # fmt: skip
-    assert len(github.annotations(report(refused), EN)) == 1
+    assert len(github.github_annotations(report(refused), EN)) == 1
 
 
 def test_no_line_of_a_summary_is_a_command_or_markup_of_the_students():
-    text = github.summary(NASTY, EN)
+    text = github.github_summary(NASTY, EN)
     assert not re.search(r"(?m)^\s*::", text)
     assert "<script>" not in text and "<img" not in text
     assert "<details>" in text
 
 
 def test_the_further_track_stands_below_the_others_in_a_summary():
-    text = github.summary(report(RIGHT, FURTHER), EN)
+    text = github.github_summary(report(RIGHT, FURTHER), EN)
     core, apart = text.split("Optional exercises, not counted in the total")
     assert f"| {FURTHER.slug} |" not in core
     assert f"| {FURTHER.slug} | 7/7 |" in apart
@@ -103,7 +103,7 @@ def test_the_further_track_stands_below_the_others_in_a_summary():
 
 def test_a_summary_stays_below_the_limit():
     long = exercise(checks=(check("own_a", Verdict.FAILED, why="注" * 400_000),))
-    text = github.summary(report(RIGHT, long, long), EN)
+    text = github.github_summary(report(RIGHT, long, long), EN)
     assert len(text.encode()) <= github.MOST_SUMMARY_BYTES
     assert "| ex03_sdpa |" in text
 
@@ -149,7 +149,7 @@ def test_for_github_the_summary_goes_to_the_runners_file(tmp_path, monkeypatch, 
     path = tmp_path / "summary.md"
     path.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
-    write_reports.write(NASTY, "github", None, EN)
+    write_reports.write_report(NASTY, "github", None, EN)
     assert path.read_text().startswith("before\n## Attention by Hand")
     assert capsys.readouterr().out.startswith("::error file=")
 

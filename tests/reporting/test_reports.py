@@ -88,7 +88,7 @@ def test_the_total_is_that_of_the_core_track_without_faults():
 
 def drawn(report: Report) -> str:
     file = io.StringIO()
-    terminal.show(report, Console(file=file, width=100))
+    terminal.print_task_report(report, Console(file=file, width=100))
     return re.sub(" +", " ", file.getvalue())
 
 

@@ -9,8 +9,8 @@ from grader.core.translation import Words
 from grader.judging.diagnosis import Catalogue
 from grader.judging.student import Student
 from grader.practice.show import show_text
-from grader.practice.show.example import trace
-from grader.practice.show.sentence import sentence
+from grader.practice.show.example import trace_example
+from grader.practice.show.sentence import split_sentence
 from grader.practice.show.trace import Trace
 from grader.worker.in_process import in_process
 
@@ -19,7 +19,7 @@ def shown(
     slug: str, student: Student | None, tokens: str = "the cat sat on the mat", **how
 ) -> Trace:
     head = how.pop("head", None)
-    return trace(catalog.find(slug), sentence(tokens, **how), student, head)
+    return trace_example(catalog.find(slug), split_sentence(tokens, **how), student, head)
 
 
 def solver(slug: str) -> Student:
@@ -38,5 +38,5 @@ def mistaken(slug: str, mistake: str) -> Student:
 
 def written(found: Trace, lang: str = "en", width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(show_text.lines(found, Words(lang)))
+    console.print(show_text.trace_lines(found, Words(lang)))
     return console.file.getvalue()

@@ -18,7 +18,7 @@ WORDS = Words("en")
 
 
 def titles(found):
-    return [axes.get_title() for axes in picture.figure(found, WORDS).axes]
+    return [axes.get_title() for axes in picture.draw_heat_maps(found, WORDS).axes]
 
 
 def labels(axes):
@@ -58,7 +58,7 @@ def test_yours_the_reference_and_the_difference_are_in_their_places():
 
 def test_large_weights_are_dark():
     data = show.weights(np.eye(2)).trace
-    image = imread(io.BytesIO(picture.png(data, WORDS)))
+    image = imread(io.BytesIO(picture.heat_maps_png(data, WORDS)))
     brightness = image[..., :3].mean(-1)
     height, width = brightness.shape
     quarter = brightness[int(height * 0.35), int(width * 0.4)], brightness[int(height * 0.35), -20]

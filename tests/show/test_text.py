@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from grader.core.translation import Words
 from grader.practice import show
-from grader.practice.show.show_text import number
+from grader.practice.show.show_text import format_number
 from grader.practice.show.trace import Step
 from tests.show.asking import mistaken, shown, solver, written
 
@@ -20,7 +20,7 @@ from tests.show.asking import mistaken, shown, solver, written
     ],
 )  # fmt: skip
 def test_numbers(value, text):
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_weights_are_a_grid_of_tokens():

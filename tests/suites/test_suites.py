@@ -15,18 +15,18 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 @each
 def test_there_are_null_answers_for_every_function(exercise):
-    covered = {m.of for m in suite_runner.mistakes(exercise) if m.null}
+    covered = {m.of for m in suite_runner.suite_mistakes(exercise) if m.null}
     assert covered == set(exercise.names)
 
 
 def test_the_core_track_is_worth_a_hundred_points():
     speed = [suite_runner.speed_case(e) for e in CORE]
-    checks = sum(c.points for e in CORE for c in suite_runner.checks(e))
+    checks = sum(c.points for e in CORE for c in suite_runner.suite_checks(e))
     assert checks + sum(s.points for s in speed if s) == 100
 
 
 def test_there_are_a_hundred_mistakes_in_the_core_track():
-    assert sum(len(suite_runner.mistakes(e)) for e in CORE) >= 100
+    assert sum(len(suite_runner.suite_mistakes(e)) for e in CORE) >= 100
 
 
 @pytest.mark.parametrize("party", ["zero", "reference"])

@@ -24,5 +24,7 @@ def no_waiting_for_a_calm_core(request, monkeypatch):
     """What is tested here does not depend on it; `test_calm.py` tests it."""
     if request.module.__name__.endswith("test_calm"):
         return
-    monkeypatch.setattr(Calm, "choose", lambda self: setattr(self, "core", meters.core()))
+    monkeypatch.setattr(
+        Calm, "choose", lambda self: setattr(self, "core", meters.shared_processor())
+    )
     monkeypatch.setattr(Calm, "wait", lambda self: None)

@@ -36,8 +36,8 @@ def timed(monkeypatch):
         progress(1.0)
         return real(made_up(lambda number: rounds(40, seed=number), points=contest.case.points))
 
-    real = grading.measure
-    monkeypatch.setattr(grading, "measure", measure)
+    real = grading.measure_speed
+    monkeypatch.setattr(grading, "measure_speed", measure)
     return begun
 
 
@@ -55,7 +55,7 @@ def report(nursery, tmp_path):
 def worth(slug: str = SLUG) -> tuple[int, int]:
     """The points of the checks that run on the CPU, and those of speed."""
     exercise = catalog.find(slug)
-    checks = sum(c.points for c in suite_runner.checks(exercise) if not c.cuda)
+    checks = sum(c.points for c in suite_runner.suite_checks(exercise) if not c.cuda)
     return checks, suite_runner.speed_case(exercise).points
 
 
@@ -126,8 +126,8 @@ def test_points_for_speed_on_cuda_are_left_out_on_the_cpu(report, monkeypatch, s
         assert contest.case.cuda
         return real(replace(fake, case=contest.case, exercise=contest.exercise))
 
-    real, fake = grading.measure, made_up(lambda number: rounds(40, seed=number))
-    monkeypatch.setattr(grading, "measure", measure)
+    real, fake = grading.measure_speed, made_up(lambda number: rounds(40, seed=number))
+    monkeypatch.setattr(grading, "measure_speed", measure)
     slug = "ex08_cuda_sdpa"
     checks, speed = worth(slug)
     found = report(source, slug)
@@ -144,7 +144,7 @@ def test_a_fault_of_ours_in_timing_gives_no_score(report, monkeypatch):
     def measure(contest, progress):
         raise GraderFault("the zero of ex03_sdpa: out[0] is 1")
 
-    monkeypatch.setattr(grading, "measure", measure)
+    monkeypatch.setattr(grading, "measure_speed", measure)
     found = report(RIGHT)
     assert (found.state, found.score, found.speed) == ("fault", None, None)
     assert found.sentence == "the zero of ex03_sdpa: out[0] is 1"

@@ -7,7 +7,7 @@ import pytest
 from grader.judging.case import StudentFault
 from grader.timing.meters import MAX_HIDDEN_BYTES, PAGE_BYTES, peak_bytes
 from grader.timing.race import Plan
-from grader.timing.speed import measure
+from grader.timing.speed import measure_speed
 from tests.timing.contests import ECHO, LINUX, contest, echoes, party
 
 # Its answers look at threads, memory and other processes, which no list lets through.
@@ -146,7 +146,7 @@ def test_a_peak_that_is_set_back_earns_nothing(wall, tmp_path):
 @LINUX
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may set back what is closed to others")
 def test_a_peak_that_was_set_back_is_failed(nursery, tmp_path):
-    speed = measure(contest(nursery, tmp_path, echoes, SETS_BACK, measures="memory"))
+    speed = measure_speed(contest(nursery, tmp_path, echoes, SETS_BACK, measures="memory"))
     assert (speed.verdict, speed.earned) == ("failed", 0)
     assert speed.why == "the peak of its memory was set back while it ran"
 
@@ -155,7 +155,7 @@ def test_a_peak_that_was_set_back_is_failed(nursery, tmp_path):
 def test_memory_is_scored_from_fresh_processes(nursery, tmp_path):
     zero = FILLED + ECHO
     half = zero.replace("64 <<", "32 <<")
-    speed = measure(contest(nursery, tmp_path, echoes, half, measures="memory", zero=zero))
+    speed = measure_speed(contest(nursery, tmp_path, echoes, half, measures="memory", zero=zero))
     assert (speed.verdict, speed.measured.unit, len(speed.measured.rounds)) == (
         "scored",
         "bytes",

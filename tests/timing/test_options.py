@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from grader.timing.benchmark_options import BadOption, split
+from grader.timing.benchmark_options import BadOption, split_benchmark_options
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from grader.timing.benchmark_options import BadOption, split
     ],
 )
 def test_a_value_belongs_to_its_option(words, names):
-    found, options = split(words)
+    found, options = split_benchmark_options(words)
     assert found == names
     assert sorted(found + options) == sorted(words)
 
@@ -36,11 +36,11 @@ def test_a_value_belongs_to_its_option(words, names):
 )  # fmt: skip
 def test_what_cannot_be_used_is_told_before_anything_is_timed(words, says):
     with pytest.raises(BadOption) as told:
-        split(words)
+        split_benchmark_options(words)
     assert says in str(told.value)
 
 
 def test_a_histogram_needs_what_draws_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BadOption, match="-m pip install pygal pygaljs"):
-        split(["ex05", "--benchmark-histogram"])
+        split_benchmark_options(["ex05", "--benchmark-histogram"])

@@ -16,7 +16,7 @@ from grader.timing import meters
 from grader.timing import race as racing
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
-from grader.timing.speed import measure
+from grader.timing.speed import measure_speed
 from grader.timing.statistics import BLOCK_ROUNDS, PARTIES
 from grader.timing.wait_idle import Calm
 from tests.timing.contests import contest, echoes, feed
@@ -158,7 +158,7 @@ def test_who_is_not_asked_stands_still(nursery, tmp_path):
 
 def test_who_is_not_asked_stands_still_in_a_race(nursery, tmp_path, monkeypatch):
     parties, moved = {}, []
-    meter = meters.seconds
+    meter = meters.time_call
 
     def watching(party, call):
         parties[party.name] = party
@@ -168,7 +168,7 @@ def test_who_is_not_asked_stands_still_in_a_race(nursery, tmp_path, monkeypatch)
         moved.extend(processor_time(o) - b for o, b in zip(others, before, strict=True))
         return found
 
-    monkeypatch.setattr(meters, "seconds", watching)
+    monkeypatch.setattr(meters, "time_call", watching)
     answers = COUNTS + "def answer(x): return x\n"
     run(contest(nursery, tmp_path, Seen(), answers, zero=answers, reference=answers), 3)
     assert len(moved) >= 2 * 6 + 3  # in the first round, who has not been asked is not known
@@ -220,7 +220,7 @@ def test_one_wrong_answer_of_the_student_earns_nothing_and_is_named(nursery, tmp
     with pytest.raises(StudentFault, match=r"out\[0\] is .*, but should be .*  \[answer\(float32"):
         run(it, 5)
     assert it.rows == []
-    speed = measure(it)
+    speed = measure_speed(it)
     assert (speed.verdict, speed.earned, speed.measured) == ("failed", 0, None)
     assert "[answer(float32 (3,))]" in speed.why
 
@@ -228,21 +228,21 @@ def test_one_wrong_answer_of_the_student_earns_nothing_and_is_named(nursery, tmp
 @pytest.mark.parametrize("name", ["zero", "reference"])
 def test_one_wrong_answer_of_ours_is_our_fault(nursery, tmp_path, name):
     with pytest.raises(GraderFault, match=f"^the {name} of ex05_causal_mask: out"):
-        measure(contest(nursery, tmp_path, echoes, **{name: WRONG_ONCE}))
+        measure_speed(contest(nursery, tmp_path, echoes, **{name: WRONG_ONCE}))
 
 
 BROKEN = "raise RuntimeError('broken')\n"
 
 
 def test_a_file_that_cannot_be_imported_again_earns_nothing(nursery, tmp_path):
-    speed = measure(contest(nursery, tmp_path, echoes, BROKEN))
+    speed = measure_speed(contest(nursery, tmp_path, echoes, BROKEN))
     assert (speed.verdict, speed.earned) == ("failed", 0)
     assert "the file cannot be imported again" in speed.why
 
 
 def test_a_file_of_ours_that_cannot_be_imported_is_our_fault(nursery, tmp_path):
     with pytest.raises(GraderFault):
-        measure(contest(nursery, tmp_path, echoes, zero=BROKEN))
+        measure_speed(contest(nursery, tmp_path, echoes, zero=BROKEN))
 
 
 def test_a_kill_is_measured_again_and_only_once(nursery, tmp_path):
@@ -253,7 +253,7 @@ def test_a_kill_is_measured_again_and_only_once(nursery, tmp_path):
         echoes(race)
 
     killed = "import os\ndef answer(x): os.kill(os.getpid(), 9)\n"
-    speed = measure(contest(nursery, tmp_path, bench, killed))
+    speed = measure_speed(contest(nursery, tmp_path, bench, killed))
     assert speed.verdict == "failed"
     assert "the process was killed" in speed.why
     assert len(sets) == 2
@@ -298,6 +298,6 @@ def test_more_work_than_a_matrix_product_does_is_faster_than_physics(
             for out in race.time("answer", draw.normal(3), work=1e15):
                 assert out.shape == (3,)
 
-    speed = measure(contest(nursery, tmp_path, bench))
+    speed = measure_speed(contest(nursery, tmp_path, bench))
     assert (speed.verdict, speed.earned) == ("failed", 0)
     assert speed.why.startswith("faster than physics")

@@ -16,7 +16,7 @@ from grader.core.catalog import ROOT
 from grader.core.errors import GraderFault
 from grader.core.records import Interval, Measured, Speed
 from grader.timing import bench_command
-from grader.timing.benchmark_table import replay
+from grader.timing.benchmark_table import print_benchmark_table
 from tests.timing.rounds import rounds
 
 NOWHERE = Interval(low=0.0, middle=0.5, high=1.0)
@@ -40,7 +40,7 @@ def recorded(path) -> dict[str, dict]:
 
 def test_the_recorded_rounds_are_those_that_are_shown(tmp_path):
     times, path = rounds(45) / 1000, tmp_path / "rounds.json"
-    assert replay({"ex03_sdpa": speed(times)}, [f"--benchmark-json={path}"]) == 0
+    assert print_benchmark_table({"ex03_sdpa": speed(times)}, [f"--benchmark-json={path}"]) == 0
     found = recorded(path)
     assert found.keys() == {f"bench_attention[{p}]" for p in ("zero", "reference", "student")}
     for column, party in enumerate(("zero", "reference", "student")):
@@ -56,7 +56,7 @@ def test_the_recorded_rounds_are_those_that_are_shown(tmp_path):
 def test_every_exercise_has_its_own_rounds(tmp_path):
     path = tmp_path / "rounds.json"
     speeds = {"ex03_sdpa": speed(rounds(45)), "ex05_causal_mask": speed(rounds(20, seed=1))}
-    assert replay(speeds, [f"--benchmark-json={path}"]) == 0
+    assert print_benchmark_table(speeds, [f"--benchmark-json={path}"]) == 0
     assert {b["group"]: b["stats"]["rounds"] for b in recorded(path).values()} == {
         "ex03_sdpa": 45,
         "ex05_causal_mask": 20,
@@ -66,9 +66,9 @@ def test_every_exercise_has_its_own_rounds(tmp_path):
 @pytest.mark.parametrize("compare", ["--benchmark-compare=0001", "--benchmark-compare"])
 def test_a_later_run_is_compared_with_an_earlier_one(tmp_path, capfd, compare):
     kept = [f"--benchmark-storage={tmp_path}", "--benchmark-autosave"]
-    assert replay({"ex03_sdpa": speed(rounds(20))}, kept) == 0
+    assert print_benchmark_table({"ex03_sdpa": speed(rounds(20))}, kept) == 0
     capfd.readouterr()
-    assert replay({"ex03_sdpa": speed(rounds(20) * 2)}, [*kept, compare]) == 0
+    assert print_benchmark_table({"ex03_sdpa": speed(rounds(20) * 2)}, [*kept, compare]) == 0
     table = capfd.readouterr().out
     assert "bench_attention[student] (0001_" in table
     assert "bench_attention[student] (NOW)" in table
@@ -76,7 +76,10 @@ def test_a_later_run_is_compared_with_an_earlier_one(tmp_path, capfd, compare):
 
 def test_a_histogram_is_drawn(tmp_path):
     assert (
-        replay({"ex03_sdpa": speed(rounds(20))}, [f"--benchmark-histogram={tmp_path / 'h'}"]) == 0
+        print_benchmark_table(
+            {"ex03_sdpa": speed(rounds(20))}, [f"--benchmark-histogram={tmp_path / 'h'}"]
+        )
+        == 0
     )
     [drawn] = tmp_path.glob("h*.svg")
     names = drawn.read_text(encoding="utf-8")
@@ -87,8 +90,8 @@ def test_a_histogram_is_drawn(tmp_path):
 def test_a_run_that_has_become_slower_can_fail(tmp_path, times, code):
     kept = [f"--benchmark-storage={tmp_path}", "--benchmark-autosave"]
     limit = ["--benchmark-compare=0001", "--benchmark-compare-fail=median:50%"]
-    assert replay({"ex03_sdpa": speed(rounds(20))}, kept) == 0
-    assert replay({"ex03_sdpa": speed(rounds(20) * times)}, [*kept, *limit]) == code
+    assert print_benchmark_table({"ex03_sdpa": speed(rounds(20))}, kept) == 0
+    assert print_benchmark_table({"ex03_sdpa": speed(rounds(20) * times)}, [*kept, *limit]) == code
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_a_run_that_has_become_slower_can_fail(tmp_path, times, code):
     ids=["none", "bytes", "failed"],
 )
 def test_where_nothing_was_timed_there_is_no_table(speeds, capfd):
-    assert replay(speeds, []) == 0
+    assert print_benchmark_table(speeds, []) == 0
     assert capfd.readouterr().out == ""
 
 
@@ -163,7 +166,7 @@ def timed(monkeypatch):
     """`grader bench` where a contest ends with what `measure` says."""
 
     def run(measure, *args: str):
-        monkeypatch.setattr(bench_command, "measure", measure)
+        monkeypatch.setattr(bench_command, "measure_speed", measure)
         monkeypatch.setattr(
             bench_command, "Nursery", lambda wall: nullcontext(SimpleNamespace(wall=wall))
         )

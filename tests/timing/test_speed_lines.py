@@ -53,7 +53,7 @@ ALL = {
 
 def drawn(s: Speed, width: int = 110) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width).print(speed_text.lines(s, "ex03_sdpa"))
+    Console(file=file, width=width).print(speed_text.speed_lines(s, "ex03_sdpa"))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -192,12 +192,12 @@ def test_the_schema_notices_what_is_missing(entry):
 )
 def test_the_whole_report_has_it_too(name, says):
     file = io.StringIO()
-    terminal.show(report(ALL[name]), Console(file=file, width=100))
+    terminal.print_task_report(report(ALL[name]), Console(file=file, width=100))
     assert says in re.sub(" +", " ", file.getvalue())
 
 
 def test_an_answer_that_was_wrong_when_it_was_timed_is_not_called_right():
     file = io.StringIO()
-    terminal.show(report(FAILED), Console(file=file, width=100))
+    terminal.print_task_report(report(FAILED), Console(file=file, width=100))
     assert "all right" not in file.getvalue()
     assert "Right, and it could be faster" not in file.getvalue()

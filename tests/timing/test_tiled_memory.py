@@ -65,10 +65,11 @@ def online_softmax(x, block_size):
 def variants() -> dict[str, str]:
     """The solution with a variant of each function in the place of its own, by their names."""
     found: dict[str, list[str]] = {name: [] for name in EXERCISE.functions}
-    for variant in suite_runner.variants(EXERCISE):
+    for variant in suite_runner.suite_variants(EXERCISE):
         found[variant.of].append(variant.id)
     written = {
-        v.id: variant_source(EXERCISE, v)[len(SOLUTION) :] for v in suite_runner.variants(EXERCISE)
+        v.id: variant_source(EXERCISE, v)[len(SOLUTION) :]
+        for v in suite_runner.suite_variants(EXERCISE)
     }
     most = max(map(len, found.values()))
     chosen = [[ids[i % len(ids)] for ids in found.values()] for i in range(most)]

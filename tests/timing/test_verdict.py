@@ -12,9 +12,9 @@ from grader.timing.speed import (
     MAX_EXTENSION_SETS,
     MIN_SETS,
     STEADY_HALF_WIDTH,
-    measure,
+    measure_speed,
 )
-from grader.timing.statistics import points
+from grader.timing.statistics import round_half_up
 from grader.worker.faults import TimedOut
 from tests.timing.contests import made_up
 from tests.timing.rounds import POSITION, TYPICAL, rounds
@@ -38,17 +38,17 @@ def sleeping(share: float, seconds: float):
 
 
 def test_a_narrow_position_is_scored_at_the_end_that_favours_the_student():
-    speed = measure(made_up(sets(noise=(0.05, 0.05, 0.05))))
+    speed = measure_speed(made_up(sets(noise=(0.05, 0.05, 0.05))))
     x = speed.measured.position
     assert (speed.verdict, speed.why, speed.counts) == ("scored", "", True)
     assert x.middle < x.high
     assert speed.fraction == x.high
-    assert speed.earned == points(x.high, 100)
+    assert speed.earned == round_half_up(x.high, 100)
 
 
 def test_what_was_measured_is_told():
     contest = made_up(sets())
-    measured = measure(contest).measured
+    measured = measure_speed(contest).measured
     assert measured.unit == "s"
     assert measured.typical == pytest.approx(TYPICAL, rel=0.01)
     assert measured.position.middle == pytest.approx(POSITION, abs=0.01)
@@ -60,7 +60,7 @@ def test_what_was_measured_is_told():
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.78, 0.82, 0.95, 1.0])
 @pytest.mark.parametrize("seconds", [0.1, 2.0, 20.0])
 def test_who_sleeps_at_random_is_scored_and_gains_nothing(share, seconds):
-    awake, asleep = measure(made_up(sets())), measure(made_up(sleeping(share, seconds)))
+    awake, asleep = measure_speed(made_up(sets())), measure_speed(made_up(sleeping(share, seconds)))
     assert asleep.verdict == "scored"
     assert asleep.fraction <= awake.fraction + 0.005
     assert asleep.earned <= awake.earned
@@ -68,18 +68,18 @@ def test_who_sleeps_at_random_is_scored_and_gains_nothing(share, seconds):
 
 def test_a_position_that_is_wide_for_the_student_alone_is_scored_at_its_middle():
     contest = made_up(sleeping(0.8, 10.0))
-    speed = measure(contest)
+    speed = measure_speed(contest)
     x = speed.measured.position
     assert x.half_width > CERTAIN_HALF_WIDTH
     assert speed.fraction == x.middle < x.high
-    assert speed.earned == points(x.middle, 100)
+    assert speed.earned == round_half_up(x.middle, 100)
     assert contest.sets == MIN_SETS + MAX_EXTENSION_SETS
 
 
 @pytest.mark.parametrize("noise", [(90.0, 0.0, 0.0), (0.0, 3.0, 0.0)], ids=["zero", "reference"])
 def test_a_machine_that_is_too_busy_costs_nothing(noise):
     contest = made_up(sets(noise=noise, typical=(8.0, 1.0, 1.1)))
-    speed = measure(contest)
+    speed = measure_speed(contest)
     assert speed.verdict == "inconclusive"
     assert speed.why == "the machine was too busy to time the grader's own two: try again"
     assert (speed.earned, speed.fraction, speed.counts) == (0, None, False)
@@ -91,7 +91,7 @@ def test_a_machine_that_is_too_busy_costs_nothing(noise):
 
 def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
     contest = made_up(sets(typical=(1.15, 1.0, 1.1)))
-    speed = measure(contest)
+    speed = measure_speed(contest)
     assert (speed.verdict, speed.earned, speed.counts) == ("not_run", 0, False)
     assert speed.why == (
         "this machine cannot tell them apart: the zero takes 1.15 times as long as the reference"
@@ -102,7 +102,7 @@ def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
 
 @pytest.mark.parametrize("work, verdict", [(1.05, "scored"), (1.2, "failed")])
 def test_nobody_is_faster_than_a_matrix_product(work, verdict):
-    speed = measure(made_up(sets(noise=(0.01, 0.01, 0.0)), work=work * 2.0 * 1e9))
+    speed = measure_speed(made_up(sets(noise=(0.01, 0.01, 0.0)), work=work * 2.0 * 1e9))
     assert speed.verdict == verdict
     if verdict == "failed":
         assert speed.why == "faster than physics: 1 GFLOP/s, where a matrix product reaches 1"
@@ -117,13 +117,13 @@ def test_nobody_is_faster_than_a_matrix_product(work, verdict):
     ],
 )
 def test_who_is_faster_than_the_reference_by_far_is_worth_a_look(student, why):
-    speed = measure(made_up(sets(typical=(8.0, 1.0, student))))
+    speed = measure_speed(made_up(sets(typical=(8.0, 1.0, student))))
     assert (speed.verdict, speed.earned, speed.why) == ("scored", 100, why)
 
 
 def test_three_sets_are_run_where_they_say_enough():
     contest = made_up(sets())
-    measure(contest)
+    measure_speed(contest)
     assert contest.tries == [False] * MIN_SETS
 
 
@@ -137,21 +137,21 @@ def test_sets_are_added_until_they_say_enough():
         )
 
     contest = made_up(one_set)
-    assert measure(contest).measured.position.half_width <= STEADY_HALF_WIDTH
+    assert measure_speed(contest).measured.position.half_width <= STEADY_HALF_WIDTH
     assert contest.tries == [False] * (MIN_SETS + 1)
 
 
 @pytest.mark.parametrize("slower, number", [(1.5, MIN_SETS), (4.0, 1)])
 def test_who_is_slower_than_the_zero_by_far_is_not_waited_for(slower, number):
     contest = made_up(sets(typical=(8.0, 1.0, 8.0 * slower)))
-    speed = measure(contest)
+    speed = measure_speed(contest)
     assert (speed.verdict, speed.earned, speed.fraction) == ("scored", 0, 0.0)
     assert contest.sets == number
 
 
 @pytest.mark.parametrize("slower", [1.5, 2.5])
 def test_who_is_slower_than_the_zero_earns_nothing_on_a_machine_that_is_somewhat_busy(slower):
-    speed = measure(made_up(sets(noise=(0.15, 0.15, 0.01), typical=(8.0, 4.0, 8.0 * slower))))
+    speed = measure_speed(made_up(sets(noise=(0.15, 0.15, 0.01), typical=(8.0, 4.0, 8.0 * slower))))
     assert (speed.verdict, speed.earned) == ("scored", 0)
 
 
@@ -164,7 +164,7 @@ def test_what_was_disturbed_is_measured_again_from_the_start():
         return whole(number)
 
     contest = made_up(one_set)
-    speed = measure(contest)
+    speed = measure_speed(contest)
     assert speed.verdict == "scored"
     assert len(speed.measured.rounds) == 40 * MIN_SETS  # none of the two sets before the kill
     assert contest.tries == [False] * 3 + [True] * MIN_SETS
@@ -183,7 +183,7 @@ def test_a_wrong_or_missing_answer_earns_nothing(error, why):
             raise error
         return sets()(number)
 
-    speed = measure(made_up(one_set))
+    speed = measure_speed(made_up(one_set))
     assert (speed.verdict, speed.why, speed.earned, speed.counts) == ("failed", why, 0, True)
     assert speed.measured is None
 
@@ -193,11 +193,11 @@ def test_a_fault_of_ours_is_no_verdict():
         raise GraderFault("the zero of ex05_causal_mask: out[0] is 1")
 
     with pytest.raises(GraderFault):
-        measure(made_up(one_set))
+        measure_speed(made_up(one_set))
 
 
 def test_where_points_are_earned_on_cuda_only_times_on_the_cpu_are_for_information():
-    speed = measure(made_up(sets(), cuda=True))
+    speed = measure_speed(made_up(sets(), cuda=True))
     assert (speed.verdict, speed.why, speed.earned) == ("not_run", "needs CUDA", 0)
     assert not speed.counts
     assert speed.measured is not None
@@ -205,7 +205,7 @@ def test_where_points_are_earned_on_cuda_only_times_on_the_cpu_are_for_informati
 
 def test_progress_stays_between_nothing_and_all():
     shares: list[float] = []
-    measure(made_up(sleeping(0.8, 10.0)), shares.append)
+    measure_speed(made_up(sleeping(0.8, 10.0)), shares.append)
     assert len(shares) == MIN_SETS + MAX_EXTENSION_SETS
     assert all(0 <= share <= 1 for share in shares)
 
@@ -216,7 +216,7 @@ def bytes_of(*students: float, zero: float = 260.0, reference: float = 10.0):
 
 def test_memory_is_scored_at_the_middle_one_of_three_fresh_processes():
     contest = made_up(bytes_of(136, 12, 400), measures="memory")
-    speed = measure(contest)
+    speed = measure_speed(contest)
     assert (speed.verdict, speed.fraction, speed.earned) == ("scored", 0.5, 50)
     m = speed.measured
     assert (m.unit, m.typical) == ("bytes", (260.0, 10.0, 136.0))
@@ -226,7 +226,7 @@ def test_memory_is_scored_at_the_middle_one_of_three_fresh_processes():
 
 
 def test_memory_that_cannot_be_told_apart_costs_nothing():
-    speed = measure(made_up(bytes_of(10, zero=14.0), measures="memory"))
+    speed = measure_speed(made_up(bytes_of(10, zero=14.0), measures="memory"))
     assert (speed.verdict, speed.counts) == ("not_run", False)
     assert speed.why == "this machine cannot tell the zero from the reference"
 
@@ -234,6 +234,6 @@ def test_memory_that_cannot_be_told_apart_costs_nothing():
 def test_memory_is_not_measured_where_the_system_does_not_tell(monkeypatch):
     contest = made_up(bytes_of(10), measures="memory")
     monkeypatch.setattr("sys.platform", "darwin")
-    speed = measure(contest)
+    speed = measure_speed(contest)
     assert (speed.verdict, speed.why) == ("not_run", "peak memory is read on Linux only")
     assert contest.sets == 0

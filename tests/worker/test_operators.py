@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from grader.core import allowed_tables
-from grader.worker.child.operator_list import family
+from grader.worker.child.operator_list import operator_family
 from grader.worker.faults import Raised
 from tests.worker.asking import call, worker
 
@@ -93,16 +93,16 @@ def test_what_is_listed_runs(client, name, grad):
     ],
 )
 def test_the_family_of_an_operator(operator, belongs):
-    assert family(operator) == belongs
+    assert operator_family(operator) == belongs
 
 
 def test_each_word_beside_the_names_opens_something():
     there = {
-        family(full.removeprefix("aten::").partition(".")[0])
+        operator_family(full.removeprefix("aten::").partition(".")[0])
         for full in torch._C._dispatch_get_all_op_names()
         if full.startswith("aten::")
     }
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
     beside, without = allowed_tables.underlying_operators(), allowed_tables.listed_operators()[1]
-    assert {family(name) for name in beside} <= there
+    assert {operator_family(name) for name in beside} <= there
     assert set(without) <= {name.strip("_") for name in methods}

@@ -6,7 +6,7 @@ import torch
 from grader.core import catalog
 from grader.worker.child.chain import Chain
 from grader.worker.faults import Died, NotHere, NurseryFailed, Raised
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process, load_answer_file
 from tests.worker.asking import call, worker
 
 PRELUDE = """
@@ -74,7 +74,7 @@ def test_a_prelude_that_fails_is_a_fault_of_ours(nursery):
 def test_in_our_own_process_it_runs_once(tmp_path):
     path = tmp_path / "answer.py"
     path.write_text(SOURCE)
-    clients = [in_process(load(path, "answer", PRELUDE), PRELUDE) for _ in range(2)]
+    clients = [in_process(load_answer_file(path, "answer", PRELUDE), PRELUDE) for _ in range(2)]
     for client in clients:
         call(client, "ask")
     assert [client.told("kept") for client in clients] == [{"asked": 2}] * 2

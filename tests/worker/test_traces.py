@@ -81,7 +81,7 @@ def test_what_a_killed_one_leaves_goes_when_the_next_begins(grading, monkeypatch
 def test_what_belongs_to_another_stays(tmp_path, monkeypatch):
     living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started = traces._start_ticks(living.pid)
-    own = traces.prefix()
+    own = traces.trace_prefix()
     namespace = own.split("-")[1]
     stays = [
         f"{own}abc", "grader-notes", "grader-1-2-3", "mine",

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from grader.worker.child import frames, wire
 from grader.worker.client import CALLABLE, Client, Handle
 from grader.worker.faults import Died, NoAnswer, Raised, WorkerFault
-from grader.worker.patience import Patience, converse
+from grader.worker.patience import Patience, send_and_wait
 
 ARENA = 1 << 14
 ID = "0123456789abcdef"  # stands for the number of the request
@@ -47,7 +47,7 @@ def served(arenas, data, ask):
 
     def exchange(request):
         try:
-            return converse(ours, request, Patience(60, dict))
+            return send_and_wait(ours, request, Patience(60, dict))
         except frames.WireError as error:
             raise NoAnswer(str(error)) from None
         except EOFError:

@@ -132,7 +132,7 @@ class _Collection:
                 )
 
 
-def collect(asked: CollectRequest) -> CollectResult:
+def collect_answers(asked: CollectRequest) -> CollectResult:
     """Collect the answers of a class. Raises `UserError` with a sentence."""
     told = CollectResult()
     people, told.open = roster.read_roster(asked.roster)

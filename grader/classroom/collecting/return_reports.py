@@ -64,7 +64,7 @@ class Returned:
         return printable(self.student)
 
 
-def return_(asked: ReturnRequest) -> CollectResult:
+def return_reports(asked: ReturnRequest) -> CollectResult:
     """Return every report. Raises `UserError` with a sentence."""
     told = CollectResult()
     known = None
@@ -130,7 +130,7 @@ def _read_report(place: Path, words: Words) -> Returned:
             f"The report in {shown}'s folder is about {printable(str(report.student))}: it was not "
             "returned. Grade again."
         )
-    summary = github.summary(report, words).encode()
+    summary = github.github_summary(report, words).encode()
     return Returned(student=place.name, page=page, record=record, summary=summary)
 
 

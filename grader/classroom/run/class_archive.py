@@ -49,7 +49,7 @@ def files_of_class(path: Path) -> list[File]:
         except zip_entries.BadZip as problem:
             raise Unreadable(str(problem)) from None
 
-    return _list_files(zip_entries.entries(archive, path.stat().st_size, of_class=True), unpack)
+    return _list_files(zip_entries.zip_entries(archive, path.stat().st_size, of_class=True), unpack)
 
 
 def _list_files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:

@@ -98,7 +98,7 @@ def _judge_task(task: Task, exercise: Exercise, file: Path, grader: Official) ->
 
 def _time_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
     assert task.judged is not None
-    before = from_json.exercise(task.judged, exercise.track)
+    before = from_json.exercise_from_json(task.judged, exercise.track)
     return grader.time(exercise, file, task.student, before)
 
 
@@ -112,4 +112,6 @@ def _grader_for(secret: str, wall: str, device: str) -> Official:
 @cache
 def _answer_folder() -> Path:
     """Return the folder in which this process puts the answer that it grades."""
-    return Path(_at_the_end.enter_context(tempfile.TemporaryDirectory(prefix=traces.prefix())))
+    return Path(
+        _at_the_end.enter_context(tempfile.TemporaryDirectory(prefix=traces.trace_prefix()))
+    )

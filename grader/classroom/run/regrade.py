@@ -82,7 +82,7 @@ def answers_of_report(report: Path) -> Iterator[Path | None]:
         entries, _ = gather_answers.list_students(Path(last.submissions))
     exercises = _exercises_of_last_run(last)
     name = report.resolve().parent.name
-    with TemporaryDirectory(prefix=traces.prefix()) as folder:
+    with TemporaryDirectory(prefix=traces.trace_prefix()) as folder:
         for entry in entries:
             if gather_answers.folder_of(entry) != name:
                 continue

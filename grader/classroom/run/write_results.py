@@ -24,9 +24,9 @@ from grader.core.records import Exercise, ExerciseReport, Report
 from grader.core.scoring import LEFT_OUT, TO_COME, sum_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html
-from grader.reporting.class_summary import ClassSummary, Graded, summarise
+from grader.reporting.class_summary import ClassSummary, Graded, summarise_class
 from grader.reporting.exercise_mark import Late
-from grader.reporting.redact import limited
+from grader.reporting.redact import redact_report
 
 PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
 _STYLE_FILE = ".look"  # of the pages: language, templates, sentences
@@ -51,7 +51,7 @@ class Written:
             kept.unlink(missing_ok=True)  # until all pages are written anew
         course, lates = self.lates.course, dict[str, Mapping[str, Late]]()
         graded = self._write_each_report(run, same_look, lates)
-        summary = summarise(graded, run.exercises, course.weights, bool(course.deadlines))
+        summary = summarise_class(graded, run.exercises, course.weights, bool(course.deadlines))
         facts = {**_course_facts(course, self.words), **_class_facts(run.terms, self.words)}
         page = class_page.to_html(summary, self.words, title=title, facts=facts)
         write_whole(self.folder / PAGE, page)
@@ -82,7 +82,7 @@ class Written:
             if shows != "open":
                 self._write_report(full / row.folder, shown, same_look)
             place = self.folder / STUDENTS / row.folder
-            self._write_report(place, limited(shown, shows), same_look)
+            self._write_report(place, redact_report(shown, shows), same_look)
             yield Graded(
                 report=report,
                 notes=(*self.lates.notes(report), *row.notes, *run.remarks.get(row.folder, ())),
@@ -106,7 +106,7 @@ class Written:
 
 
 def _report_or_fault(found: Result, exercise: Exercise) -> ExerciseReport:
-    return from_json.exercise(found, exercise.track)
+    return from_json.exercise_from_json(found, exercise.track)
 
 
 def _lost_report(exercise: Exercise) -> ExerciseReport:

@@ -68,7 +68,7 @@ def fingerprint_hashes(letters: str, number: int) -> Array:
     return np.fromiter(hashes, dtype=np.int64, count=len(hashes))
 
 
-def compare(first: ComparedAnswer, second: ComparedAnswer) -> Alike:
+def compare_answers(first: ComparedAnswer, second: ComparedAnswer) -> Alike:
     """Compare two answers, and mark their common tokens."""
     from copydetect import compare_files
 

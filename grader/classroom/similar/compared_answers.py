@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.authoring.skeletons import NoSkeleton, pristine
+from grader.authoring.skeletons import NoSkeleton, untouched_skeleton
 from grader.classroom.run.answer_contents import is_answer
 from grader.classroom.run.gather_answers import list_students, read_student
 from grader.classroom.similar.fingerprints import Tokens, read_tokens, remove_given
@@ -111,6 +111,6 @@ def _read_answer_source(writer: Writer, exercise: Exercise, folder: Path) -> str
 def given_skeleton(exercise: Exercise) -> str:
     """Return the skeleton that everybody was given; '' if the skeleton is not known."""
     try:
-        return pristine(exercise)
+        return untouched_skeleton(exercise)
     except NoSkeleton:
         return ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from grader.classroom.similar.compare_answers import Alike, compare, fingerprint_hashes
+from grader.classroom.similar.compare_answers import Alike, compare_answers, fingerprint_hashes
 from grader.classroom.similar.compared_answers import (
     ComparedAnswer,
     find_writers,
@@ -57,7 +57,7 @@ class Found:
     notes: tuple[str, ...]  # a sentence for each unreadable entry or answer
 
 
-def search(
+def find_similar_answers(
     submissions: Path,
     also: Sequence[Path],
     exercises: Sequence[Exercise],
@@ -128,7 +128,7 @@ def _compare_group(
     everybody: dict[str, None] = {}
     for first, second in _answer_pairs(numbers, same):
         if len(found) < MAX_GROUP_PAIRS:
-            alike = compare(first, second)
+            alike = compare_answers(first, second)
             if alike.tokens < terms.least:
                 continue
             found.append(alike)

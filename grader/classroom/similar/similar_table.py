@@ -7,10 +7,10 @@ from rich.text import Text
 from grader.classroom.similar.compare_answers import Alike, Side
 from grader.classroom.similar.similar_search import Found, Group
 from grader.core.translation import Words
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 
-def show(found: Found, console: Console, words: Words) -> None:
+def print_similar(found: Found, console: Console, words: Words) -> None:
     """Print the list of similar answers, and what the list means."""
     if found.groups:
         console.print(_build_pair_table(found, words))
@@ -37,7 +37,10 @@ def summary_sentences(found: Found, words: Words) -> list[str]:
 
 def note_sentences(found: Found, words: Words) -> list[str]:
     """Return the sentences on unreadable answers, each on one line."""
-    return [" ".join(harmless(_translate_note(note, words)).split()) for note in found.notes]
+    return [
+        " ".join(remove_harmful_characters(_translate_note(note, words)).split())
+        for note in found.notes
+    ]
 
 
 def _translate_note(note: str, words: Words) -> str:

@@ -15,7 +15,7 @@ class NoEditor(UserError):
     """Raised if no editor can be opened. The message is a sentence with the cure."""
 
 
-def chosen(environment: Mapping[str, str] = os.environ) -> list[str]:
+def chosen_editor(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the editor command that VISUAL or EDITOR names."""
     named = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:

@@ -5,7 +5,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from grader.authoring.skeletons import comment_sign, pristine
+from grader.authoring.skeletons import comment_sign, untouched_skeleton
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.submission.handed_files import MAX_BYTES
@@ -14,7 +14,7 @@ _LINE_COLUMNS = 96
 _WRITE_SENTENCE = "Write all of this into this file; names and arguments stay as they are."
 
 
-def task(exercise: Exercise, minutes: int, words: Words) -> str:
+def interview_task_text(exercise: Exercise, minutes: int, words: Words) -> str:
     """Return the text of the file: the task, each line a comment."""
     title = words.title(exercise)
     told = words("{title}: {minutes} min", title=f"{title} ({exercise.slug})", minutes=minutes)
@@ -22,7 +22,7 @@ def task(exercise: Exercise, minutes: int, words: Words) -> str:
     if exercise.not_allowed_text:
         about.append(words("Not allowed: {names}.", names=", ".join(exercise.not_allowed_text)))
     lines = [part for line in about for part in textwrap.wrap(line, _LINE_COLUMNS)]
-    source = pristine(exercise)
+    source = untouched_skeleton(exercise)
     asked = _python_outline(source) if exercise.language == "python" else _cuda_outline(source)
     sign = comment_sign(exercise)
     return "".join(f"{f'{sign} {line}'.rstrip()}\n" for line in [*lines, *asked]) + "\n"

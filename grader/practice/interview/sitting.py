@@ -85,9 +85,9 @@ class Sitting:
             report = grade_all(
                 [self.exercise], self.handed_in, wall=wall, speed=False, progress=progress
             )
-        terminal.show(report, self.console, self.words)
+        terminal.print_task_report(report, self.console, self.words)
         with (self.folder / "report.txt").open("w", encoding="utf-8") as file:
-            terminal.show(report, Console(file=file, width=100), self.words)
+            terminal.print_task_report(report, Console(file=file, width=100), self.words)
         return report
 
 

@@ -13,12 +13,12 @@ from grader.practice.interview.keyboard import Keyboard
 QUESTION_COUNT = 3
 
 
-def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
+def draw_questions(questions: Sequence[Question], seed: int) -> list[Question]:
     """Draw some of the questions, the same for the same seed."""
     return Random(f"questions {seed}").sample(questions, min(QUESTION_COUNT, len(questions)))
 
 
-def hold(
+def ask_questions(
     questions: Sequence[Question], slug: str, *, keyboard: Keyboard, console: Console,
     words: Words, path: Path,
 ) -> None:  # fmt: skip

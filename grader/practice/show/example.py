@@ -21,7 +21,7 @@ from grader.judging import suite_imports
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.student import Student
 from grader.practice.show.sentence import CannotShow, Sentence
-from grader.practice.show.trace import Array, Flow, Step, Trace, array
+from grader.practice.show.trace import Array, Flow, Step, Trace, as_exact_array
 
 Ask = Callable[[], Any]
 Inputs = Mapping[str, Tensor]
@@ -32,13 +32,13 @@ def has_example(exercise: Exercise) -> bool:
     return (exercise.folder / "show.py").is_file()
 
 
-def trace(
+def trace_example(
     exercise: Exercise, sentence: Sentence, student: Student | None, head: int | None = None
 ) -> Trace:
     """Run every step of the example; beside it the student's steps, if there is a student."""
     if not has_example(exercise):
         raise CannotShow(f"There is nothing to show of {exercise.slug}.")
-    example = suite_imports.module(exercise, "show")
+    example = suite_imports.import_suite_module(exercise, "show")
     inputs = {name: x.clone().requires_grad_() for name, x in example.inputs(sentence).items()}
     steps = example.steps(**inputs)
     target = "output" if "output" in steps else "weights"
@@ -96,14 +96,14 @@ def _first_answer(calls: Sequence[Ask], with_graph: bool) -> _Answer:
 
 
 def _step_beside_answer(name: str, letters: str, value: Tensor, answer: _Answer | None) -> Step:
-    reference = array(value)
+    reference = as_exact_array(value)
     if answer is None:
         return Step(name=name, letters=letters, reference=reference)
     problem = "\n".join(answer.problems)
     if answer.value is None:
         return Step(name=name, letters=letters, reference=reference, problem=problem)
     try:
-        yours = array(answer.value)
+        yours = as_exact_array(answer.value)
     except TypeError as error:
         problem = f"{error}  [{answer.call}]"
         return Step(name=name, letters=letters, reference=reference, problem=problem)

@@ -21,7 +21,7 @@ MOST_NUMBERED_TOKENS = 10  # tokens up to which every cell has its number
 Labels = tuple[Sequence[str], Sequence[str]]
 
 
-def figure(trace: Trace, words: Words) -> "Figure":
+def draw_heat_maps(trace: Trace, words: Words) -> "Figure":
     """Draw the masks and the weights: of the requested head, or else of all heads."""
     try:
         from matplotlib import rc_context
@@ -47,10 +47,10 @@ def figure(trace: Trace, words: Words) -> "Figure":
     return drawn
 
 
-def png(trace: Trace, words: Words) -> bytes:
+def heat_maps_png(trace: Trace, words: Words) -> bytes:
     """Return the heat maps as the bytes of a PNG file."""
     file = io.BytesIO()
-    figure(trace, words).savefig(file, format="png", dpi=110)
+    draw_heat_maps(trace, words).savefig(file, format="png", dpi=110)
     return file.getvalue()
 
 
@@ -101,11 +101,11 @@ def _draw_panel(axes: "Axes", step: Step, part: str, head: int, labels: Labels, 
 
 
 def _write_cell_numbers(axes: "Axes", numbers: Array, top: float) -> None:
-    from grader.practice.show.show_text import number
+    from grader.practice.show.show_text import format_number
 
     for (row, column), value in np.ndenumerate(numbers):
         dark = np.isfinite(value) and abs(value) > 0.6 * top
-        axes.text(column, row, number(value), ha="center", va="center", fontsize=7,
+        axes.text(column, row, format_number(value), ha="center", va="center", fontsize=7,
                   color="white" if dark else "black")  # fmt: skip
 
 

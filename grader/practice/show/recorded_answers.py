@@ -29,7 +29,7 @@ def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator
         raise CannotShow(str(reason)) from None
     except NotHere as needs:
         raise CannotShow(f"{exercise.slug} {needs}") from None
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
+    if lacking := requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False)):
         raise CannotShow(f"{exercise.slug} {lacking}")
     with Nursery(wall) as nursery:
         worker = Supervisor(

@@ -9,7 +9,7 @@ from torch import Tensor
 from grader.core.catalog import did_you_mean
 from grader.core.errors import UserError
 from grader.judging.draw import Draw
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 EMBEDDINGS = ("drawn", "one-hot")
 MOST_TOKENS = 16  # tokens: more do not fit beside each other
@@ -61,7 +61,7 @@ class Sentence:
         return torch.tensor([self.vocabulary.index(token) for token in self.tokens])
 
 
-def sentence(text: str, embedding: str = "drawn") -> Sentence:
+def split_sentence(text: str, embedding: str = "drawn") -> Sentence:
     """Cut `text` into a sentence, at blanks, or into characters if it is Chinese without blanks."""
     if embedding not in EMBEDDINGS:
         close = did_you_mean(embedding, EMBEDDINGS)
@@ -71,7 +71,7 @@ def sentence(text: str, embedding: str = "drawn") -> Sentence:
 
 def cut_tokens(text: str) -> tuple[str, ...]:
     """Return the tokens of `text`: 1 to 16."""
-    tokens = harmless(text).split()
+    tokens = remove_harmful_characters(text).split()
     if len(tokens) == 1 and all(cell_len(letter) == 2 for letter in tokens[0]):
         tokens = list(tokens[0])
     if not 1 <= len(tokens) <= MOST_TOKENS:

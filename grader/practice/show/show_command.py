@@ -8,15 +8,15 @@ from rich.text import Text
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.show import picture
-from grader.practice.show.example import trace
+from grader.practice.show.example import trace_example
 from grader.practice.show.recorded_answers import student_behind_wall
-from grader.practice.show.sentence import CannotShow, Sentence, sentence
+from grader.practice.show.sentence import CannotShow, Sentence, split_sentence
 from grader.practice.show.show_view import View, check_ending
 from grader.practice.show.trace import Trace
 from grader.worker.walls import Wall, hide_this_process
 
 
-def show(
+def print_example(
     exercise: Exercise, place: Path, console: Console, *, wall: Wall, words: Words, tokens: str,
     embedding: str = "drawn", head: int | None = None, output: Path | None = None,
 ) -> None:  # fmt: skip
@@ -24,7 +24,7 @@ def show(
 
     With `output`, also write the heat maps to that file. `CannotShow` says why something fails.
     """
-    said = sentence(tokens, embedding)
+    said = split_sentence(tokens, embedding)
     if output is not None:
         check_ending(output)
     found = _trace_answer(exercise, place, said, head, wall, words, console)
@@ -48,11 +48,13 @@ def _trace_answer(
     console: Console,
 ) -> Trace:  # fmt: skip
     """Return the trace with the answer; if it cannot run, print why and return the reference."""
-    alone = trace(exercise, said, None, head)  # wrong arguments fail before the answer is run
+    alone = trace_example(
+        exercise, said, None, head
+    )  # wrong arguments fail before the answer is run
     hide_this_process()
     try:
         with student_behind_wall(exercise, place, wall) as student:
-            return trace(exercise, said, student, head)
+            return trace_example(exercise, said, student, head)
     except CannotShow as problem:
         console.print(Text(words.said(str(problem)), style="red"))
         return alone

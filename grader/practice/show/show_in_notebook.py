@@ -8,11 +8,11 @@ import numpy as np
 from grader.core import catalog, sealed_bundle
 from grader.core.records import Exercise
 from grader.core.translation import Words, preferred_language
-from grader.practice.show.example import check_head, has_example, trace
+from grader.practice.show.example import check_head, has_example, trace_example
 from grader.practice.show.recorded_answers import student_in_process
-from grader.practice.show.sentence import CannotShow, cut_tokens, sentence
+from grader.practice.show.sentence import CannotShow, cut_tokens, split_sentence
 from grader.practice.show.show_view import View
-from grader.practice.show.trace import Array, Step, Trace, array
+from grader.practice.show.trace import Array, Step, Trace, as_exact_array
 
 
 def view_beside_reference(
@@ -32,7 +32,7 @@ def view_beside_reference(
         raise _unknown_function(names[0], exercises)
     given = dict(zip(names, functions, strict=True))
     student = student_in_process(exercise, given)
-    found = trace(exercise, sentence(tokens, embedding), student, head)
+    found = trace_example(exercise, split_sentence(tokens, embedding), student, head)
     return View(trace=found, words=Words(lang or preferred_language()))
 
 
@@ -57,7 +57,7 @@ def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang
 
 def _weights_array(weights: Any) -> Array:
     try:
-        found = array(weights)
+        found = as_exact_array(weights)
     except (TypeError, ValueError, RuntimeError) as error:
         raise CannotShow(f"These are no weights: {error}.") from None
     if found.ndim < 2 or not found.size:

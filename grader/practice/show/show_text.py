@@ -10,14 +10,14 @@ from rich.text import Text
 
 from grader.core.translation import Words
 from grader.practice.show.trace import Array, Step, Trace
-from grader.worker.harmless_text import harmless
+from grader.worker.harmless_text import remove_harmful_characters
 
 SHADES = " ░▒▓█"
 BARS = " ▁▂▃▄▅▆▇█"
 Cell = Callable[[float], Text]
 
 
-def lines(trace: Trace, words: Words) -> RenderableType:
+def trace_lines(trace: Trace, words: Words) -> RenderableType:
     """Return everything that a trace holds."""
     if not trace.embedding:
         return Group(*(_step_tables(trace, step, words) for step in trace.grids))
@@ -33,7 +33,7 @@ def lines(trace: Trace, words: Words) -> RenderableType:
     return Group(*parts, *_gradient_bars(trace, words))
 
 
-def table(
+def number_table(
     values: Array, rows: Sequence[str], columns: Sequence[str], cell: Cell | None = None
 ) -> Table:
     """Return a table of numbers with tokens as labels; without `cell`, shaded by size."""
@@ -47,7 +47,7 @@ def table(
     return drawn
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a value: `.43`, `-.30`, `1.50`, `12.3`; without a point it is exact: `0`, `1`."""
     if not np.isfinite(value):
         return str(float(value))
@@ -86,7 +86,7 @@ def _step_verdict(step: Step, words: Words) -> Text:
         says = "finite where it should be infinite" if finite else "not a number (NaN), or infinite"
         return Text(words(says), "red")
     if step.differs:
-        return Text(words("differs by up to {most}", most=number(step.largest)), "yellow")
+        return Text(words("differs by up to {most}", most=format_number(step.largest)), "yellow")
     return Text(words("the same"), "green")
 
 
@@ -94,7 +94,7 @@ def _problem_sentences(trace: Trace, words: Words) -> list[Text]:
     """Say why steps are missing, each sentence once."""
     problems = [line for s in trace.steps for line in s.problem.splitlines()]
     once = dict.fromkeys([*problems, *trace.problems])
-    return [Text(words.said(harmless(line)), style="red") for line in once if line]
+    return [Text(words.said(remove_harmful_characters(line)), style="red") for line in once if line]
 
 
 def _step_tables(trace: Trace, step: Step, words: Words) -> RenderableType:
@@ -104,15 +104,17 @@ def _step_tables(trace: Trace, step: Step, words: Words) -> RenderableType:
     if step.tables > 1:
         title += words(", head {head} of {heads}", head=head, heads=step.tables)
     beside: list[RenderableType] = []
-    reference = table(_head_table(step, step.reference, head), rows, columns)
+    reference = number_table(_head_table(step, step.reference, head), rows, columns)
     if step.yours is not None:
-        yours = table(_head_table(step, step.yours, head), rows, columns)
+        yours = number_table(_head_table(step, step.yours, head), rows, columns)
         beside.append(_add_title(words("Yours"), yours))
         beside.append(_add_title(words("Reference"), reference))
     else:
         beside.append(_add_title(words("Reference"), reference) if trace.embedding else reference)
     if step.differs and step.difference is not None:
-        difference = table(_head_table(step, step.difference, head), rows, columns, _signed_cell)
+        difference = number_table(
+            _head_table(step, step.difference, head), rows, columns, _signed_cell
+        )
         beside.append(_add_title(words("Difference"), difference))
     return Group(Text(f"\n{title}", style="bold"), Columns(beside, padding=(0, 3)))
 
@@ -136,8 +138,8 @@ def _shaded_cell(values: Array) -> Cell:
 
     def cell(value: float) -> Text:
         if not np.isfinite(value):
-            return Text(number(value), style="red")
-        return Text(f"{SHADES[_shade_level(abs(value) / top, len(SHADES))]}{number(value)}")
+            return Text(format_number(value), style="red")
+        return Text(f"{SHADES[_shade_level(abs(value) / top, len(SHADES))]}{format_number(value)}")
 
     return cell
 
@@ -145,7 +147,7 @@ def _shaded_cell(values: Array) -> Cell:
 def _signed_cell(value: float) -> Text:
     if value == 0:
         return Text("·", style="dim")
-    return Text(f"{'+' if value > 0 else ''}{number(value)}", "red" if value > 0 else "blue")
+    return Text(f"{'+' if value > 0 else ''}{format_number(value)}", "red" if value > 0 else "blue")
 
 
 def _shade_level(share: float, levels: int) -> int:
@@ -178,6 +180,6 @@ def _gradient_bars(trace: Trace, words: Words) -> list[RenderableType]:
 
 def _gradient_bar(value: float, top: float) -> Text:
     if not np.isfinite(value):
-        return Text(number(value), style="red")
+        return Text(format_number(value), style="red")
     share = value / top if top else 0.0
-    return Text(f"{BARS[_shade_level(share, len(BARS))]}{number(value)}")
+    return Text(f"{BARS[_shade_level(share, len(BARS))]}{format_number(value)}")

@@ -29,7 +29,7 @@ class View:
 
     def figure(self) -> "Figure":
         """Return the heat maps as a matplotlib figure."""
-        return picture.figure(self.trace, self.words)
+        return picture.draw_heat_maps(self.trace, self.words)
 
     def save(self, path: str | Path) -> None:
         """Write the heat maps to a .png, .svg or .pdf file; `CannotShow` says why not."""
@@ -43,7 +43,7 @@ class View:
             raise CannotShow(f"{path} cannot be written: {why}.") from None
 
     def __rich__(self) -> RenderableType:
-        return show_text.lines(self.trace, self.words)
+        return show_text.trace_lines(self.trace, self.words)
 
     def __repr__(self) -> str:
         console = Console(file=io.StringIO(), width=TEXT_COLUMNS, color_system=None)
@@ -58,7 +58,7 @@ class View:
 
     def _image_html(self) -> str:
         try:
-            data = base64.b64encode(picture.png(self.trace, self.words)).decode()
+            data = base64.b64encode(picture.heat_maps_png(self.trace, self.words)).decode()
         except CannotShow:  # without matplotlib the text is all there is
             return ""
         return f'<img style="max-width:100%" alt="" src="data:image/png;base64,{data}">'

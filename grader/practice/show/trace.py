@@ -113,7 +113,7 @@ class Trace:
         return (*self.tokens, *[PADDING] * (count - len(self.tokens)))[:count]
 
 
-def array(value: Any) -> Array:
+def as_exact_array(value: Any) -> Array:
     """Convert numbers to float64, or keep bool; raise TypeError if `value` holds no numbers."""
     if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bool:
         return np.asarray(value.detach().cpu().double().numpy())

@@ -19,7 +19,7 @@ class NoCourse(UserError):
     """Raised when a folder is no course; the message is a sentence with the cure."""
 
 
-def changes(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
+def changed_scores(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:
     """Yield a change for each graded answer whose verdicts a new grading changes; write nothing."""
     if not (course / CONFIG).is_file():
         raise NoCourse(f"{course} is no nbgrader course: `make release` builds one.")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judging.case_codec import CannotPack, mark, pack, samples
+from grader.judging.case_codec import CannotPack, mark_of_call, pack_value, samples_of_call
 from grader.judging.draw import Draw
 from grader.judging.recorded_cases import NAME
 
@@ -77,13 +77,18 @@ class Recorder:
             given = Object(self, value, f"{name}#{self._objects}")
         else:
             try:
-                packed = pack(value, self.tensors)
+                packed = pack_value(value, self.tensors)
             except CannotPack as kind_of_it:
                 self.unstorable[self.check_of[self._case]] = str(kind_of_it)
                 packed = None
         # A call of an object depends on the calls before it.
         in_order = kind == "draws" or "#" in what or given is not value
-        entry = [mark(what, args, kwargs), samples(args, kwargs), int(in_order), packed]
+        entry = [
+            mark_of_call(what, args, kwargs),
+            samples_of_call(args, kwargs),
+            int(in_order),
+            packed,
+        ]
         self.cases[self._case][kind].append(entry)
         return given
 

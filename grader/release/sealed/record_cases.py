@@ -36,7 +36,7 @@ from grader.judging.student import Student
 from grader.release.sealed.case_recorder import Module, Recorder
 from grader.worker import requirements
 from grader.worker.faults import NotHere
-from grader.worker.in_process import in_process, load
+from grader.worker.in_process import in_process, load_answer_file
 
 DEPENDS_ON_ANSWER = "what it asks depends on the answer"
 Cases = Mapping[str, Any]
@@ -85,10 +85,10 @@ def record_exercise(exercise: Exercise, seed: str) -> Recorded:
 
     if exercise.hunts:
         raise CannotSeal("its checks need the catalogue of mistakes")
-    if lacking := requirements.lacking(requirements.required(exercise, on_cuda=False)):
+    if lacking := requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False)):
         raise CannotSeal(f"it {lacking}")
     answers = right_answers(exercise)
-    suite_imports.reach(exercise)
+    suite_imports.make_pack_importable(exercise)
     recorder = _replace_reference(reference_modules([exercise]))
     (checks, cases), *others = (_record_suite(exercise, one, seed, recorder) for one in answers)
     left_out = {c.id: _failure_reason(c) for c in checks if c.verdict is not Verdict.PASSED}
@@ -132,7 +132,7 @@ def right_answers(exercise: Exercise) -> list[ModuleType]:
     """Load the solution alone, with the first variant of each name, and with the last."""
     if not exercise.solution.is_file():
         raise CannotSeal("its solution is not at hand")
-    variants = suite_runner.variants(exercise)
+    variants = suite_runner.suite_variants(exercise)
     if exercise.language != "python":
         return _compile_cuda(exercise, exercise.solution.read_text(encoding="utf-8"), variants)
     # Of several variants of one name, the last of an order is chosen.
@@ -151,7 +151,7 @@ def load_solution(exercise: Exercise, *variants: Variant) -> ModuleType:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / exercise.file
     path.write_text("".join([text, *added]), encoding="utf-8")
-    return load(path, exercise.slug, exercise.prelude)
+    return load_answer_file(path, exercise.slug, exercise.prelude)
 
 
 def _compile_cuda(exercise: Exercise, text: str, variants: Sequence[Variant]) -> list[ModuleType]:
@@ -181,5 +181,7 @@ def _record_suite(
     recorder.rewind((seed, exercise.slug))
     student = Student(exercise, in_process(module, exercise.prelude))
     with np.errstate(all="ignore"):
-        checks = suite_runner.ask(exercise, Judge(student, (seed, exercise.slug), tape=recorder))
+        checks = suite_runner.run_suite(
+            exercise, Judge(student, (seed, exercise.slug), tape=recorder)
+        )
     return checks, recorder.cases

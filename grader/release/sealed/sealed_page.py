@@ -45,7 +45,7 @@ def page_text(
 
 def remaining_points(exercise: Exercise, left_out: Mapping[str, str]) -> tuple[int, int]:
     """Return the points of the stored checks, and the points of all checks and of speed."""
-    checks = suite_runner.checks(exercise)
+    checks = suite_runner.suite_checks(exercise)
     case = suite_runner.speed_case(exercise)
     whole = sum(c.points for c in checks) + (case.points if case else 0)
     return sum(c.points for c in checks if c.id not in left_out), whole

@@ -11,7 +11,7 @@ import subprocess
 SOCKET_VARIABLE = "GRADER_COMPANION"  # tells a worker the descriptor of its socket
 
 
-def start(program: int | bytes) -> socket.socket:
+def start_program(program: int | bytes) -> socket.socket:
     """Start a program, an open file or its content, and return the socket to the program."""
     file = program if isinstance(program, int) else open_in_memory(program)
     ours, theirs = socket.socketpair()

@@ -33,7 +33,7 @@ def main(request: str) -> None:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if wanted["files"] is not None:
-        landlock.restrict(
+        landlock.restrict_to_files(
             read=_READABLE_PATHS, list_only=(), write=[os.getcwd()], devices=_DEVICE_PATHS,
             execute=wanted["files"],
         )  # fmt: skip

@@ -48,7 +48,7 @@ class Rules:
             return function(*args, **kwargs)
 
 
-def refuse(names: Iterable[str]) -> Rules:
+def refuse_names(names: Iterable[str]) -> Rules:
     """Refuse operators ("aten::_softmax") and functions or classes by their full name."""
     names = set(names)
     for name in names:
@@ -78,7 +78,7 @@ def _refuse_operator(name: str) -> None:
     packet = getattr(torch.ops.aten, name, None)
     for overload in packet.overloads() if packet is not None else ():  # this torch may not have it
         full = name if overload == "default" else f"{name}.{overload}"
-        operator_list.refuse(f"aten::{full}", f"torch's {name} {_REFUSAL}")
+        operator_list.refuse_operator(f"aten::{full}", f"torch's {name} {_REFUSAL}")
 
 
 def _refuse_name(name: str) -> None:

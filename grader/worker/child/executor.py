@@ -16,7 +16,7 @@ import torch
 from . import builtin_names, frames, wire
 from .arrays import is_device_copy, write_back
 from .chain import Chain
-from .dispatch_guard import Rules, refuse
+from .dispatch_guard import Rules, refuse_names
 from .prelude import prepare
 
 FILENAME = "<submission>"
@@ -104,7 +104,7 @@ class Room:
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
-        self.rules = refuse(request.get("refuse", ()))
+        self.rules = refuse_names(request.get("refuse", ()))
         self.module = ModuleType(request["slug"])
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module

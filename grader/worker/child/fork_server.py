@@ -41,7 +41,7 @@ def serve(descriptor: int) -> None:
     """Fork workers until the parent goes away."""
     parent = socket.socket(fileno=descriptor)
     listed, _ = _receive_with_descriptors(parent)
-    operator_list.close(listed["operators"], listed["without"])
+    operator_list.refuse_unlisted_operators(listed["operators"], listed["without"])
     names.check_dataclass_fields()
     operator_list.allow_autocast_on_meta()
     torch.set_num_threads(1)
@@ -84,7 +84,7 @@ def _wait_for_request(parent: socket.socket, workers: dict[int, _Worker]) -> Non
     """Wait for the next request; meanwhile kill a worker that starts too many processes."""
     watched = {pid: worker for pid, worker in workers.items() if worker.watched}
     while not select.select([parent], [], [], _CROWD_CHECK_SECONDS if watched else None)[0]:
-        crowd = process_tree.descendants([os.getpid()]) - {os.getpid(), *workers}
+        crowd = process_tree.descendant_processes([os.getpid()]) - {os.getpid(), *workers}
         if len(crowd) > MAX_PROCESSES:
             for pid, worker in watched.items():
                 worker.crowded = True
@@ -114,7 +114,7 @@ def _start_worker(
 def _measure_usage(pid: int, worker: _Worker) -> dict[str, int]:
     """Return what a worker and the program beside it have used (see `usage`)."""
     own = usage.of_process(pid, may_fork=worker.watched)
-    beside = process_tree.children(pid) if worker.helped else []
+    beside = process_tree.child_processes(pid) if worker.helped else []
     others = [usage.of_process(child, may_fork=worker.watched) for child in beside]
     return {name: n + sum(used.get(name, 0) for used in others) for name, n in own.items()}
 
@@ -146,7 +146,7 @@ def _stop_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
 def _try_to_stop(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool:
     """Stop a worker; return whether it stops or ends within some milliseconds."""
     if worker.watched:
-        process_tree.stop(pid, set(workers) - {pid})
+        process_tree.stop_process_tree(pid, set(workers) - {pid})
     else:
         process_tree.signal_all([pid], signal.SIGSTOP)
     for _ in range(100 if _ON_LINUX else 0):
@@ -159,7 +159,7 @@ def _try_to_stop(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool
 def _continue_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
     """Continue a stopped worker; its orphans stay stopped."""
     if pid in workers:
-        process_tree.signal_all(process_tree.descendants([pid]), signal.SIGCONT)
+        process_tree.signal_all(process_tree.descendant_processes([pid]), signal.SIGCONT)
     return {}
 
 
@@ -186,7 +186,7 @@ def _reap_orphans(orphans: set[int]) -> None:
             try:
                 os.waitpid(pid, 0)
             except ChildProcessError:
-                if process_tree.state(pid):
+                if process_tree.thread_states(pid):
                     time.sleep(0.001)
                     continue
             orphans.remove(pid)
@@ -203,7 +203,7 @@ def _is_ending_itself(pid: int) -> bool:
 
 def _kill_worker(pid: int, workers: dict[int, _Worker]) -> set[int]:
     """Kill a worker, its process group, and on Linux all its descendants; return the killed."""
-    killed = process_tree.end(pid, set(workers) - {pid}) if _ON_LINUX else set()
+    killed = process_tree.kill_process_tree(pid, set(workers) - {pid}) if _ON_LINUX else set()
     for kill in (os.killpg, os.kill):  # it may not lead a group of its own yet
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)

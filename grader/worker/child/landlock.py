@@ -37,7 +37,7 @@ def abi_version() -> int:
         return 0
 
 
-def restrict(
+def restrict_to_files(
     *, read: Iterable[str], list_only: Iterable[str], write: Iterable[str],
     devices: Iterable[str], execute: Iterable[str] = (),
 ) -> None:  # fmt: skip

@@ -29,18 +29,22 @@ _refused_operators: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}  # kept, since a library's kernels end with it
 
 
-def close(open_: Iterable[str], without: Iterable[str]) -> None:
+def refuse_unlisted_operators(open_: Iterable[str], without: Iterable[str]) -> None:
     """Refuse every operator outside the families of these names and of a tensor's methods.
 
     without  methods whose families are refused
     """
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
-    families = {family(name) for name in (*open_, *methods)} - {family(name) for name in without}
+    families = {operator_family(name) for name in (*open_, *methods)} - {
+        operator_family(name) for name in without
+    }
     for full in torch._C._dispatch_get_all_op_names():
         space, _, name = full.partition("::")
         base = name.partition(".")[0]
-        if space not in _MACHINERY_SPACES and not (space == "aten" and family(base) in families):
-            refuse(full, f"torch's {base} is not on the list of what an answer may use")
+        if space not in _MACHINERY_SPACES and not (
+            space == "aten" and operator_family(base) in families
+        ):
+            refuse_operator(full, f"torch's {base} is not on the list of what an answer may use")
 
 
 def allow_autocast_on_meta() -> None:
@@ -56,14 +60,14 @@ def allow_autocast_on_meta() -> None:
     torch.autocast.__init__ = on_cpu  # type: ignore[method-assign]
 
 
-def family(name: str) -> str:
+def operator_family(name: str) -> str:
     """Return an operator's family: "softmax" of `_softmax_backward_data`, "add" of `add_`."""
     name = _IN_PLACE_METHOD.sub(r"\1", name).strip("_")
     name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", name, count=1))
     return name.strip("_")
 
 
-def refuse(full: str, why: str) -> None:
+def refuse_operator(full: str, why: str) -> None:
     """Have an operator ("aten::_softmax", "aten::softmax.int") raise `why` for all tensors."""
     if full in _refused_operators:
         return

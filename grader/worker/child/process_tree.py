@@ -16,7 +16,7 @@ _RESTING_STATES = _ENDED_STATES | frozenset("Tt")  # stopped, traced
 _STOP_SECONDS = 2.0  # then leaves a process that still runs, as in a long system call
 
 
-def children(pid: int) -> list[int]:
+def child_processes(pid: int) -> list[int]:
     """Return the children of a process."""
     found: list[int] = []
     try:
@@ -27,18 +27,18 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def descendants(pids: Iterable[int]) -> set[int]:
+def descendant_processes(pids: Iterable[int]) -> set[int]:
     """Return these processes, and all below them."""
     waiting, found = list(pids), set[int]()
     while waiting:
         pid = waiting.pop()
         if pid not in found:
             found.add(pid)
-            waiting += children(pid)
+            waiting += child_processes(pid)
     return found
 
 
-def stop(worker: int, others: Iterable[int]) -> set[int]:
+def stop_process_tree(worker: int, others: Iterable[int]) -> set[int]:
     """Stop a worker, all below it, and every orphan, but not the `others` and their processes.
 
     Repeats until all signalled processes have stopped and no new one appears: a process that was
@@ -48,12 +48,14 @@ def stop(worker: int, others: Iterable[int]) -> set[int]:
     others, told, ended = list(others), set[int](), set[int]()
     deadline = time.monotonic() + _STOP_SECONDS
     while True:
-        states = {pid: state(pid) for pid in told - ended}
+        states = {pid: thread_states(pid) for pid in told - ended}
         ended |= {pid for pid, letters in states.items() if letters <= _ENDED_STATES}
         restless = [pid for pid, letters in states.items() if not letters <= _RESTING_STATES]
         signal_all(restless, signal.SIGSTOP)
         known = len(told)
-        _stop_new_processes([worker, *children(os.getpid())], told, descendants(others) | ended)
+        _stop_new_processes(
+            [worker, *child_processes(os.getpid())], told, descendant_processes(others) | ended
+        )
         if len(told) == known and (not restless or time.monotonic() > deadline):
             return told
 
@@ -67,10 +69,10 @@ def _stop_new_processes(roots: list[int], told: set[int], spared: set[int]) -> N
             if pid not in told:
                 _send_signal(pid, signal.SIGSTOP)
                 told.add(pid)
-            waiting += children(pid)
+            waiting += child_processes(pid)
 
 
-def state(pid: int) -> set[str]:
+def thread_states(pid: int) -> set[str]:
     """Return the state letters of the threads of a process; empty if the process has ended."""
     found = set[str]()
     with contextlib.suppress(OSError):  # the process ended meanwhile
@@ -81,9 +83,9 @@ def state(pid: int) -> set[str]:
     return found
 
 
-def end(worker: int, others: Iterable[int]) -> set[int]:
+def kill_process_tree(worker: int, others: Iterable[int]) -> set[int]:
     """Kill a worker, all below it, and every orphan, but not the `others` and their processes."""
-    stopped = stop(worker, others)
+    stopped = stop_process_tree(worker, others)
     signal_all(stopped, signal.SIGKILL)
     return stopped
 

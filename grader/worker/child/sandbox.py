@@ -18,7 +18,7 @@ _MACHINE_FILES = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/
 _CUDA_PROBE_BYTES = 1 << 20
 
 
-def lock(files: Mapping[str, Any], own: Sequence[str]) -> None:
+def lock_process(files: Mapping[str, Any], own: Sequence[str]) -> None:
     """Lock this process, for good, against other files, other processes and the network.
 
     `files` names paths to read, to list only, and devices to use; `own` names paths to write to.
@@ -26,16 +26,16 @@ def lock(files: Mapping[str, Any], own: Sequence[str]) -> None:
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.drop_capabilities()
     if files["landlock"]:
-        landlock.restrict(
+        landlock.restrict_to_files(
             read=[*files["read"], *_MACHINE_FILES],
             list_only=files["list_only"],
             write=own,
             devices=["/dev/null", *files["devices"]],
         )
-    seccomp.install()
+    seccomp.install_filter()
 
 
-def probe(
+def probe_lock(
     files: Mapping[str, Any], needed: Sequence[str], outside: str, on_cuda: bool
 ) -> list[str]:
     """Lock this throw-away process, try what the lock must refuse, and return what is wrong.
@@ -47,7 +47,7 @@ def probe(
     if files["landlock"] and not landlock.abi_version():
         return ["the kernel has no Landlock (Linux 5.13 and later have, unless it is switched off)"]
     try:
-        lock(files, [os.getcwd()])
+        lock_process(files, [os.getcwd()])
     except OSError as error:
         return [f"the kernel refuses to lock a process ({error.strerror})"]
     attempts: dict[str, Callable[[], object]] = {
@@ -95,4 +95,4 @@ def _fork_process() -> None:
 
 def main(request: str) -> None:
     """Run a probe and print what is wrong, for the parent to read."""
-    print(json.dumps(probe(**json.loads(request))))
+    print(json.dumps(probe_lock(**json.loads(request))))

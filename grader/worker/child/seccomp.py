@@ -98,7 +98,7 @@ def is_known_machine() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def install() -> None:
+def install_filter() -> None:
     """Refuse the calls of `REFUSED` from here on. Needs "no new privileges" to be set."""
     _install_filter(_refusing_program)
 

@@ -18,7 +18,7 @@ import torch
 
 from . import companion, frames, linux, seccomp, wire
 from .executor import Room
-from .sandbox import lock
+from .sandbox import lock_process
 
 MAX_PRINTED_BYTES = 1 << 20  # bytes that a submission may print before the rest is dropped
 MAX_FILE_BYTES = 16 << 20  # bytes of the largest file that a submission may write
@@ -48,10 +48,12 @@ def become_worker(
         _reseed_generators()
         room = Room(_map_arena(inputs), _map_arena(answers))
         if program:
-            talk = companion.start(*program)
+            talk = companion.start_program(*program)
             os.environ[companion.SOCKET_VARIABLE] = str(talk.detach())
         if request["lock"] is not None:
-            lock(request["lock"], [str(place) for place in (home, kernels) if place is not None])
+            lock_process(
+                request["lock"], [str(place) for place in (home, kernels) if place is not None]
+            )
         elif sys.platform == "linux":
             linux.drop_capabilities()
             _refuse_lasting_calls()
