@@ -128,7 +128,7 @@ def test_any_other_word_does_not(desk, held, graded, writes):
 def test_what_is_saved_after_the_end_does_not_count(desk, held, graded, writes, monkeypatch):
     opened = Late(writes("late = 1\n"))
     desk.at = {5: writes("in_time = 1\n")}
-    monkeypatch.setattr(sitting.editor, "chosen", lambda: ["ed"])
+    monkeypatch.setattr(sitting.editor, "chosen_editor", lambda: ["ed"])
     monkeypatch.setattr(
         sitting.editor, "open_editor", lambda *_: desk.line(2.0 * 60 * 60) or opened
     )
@@ -243,7 +243,7 @@ def test_what_cannot_be_held_gets_a_sentence(desk, held, tmp_path, arguments, sa
 
 def test_what_cannot_be_graded_here_is_not_begun(desk, held, tmp_path, monkeypatch):
     why = "needs triton, which is not installed here: pip install triton"
-    monkeypatch.setattr(interview_command.requirements, "lacking", lambda _: why)
+    monkeypatch.setattr(interview_command.requirements, "unmet_requirement", lambda _: why)
     assert held("ex14") == (2, "", f"ex14_triton cannot be graded here: {why}\n")
     assert not (tmp_path / "held").exists()
 
