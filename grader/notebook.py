@@ -22,6 +22,7 @@ from pathlib import Path
 from grader.core import catalog
 from grader.core.grade_ids import CUDA, SPEED
 from grader.core.records import Exercise
+from grader.core.toml_file import BadFile
 from grader.core.translation import Words, preferred_language
 from grader.practice import show
 from grader.submission import notebook_cells
@@ -60,7 +61,7 @@ def check(slug: str, task: str, *, lang: str = "", shows: str = "open") -> Shown
     words = Words(lang or preferred_language())
     try:
         exercise = catalog.find(slug)
-    except (catalog.UnknownExercise, catalog.BadManifest) as problem:
+    except (catalog.UnknownExercise, BadFile) as problem:
         return Shown(words.said(str(problem)))
     tasks = (*exercise.names, CUDA, SPEED)
     if task not in tasks:

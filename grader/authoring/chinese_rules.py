@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from grader.core import manifest, toml_values
+from grader.core import manifest, toml_file
 from grader.core.questions import read_questions
 from grader.core.records import Class, Exercise, Function
 from grader.judging import suite_runner
@@ -33,9 +33,7 @@ def needless_sentences(exercise: Exercise) -> Iterator[str]:
 
 def _translated_names(exercise: Exercise) -> set[str]:
     path = exercise.folder / "zh.toml"
-    return (
-        _flatten_names(toml_values.read_table(path, manifest.CHINESE)) if path.is_file() else set()
-    )
+    return _flatten_names(toml_file.read_table(path, manifest.CHINESE)) if path.is_file() else set()
 
 
 def _wanted_names(exercise: Exercise) -> set[str]:

@@ -6,9 +6,8 @@ from typing import Any
 
 from grader.authoring import chinese_rules, skeletons, suite_rules
 from grader.authoring.new_exercise import open_places
-from grader.core.questions import BadQuestions
 from grader.core.records import Class, Exercise, Function
-from grader.core.toml_values import BadFile
+from grader.core.toml_file import BadFile
 from grader.core.translation import LANGUAGES
 from grader.cuda import declarations as cuda_outline
 from grader.judging import suite_runner
@@ -152,7 +151,7 @@ def translations(exercise: Exercise) -> Iterator[str]:
     """zh.toml, if it is there, has nothing that the suite has not. What it lacks is a note."""
     try:
         yield from chinese_rules.needless_sentences(exercise)
-    except (BadFile, BadQuestions) as problem:
+    except BadFile as problem:
         yield str(problem)
 
 

@@ -12,19 +12,30 @@ The kinds are those of `grader.judging.hard`. Where the manifest shows that a ki
 parameter called `device`, one length alone), the file need not name the kind.
 """
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from grader.authoring.solution_part import run_judge_on_solution
 from grader.core.records import Exercise
+from grader.core.toml_file import TEXTS, BadFile, Kind, Table, read_table
 from grader.judging import suite_runner
 from grader.judging.hard import Hard
 
 TOML = "hard.toml"
 KINDS_OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
 SHORTEST_REASON = 8  # characters
+_CHECKS = Kind("a list of checks", lambda x: bool(x) and TEXTS.fits(x))
+_REASON = Kind(
+    "a sentence that says why", lambda x: isinstance(x, str) and len(x) >= SHORTEST_REASON
+)
+_WANTED = Table(
+    others=Table(
+        entries={
+            "asked": Table(entries=dict.fromkeys(Hard, _CHECKS)),
+            "not": Table(entries=dict.fromkeys(Hard, _REASON)),
+        }
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,37 +48,18 @@ class Statement:
     reason: str
 
 
-class BadStatement(Exception):
-    """Raised if a `hard.toml` cannot be read; the message names the reason and the cure."""
-
-
 def read_statements(exercise: Exercise) -> list[Statement]:
-    """Read the `hard.toml` of a suite. Raise `BadStatement` if it cannot be read."""
+    """Read the `hard.toml` of a suite. Raise `BadFile` if it cannot be read."""
     path = exercise.folder / TOML
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadStatement(f"its suite needs a {TOML}. Write which check runs what.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
-        raise BadStatement(f"{TOML} cannot be read: {problem}. Mend it.") from None
+    if not path.exists():
+        raise BadFile(f"its suite needs a {TOML}. Write which check runs what.")
     found = []
-    for name, table in tables.items():
-        if not isinstance(table, dict) or not table.keys() <= {"asked", "not"}:
-            raise BadStatement(f"{TOML}: [{name}] has [{name}.asked] and [{name}.not] alone.")
-        for part, entries in table.items():
-            found += [_parse_statement(name, part, *entry) for entry in dict(entries).items()]
+    for name, table in read_table(path, _WANTED).items():
+        for kind, checks in table.get("asked", {}).items():
+            found.append(Statement(name=name, kind=Hard(kind), checks=tuple(checks), reason=""))
+        for kind, reason in table.get("not", {}).items():
+            found.append(Statement(name=name, kind=Hard(kind), checks=(), reason=reason))
     return found
-
-
-def _parse_statement(name: str, part: str, kind: str, said: Any) -> Statement:
-    if kind not in set(Hard):
-        raise BadStatement(f"{TOML}: {name}.{part} has {kind!r}; the kinds are {', '.join(Hard)}.")
-    if part == "asked" and isinstance(said, list) and said:
-        return Statement(name=name, kind=Hard(kind), checks=tuple(map(str, said)), reason="")
-    if part == "not" and isinstance(said, str) and len(said) >= SHORTEST_REASON:
-        return Statement(name=name, kind=Hard(kind), checks=(), reason=said)
-    wanted = "a list of checks" if part == "asked" else "a sentence that says why"
-    raise BadStatement(f"{TOML}: {name}.{part}.{kind} should be {wanted}. Mend it.")
 
 
 def hard_kinds(exercise: Exercise) -> Iterator[str]:
@@ -77,7 +69,7 @@ def hard_kinds(exercise: Exercise) -> Iterator[str]:
         return
     try:
         said = read_statements(exercise)
-    except BadStatement as problem:
+    except BadFile as problem:
         yield str(problem)
         return
     stated = {(s.name, s.kind) for s in said}

@@ -15,6 +15,7 @@ from grader.authoring import (
 )
 from grader.core import catalog
 from grader.core.catalog import ROOT
+from grader.core.toml_file import BadFile
 from grader.judging.marks import sentence
 from grader.worker import requirements
 
@@ -69,7 +70,7 @@ def manifests() -> Iterator[str]:
     """Every exercise.toml can be read: its entries are known, there, and of the right kind."""
     try:
         catalog.exercises()
-    except catalog.BadManifest as problem:
+    except BadFile as problem:
         yield str(problem)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from grader.authoring.hard_cases import hard_kinds
-from grader.core.questions import BadQuestions
 from grader.core.questions import read_questions as asked
 from grader.core.records import Exercise
+from grader.core.toml_file import BadFile
 from grader.judging import drills as hunts
 from grader.judging import suite_runner
 from grader.judging.marks import CannotEdit, Mistake, Variant, edited
@@ -186,7 +186,7 @@ def questions(exercise: Exercise) -> Iterator[str]:
     """At least three questions for an interview, each with a model answer."""
     try:
         count = len(asked(exercise))
-    except BadQuestions as problem:
+    except BadFile as problem:
         yield str(problem)
         return
     if count < LEAST_QUESTIONS:

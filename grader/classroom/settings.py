@@ -4,21 +4,55 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from grader.classroom.lateness import NO_PENALTY, Extension, Terms
 from grader.core import catalog
 from grader.core.catalog import did_you_mean
 from grader.core.packs import BadPack
 from grader.core.records import Exercise
-from grader.core.toml_file import BadCourse, Entries, load_entries
-from grader.core.toml_values import BadFile
+from grader.core.toml_file import (
+    FILLED_TEXT,
+    FLAG,
+    LONGEST_SHOWN,
+    MOMENT,
+    TEXTS,
+    BadFile,
+    Table,
+    Tables,
+    label,
+    one_of,
+    read_table,
+    up_to,
+)
 
-__all__ = ["BadCourse", "Chosen", "Settings", "read_settings"]
-
-FILE = "course.toml"
+COURSE_FILE = "course.toml"
 LANGUAGES, DEVICES, WALLS = ("en", "zh"), ("cpu", "cuda"), ("locked", "contained")
 HELP, EXAM_SHOWS = ("open", "hints", "exam"), ("verdicts", "nothing")
 _MOST_DAYS, _MOST_GRACE, _MOST_WEIGHT = 366, 7 * 24 * 60, 1000
+_LATE = Table(
+    entries={
+        "penalty_per_day": up_to(100), "at_most": up_to(100), "grace_minutes": up_to(_MOST_GRACE),
+    }
+)  # fmt: skip
+_CHOSEN = Table(
+    entries={"ex": FILLED_TEXT, "weight": up_to(_MOST_WEIGHT), "deadline": MOMENT}, needs=("ex",)
+)
+_EXTENSION = Table(
+    entries={
+        "student": FILLED_TEXT, "ex": FILLED_TEXT, "until": MOMENT, "days": up_to(_MOST_DAYS),
+    },
+    needs=("student",),
+)  # fmt: skip
+_COURSE = Table(
+    entries={
+        "name": FILLED_TEXT, "language": one_of(*LANGUAGES), "device": one_of(*DEVICES),
+        "speed": FLAG, "wall": one_of(*WALLS), "help": one_of(*HELP),
+        "exam_shows": one_of(*EXAM_SHOWS), "packs": TEXTS, "late": _LATE,
+        "exercises": Tables(_CHOSEN), "extensions": Tables(_EXTENSION),
+    }
+)  # fmt: skip
+_BUILT = {"packs", "late", "exercises", "extensions"}  # what takes more than the entry itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,110 +123,95 @@ NO_COURSE = Settings()
 
 
 def read_settings(path: Path) -> Settings:
-    """Return the settings in the file at `path`. Raises `BadCourse` with a sentence."""
-    top = load_entries(path)
-    top.only(
-        "name", "language", "device", "speed", "wall", "help", "exam_shows", "packs", "late",
-        "exercises", "extensions",
-    )  # fmt: skip
-    packs = tuple(_resolve_packs(top, path.resolve().parent))
+    """Return the settings in the file at `path`. Raises `BadFile` with a sentence."""
+    if not path.exists():
+        raise BadFile(f"{path} is not there: `grader course new -o {path}` writes one.")
+    entries = read_table(path, _COURSE)
+    try:
+        return _build_settings(entries, path.resolve())
+    except BadFile as problem:
+        raise BadFile(f"{path}: {problem}") from None
+
+
+def _build_settings(entries: dict[str, Any], path: Path) -> Settings:
+    packs = tuple(_resolve_packs(entries.get("packs", []), path.parent))
     try:
         if packs:
             catalog.add_packs(packs)  # the exercises below may be of them
-    except (BadPack, BadFile, catalog.BadManifest) as problem:
-        top.wrong("packs", f"cannot be followed. {problem}")
-    chosen = tuple(sorted(_read_exercises(top), key=_syllabus_place))
-    usual = Settings()
-    help = top.choice("help", HELP) or usual.help
-    exam_shows = top.choice("exam_shows", EXAM_SHOWS)
-    if exam_shows is not None and help != "exam":
-        top.wrong("exam_shows", f'is for exams, but help = "{help}": remove one, or mend it.')
+    except (BadPack, BadFile) as problem:
+        raise BadFile(f"packs cannot be followed. {problem}") from None
+    chosen = tuple(sorted(_build_exercises(entries), key=_syllabus_place))
+    help = entries.get("help", NO_COURSE.help)
+    if "exam_shows" in entries and help != "exam":
+        raise BadFile(f'exam_shows is for exams, but help = "{help}": remove one, or mend it.')
+    late = Terms(**entries.get("late", {}))
+    if late.at_most < late.penalty_per_day:
+        raise BadFile(
+            f"late.at_most is less than one day costs ({late.penalty_per_day:g}): raise it."
+        )
+    plain = {name: entries[name] for name in _COURSE.entries.keys() - _BUILT if name in entries}
     return Settings(
-        path=path.resolve(),
-        name=top.text("name") or usual.name,
-        language=top.choice("language", LANGUAGES),
-        device=top.choice("device", DEVICES) or usual.device,
-        speed=top.flag("speed", usual.speed),
-        wall=top.choice("wall", WALLS),
-        help=help,
-        exam_shows=exam_shows or usual.exam_shows,
-        packs=packs,
-        late=_read_late_terms(top.inner("late")),
-        chosen=chosen,
-        extensions=tuple(_read_extensions(top, chosen)),
-    )
+        path=path, packs=packs, late=late, chosen=chosen,
+        extensions=tuple(_build_extensions(entries, chosen)), **plain,
+    )  # fmt: skip
 
 
-def _resolve_packs(top: Entries, beside: Path) -> Iterator[Path]:
-    for name in top.texts("packs"):
+def _resolve_packs(names: list[str], beside: Path) -> Iterator[Path]:
+    for name in names:
         try:
             pack = (beside / name).resolve()
-            there = pack.is_dir()
+            there = bool(name) and pack.is_dir()
         except (OSError, ValueError):  # no path can be called so
             there = False
         if not there:
-            shown = name if len(name) <= 60 else f"{name[:60]}…"
-            top.wrong(
-                "packs", f"names {shown!r}, but there is no such folder in {beside}: mend the path."
+            shown = name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]} ..."
+            raise BadFile(
+                f"packs names {shown!r}, but there is no such folder in {beside}: mend the path."
             )
         yield pack
 
 
-def _read_late_terms(late: Entries) -> Terms:
-    late.only("penalty_per_day", "at_most", "grace_minutes")
-    found = {
-        "penalty_per_day": late.number("penalty_per_day", 100),
-        "at_most": late.number("at_most", 100),
-        "grace_minutes": late.number("grace_minutes", _MOST_GRACE),
-    }
-    terms = Terms(**{name: value for name, value in found.items() if value is not None})
-    if terms.at_most < terms.penalty_per_day:
-        late.wrong("at_most", f"is less than one day costs ({terms.penalty_per_day:g}): raise it.")
-    return terms
-
-
-def _read_exercises(top: Entries) -> Iterator[Chosen]:
+def _build_exercises(entries: dict[str, Any]) -> Iterator[Chosen]:
     seen: set[str] = set()
-    for one in top.each("exercises"):
-        one.only("ex", "weight", "deadline")
-        slug = _find_slug(one, one.needed("ex", '"ex03"'))
+    for number, one in enumerate(entries.get("exercises", []), 1):
+        where = label("exercises", number, one)
+        slug = _find_slug(one["ex"], where)
         if slug in seen:
-            one.wrong("ex", f"names {slug} a second time: keep one of the two.")
+            raise BadFile(f"{where} names {slug} a second time: keep one of the two.")
         seen.add(slug)
-        weight = one.number("weight", _MOST_WEIGHT)
-        yield Chosen(slug=slug, weight=weight, deadline=one.moment("deadline"))
+        yield Chosen(slug=slug, weight=one.get("weight"), deadline=one.get("deadline"))
 
 
-def _find_slug(entries: Entries, name: str) -> str:
+def _find_slug(name: str, where: str) -> str:
     try:
         return catalog.find(name).slug
     except catalog.UnknownExercise as problem:
-        entries.wrong("ex", f"is of no use. {problem}")
+        raise BadFile(f"{where}: {problem}") from None
 
 
 def _syllabus_place(chosen: Chosen) -> int:
     return [e.slug for e in catalog.exercises()].index(chosen.slug)
 
 
-def _read_extensions(top: Entries, chosen: tuple[Chosen, ...]) -> Iterator[Extension]:
+def _build_extensions(entries: dict[str, Any], chosen: tuple[Chosen, ...]) -> Iterator[Extension]:
     deadlines = {c.slug: c.deadline for c in chosen if c.deadline is not None}
-    for one in top.each("extensions"):
-        one.only("student", "ex", "until", "days")
-        student, name = one.needed("student", '"ada"'), one.text("ex")
-        until, days = one.moment("until"), one.number("days", _MOST_DAYS)
-        if (until is None) == (days is None):
-            one.wrong("until", "and days: give one of the two.")
-        slug = None if name is None else _find_slug(one, name)
+    for number, one in enumerate(entries.get("extensions", []), 1):
+        where = label("extensions", number, one)
+        until = one.get("until")
+        if (until is None) == ("days" not in one):
+            raise BadFile(f"{where} needs until or days: give one of the two.")
+        slug = _find_slug(one["ex"], where) if "ex" in one else None
         if slug not in (None, *(c.slug for c in chosen)):
             near = did_you_mean(slug or "", [c.slug for c in chosen])
-            one.wrong("ex", f"is {slug}, which is no part of the course: mend it.{near}")
+            raise BadFile(f"{where}: {slug} is no part of the course. Mend ex.{near}")
         if not deadlines or slug not in (None, *deadlines):
-            what = slug or "no exercise"
-            has = "has no deadline" if slug else "has a deadline"
-            one.wrong("ex" if slug else "student", f"cannot be given more time, since {what} {has}:"
-                      " add the deadline under [[exercises]], or remove this.")  # fmt: skip
+            has = f"{slug} has no deadline" if slug else "no exercise has a deadline"
+            raise BadFile(
+                f"{where} cannot give more time, since {has}: add the deadline under "
+                "[[exercises]], or remove this."
+            )
         due = [deadlines[slug]] if slug else deadlines.values()
         if until is not None and all(until < deadline for deadline in due):
             whose = f"the deadline of {slug}, {deadlines[slug]}" if slug else "every deadline"
-            one.wrong("until", f"is before {whose}: mend one of the two.")
-        yield Extension(student=student, slug=slug, until=until, days=days or 0)
+            raise BadFile(f"{where}.until is before {whose}: mend one of the two.")
+        yield Extension(student=one["student"], slug=slug, until=until, days=one.get("days", 0))

@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.core import manifest, packs, toml_values
+from grader.core import manifest, packs
 from grader.core.records import Class, Exercise, Function, Limits
+from grader.core.toml_file import BadFile, read_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = ROOT / "grader" / "suites"
@@ -76,10 +77,6 @@ class UnknownExercise(Exception):
     """Raised when no exercise has a name; the message is a sentence for the person who typed it."""
 
 
-class BadManifest(toml_values.BadFile):
-    """An exercise.toml that cannot be used."""
-
-
 @cache
 def exercises() -> tuple[Exercise, ...]:
     """Return every exercise, core track first, in the order of the syllabus."""
@@ -91,7 +88,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 
 def add_packs(paths: Iterable[Path]) -> None:
-    """Add the exercises of these folders to ours. Raises `BadPack` or `BadManifest`."""
+    """Add the exercises of these folders to ours. Raises `BadPack` or `BadFile`."""
     packs.add_packs_to_environment(paths)
     exercises.cache_clear()
     exercises()
@@ -147,14 +144,11 @@ def suite_folder(slug: str) -> Path:
 
 def read_manifest(path: Path, home: Path = ROOT) -> Exercise:
     """Return the exercise that the manifest at `path` declares, part of the tree `home`."""
+    entries = read_table(path, manifest.exercise_table(GROUPS))
     try:
-        return _build_exercise(
-            home, path.parent, toml_values.read_table(path, manifest.exercise_table(GROUPS))
-        )
-    except toml_values.BadFile as problem:
-        raise BadManifest(str(problem)) from None
+        return _build_exercise(home, path.parent, entries)
     except (OSError, UnicodeDecodeError):
-        raise BadManifest(f"{path}: its prelude cannot be read. Name a text file here.") from None
+        raise BadFile(f"{path}: its prelude cannot be read. Name a text file here.") from None
 
 
 def _build_exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from grader.core.records import SUFFIXES
-from grader.core.toml_values import (
+from grader.core.toml_file import (
     FLAG,
     POSITIVE,
     TEXT,

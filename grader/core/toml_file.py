@@ -1,133 +1,154 @@
-"""Reads the entries of a TOML file that a person wrote: what is wrong is one sentence."""
+"""Reads a TOML file that a person wrote, and says in a sentence what does not fit in it."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-from grader.core.catalog import did_you_mean
 from grader.core.errors import UserError
 
-MOMENT = "2027-03-01T23:59:00+01:00"  # how a moment is written
 YEARS = range(2000, 2101)
+LONGEST_SHOWN = 60  # characters of a value
 
 
-class BadCourse(UserError):
-    """A file that cannot be followed; the message names the file, the entry and the cure."""
-
-
-def load_entries(path: Path) -> "Entries":
-    """Return the top table of the file at `path`. Raises `BadCourse`."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        cure = f"`grader course new -o {path}` writes one."
-        raise BadCourse(f"{path} is not there: {cure}") from None
-    except OSError as error:
-        raise BadCourse(f"{path} cannot be read: {error.strerror}. Name a file.") from None
-    except UnicodeDecodeError:
-        raise BadCourse(f"{path} cannot be read: save it as UTF-8 text.") from None
-    except (ValueError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise BadCourse(f"{path} is not valid TOML: {why}. Mend it there.") from None
-    return Entries(str(path), table)
+class BadFile(UserError):
+    """A TOML file that cannot be used. The message names the file, what is wrong, and the cure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """One table of a file. A missing entry is its default, or None."""
+class Kind:
+    """What a single value may be, in words and as a question."""
 
-    file: str
-    table: Mapping[str, object]
-    where: str = ""  # of this table, before the names of its entries
-
-    def wrong(self, name: str, says: str) -> NoReturn:
-        raise BadCourse(f"{self.file}: {self.where}{name} {says}")
-
-    def only(self, *names: str) -> None:
-        """Refuse every entry that has another name."""
-        for name in self.table:
-            if name not in names:
-                close = did_you_mean(name, names) or f" Known are {', '.join(names)}."
-                self.wrong(name, f"is an entry that nothing reads: mend its name.{close}")
-
-    def needed(self, name: str, example: str) -> str:
-        found = self.text(name)
-        return self.wrong(name, f"is missing: add {name} = {example}.") if found is None else found
-
-    def text(self, name: str) -> str | None:
-        found = self.table.get(name)
-        if found is not None and not (isinstance(found, str) and found.strip()):
-            self.wrong(name, f"should be a text in quotes, but is {_show_value(found)}.")
-        return found
-
-    def choice(self, name: str, known: Sequence[str]) -> str | None:
-        found = self.text(name)
-        if found is not None and found not in known:
-            wanted = " or ".join(known)
-            self.wrong(name, f"is {found!r}, but should be {wanted}.{did_you_mean(found, known)}")
-        return found
-
-    def flag(self, name: str, default: bool) -> bool:
-        found = self.table.get(name, default)
-        if not isinstance(found, bool):
-            self.wrong(name, f"should be true or false, but is {_show_value(found)}.")
-        return found
-
-    def number(self, name: str, most: float) -> float | None:
-        """A number from 0 to `most`."""
-        found = self.table.get(name)
-        if found is None:
-            return None
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            self.wrong(name, f"should be a number without quotes, but is {_show_value(found)}.")
-        if not 0 <= found <= most:
-            self.wrong(name, f"should be from 0 to {most:g}, but is {_show_value(found)}.")
-        return found
-
-    def moment(self, name: str) -> datetime | None:
-        """A date and a time with its offset from UTC: no other is the same moment everywhere."""
-        found = self.table.get(name)
-        if found is None:
-            return None
-        if not isinstance(found, date | time):
-            self.wrong(name, f"should be a moment without quotes, such as {MOMENT}.")
-        if not isinstance(found, datetime) or found.tzinfo is None:
-            self.wrong(
-                name, f"is {found}, which no zone belongs to: write it as in {MOMENT}, or end it "
-                "with Z for UTC.",
-            )  # fmt: skip
-        if found.year not in YEARS:
-            self.wrong(name, f"is in the year {found.year}: mend the year.")
-        return found
-
-    def texts(self, name: str) -> list[str]:
-        found = self.table.get(name, [])
-        if not isinstance(found, list) or not all(isinstance(t, str) and t for t in found):
-            self.wrong(
-                name, f'should be a list of texts, such as ["a", "b"], but is {_show_value(found)}.'
-            )
-        return found
-
-    def inner(self, name: str) -> "Entries":
-        found = self.table.get(name, {})
-        if not isinstance(found, dict):
-            self.wrong(name, f"should be a table: write [{name}] on a line, its entries below.")
-        return Entries(self.file, found, f"{self.where}[{name}] ")
-
-    def each(self, name: str) -> Iterator["Entries"]:
-        found = self.table.get(name, [])
-        if not isinstance(found, list) or not all(isinstance(t, dict) for t in found):
-            self.wrong(name, f"should be tables: write [[{name}]] on a line before each of them.")
-        for number, table in enumerate(found, 1):
-            yield Entries(self.file, table, f"[[{name}]] number {number}: ")
+    says: str
+    fits: Callable[[Any], bool]
 
 
-def _show_value(value: object) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Which entries a table may have, which it needs, and what stands under any other name."""
+
+    entries: Mapping[str, "Entry"] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    others: "Entry | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Any number of tables under one name: `[[functions]]`."""
+
+    each: Table
+
+
+Entry = Kind | Table | Tables
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(x, str) for x in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS
+
+
+TEXT = Kind("text in quotes", lambda x: isinstance(x, str))
+FILLED_TEXT = Kind("text in quotes, not empty", lambda x: isinstance(x, str) and bool(x.strip()))
+TEXTS = Kind("a list of texts in quotes", _is_list_of_texts)
+TEXT_OR_TEXTS = Kind(
+    "text in quotes, or a list of such", lambda x: isinstance(x, str) or _is_list_of_texts(x)
+)
+WHOLE = Kind("a whole number", lambda x: _is_number(x) and isinstance(x, int) and x >= 0)
+POSITIVE = Kind("a number above 0", lambda x: _is_number(x) and 0 < x < float("inf"))
+FLAG = Kind("true or false", lambda x: isinstance(x, bool))
+MOMENT = Kind(  # without its offset, it is not the same moment everywhere
+    f"a date and a time of the years {YEARS[0]} to {YEARS[-1]}, with the offset from UTC and "
+    "without quotes, such as 2027-03-01T23:59:00+01:00",
+    _is_moment,
+)
+
+
+def one_of(*values: str) -> Kind:
+    """Return the kind of a text that is one of these."""
+    return Kind(" or ".join(map(repr, values)), lambda x: isinstance(x, str) and x in values)
+
+
+def some_of(values: Collection[str]) -> Kind:
+    """Return the kind of a list whose entries are among these."""
+    says = f"a list of some of {', '.join(map(repr, values))}"
+    return Kind(says, lambda x: _is_list_of_texts(x) and set(x) <= set(values))
+
+
+def up_to(most: float) -> Kind:
+    """Return the kind of a number from 0 to `most`."""
+    return Kind(f"a number from 0 to {most:g}", lambda x: _is_number(x) and 0 <= x <= most)
+
+
+def read_table(path: Path, wanted: Table) -> dict[str, Any]:
+    """Return the entries of the file at `path`, if they fit `wanted`. Raises `BadFile`."""
     try:
-        text = str(value).lower() if isinstance(value, bool) else repr(value)
+        entries = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror}. Put the file there.") from None
+    except UnicodeDecodeError:
+        raise BadFile(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of too many digits
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BadFile(f"{path} is not valid TOML: {why}. Mend that line.") from None
+    for sentence in find_misfits(entries, wanted):
+        raise BadFile(f"{path}: {sentence}")
+    return entries
+
+
+def find_misfits(value: Any, wanted: Entry, where: str = "") -> Iterator[str]:
+    """Yield a sentence about each entry that does not fit `wanted`."""
+    match wanted:
+        case Kind() if not wanted.fits(value):
+            yield f"{where} is {_show_value(value)}. Write {wanted.says}."
+        case Table():
+            yield from _find_misfits_in_table(value, wanted, where)
+        case Tables() if isinstance(value, list) and all(isinstance(x, dict) for x in value):
+            for number, one in enumerate(value, 1):
+                yield from _find_misfits_in_table(one, wanted.each, label(where, number, one))
+        case Tables():
+            yield f"{where} is no list of tables. Write [[{where}]] above each of them."
+
+
+def label(where: str, number: int, table: Any) -> str:
+    """Return the label of one table among those called `where`: by its name, or its number."""
+    keys = ("name", "id", "mistake", "ex")
+    names = [table.get(key) for key in keys] if isinstance(table, dict) else []
+    return f"{where}.{next((name for name in names if isinstance(name, str)), number)}"
+
+
+def _find_misfits_in_table(value: Any, wanted: Table, where: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        shown = _show_value(value)
+        yield f"{where} is {shown}. Write a table, [{where}], and its entries under it."
+        return
+    front = f"{where}." if where else ""
+    for name in wanted.needs:
+        if name not in value:
+            yield f"{front}{name} is missing. Add it."
+    for name, one in value.items():
+        entry = wanted.entries.get(name, wanted.others)
+        if entry is None:
+            close = get_close_matches(name, wanted.entries, n=1)
+            cure = f"Write {close[0]}" if close else "Remove it"
+            yield f"{front}{name} is an entry that nothing reads. {cure}."
+        else:
+            yield from find_misfits(one, entry, f"{front}{name}")
+
+
+def _show_value(value: Any) -> str:
+    try:
+        text = str(value) if isinstance(value, date) else repr(value)
     except ValueError:  # a whole number of more digits than Python writes
-        return "too long to be shown"
-    return text if len(text) <= 60 else f"{text[:60]}…"
+        return "a number of too many digits"
+    text = text.lower() if isinstance(value, bool) else text
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} ..."

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.core import catalog, manifest, toml_values
+from grader.core import catalog, manifest, toml_file
 from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
@@ -94,7 +94,7 @@ class Words:
 @cache
 def _read_suite_texts(slug: str) -> Mapping[str, Any]:
     path = catalog.suite_folder(slug) / "zh.toml"
-    return toml_values.read_table(path, manifest.CHINESE) if path.is_file() else {}
+    return toml_file.read_table(path, manifest.CHINESE) if path.is_file() else {}
 
 
 @cache
@@ -120,7 +120,7 @@ def _sentence_pattern(english: str) -> str:
 @cache
 def _own_sentences() -> Mapping[str, str]:
     return (
-        toml_values.read_table(_OWN_FILE, toml_values.Table(others=toml_values.TEXT))
+        toml_file.read_table(_OWN_FILE, toml_file.Table(others=toml_file.TEXT))
         if _OWN_FILE.is_file()
         else {}
     )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grader.core import catalog, manifest, toml_values
+from grader.core import catalog, manifest, toml_file
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import suite_runner
@@ -55,8 +55,8 @@ def read_drills(exercise: Exercise) -> tuple[Drill, ...]:
     if not path.is_file():
         return ()
     try:
-        entries = toml_values.read_table(path, manifest.DRILLS)["drills"]
-    except toml_values.BadFile as problem:
+        entries = toml_file.read_table(path, manifest.DRILLS)["drills"]
+    except toml_file.BadFile as problem:
         raise BadDrills(str(problem).removesuffix(".")) from None
     return tuple(
         Drill(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from grader.core import sealed_bundle, toml_values
+from grader.core import sealed_bundle, toml_file
 from grader.core.catalog import SUITES
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise
@@ -18,7 +18,7 @@ from grader.judging.judge import NAME, Judge, case_of
 from grader.judging.marks import Check, CheckCase, Mistake, SpeedCase, Trial, Variant, marks
 
 
-class BrokenSuite(GraderFault, toml_values.BadFile):
+class BrokenSuite(GraderFault, toml_file.BadFile):
     """Raised for a file of a suite that is missing or cannot be imported."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.authoring.skeletons import copy_path, lesson_text, skeleton_text
-from grader.classroom.settings import FILE
+from grader.classroom.settings import COURSE_FILE
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
@@ -96,8 +96,8 @@ def _grader_files(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[
         yield name, f"{title}\n{note}\n{text}".encode()
     rules = student_makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     if course:
-        yield FILE, course.encode()
-        rules = rules.replace("COURSE ?=\n", f"COURSE ?= {FILE}\n")
+        yield COURSE_FILE, course.encode()
+        rules = rules.replace("COURSE ?=\n", f"COURSE ?= {COURSE_FILE}\n")
     yield "Makefile", rules.encode()
     for folder in _BUNDLED_FOLDERS:
         for path in (ROOT / folder).rglob("*"):

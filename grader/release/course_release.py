@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.classroom.course_file import to_toml
-from grader.classroom.settings import FILE, NO_COURSE, Chosen, Settings
+from grader.classroom.settings import COURSE_FILE, NO_COURSE, Chosen, Settings
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.grade_ids import grade_id
@@ -159,7 +159,7 @@ def _write_config(course: Path, terms: ReleaseTerms) -> None:
         device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
     )  # fmt: skip
     if terms.course.path is not None:
-        (course / FILE).write_text(to_toml(terms.released_settings), encoding="utf-8")
+        (course / COURSE_FILE).write_text(to_toml(terms.released_settings), encoding="utf-8")
     (course / GENERATED).write_text(text, encoding="utf-8")
     if not (course / CONFIG).exists():
         (course / CONFIG).write_text(_CONFIG_TEMPLATE, encoding="utf-8")

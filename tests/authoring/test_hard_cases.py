@@ -3,8 +3,8 @@
 import pytest
 
 from grader.authoring import hard_cases
-from grader.authoring.hard_cases import BadStatement
 from grader.core import catalog
+from grader.core.toml_file import BadFile
 from grader.judging import Draw, Hard
 from grader.judging.case import CASE, Case
 from grader.judging.hard import LIMITS
@@ -64,11 +64,17 @@ one = ["test_numpy"]
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("[softmax.asked\n", "cannot be read"),
-        ("[softmax]\nwhy = 'x'\n", "[softmax.asked] and [softmax.not] alone"),
-        ("[softmax.asked]\nround = ['test_values']\n", "the kinds are square, one"),
-        ("[softmax.asked]\none = 'test_values'\n", "should be a list of checks"),
-        ("[softmax.not]\none = 'no'\n", "a sentence that says why"),
+        ("[softmax.asked\n", "is not valid TOML"),
+        ("[softmax]\nwhy = 'x'\n", "softmax.why is an entry that nothing reads"),
+        (
+            "[softmax.asked]\nround = ['test_values']\n",
+            "softmax.asked.round is an entry that nothing reads",
+        ),
+        (
+            "[softmax.asked]\none = 'test_values'\n",
+            "softmax.asked.one is 'test_values'. Write a list of checks.",
+        ),
+        ("[softmax.not]\none = 'no'\n", "softmax.not.one is 'no'. Write a sentence that says why."),
     ],
 )
 def test_a_statement_that_cannot_be_read_is_a_sentence(tmp_path, text, says):
@@ -76,6 +82,6 @@ def test_a_statement_that_cannot_be_read_is_a_sentence(tmp_path, text, says):
 
     (tmp_path / "hard.toml").write_text(text)
     exercise = replace(catalog.find("ex01"), folder=tmp_path)
-    with pytest.raises(BadStatement, match=r"hard\.toml") as raised:
+    with pytest.raises(BadFile, match=r"hard\.toml") as raised:
         hard_cases.read_statements(exercise)
     assert says in str(raised.value)

@@ -9,7 +9,7 @@ from grader.authoring import exercise_index, exercise_rules, project_rules, suit
 from grader.authoring.project_rules import State
 from grader.cli import app
 from grader.core import translation
-from grader.core.toml_values import BadFile
+from grader.core.toml_file import BadFile
 from grader.core.translation import Words
 from grader.judging import drills
 from grader.worker import requirements
@@ -106,14 +106,14 @@ BREACHES = [
     (suite_rules.drills, DRILLS, "[[drills]]", "[[drills", "{home}/suites/ex90_double/drills.toml is not valid TOML: Expected ']]' at the end of an array declaration (at line 1, column 9). Mend that line."),
     (suite_rules.questions, ASKED, "", GONE, "questions.toml has 0 questions; it needs 3. Write more."),
     (suite_rules.questions, ASKED, "", tiny.FILES[ASKED].split("[[questions]]\nid = \"what_1")[0], "questions.toml has 1 questions; it needs 3. Write more."),
-    (suite_rules.questions, ASKED, "", "questions = 3", "{home}/suites/ex90_double/questions.toml should hold [[questions]] and nothing else: mend it."),
-    (suite_rules.questions, ASKED, 'asks = "What?"', "", "{home}/suites/ex90_double/questions.toml: question 1 has no text `asks`: add it."),
+    (suite_rules.questions, ASKED, "", "questions = 3", "{home}/suites/ex90_double/questions.toml: questions is no list of tables. Write [[questions]] above each of them."),
+    (suite_rules.questions, ASKED, 'asks = "What?"', "", "{home}/suites/ex90_double/questions.toml: questions.what_0.asks is missing. Add it."),
     (exercise_rules.open_places, SOLUTION, "x + x", "x + x  # TODO: in one pass", "{home}/solutions/ex90_double.py line 17 is open: in one pass. Write it."),
     (project_rules.manifests, MANIFEST, "minutes = 5", 'minutes = "x"', f"{TOML} minutes is 'x'. Write a whole number."),
-    (project_rules.manifests, MANIFEST, "minutes = 5", "", f"{TOML} There is no minutes. Add it."),
+    (project_rules.manifests, MANIFEST, "minutes = 5", "", f"{TOML} minutes is missing. Add it."),
     (project_rules.manifests, MANIFEST, '"core"', '"cor"', f"{TOML} track is 'cor'. Write 'core' or 'further'."),
     (project_rules.manifests, MANIFEST, "order = 90", 'order = 90\nlanguage = "rust"', f"{TOML} language is 'rust'. Write 'python' or 'cuda'."),
-    (project_rules.manifests, MANIFEST, "minutes", "minuets", f"{TOML} There is no minutes. Add it."),
+    (project_rules.manifests, MANIFEST, "minutes", "minuets", f"{TOML} minutes is missing. Add it."),
     (project_rules.manifests, MANIFEST, "shapes =", "shaeps =", f"{TOML} functions.double.shaeps is an entry that nothing reads. Write shapes."),
     (project_rules.manifests, MANIFEST, '"(x)"', '"(x"', f"{TOML} functions.double.signature is '(x'. Write parameters in brackets, as in \"(q, k, v, keep=None)\"."),
     (project_rules.manifests, MANIFEST, '"attention"', '"softmx"', f"{TOML} not_allowed.groups is ['softmx']. Write a list of some of 'attention', 'softmax', 'norm', 'arithmetic'."),

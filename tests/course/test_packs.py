@@ -15,6 +15,7 @@ from grader.authoring import exercise_rules, skeletons
 from grader.classroom.run import source_digest
 from grader.cli.app import app
 from grader.core import catalog, packs
+from grader.core.toml_file import BadFile
 from grader.core.translation import Words
 from grader.judging import suite_runner
 from grader.release import bundle, notebook_pages
@@ -220,13 +221,13 @@ def _broken(pack, name, text):
         (lambda p: SOLUTION, "is no folder of exercises."),
         (lambda p: p / "solutions", "There is no suites/<slug>/exercise.toml in"),
         (lambda p: _broken(p, "exercise.toml", "title = "), "is not valid TOML"),
-        (lambda p: _broken(p, "exercise.toml", "title = 'x'\n"), "There is no order. Add it."),
+        (lambda p: _broken(p, "exercise.toml", "title = 'x'\n"), "order is missing. Add it."),
         (lambda p: (p / "suites" / SLUG).rename(p / "suites/ex01_mine").parents[1],
          "has the number of"),
     ],
 )  # fmt: skip
 def test_what_is_no_pack_gets_a_sentence(copied, make, says, use):
-    with pytest.raises((packs.BadPack, catalog.BadManifest), match=says):
+    with pytest.raises((packs.BadPack, BadFile), match=says):
         use(make(copied))
 
 

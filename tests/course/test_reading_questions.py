@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from grader.core import catalog, translation
-from grader.core.questions import BadQuestions, read_questions
+from grader.core.questions import read_questions
+from grader.core.toml_file import BadFile
 from grader.core.translation import Words
 
 ONE = '[[questions]]\nid = "scale"\nasks = """Why\n divide?"""\nanswer = "The variance."\n'
@@ -36,17 +37,20 @@ def test_there_may_be_none(read):
     assert read() == ()
 
 
-NOTHING_ELSE = "should hold [[questions]] and nothing else: mend it."
 BAD = [
-    (b"\xff", "is not UTF-8 text: save it as UTF-8."),
+    (b"\xff", "is not UTF-8 text. Save it as UTF-8."),
     (b"[[questions", "is not valid TOML: "),
-    (b"", NOTHING_ELSE),
-    (b"questions = 3", NOTHING_ELSE),
-    (f'title = "x"\n{ONE}'.encode(), NOTHING_ELSE),
-    (b"questions = [3]", "question 1 has no text `id`: add it."),
-    (ONE.replace('"The variance."', '" "').encode(), "question 1 has no text `answer`: add it."),
-    (ONE.replace('"The variance."', "3").encode(), "question 1 has no text `answer`: add it."),
-    (f"{ONE}hint = 3".encode(), "nothing reads `hint` of question 1: remove it."),
+    (b"", "questions is missing. Add it."),
+    (b"questions = 3", "questions is no list of tables. Write [[questions]] above each of them."),
+    (f'title = "x"\n{ONE}'.encode(), "title is an entry that nothing reads. Remove it."),
+    (b"questions = [3]", "questions is no list of tables. Write [[questions]]"),
+    (
+        ONE.replace('answer = "The variance."', "").encode(),
+        "questions.scale.answer is missing. Add it.",
+    ),
+    (ONE.replace('"The variance."', '" "').encode(), "questions.scale.answer is ' '. Write text"),
+    (ONE.replace('"The variance."', "3").encode(), "questions.scale.answer is 3. Write text"),
+    (f"{ONE}hint = 3".encode(), "questions.scale.hint is an entry that nothing reads. Remove it."),
     (f"{ONE}{ONE}".encode(), "has more than one question 'scale': rename one."),
 ]
 
@@ -54,7 +58,7 @@ BAD = [
 @pytest.mark.parametrize("content, says", BAD)
 def test_what_is_no_question_gets_a_sentence(file, read, content, says):
     file.write_bytes(content)
-    with pytest.raises(BadQuestions) as caught:
+    with pytest.raises(BadFile) as caught:
         read()
     assert str(caught.value).startswith(str(file))
     assert says in str(caught.value)
@@ -62,7 +66,7 @@ def test_what_is_no_question_gets_a_sentence(file, read, content, says):
 
 def test_a_folder_in_its_place_gets_a_sentence(file, read):
     file.mkdir()
-    with pytest.raises(BadQuestions, match="cannot be read: Is a directory"):
+    with pytest.raises(BadFile, match="cannot be read: Is a directory"):
         read()
 
 

@@ -9,12 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.classroom.course_file import to_toml
-from grader.classroom.settings import BadCourse, Settings, read_settings
+from grader.classroom.settings import Settings, read_settings
 from grader.cli import options as arguments
 from grader.cli.app import app
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.packs import PACKS_VARIABLE
+from grader.core.toml_file import BadFile
 
 PACK = ROOT / "tests/packs/sample"
 FULL = """\
@@ -124,57 +125,57 @@ def test_the_template_is_the_defaults_and_its_examples_are_entries(tmp_path):
 
 DUE = "[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01T23:59:00+01:00\n"
 WRONG = [
-    ("lang = 'zh'", "lang is an entry that nothing reads: mend its name. Did you mean language?"),
-    ("x = 1", "x is an entry that nothing reads: mend its name. Known are name, language"),
-    ("[late]\nper_day = 1", "[late] per_day is an entry that nothing reads"),
-    ("name = 1", "name should be a text in quotes, but is 1."),
-    ("name = ' '", "name should be a text in quotes, but is ' '."),
-    ("language = 'zh_CN'", "language is 'zh_CN', but should be en or zh. Did you mean zh?"),
-    ("device = 'cdua'", "Did you mean cuda?"),
-    ("speed = 'no'", "speed should be true or false, but is 'no'."),
-    ("wall = 'process'", "wall is 'process', but should be locked or contained."),
-    ("help = 'none'", "help is 'none', but should be open or hints or exam."),
+    ("lang = 'zh'", "lang is an entry that nothing reads. Write language."),
+    ("x = 1", "x is an entry that nothing reads. Remove it."),
+    ("[late]\nper_day = 1", "late.per_day is an entry that nothing reads. Write penalty_per_day."),
+    ("name = 1", "name is 1. Write text in quotes, not empty."),
+    ("name = ' '", "name is ' '. Write text in quotes, not empty."),
+    ("language = 'zh_CN'", "language is 'zh_CN'. Write 'en' or 'zh'."),
+    ("device = 'cdua'", "device is 'cdua'. Write 'cpu' or 'cuda'."),
+    ("speed = 'no'", "speed is 'no'. Write true or false."),
+    ("wall = 'process'", "wall is 'process'. Write 'locked' or 'contained'."),
+    ("help = 'none'", "help is 'none'. Write 'open' or 'hints' or 'exam'."),
     ("exam_shows = 'nothing'", 'exam_shows is for exams, but help = "open": remove one'),
-    ("packs = 'own'", "packs should be a list of texts"),
+    ("packs = 'own'", "packs is 'own'. Write a list of texts in quotes."),
     ("packs = ['gone']", "packs names 'gone', but there is no such folder in"),
     ('packs = ["a\\u0000b"]', "but there is no such folder in"),
     (f"packs = ['{'x' * 5000}']", "but there is no such folder in"),
     ("packs = ['empty']", "packs cannot be followed. There is no suites/<slug>/exercise.toml in"),
-    (f"packs = [0x{'f' * 5000}]", "packs should be a list of texts, such as"),
-    ("late = 3", "late should be a table: write [late] on a line"),
-    (f"[late]\nat_most = 0x{'f' * 5000}", "at_most should be from 0 to 100, but is too long"),
-    ("[late]\npenalty_per_day = 101", "[late] penalty_per_day should be from 0 to 100, but is 101."),
-    ("[late]\npenalty_per_day = true", "should be a number without quotes, but is true."),
-    ("[late]\npenalty_per_day = nan", "should be from 0 to 100, but is nan."),
-    ("[late]\npenalty_per_day = 20\nat_most = 10", "[late] at_most is less than one day costs (20)"),
-    ("exercises = ['ex03']", "exercises should be tables: write [[exercises]]"),
-    ("[[exercises]]\nweight = 1", '[[exercises]] number 1: ex is missing: add ex = "ex03".'),
-    ("[[exercises]]\nex = 'ex3'", "ex is of no use. There is no exercise called 'ex3'. Did you mean ex03?"),
-    ("[[exercises]]\nex = 'ex03'\n" * 2, "number 2: ex names ex03_sdpa a second time"),
-    ("[[exercises]]\nex = 'ex03'\nweight = -1", "weight should be from 0 to 1000, but is -1."),
-    ("[[exercises]]\nex = 'ex03'\nweight = inf", "weight should be from 0 to 1000, but is inf."),
-    (f"[[exercises]]\nex = 'ex03'\nweight = 1{'0' * 400}", "weight should be from 0 to 1000, but is 1000"),
-    ("[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01T23:59:00", "which no zone belongs to"),
-    ("[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01", "which no zone belongs to"),
-    ("[[exercises]]\nex = 'ex03'\ndeadline = '2027-03-01T23:59Z'", "should be a moment without quotes"),
-    ("[[exercises]]\nex = 'ex03'\ndeadline = 0207-03-01T23:59:00Z", "is in the year 207: mend the year."),
-    (DUE + "[[extensions]]\ndays = 1", "[[extensions]] number 1: student is missing"),
-    (DUE + "[[extensions]]\nstudent = 'ada'", "until and days: give one of the two."),
+    (f"packs = [0x{'f' * 5000}]", "packs is a number of too many digits. Write"),
+    ("late = 3", "late is 3. Write a table, [late], and its entries under it."),
+    (f"[late]\nat_most = 0x{'f' * 5000}", "late.at_most is a number of too many digits. Write a number from 0 to 100."),
+    ("[late]\npenalty_per_day = 101", "late.penalty_per_day is 101. Write a number from 0 to 100."),
+    ("[late]\npenalty_per_day = true", "late.penalty_per_day is true. Write a number from 0 to 100."),
+    ("[late]\npenalty_per_day = nan", "late.penalty_per_day is nan. Write a number from 0 to 100."),
+    ("[late]\npenalty_per_day = 20\nat_most = 10", "late.at_most is less than one day costs (20)"),
+    ("exercises = ['ex03']", "exercises is no list of tables. Write [[exercises]] above each of them."),
+    ("[[exercises]]\nweight = 1", "exercises.1.ex is missing. Add it."),
+    ("[[exercises]]\nex = 'ex3'", "exercises.ex3: There is no exercise called 'ex3'. Did you mean ex03?"),
+    ("[[exercises]]\nex = 'ex03'\n" * 2, "exercises.ex03 names ex03_sdpa a second time"),
+    ("[[exercises]]\nex = 'ex03'\nweight = -1", "exercises.ex03.weight is -1. Write a number from 0 to 1000."),
+    ("[[exercises]]\nex = 'ex03'\nweight = inf", "exercises.ex03.weight is inf. Write a number from 0 to 1000."),
+    (f"[[exercises]]\nex = 'ex03'\nweight = 1{'0' * 400}", "exercises.ex03.weight is 10000000000"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01T23:59:00", "is 2027-03-01 23:59:00. Write a date and a time"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = 2027-03-01", "is 2027-03-01. Write a date and a time"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = '2027-03-01T23:59Z'", "with the offset from UTC and without quotes, such as"),
+    ("[[exercises]]\nex = 'ex03'\ndeadline = 0207-03-01T23:59:00Z", "Write a date and a time of the years 2000 to 2100"),
+    (DUE + "[[extensions]]\ndays = 1", "extensions.1.student is missing. Add it."),
+    (DUE + "[[extensions]]\nstudent = 'ada'", "extensions.1 needs until or days: give one of the two."),
     (DUE + "[[extensions]]\nstudent = 'ada'\ndays = 1\nuntil = 2027-03-09T00:00:00Z", "give one of the two"),
-    (DUE + "[[extensions]]\nstudent = 'ada'\ndays = 1\nex = 'ex05'", "ex is ex05_causal_mask, which is no part"),
+    (DUE + "[[extensions]]\nstudent = 'ada'\ndays = 1\nex = 'ex05'", "extensions.ex05: ex05_causal_mask is no part of the course."),
     (DUE + "[[extensions]]\nstudent = 'ada'\nuntil = 2027-01-01T00:00:00Z\nex = 'ex03'", "is before the deadline"),
     (DUE + "[[extensions]]\nstudent = 'ada'\nuntil = 2027-01-01T00:00:00Z", "is before every deadline: mend"),
-    ("[[extensions]]\nstudent = 'ada'\ndays = 1", "cannot be given more time, since no exercise has a deadline"),
+    ("[[extensions]]\nstudent = 'ada'\ndays = 1", "extensions.1 cannot give more time, since no exercise has a deadline"),
     ("name = ", "is not valid TOML"),
     ("a = " + "[" * 5000, "is not valid TOML"),
-    (b"\xff\xfe\x00", "cannot be read: save it as UTF-8 text."),
+    (b"\xff\xfe\x00", "is not UTF-8 text. Save it as UTF-8."),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text, says", WRONG)
 def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, says):
     path = course(text)
-    with pytest.raises(BadCourse) as told:
+    with pytest.raises(BadFile) as told:
         read_settings(path)
     assert says in str(told.value)
     assert str(told.value).startswith(str(path))
@@ -182,9 +183,9 @@ def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, say
 
 
 def test_a_file_that_is_not_there_and_a_folder_get_a_sentence(tmp_path):
-    with pytest.raises(BadCourse, match="is not there: `grader course new -o"):
+    with pytest.raises(BadFile, match="is not there: `grader course new -o"):
         read_settings(tmp_path / "course.toml")
-    with pytest.raises(BadCourse, match="cannot be read: Is a directory"):
+    with pytest.raises(BadFile, match="cannot be read: Is a directory"):
         read_settings(tmp_path)
 
 

@@ -24,7 +24,7 @@ from grader.classroom.run.results_folder import (
     read_last_run,
 )
 from grader.classroom.run.write_results import Written
-from grader.classroom.settings import BadCourse, Settings, read_settings
+from grader.classroom.settings import Settings, read_settings
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise, Report
@@ -128,10 +128,7 @@ def request_as_before(results: Path, jobs: int, words: Words, course: Settings) 
     """
     with errors_as_sentences():
         last = read_last_run(results)
-    try:
-        now = read_settings(Path(last.course)) if last.course and course.path is None else course
-    except BadCourse as problem:
-        raise UserError(str(problem)) from None
+    now = read_settings(Path(last.course)) if last.course and course.path is None else course
     return ClassRequest(
         submissions=Path(last.submissions), results=results,
         exercises=[now.counted(e) for e in _exercises_of_last_run(last)], device=last.device,
@@ -142,12 +139,10 @@ def request_as_before(results: Path, jobs: int, words: Words, course: Settings) 
 def _exercises_of_last_run(last: LastRun) -> list[Exercise]:
     """Return the exercises of the last run, also those of packs that its course names."""
     known = {exercise.slug for exercise in catalog.exercises()}
+    if last.course and not known.issuperset(last.exercises):
+        read_settings(Path(last.course))
     try:
-        if last.course and not known.issuperset(last.exercises):
-            read_settings(Path(last.course))
         return [catalog.find(slug) for slug in last.exercises]
-    except BadCourse as problem:
-        raise UserError(str(problem)) from None
     except catalog.UnknownExercise as problem:
         raise UserError(f"{problem} {catalog.PACK_HINT}") from None
 

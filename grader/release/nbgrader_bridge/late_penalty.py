@@ -10,12 +10,12 @@ from pathlib import Path
 from nbgrader.plugins import LateSubmissionPlugin
 
 from grader.classroom.lateness import Lateness, lateness
-from grader.classroom.settings import FILE, Settings, read_settings
+from grader.classroom.settings import COURSE_FILE, Settings, read_settings
 
 
 def course_settings(root: str) -> Settings:
     """Return the settings of the course in a folder; the defaults without a course.toml."""
-    path = Path(root) / FILE
+    path = Path(root) / COURSE_FILE
     return read_settings(path) if path.is_file() else Settings()
 
 
