@@ -60,6 +60,7 @@ def exercise_table(groups: Collection[str]) -> Table:
     """Return the entries of exercise.toml; one word of `groups` may refuse many names."""
     refused = {"groups": some_of(groups), "names": TEXTS, "all_modules_but": TEXTS, "cure": TEXT}
     limits = dict.fromkeys(("call_seconds", "exercise_seconds", "memory_gib"), POSITIVE)
+    limits["compiles_on_cuda"] = FLAG
     return Table(
         entries={
             "title": TEXT, "order": WHOLE, "track": one_of(*TRACKS), "minutes": WHOLE,

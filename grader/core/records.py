@@ -23,6 +23,7 @@ class Limits:
     call_seconds: float = 10.0
     exercise_seconds: float = 60.0
     memory_gib: float = 4.0
+    compiles_on_cuda: bool = False  # on CUDA it may start a C compiler and ptxas, as Triton does
 
 
 # What an answer looks like: "tensor ... Lq D", or a tuple of these, nested as the answer is.

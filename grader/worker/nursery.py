@@ -12,11 +12,12 @@ from typing import Any
 
 from grader.core import allowed_tables
 from grader.core.records import Limits
-from grader.worker import traces
+from grader.worker import compiler_programs, traces
 from grader.worker.child import frames
 from grader.worker.child.remove_tree import wipe
 from grader.worker.control_group import Share
 from grader.worker.faults import NurseryFailed
+from grader.worker.readable_paths import driver_folders
 from grader.worker.walls import PROCESS, Wall
 
 START_SECONDS = 120.0  # a cold `import torch` from a slow disk
@@ -108,9 +109,14 @@ class Nursery:
         wanted = {"memory_bytes": memory, "cpu_seconds": int(2 * limits.exercise_seconds) + 1}
         # Triton reads this at its import: it compiles for a GPU, and interprets kernels elsewhere.
         environment = {"TRITON_INTERPRET": "0" if on_cuda else "1"}
+        compiles = on_cuda and limits.compiles_on_cuda
+        compilers = compiler_programs.programs() if compiles else ()
+        if compiles and (driver := driver_folders()):  # else Triton would start ldconfig to find it
+            environment["TRITON_LIBCUDA_PATH"] = driver[0]
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
                    "environment": environment, "preload": list(preload),
-                   "gives_back": gives_back, "kernels": kernels}  # fmt: skip
+                   "gives_back": gives_back, "kernels": kernels,
+                   "compilers": compilers}  # fmt: skip
         descriptors = [theirs.fileno(), *arenas, printed]
         descriptors += [] if program is None else [program]
         try:

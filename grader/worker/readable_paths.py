@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.core.packs import packs_in_use
+from grader.worker import compiler_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 # Packages of the project, hidden from workers if they are installed among other packages.
@@ -48,9 +49,16 @@ def readable_paths(*, on_cuda: bool) -> Visible:
     if on_cuda:
         folders += [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_CUDA_PATHS]
         folders += [*map(str, Path("/usr/local").glob("cuda*")), *driver_folders()]
+        folders += (p for p in compiler_programs.read_paths() if not _is_below(p, folders))
         devices += map(str, (*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dxg")))
     read = dict.fromkeys(path for path in folders if path.startswith("/") and Path(path).exists())
     return Visible(read=tuple(read), hidden=tuple(_hidden_folders(read)), devices=tuple(devices))
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path lies below one of these folders, links followed."""
+    real = Path(os.path.realpath(os.path.dirname(path)))
+    return any(folder and real.is_relative_to(os.path.realpath(folder)) for folder in folders)
 
 
 def driver_folders(maps: Path = Path("/proc/self/maps")) -> list[str]:

@@ -59,11 +59,11 @@ def count(kind):
 
 
 def why_not_compiled():
-    """Return why Triton cannot start its C compiler and ptxas, or ""."""
+    """Return why Triton cannot compile here, or ""."""
     try:
         _ = imported("triton.runtime.driver").driver.active.utils
     except OSError:
-        return "needs programs that this wall does not let it start: --isolation process"
+        return "needs a C compiler that Triton can start: apt-get install gcc"
     except Exception as error:
         first = str(error).partition("\n")[0]
         return f"needs a GPU that Triton compiles for ({type(error).__name__}: {first})"

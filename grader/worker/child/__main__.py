@@ -6,12 +6,14 @@ Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the 
 output) travel beside the request.
 
     {"operators", "without"}           -> {"ready"}; the first of all (see `operator_list`)
-    {"op": "start", "limits", "lock", "core", "environment", "preload"} -> {"pid"}
+    {"op": "start", "limits", "lock", "core", "environment", "preload", "gives_back", "kernels",
+     "compilers"}                      -> {"pid"}
     {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
     {"op": "stop" | "continue", "pid"} -> {}, once the worker has stopped or continued
     {"op": "usage", "pid"}             -> see `usage`; {} if there is no such worker
 
-`lock` is None, or the files that a locked worker may open (see `sandbox`). With `probe <request>`
+`lock` is None, or the files that a locked worker may open (see `sandbox`); `compilers` are the
+programs that it may start. With `probe <request>`
 the process locks itself, tries what the lock must refuse, and prints the attempts that succeeded.
 With `compile <request>` the process runs compilers (see `compilation`).
 """

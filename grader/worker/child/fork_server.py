@@ -106,7 +106,7 @@ def _start_worker(
         become_worker(request, home, kernels, descriptors, nursery)
     for fd in descriptors:
         os.close(fd)
-    watched = _ON_LINUX and request["lock"] is None
+    watched = _ON_LINUX and (request["lock"] is None or bool(request["compilers"]))
     workers[pid] = _Worker(home, watched=watched, helped=len(descriptors) > 4)
     return pid
 

@@ -18,10 +18,13 @@ _MACHINE_FILES = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/
 _CUDA_PROBE_BYTES = 1 << 20
 
 
-def lock_process(files: Mapping[str, Any], own: Sequence[str]) -> None:
+def lock_process(
+    files: Mapping[str, Any], own: Sequence[str], programs: Sequence[str] = ()
+) -> None:
     """Lock this process, for good, against other files, other processes and the network.
 
     `files` names paths to read, to list only, and devices to use; `own` names paths to write to.
+    The process may start these `programs`, each behind the same lock; without any, it cannot fork.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.drop_capabilities()
@@ -31,8 +34,9 @@ def lock_process(files: Mapping[str, Any], own: Sequence[str]) -> None:
             list_only=files["list_only"],
             write=own,
             devices=["/dev/null", *files["devices"]],
+            execute=programs,
         )
-    seccomp.install_filter()
+    seccomp.install_filter(may_start=bool(programs and files["landlock"]))
 
 
 def probe_lock(

@@ -10,7 +10,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from . import linux
 
@@ -79,10 +79,13 @@ _HOLDING_CALLS = {
 _OPEN, _OPENAT, _NEW_FILE = (2, _ABSENT), (257, 56), 0o20000100  # O_CREAT, O_TMPFILE
 # Refused also to workers that may start processes: what would outlive them, and new namespaces.
 LASTING_CALLS = ("shmget", "msgget", "semget", "mq_open", "unshare", "setns", "clone3")
+# What starts a program; which program, Landlock decides.
+_STARTING_CALLS = ("fork", "vfork", "execve")
 _CLONE, _TGKILL, _PRLIMIT, _PRCTL = (56, 220), (234, 131), (302, 261), (157, 167)
 _SECCOMP = (317, 277)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _CLONE_THREAD, _CLONE_NEWUSER = 0x10000, 0x10000000
+_NEW_NAMESPACES = 0x7E020000  # all flags of clone(2) that begin with CLONE_NEW
 _OF_32_BITS = 0x40000000
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
@@ -98,9 +101,12 @@ def is_known_machine() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def install_filter() -> None:
-    """Refuse the calls of `REFUSED` from here on. Needs "no new privileges" to be set."""
-    _install_filter(_refusing_program)
+def install_filter(*, may_start: bool = False) -> None:
+    """Refuse the calls of `REFUSED` from here on. Needs "no new privileges" to be set.
+
+    may_start  whether this process may start the programs that Landlock lets it execute
+    """
+    _install_filter(_starting_program if may_start else _refusing_program)
 
 
 def install_lasting_filter() -> None:
@@ -143,14 +149,8 @@ def _lasting_program(column: int, architecture: int) -> Program:
     program = _begin_filter(column, architecture, _OF_32_BITS)
     for name in LASTING_CALLS:
         program += [(_IF_EQUAL, 0, 1, REFUSED[name][column] or 0), (_RETURN, 0, 0, _REFUSE)]
-    return [
-        *program,
-        (_IF_EQUAL, 0, 3, _CLONE[column]),
-        (_LOAD, 0, 0, _ARGUMENT),
-        (_IF_SET, 0, 1, _CLONE_NEWUSER),
-        (_RETURN, 0, 0, _REFUSE),
-        (_RETURN, 0, 0, _ALLOW),
-    ]
+    program += _refuse_if_set(_CLONE[column], _CLONE_NEWUSER)
+    return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _holding_program(column: int, architecture: int) -> Program:
@@ -171,12 +171,25 @@ def _holding_program(column: int, architecture: int) -> Program:
 
 
 def _refusing_program(column: int, architecture: int) -> Program:
+    clone = _refuse_unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
+    return _refuse_calls(column, architecture, clone, REFUSED)
+
+
+def _starting_program(column: int, architecture: int) -> Program:
+    clone = _refuse_if_set(_CLONE[column], _NEW_NAMESPACES)
+    return _refuse_calls(column, architecture, clone, REFUSED.keys() - set(_STARTING_CALLS))
+
+
+def _refuse_calls(
+    column: int, architecture: int, clone: Program, refused: Iterable[str]
+) -> Program:
+    """Refuse calls by name, and of calls that have several uses all but the harmless one."""
     program = _begin_filter(column, architecture, _NEWEST_CALL + 1)  # x86's 32-bit calls too
-    program += _refuse_unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
+    program += clone
     program += _refuse_unless(_TGKILL[column], (_IF_EQUAL, os.getpid()))  # to itself, as in abort()
     program += _refuse_unless(_PRLIMIT[column], (_IF_EQUAL, 0))  # its own limits only
-    for numbers in REFUSED.values():
-        if (number := numbers[column]) is not None:
+    for name in sorted(refused):
+        if (number := REFUSED[name][column]) is not None:
             program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     program += _refuse_when(_PRCTL[column], linux.PR_SET_PDEATHSIG)  # it ends with its nursery
     return [*program, (_RETURN, 0, 0, _ALLOW)]
@@ -191,6 +204,17 @@ def _refuse_unless(number: int, condition: tuple[int, int]) -> Program:
         (test, 0, 1, value),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),
+    ]
+
+
+def _refuse_if_set(number: int, flags: int) -> Program:
+    """Refuse a call if any of these bits of its first argument is set."""
+    return [
+        (_IF_EQUAL, 0, 4, number),
+        (_LOAD, 0, 0, _ARGUMENT),
+        (_IF_SET, 0, 1, flags),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
     ]
 
 

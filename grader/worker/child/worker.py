@@ -51,9 +51,8 @@ def become_worker(
             talk = companion.start_program(*program)
             os.environ[companion.SOCKET_VARIABLE] = str(talk.detach())
         if request["lock"] is not None:
-            lock_process(
-                request["lock"], [str(place) for place in (home, kernels) if place is not None]
-            )
+            own = [str(place) for place in (home, kernels) if place is not None]
+            lock_process(request["lock"], own, request["compilers"])
         elif sys.platform == "linux":
             linux.drop_capabilities()
             _refuse_lasting_calls()
