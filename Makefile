@@ -55,7 +55,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -165,6 +165,9 @@ bench-crossing: $(DEV) ## time the way to a worker and back, beside the referenc
 
 bench-steadiness: $(DEV) ## show how steady speed grades are, quiet and busy (ARGS= for how many gradings)
 	@$(PY) -m tests.bench.steadiness $(ARGS)
+
+bench-stopping: $(DEV) ## show that timing which stops early gives the points of all rounds (ARGS="5 busy")
+	@$(PY) -m tests.bench.stopping $(ARGS)
 
 bench-spinner: $(DEV) ## time the reference beside an answer that spins (ARGS= how many sets, which wall)
 	@$(PY) -m tests.bench.spinner $(ARGS)

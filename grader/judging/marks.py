@@ -38,7 +38,6 @@ class SpeedCase:
     points: int
     measures: str  # "time" or "memory"
     cuda: bool
-    elsewhere: bool = True  # a case for CUDA that can be timed on the CPU, for information
     bench: Callable[..., None]  # of a `timing.race.Race`
 
 
@@ -116,15 +115,12 @@ def check(
     return mark
 
 
-def speed(
-    *, points: int, measures: str = "time", cuda: bool = False, elsewhere: bool = True
-) -> Callable[[F], F]:
+def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callable[[F], F]:
     """Mark the speed case of an exercise. Its docstring is the sentence that the student reads.
 
     points    for being as good as the reference
     measures  "time", or "memory": the peak of a fresh process
-    cuda      whether its points are earned on a CUDA device only
-    elsewhere whether a case for CUDA is timed on the CPU as well, for information
+    cuda      whether its points are earned, and it is timed, on a CUDA device only
     """
 
     def mark(function: F) -> F:
@@ -132,7 +128,7 @@ def speed(
             function,
             SpeedCase(
                 says=sentence(function), points=points, measures=measures, cuda=cuda,
-                elsewhere=elsewhere, bench=function,
+                bench=function,
             ),
         )  # fmt: skip
         return function

@@ -1,6 +1,6 @@
 """Runs the contest of one exercise: rounds in sets of fresh processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,15 +49,23 @@ class Contest:
     @property
     def times(self) -> Times:
         """Return the measurements of each round: (rounds, 3)."""
-        return np.array([[row[name] for name in PARTIES] for row in self.rows])
+        return _as_times(self.rows)
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
         """Return the measurements of each round as tuples, for a report."""
         return tuple(tuple(map(float, row)) for row in self.times)
 
-    def run_a_set(self, plan: Plan, progress: Callable[[float], None]) -> None:
-        """Run the rounds of three fresh processes; raise a `StudentFault` for a wrong answer."""
+    def run_a_set(
+        self,
+        plan: Plan,
+        progress: Callable[[float], None],
+        enough: Callable[[Times], bool] = lambda times: False,
+    ) -> None:
+        """Run the rounds of three fresh processes; raise a `StudentFault` for a wrong answer.
+
+        The set ends early when all rounds so far, of shape (rounds, 3), are `enough`.
+        """
         self.calm.choose()
         calm = self.calm
         with ExitStack() as stack:
@@ -67,7 +75,11 @@ class Contest:
                 meter = meters.peak_bytes(self._measure_empty_process(stack))
                 calm = Calm(patience=0.0)  # memory is the same on a busy machine
             seed = (*self.seed, "speed", f"{self.sets} {self.again}")
-            race = Race(parties, plan, seed, self.device, meter, progress, calm)
+            earlier = self.rows
+            race = Race(
+                parties, plan, seed, self.device, meter, progress, calm,
+                lambda rows: enough(_as_times([*earlier, *rows])),
+            )  # fmt: skip
             self._run_bench(race)
         self.rows += race.rows
         self.flops, self.work = max(self.flops, race.flops), race.work
@@ -128,3 +140,7 @@ class Contest:
     def _look_for_kills(self, worker: Supervisor) -> None:
         if worker.disturbed and not self.again:
             raise Disturbed
+
+
+def _as_times(rows: Sequence[Mapping[str, float]]) -> Times:
+    return np.array([[row[name] for name in PARTIES] for row in rows])

@@ -59,6 +59,7 @@ class Race:
         meter: Meter,
         progress: Callable[[float], None],
         calm: Calm,
+        enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda rows: False,
     ) -> None:
         self.device = device
         self.draw = self._draw_for_round(seed, "preparation")
@@ -75,6 +76,7 @@ class Race:
         self._meter = meter
         self._progress = progress
         self._calm = calm
+        self._enough = enough  # whether these rounds of the set, with those before, are enough
         self._row: dict[str, float] = {}
         self._keeps_inputs = False
 
@@ -99,7 +101,7 @@ class Race:
             self.flops = max(self.flops, _matrix_product_flops(self.device, self._dtype))
             self.rows.append(self._row)
             self._progress((number + 1) / rounds)
-            if self._is_hopeless():
+            if self._is_hopeless() or self._enough(self.rows):
                 return
 
     def time(

@@ -1,13 +1,14 @@
 """Judges the rounds of a contest: the verdict on an exercise's speed.
 
-The contest is extended while x is uncertain. Only uncertain times of the zero and the reference,
-which the student cannot touch, make it inconclusive. Where just the student's times are uncertain,
-the middle of x counts.
+The contest ends as soon as its points are settled, and is extended while x is uncertain. Only
+uncertain times of the zero and the reference, which the student cannot touch, make it inconclusive.
+Where just the student's times are uncertain, the middle of x counts.
 """
 
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,14 +18,15 @@ from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import SpeedCase
 from grader.timing import device
 from grader.timing.contest import Contest, Disturbed
-from grader.timing.race import Plan
+from grader.timing.race import MAX_ROUNDS, Plan
 from grader.timing.statistics import Estimate, estimate_position, memory_position, round_half_up
+from grader.timing.stopping import StoppingRule, memory_settles
 from grader.worker.faults import WorkerFault
 
 Progress = Callable[[float], None]
 
-MIN_SETS = 3  # of fresh processes, at first
-MAX_EXTENSION_SETS = 3  # more, while x is uncertain
+MIN_SETS = 3  # of fresh processes, unless the points are settled before
+MAX_SETS = 6  # while x is uncertain
 CERTAIN_HALF_WIDTH = 0.05  # half the width of an interval of x
 STEADY_HALF_WIDTH = 0.025  # of x, from which no more rounds are run
 MIN_ZERO_RATIO = 1.5  # T_zero / T_reference
@@ -44,19 +46,14 @@ def failed_speed(case: SpeedCase, why: str) -> Speed:
 
 
 def measure_speed(contest: Contest, progress: Progress = lambda _: None) -> Speed:
-    """Run the contest and judge it; `progress` takes the share that is done.
-
-    A case that earns points on CUDA only is timed on the CPU for information.
-    """
-    for_information = contest.case.cuda and contest.device == "cpu"
-    if for_information and not contest.case.elsewhere:
+    """Run the contest and judge it; `progress` takes the share that is done."""
+    if contest.case.cuda and contest.device == "cpu":
         return not_run(contest.case, NEEDS_CUDA)
     try:
         found = _run_contest(contest, progress)
     except Disturbed:
         found = _run_contest(replace(contest, rows=[], sets=0, again=True), progress)
-    if for_information:
-        return replace(found, verdict="not_run", why=NEEDS_CUDA, earned=0, fraction=None)
+    progress(1.0)
     return found
 
 
@@ -72,14 +69,20 @@ def _run_contest(contest: Contest, progress: Progress) -> Speed:
 
 
 def _judge_time(contest: Contest, progress: Progress) -> Speed:
-    for number in range(MIN_SETS + MAX_EXTENSION_SETS):
-        contest.run_a_set(Plan(), _progress_of_set(progress, number, MIN_SETS))
+    rule = StoppingRule(
+        points=contest.case.points, min_ratio=MIN_ZERO_RATIO, max_rounds=MAX_SETS * MAX_ROUNDS
+    )
+    for number in range(MAX_SETS):
+        enough = partial(rule.settles, sets=number + 1)
+        contest.run_a_set(Plan(), _progress_of_set(progress, number, MIN_SETS), enough)
         found = estimate_position(contest.times)
+        if rule.settled and _is_possible(contest, found):
+            break
         if number + 1 >= MIN_SETS and (_is_steady(found) or found.range.high < MIN_ZERO_RATIO):
             break
         if found.doubt <= CERTAIN_HALF_WIDTH and found.ratio.low > 2 * found.range.high:
             break  # slower than the zero by far
-    verdict, why = _verdict_on_time(contest, found)
+    verdict, why = _verdict_on_time(contest, found, settled=rule.settled)
     fraction = found.x.high if found.x.half_width <= CERTAIN_HALF_WIDTH else found.x.middle
     scored = verdict == "scored"
     return Speed(
@@ -102,11 +105,11 @@ def _judge_time(contest: Contest, progress: Progress) -> Speed:
     )
 
 
-def _verdict_on_time(contest: Contest, found: Estimate) -> tuple[str, str]:
+def _verdict_on_time(contest: Contest, found: Estimate, *, settled: bool) -> tuple[str, str]:
     """Return the verdict, and the reason or a remark."""
     flops = contest.work / found.quantiles[-1]
     faster = 1 / found.ratio.middle
-    if flops > MAX_MATRIX_PRODUCT_RATIO * contest.flops:
+    if not _is_possible(contest, found):
         return "failed", (
             f"faster than physics: {flops / 1e9:.0f} GFLOP/s, where a matrix product reaches "
             f"{contest.flops / 1e9:.0f}"
@@ -116,11 +119,16 @@ def _verdict_on_time(contest: Contest, found: Estimate) -> tuple[str, str]:
             "this machine cannot tell them apart: the zero takes "
             f"{found.range.middle:.2f} times as long as the reference"
         )
-    if found.doubt > CERTAIN_HALF_WIDTH:
+    if found.doubt > CERTAIN_HALF_WIDTH and not settled:
         return "inconclusive", "the machine was too busy to time the grader's own two: try again"
     if faster > REVIEWED_SPEEDUP:
         return "scored", f"{faster:.1f} times faster than the reference: worth a look"
     return "scored", ""
+
+
+def _is_possible(contest: Contest, found: Estimate) -> bool:
+    """Return whether the answer is no faster than a matrix product."""
+    return contest.work / found.quantiles[-1] <= MAX_MATRIX_PRODUCT_RATIO * contest.flops
 
 
 def _progress_of_set(progress: Progress, number: int, whole: int) -> Progress:
@@ -147,7 +155,10 @@ def _judge_memory(contest: Contest, progress: Progress) -> Speed:
     for number in range(MEMORY_SETS):
         one = Plan(rounds=1, warm_up=False)
         contest.run_a_set(one, _progress_of_set(progress, number, MEMORY_SETS))
-    zero, reference, student = np.median(contest.times, axis=0)
+        zero, reference, student = np.median(contest.times, axis=0)
+        position = memory_position(zero, reference, student)
+        if zero >= MIN_ZERO_RATIO * reference and memory_settles(position, case.points):
+            break
     if zero < MIN_ZERO_RATIO * reference:
         return not_run(case, "this machine cannot tell the zero from the reference")
     most, least = contest.times[:, 2].max(), contest.times[:, 2].min()

@@ -47,11 +47,7 @@ class Estimate:
 
 def estimate_position(times: Times, seed: int = 0) -> Estimate:
     """Estimate the position from times of shape (rounds, 3), the rounds being whole blocks."""
-    blocks = times.reshape(-1, BLOCK_ROUNDS, len(PARTIES))
-    rng = np.random.default_rng(seed)
-    picks = rng.integers(len(blocks), size=(RESAMPLES, len(blocks)))
-    resampled = blocks[picks].reshape(RESAMPLES, -1, len(PARTIES))
-    zero, reference, student = np.quantile(resampled, QUANTILE, axis=1).T
+    zero, reference, student = resample_quantiles(times, seed).T
     whole = np.quantile(times, QUANTILE, axis=0)
     return Estimate(
         x=_bootstrap_interval(
@@ -61,6 +57,15 @@ def estimate_position(times: Times, seed: int = 0) -> Estimate:
         range=_bootstrap_interval(zero / reference, whole[0] / whole[1]),
         quantiles=(float(whole[0]), float(whole[1]), float(whole[2])),
     )
+
+
+def resample_quantiles(times: Times, seed: int = 0) -> Times:
+    """Return the parties' quantiles in each bootstrap sample: shape (RESAMPLES, 3)."""
+    blocks = times.reshape(-1, BLOCK_ROUNDS, len(PARTIES))
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(len(blocks), size=(RESAMPLES, len(blocks)))
+    resampled = blocks[picks].reshape(RESAMPLES, -1, len(PARTIES))
+    return np.asarray(np.quantile(resampled, QUANTILE, axis=1))
 
 
 def relative_position(zero: Any, reference: Any, student: Any) -> Any:

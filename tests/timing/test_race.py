@@ -137,6 +137,20 @@ def test_a_race_without_hope_ends_after_one_block(nursery, tmp_path, monkeypatch
     assert len(run(contest(nursery, tmp_path, echoes), 20).rows) == rounds
 
 
+def test_a_race_ends_when_its_rounds_are_enough(nursery, tmp_path):
+    seen: list[int] = []
+    it = contest(nursery, tmp_path, echoes)
+    for enough in (2, 5):
+
+        def told(times, enough=enough):
+            seen.append(len(times))
+            return len(times) == enough
+
+        it.run_a_set(Plan(rounds=20), lambda share: None, told)
+        assert len(it.rows) == enough
+    assert seen == [1, 2, 3, 4, 5]
+
+
 def processor_time(party) -> int:
     """Nanoseconds that the process of a party has used, which one that stands still does not."""
     return party.worker.usage()["cpu_ns"]

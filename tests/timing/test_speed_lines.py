@@ -43,11 +43,11 @@ NONE = made(earned=0, fraction=0.0, measured=SECONDS)
 LOOK = replace(FULL, why="2.0 times faster than the reference: worth a look")
 FAILED = made("failed", why="out[0] is 1, but should be 2  [f()]\n3 of 4 entries differ.")
 NOT_RUN = made("not_run", why="needs CUDA")
-FOR_INFORMATION = replace(NOT_RUN, measured=SECONDS)
+ALIKE = replace(NOT_RUN, why="this machine cannot tell them apart", measured=SECONDS)
 BUSY = made("inconclusive", why="the machine was too busy", measured=SECONDS)
 ALL = {
     "full": FULL, "part": PART, "none": NONE, "look": LOOK, "failed": FAILED, "not run": NOT_RUN,
-    "for information": FOR_INFORMATION, "busy": BUSY,
+    "alike": ALIKE, "busy": BUSY,
 }  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def drawn(s: Speed, width: int = 110) -> list[str]:
             ["    out[0] is 1, but should be 2  [f()]", "    3 of 4 entries differ."],
         ),
         ("not run", "○ As fast as can be.  needs CUDA", []),
-        ("for information", "○ As fast as can be.  needs CUDA", []),
+        ("alike", "○ As fast as can be.  this machine cannot tell them apart", []),
         ("busy", "○ As fast as can be.  the machine was too busy", []),
     ],
 )

@@ -9,12 +9,12 @@ from grader.judging.case import StudentFault
 from grader.timing.contest import Disturbed
 from grader.timing.speed import (
     CERTAIN_HALF_WIDTH,
-    MAX_EXTENSION_SETS,
+    MAX_SETS,
     MIN_SETS,
     STEADY_HALF_WIDTH,
     measure_speed,
 )
-from grader.timing.statistics import round_half_up
+from grader.timing.statistics import memory_position, round_half_up
 from grader.worker.faults import TimedOut
 from tests.timing.contests import made_up
 from tests.timing.rounds import POSITION, TYPICAL, rounds
@@ -73,12 +73,12 @@ def test_a_position_that_is_wide_for_the_student_alone_is_scored_at_its_middle()
     assert x.half_width > CERTAIN_HALF_WIDTH
     assert speed.fraction == x.middle < x.high
     assert speed.earned == round_half_up(x.middle, 100)
-    assert contest.sets == MIN_SETS + MAX_EXTENSION_SETS
+    assert contest.sets == MAX_SETS
 
 
 @pytest.mark.parametrize("noise", [(90.0, 0.0, 0.0), (0.0, 3.0, 0.0)], ids=["zero", "reference"])
 def test_a_machine_that_is_too_busy_costs_nothing(noise):
-    contest = made_up(sets(noise=noise, typical=(8.0, 1.0, 1.1)))
+    contest = made_up(sets(noise=noise, typical=(8.0, 1.0, 3.0)))
     speed = measure_speed(contest)
     assert speed.verdict == "inconclusive"
     assert speed.why == "the machine was too busy to time the grader's own two: try again"
@@ -86,7 +86,7 @@ def test_a_machine_that_is_too_busy_costs_nothing(noise):
     assert speed.measured is not None
     total = sum_points((), speed)
     assert (total.earned, total.possible, total.not_run) == (0, 0, 100)
-    assert contest.sets == MIN_SETS + MAX_EXTENSION_SETS
+    assert contest.sets == MAX_SETS
 
 
 def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
@@ -97,7 +97,7 @@ def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
         "this machine cannot tell them apart: the zero takes 1.15 times as long as the reference"
     )
     assert sum_points((), speed).possible == 0
-    assert contest.sets == MIN_SETS  # more of it would not help
+    assert contest.sets == 1  # more of it would not help
 
 
 @pytest.mark.parametrize("work, verdict", [(1.05, "scored"), (1.2, "failed")])
@@ -141,12 +141,12 @@ def test_sets_are_added_until_they_say_enough():
     assert contest.tries == [False] * (MIN_SETS + 1)
 
 
-@pytest.mark.parametrize("slower, number", [(1.5, MIN_SETS), (4.0, 1)])
-def test_who_is_slower_than_the_zero_by_far_is_not_waited_for(slower, number):
+@pytest.mark.parametrize("slower", [1.5, 4.0])
+def test_who_is_slower_than_the_zero_by_far_is_not_waited_for(slower):
     contest = made_up(sets(typical=(8.0, 1.0, 8.0 * slower)))
     speed = measure_speed(contest)
     assert (speed.verdict, speed.earned, speed.fraction) == ("scored", 0, 0.0)
-    assert contest.sets == number
+    assert contest.sets == 1
 
 
 @pytest.mark.parametrize("slower", [1.5, 2.5])
@@ -196,17 +196,19 @@ def test_a_fault_of_ours_is_no_verdict():
         measure_speed(made_up(one_set))
 
 
-def test_where_points_are_earned_on_cuda_only_times_on_the_cpu_are_for_information():
-    speed = measure_speed(made_up(sets(), cuda=True))
+def test_where_points_are_earned_on_cuda_only_nothing_is_timed_on_the_cpu():
+    contest = made_up(sets(), cuda=True)
+    speed = measure_speed(contest)
     assert (speed.verdict, speed.why, speed.earned) == ("not_run", "needs CUDA", 0)
     assert not speed.counts
-    assert speed.measured is not None
+    assert contest.sets == 0
 
 
 def test_progress_stays_between_nothing_and_all():
     shares: list[float] = []
     measure_speed(made_up(sleeping(0.8, 10.0)), shares.append)
-    assert len(shares) == MIN_SETS + MAX_EXTENSION_SETS
+    assert len(shares) == MAX_SETS + 1
+    assert shares[-1] == 1
     assert all(0 <= share <= 1 for share in shares)
 
 
@@ -223,6 +225,13 @@ def test_memory_is_scored_at_the_middle_one_of_three_fresh_processes():
     assert (m.position.low, m.position.middle, m.position.high) == (0.0, 0.5, 1.0)
     assert (m.ratio.low, m.ratio.middle, m.ratio.high) == (1.2, 13.6, 40.0)
     assert contest.sets == 3
+
+
+@pytest.mark.parametrize("student, number", [(12, 1), (100, 1), (250, 1), (135, 3), (140, 3)])
+def test_one_process_shows_memory_that_is_far_from_the_border_of_points(student, number):
+    contest = made_up(bytes_of(student), measures="memory", points=1)
+    whole = round_half_up(memory_position(260, 10, student), 1)
+    assert (measure_speed(contest).earned, contest.sets) == (whole, number)
 
 
 def test_memory_that_cannot_be_told_apart_costs_nothing():
