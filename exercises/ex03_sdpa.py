@@ -1,8 +1,8 @@
-# Skeleton ex03_sdpa 32b2632e00092878. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa 3b6f63eadeff2cb8. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
-Not allowed: PyTorch's fused attention operator and its attention modules, scipy. Write it with
-two matrix products and a softmax.
+Not allowed: PyTorch's fused attention operator and its attention modules, scipy, PyTorch in
+attention_numpy. Write it with two matrix products and a softmax.
 """
 
 import math

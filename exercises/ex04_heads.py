@@ -1,8 +1,8 @@
-# Skeleton ex04_heads 1c6f62f237d6602d. The lesson: docs/lessons/ex04_heads.en.md
+# Skeleton ex04_heads 6b27011d26f99448. The lesson: docs/lessons/ex04_heads.en.md
 """Multi-head attention: write the bodies, then run `make grade EX=ex04_heads`.
 
-Not allowed: PyTorch's fused attention operator and its attention modules. Write it with four
-projections, two matrix products and a softmax.
+Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch in
+multi_head_attention_numpy. Write it with four projections, two matrix products and a softmax.
 """
 
 import math

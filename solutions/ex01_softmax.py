@@ -57,8 +57,8 @@
 # scores up to ±10,000; the input untouched, in any layout; empty tensors; the gradient (PyTorch).
 # Checks of their own ask the digits of float64 and half precision computed in float32 (rows of
 # 70,000): for each function they cost one point and nothing else. **Out of scope:** masks
-# (the next exercise) and speed. **Not allowed:** PyTorch's and SciPy's own softmax. About 30
-# minutes.
+# (the next exercise) and speed. **Not allowed:** PyTorch's and SciPy's own softmax, and any of
+# PyTorch in `softmax_numpy`. About 30 minutes.
 
 # %% [markdown] tags=["zh"]
 # # Softmax
@@ -114,7 +114,7 @@
 # **评分内容**：沿任意轴的数值，至少一维，轴长从 1 到几千，±10,000 以内的分数；不修改输入，
 # 接受任何内存布局；空张量；梯度（PyTorch）。float64 的位数和用 float32 计算的
 # 半精度（70,000 个一行）另有检查：每个函数占 1 分，不影响别的检查。**不考**：掩码（下一题）和速度。
-# **禁用**：PyTorch 和 SciPy 自带的 softmax。约 30 分钟。
+# **禁用**：PyTorch 和 SciPy 自带的 softmax；`softmax_numpy` 里不能用 PyTorch。约 30 分钟。
 
 # %%
 import numpy as np

@@ -89,8 +89,8 @@
 # batch, no queries, no keys): each costs its one point and nothing else. And, for 3 of the 16
 # points, speed: batches, heads and rows go through one matrix product, not through a Python loop.
 # **Out of scope:** splitting into heads (the next exercise), causal masks, dropout. **Not
-# allowed:** PyTorch's fused operator and its attention modules; `torch.softmax` is fine.
-# About 60 minutes.
+# allowed:** PyTorch's fused operator and its attention modules, and any of PyTorch in
+# `attention_numpy`; elsewhere `torch.softmax` is fine. About 60 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 缩放点积注意力
@@ -172,7 +172,8 @@
 # 计算的半精度、空张量（batch、查询或键的个数为 0）各有单独的检查，各占 1 分，不影响别的检查。
 # 另外，16 分里有 3 分是速度：batch、头和行都走同一次矩阵乘法，不用 Python 循环。
 # **不涉及：** 拆分成头（下一题）、因果掩码、dropout。
-# **不允许：** PyTorch 的融合算子和注意力模块；`torch.softmax` 可以用。约 60 分钟。
+# **不允许：** PyTorch 的融合算子和注意力模块；`attention_numpy` 里不能用 PyTorch，别处
+# `torch.softmax` 可以用。约 60 分钟。
 
 # %%
 import math

@@ -91,8 +91,9 @@
 # precision; the dtype of the results and the digits of float64; empty batches; inputs untouched, in
 # any layout, and nothing remembered. **Out of scope:** NaN or infinity in hidden tokens,
 # dropout, positions, fewer key heads than query heads (ex07), speed. **Not allowed:** PyTorch's
-# fused operator and its attention modules; `torch.softmax` is fine. The exercise stands alone:
-# bring your attention from ex03 along, or write it again. About 50 minutes.
+# fused operator and its attention modules, and any of PyTorch in `multi_head_attention_numpy`;
+# elsewhere `torch.softmax` is fine. The exercise stands alone: bring your attention from ex03
+# along, or write it again. About 50 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头注意力
@@ -181,7 +182,8 @@
 # 不修改输入，输入可以是任意内存布局，也不记住任何东西。
 # **不涉及：** 被遮住的 token 里的 NaN 或无穷大，dropout，位置编码，键的头少于查询的头（ex07），
 # 速度。
-# **不允许：** PyTorch 的融合算子和注意力模块；`torch.softmax` 可以用。
+# **不允许：** PyTorch 的融合算子和注意力模块；`multi_head_attention_numpy` 里不能用 PyTorch，
+# 别处 `torch.softmax` 可以用。
 # 本题可以独立完成：把 ex03 写的注意力搬过来，或者重写一遍。约 50 分钟。
 
 # %%

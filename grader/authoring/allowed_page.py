@@ -32,7 +32,8 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
   pattern names a built-in type or a class of the file with no decorator but `dataclass`.
 - **Built-in names.** {builtins}.
 - **Operators of PyTorch.** By whatever way it is reached, an operator runs only if it is what a
-  name on this page or a method of a tensor stands for, or one of those [at the end](#operators).
+  name on this page or a method of a tensor stands for, or one of those [at the end](#operators). In
+  a function that returns a NumPy array, and in what it calls, no operator runs.
 
 What is not allowed costs the function in which it stands: it raises the sentence about it, with the
 line, and the other functions are graded. What runs with the file itself (at its top level, as a

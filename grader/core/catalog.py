@@ -131,6 +131,12 @@ def names_read(exercise: Exercise) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*exercise.names, *others)))
 
 
+def is_in_numpy(function: Function) -> bool:
+    """Return whether a function returns NumPy arrays, and so has to be written in NumPy."""
+    parts = (p for r in function.returns.values() for p in ([r] if isinstance(r, str) else r))
+    return any(part.startswith("array ") for part in parts)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean x?' if a known name is close to `name`, else ''."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
@@ -177,10 +183,16 @@ def _build_exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exe
             *([f"every module but {' and '.join(only)}"] if only else []),
             *(g[0] for g in groups),
             *(n.removesuffix(".*") for n in names),
+            *(
+                f"PyTorch in {f.name}"
+                for f in functions
+                if is_in_numpy(f) and "torch.*" not in names
+            ),
         ),
         refused=(
             *(f"aten::{operator}" for g in groups for operator in g[2]),
             *(name for g in groups for name in g[1] if not name.endswith(".*")),
+            *(f"{f.name}/aten::*" for f in functions if is_in_numpy(f)),
         ),
         cure=entries["not_allowed"].get("cure", ""),
         only=tuple(only),

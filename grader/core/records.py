@@ -77,7 +77,7 @@ class Exercise:
     classes: Mapping[str, Class]
     not_allowed: tuple[str, ...]
     not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
-    refused: tuple[str, ...]  # the same in the worker: operators ("aten::...") and full names
+    refused: tuple[str, ...]  # in the worker: "aten::<operator>", full names, "<function>/aten::*"
     cure: str  # what to do instead of what is not allowed
     only: tuple[str, ...] = ()  # the modules that may be imported, if not all that are open
     modules: tuple[str, ...] = ()  # that may be imported besides those open to every exercise

@@ -4,7 +4,7 @@ The reader checks the source for these calls first, and says where and how to me
 refuses what got around the reader: operators in PyTorch's dispatcher, through which every way to an
 operator leads, and functions made of allowed operators under their own name. "aten::*" refuses all
 operators that compute, while the submission is called: the others allocate, copy, and view a tensor
-in another shape.
+in another shape. "softmax_numpy/aten::*" refuses every operator while that function is called.
 """
 
 import importlib
@@ -37,27 +37,35 @@ _STUDENT_NAMES = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
 class Rules:
     """The refusals that hold only while the submission is called."""
 
-    def __init__(self, *, moves_only: bool = False) -> None:
+    def __init__(self, *, moves_only: bool = False, in_numpy: Iterable[str] = ()) -> None:
         self._held: AbstractContextManager[object] = nullcontext()
         if moves_only:
             self._held = _MovesOnly()  # type: ignore[no-untyped-call]
+        self._of_function = {name: _NumPyOnly(name) for name in in_numpy}
 
-    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function of the submission under these rules."""
-        with self._held:
+    def call(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function of the submission under these rules.
+
+        name  of the function in the file; "" for a method
+        """
+        with self._held, self._of_function.get(name, nullcontext()):
             return function(*args, **kwargs)
 
 
 def refuse_names(names: Iterable[str]) -> Rules:
-    """Refuse operators ("aten::_softmax") and functions or classes by their full name."""
+    """Refuse operators ("aten::_softmax") and functions or classes by their full name.
+
+    "softmax_numpy/aten::*" refuses all operators in the function of that name.
+    """
     names = set(names)
-    for name in names:
+    in_numpy = {name.partition("/")[0] for name in names if "/" in name}
+    for name in (n for n in names if "/" not in n):
         kind, _, operator = name.rpartition("::")
         if kind and operator != ALL:
             _refuse_operator(operator)
         elif not kind:
             _refuse_name(name)
-    return Rules(moves_only=f"aten::{ALL}" in names)
+    return Rules(moves_only=f"aten::{ALL}" in names, in_numpy=in_numpy)
 
 
 class _MovesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -72,6 +80,23 @@ class _MovesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
             name = _STUDENT_NAMES.get(schema.name) or schema.name.removeprefix("aten::")
             raise NotAllowed(f"torch's {name} is not allowed in this exercise: it computes")
         return operator(*args, **(kwargs or {}))
+
+
+class _NumPyOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that refuses every operator, in a function that is to be written in NumPy."""
+
+    def __init__(self, function: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._function = function
+
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = operator._schema.name.removeprefix("aten::")
+        raise NotAllowed(
+            f"torch's {name} is not allowed in {self._function}: write that function with "
+            "NumPy's operations on the arrays that it is given"
+        )
 
 
 def _refuse_operator(name: str) -> None:
