@@ -282,8 +282,8 @@ def test_a_file_that_cannot_be_loaded_says_why(nursery, source, kind):
 
 
 def test_what_is_slow_to_import_is_found_imported(nursery):
-    source = "import sys\nthere = 'colorsys' in sys.modules\ndef f(): return int(there)\n"
+    source = "import sys\nthere = 'tabnanny' in sys.modules\ndef f(): return int(there)\n"
     with worker(nursery, source) as (client, _):
         assert call(client, "f") == 0
-    with worker(nursery, source, preload=["no_such_module", "colorsys"]) as (client, _):
+    with worker(nursery, source, preload=["no_such_module", "tabnanny"]) as (client, _):
         assert call(client, "f") == 1

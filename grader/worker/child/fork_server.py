@@ -23,6 +23,9 @@ from .remove_tree import wipe
 from .worker import become_worker
 
 MAX_PROCESSES = 64  # processes that a worker may start; with more it is ended
+# PyTorch imports it at the first comparison on the device meta, which takes 0.7 s, and most suites
+# ask for one.
+SLOW_MODULES = ("torch._dynamo",)
 _CROWD_CHECK_SECONDS = 0.1
 _STOP_SECONDS = 2.0
 _ENDING_HUNDREDTHS = 100  # hundredths of a second
@@ -95,7 +98,7 @@ def _start_worker(
     request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
 ) -> int:
     os.environ.update(request["environment"])
-    _import_modules(request["preload"])
+    _import_modules([*request["preload"], *SLOW_MODULES])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
     kernels = Path.cwd() / f"kernels-{request['kernels']}" if request["kernels"] else None
     if kernels is not None:
