@@ -254,7 +254,7 @@ class RMSNorm(nn.Module):
 # weights below each other, `(3E, E)`, keeps a GPU busier and gives q, k and v side by side. The
 # attribute `fused` chooses. The parameters stay three, under the names `q`, `k` and `v`, so that a
 # checkpoint fits either way. From the numbers nobody can tell which way they came, so the products
-# of matrices that your code asks PyTorch for are counted.
+# of matrices that PyTorch makes for your code are counted, in whatever words you ask for them.
 #
 # Dropout sets each weight to zero with probability `dropout` and divides the others by
 # `1 - dropout`, so that the mean of each stays what it was. The weights of a query then no longer
@@ -273,7 +273,7 @@ class RMSNorm(nn.Module):
 # 投影有两种做法。三次乘法容易读；把三个权重上下拼成 `(3E, E)`，一次乘法并排得到 q、k、v，
 # 更能让 GPU 吃饱。由属性 `fused` 选择。参数始终是三份，名字是 `q`、`k`、`v`，
 # 所以不论哪种做法，都能加载同一份权重。从结果的数值看不出用的是哪一种，
-# 所以测试会数一数，你的代码向 PyTorch 要了几次矩阵乘法。
+# 所以测试会数一数，PyTorch 为你的代码做了几次矩阵乘法，不论你用哪种写法。
 #
 # dropout 以概率 `dropout` 把每个权重置零，其余的除以 `1 - dropout`，这样每个权重的期望不变。
 # 于是一个查询的权重之和不再是 1，本该如此。

@@ -62,7 +62,7 @@ class Student:
         return self._door.guard(name, text, self._door.client.chain, name, chain, named)
 
     def told(self, name: str) -> Any:
-        """Return a value that the prelude recorded in the worker. Such a value is not trusted."""
+        """Return a value that the prelude keeps or returns in the worker; it is not trusted."""
         try:
             return self._door.client.told(name)
         except WorkerFault as error:

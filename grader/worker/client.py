@@ -125,7 +125,7 @@ class Client:
         return self._send_request(request, self._decode)
 
     def told(self, name: str) -> Any:
-        """Return the variable of this name of the exercise's prelude."""
+        """Return the variable, or what the function returns, of this name of the prelude."""
         return self._send_request({"op": "told", "name": name}, self._decode)
 
     def get(self, on: Handle | None, name: str) -> Any:

@@ -276,6 +276,76 @@ class FusedIgnored(_Self):
     project = PlainSelfAttention.project
 
 
+@mistake(of="SelfAttention", caught_by=test_fused)
+class ThreeConvolutions(_Self):
+    """With `fused`, q, k and v come from three products still, which are written as convolutions.
+
+    However a product is written, PyTorch makes one: multiply once by the three weights.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            return super().project(x)
+        layers = (self.q, self.k, self.v)
+        return [F.conv1d(x.mT, y.weight[..., None], y.bias).mT for y in layers]
+
+
+@mistake(of="SelfAttention", caught_by=test_fused)
+class ThreeBilinearMaps(_Self):
+    """With `fused`, q, k and v come from three products still, which are written as bilinear maps.
+
+    However a product is written, PyTorch makes one: multiply once by the three weights.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            return super().project(x)
+        one = torch.ones_like(x[..., :1])
+        layers = (self.q, self.k, self.v)
+        return [F.bilinear(x, one, y.weight[..., None], y.bias) for y in layers]
+
+
+@mistake(of="SelfAttention", caught_by=test_fused)
+class ThreeSumsOfProducts(_Self):
+    """With `fused`, q, k and v are three sums of elementwise products, so that no product is left.
+
+    With `fused`, multiply once by the three weights below each other, with F.linear or @.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            return super().project(x)
+        return [(x[..., None, :] * y.weight).sum(-1) + y.bias for y in (self.q, self.k, self.v)]
+
+
+@mistake(of="SelfAttention", caught_by=test_fused)
+class AlwaysFused(_Self):
+    """One product gives q, k and v without `fused` too, and two more are made for nothing.
+
+    Without `fused`, multiply by each of the three weights, as a plain self-attention does.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            self.q(x)
+            self.k(x)
+        return F.linear(x, *self.joined((self.q, self.k, self.v))).chunk(3, -1)
+
+
+@mistake(of="SelfAttention", caught_by=test_fused)
+class ProductsForNothing(_Self):
+    """Three products give q, k and v in any case; without `fused`, two more are made for nothing.
+
+    With `fused`, multiply once by the three weights below each other; without, by each of them.
+    """
+
+    def project(self, x):
+        if not self.fused:
+            self.q(x)
+            self.k(x)
+        return PlainSelfAttention.project(self, x)
+
+
 @mistake(of="SelfAttention", caught_by=test_self_norms)
 class NormPerHead(_Self):
     """The mean square is taken of each head by itself.

@@ -49,12 +49,27 @@ def lacks(module, *names):
     expect(not there, f"the state_dict has {', '.join(there)}, which nobody asked for")
 
 
-def count(student, module, fused, x, keep):
-    """Return the number of matrix products in one call, as the call's process counts them."""
-    module.fused = fused
-    told = [student.told("products"), module(x, keep), student.told("products")]
-    before, after = (n if type(n) is int else 0 for n in told[::2])
-    return after - before
+def widths_of_products(student, module, heads, x, keep):
+    """Return, for each product over the model width in one call, the numbers it gives a token.
+
+    That is how many numbers of q, k, v or the output a product gives for each token of x, rounded
+    down. The products of attention itself, which are over a head or over tokens, are left out.
+    """
+    student.told("start")
+    try:
+        module(x, keep)
+    finally:
+        told = student.told("stop")
+    found = told if isinstance(told, list) else []
+    batch, length, width = x.shape
+    # With one head the scores are sums over the model width as well, and smaller.
+    scores = batch * length * length * width if heads == 1 else 0
+    return [
+        one[1] // (batch * length * width)
+        for one in found
+        if isinstance(one, list) and [type(n) for n in one] == [int, int]
+        if one[0] == width and one[1] > scores
+    ]
 
 
 def gradients(draw, module, right, *inputs, keep=None, but=()):

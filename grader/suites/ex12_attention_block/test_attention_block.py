@@ -11,7 +11,7 @@ from .dropped import DROPPED, OpenWeights
 from .given_scores import cross_scores_agree, far, self_scores_agree
 from .long_inputs import long_contexts_agree, long_layers_agree
 from .manners import cross_manners, self_manners, token_by_token
-from .modules import calls, count, gradients, lacks, load, pair
+from .modules import calls, gradients, lacks, load, pair, widths_of_products
 from .precision import cross_precision_agrees, self_precision_agrees
 
 HALVES = [float16, bfloat16]
@@ -154,10 +154,18 @@ def test_self(student, draw, device, case):
 def test_fused(student, draw, device, heads, masked):
     """With `fused` one product with the three weights gives q, k and v; without it three do."""
     module, _ = pair(student, draw, device, "SelfAttention", 12, heads, False)
-    x, keep = draw.normal(2, 5, 12), draw.keep(5, 5) if masked else None
-    many, few = (count(student, module, fused, x, keep) for fused in (False, True))
-    says = f"{few} products of matrices with fused=True and {many} with fused=False: one of them"
-    expect(few <= many - 2, f"{says} (F.linear, @, einsum, ...) should take the place of three")
+    x, keep = draw.normal(2, 2, 12), draw.keep(2, 2) if masked else None
+    for fused in (True, False):
+        module.fused = fused
+        found = widths_of_products(student, module, heads, x, keep)
+        widths = ", ".join(map(str, found)) or "no"
+        says = f"fused={fused}: the products over the model width give {widths} numbers of a token"
+        if fused:
+            one = len(found) <= 2 and max(found, default=0) >= 36
+            expect(one, f"{says}, but one should give the 36 of q, k and v, and that of o its 12")
+        else:
+            three = len(found) >= 3 and max(found) <= 12
+            expect(three, f"{says}, but three should give the 12 each of q, k and v")
 
 
 @check(points=1, needs=[test_norm, test_self])

@@ -447,3 +447,52 @@ class Functional(torch.nn.Module):
         inner = torch.nn.functional.linear(x, self.w1.weight, self.w1.bias)
         inner = torch.nn.functional.relu(inner)
         return torch.nn.functional.linear(inner, self.w2.weight, self.w2.bias)
+
+
+@variant(of="SelfAttention")
+class Convolved(torch.nn.Module):
+    """The three weights as one convolution, and the output projected head by head."""
+
+    def __init__(self, d_model, num_heads, qk_norm=True, rope_base=None, dropout=0.0):
+        super().__init__()
+        if d_model % num_heads or (rope_base is not None and d_model // num_heads % 2):
+            raise ValueError(f"{d_model} and {num_heads} do not fit")
+        self.n, self.base, self.p, self.fused = num_heads, rope_base, dropout, True
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(d_model, d_model) for _ in range(4))
+        if qk_norm:
+            self.norm_q, self.norm_k = RMSNorm(d_model), RMSNorm(d_model)
+        self.qk_norm = qk_norm
+
+    def turn(self, x):
+        wide = torch.promote_types(x.dtype, torch.float32)
+        i = torch.arange(0, x.shape[-1], 2, device=x.device, dtype=torch.float64)
+        places = torch.arange(x.shape[-2], device=x.device, dtype=torch.float64)
+        angles = places[:, None] / self.base ** (i / x.shape[-1])
+        cos, sin = angles.cos().to(wide), angles.sin().to(wide)
+        a, b = x[..., ::2].to(wide), x[..., 1::2].to(wide)
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).to(x.dtype)
+
+    def forward(self, x, keep=None):
+        layers = (self.q, self.k, self.v)
+        if self.fused:
+            weight = torch.cat([y.weight for y in layers])[..., None]
+            bias = torch.cat([y.bias for y in layers])
+            q, k, v = torch.nn.functional.conv1d(x.mT, weight, bias).mT.chunk(3, -1)
+        else:
+            q, k, v = (y(x) for y in layers)
+        if self.qk_norm:
+            q, k = self.norm_q(q), self.norm_k(k)
+        q, k, v = (y.unflatten(-1, (self.n, -1)).transpose(1, 2) for y in (q, k, v))
+        if self.base is not None:
+            q, k = self.turn(q), self.turn(k)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        if keep is not None:
+            scores = torch.where(keep, scores, torch.finfo(wide).min)
+        weights = torch.softmax(scores, -1)
+        if keep is not None:
+            weights = weights * keep
+        weights = torch.nn.functional.dropout(weights, self.p, self.training)
+        heads = (weights @ v.to(wide)).to(x.dtype).to(wide)
+        blocks = self.o.weight.to(wide).unflatten(1, (self.n, -1)).permute(1, 2, 0)  # (H, D, E)
+        return ((heads @ blocks).sum(1) + self.o.bias.to(wide)).to(x.dtype)

@@ -36,7 +36,7 @@ class Room:
 
     {"op": "prepare", "prelude"}                             -> {"value": what it needs, or ""}
     {"op": "load", "slug", "source", "refuse", "theirs"}     -> {"value": None}
-    {"op": "told", "name"}                                   -> {"value": what the prelude keeps}
+    {"op": "told", "name"}                                   -> {"value": what it keeps or returns}
     {"op": "ping"}                                           -> {"value": None}
     {"op": "call", "on", "name", "args", "kwargs", "graph", "no_grad"?}
                                                              -> {"value", "call"?, "lists"?}
@@ -100,7 +100,8 @@ class Room:
         return {"value": getattr(self.prelude, "needs", "")}
 
     def _told(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"value": self._export(getattr(self.prelude, request["name"]))}
+        value = getattr(self.prelude, request["name"])
+        return {"value": self._export(value() if callable(value) else value)}
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
