@@ -23,6 +23,7 @@ JOBS ?=
 CLUSTER ?=
 SEALED ?=
 SEEDS ?=
+FRESH ?=
 SHARD ?=
 ARGS ?=
 # So that make test can say how long it took.
@@ -60,8 +61,8 @@ CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... ISOLATION=... COURSE=course.toml ARGS=--no-speed)
-	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... FRESH=1 ISOLATION=... COURSE=course.toml ARGS=--no-speed)
+	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(if $(FRESH),--fresh) $(ARGS)
 
 test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
 ifeq ($(strip $(ARGS)),)
@@ -194,7 +195,7 @@ print-install: # the command that installs, for those who want to see it
 	@echo '$(INSTALL)'
 
 clean: ## remove .venv and caches
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist *.egg-info
+	rm -rf .venv .grades .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # PyTorch's own index is added only where pip has been told of no other place to look.

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 # In the background a shell lets programs ignore Ctrl-C, and ours would do so after us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ["GRADER_KEPT"] = "/dev/null/kept"  # where nothing can be: no test sees what another kept
 collect_ignore = ["packs"]  # a sample of what others write: its checks are for answers
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
+from grader.grading.source_digest import folders_digest
 
 STORE_FOLDER = ROOT / ".proof"
 # The folders that decide a verdict besides the exercise: judging, reading, the worker, the oracle.
@@ -46,19 +47,8 @@ def proof_digest(exercise: Exercise, *more: str) -> str:
 
 @cache
 def _digest_judging_code() -> str:
-    found = hashlib.sha256(json.dumps(_package_versions()).encode())
-    for pattern in JUDGING_FOLDERS:
-        for path in sorted(_files_of_pattern(pattern)):
-            found.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
-    return found.hexdigest()
-
-
-def _files_of_pattern(pattern: str) -> Iterable[Path]:
-    folder = ROOT / pattern
-    if not folder.is_dir():
-        return ROOT.glob(pattern)
-    files = (p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    return (p for p in files if p.suffix != ".pyc")
+    code = folders_digest(*JUDGING_FOLDERS)
+    return hashlib.sha256(f"{json.dumps(_package_versions())}\0{code}".encode()).hexdigest()
 
 
 def _package_versions() -> dict[str, str]:

@@ -1,6 +1,5 @@
 """The command line: `python -m grader`, or `grader` where it is installed."""
 
-import os
 import signal
 import sys
 from io import TextIOWrapper
@@ -15,13 +14,12 @@ from grader.cli.collect_command import commands as collect_commands
 from grader.cli.course_commands import commands as course_commands
 from grader.cli.drill_command import commands as drill_commands
 from grader.cli.global_options import GroupWithGlobalOptions, begin
+from grader.cli.grade_command import grade
 from grader.cli.interview_command import commands as interview_commands
 from grader.cli.maintainer import commands
 from grader.cli.new_command import commands as new_commands
 from grader.cli.options import (
     BELOW,
-    FAULT,
-    FORMATS,
     USAGE,
     Device,
     Isolation,
@@ -32,71 +30,23 @@ from grader.cli.options import (
     Seed,
     active_course,
     check_device,
-    check_stored,
     check_whole,
     exercise_named,
     exercises_named,
-    stop,
     wall_named,
     words_in,
 )
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
-from grader.core import catalog
 from grader.core.progress import progress_bar
-from grader.core.records import Exercise, Report
-from grader.core.translation import Words
-from grader.reporting.redact import redact_report
-from grader.worker.walls import Wall
 
-_PLATFORM_FORMATS = (
-    "junit",
-    "gradescope",
-    "classroom50",
-)  # formats that a machine takes marks from
 app = typer.Typer(
     cls=GroupWithGlobalOptions, callback=begin, add_completion=False, no_args_is_help=True,
     pretty_exceptions_enable=False,
 )  # fmt: skip
 
 
-@app.command()
-def grade(
-    names: Names = None,
-    submission: Place = Path("exercises"),
-    device: Device = "cpu",
-    seed: Seed = "",
-    isolation: Isolation = "auto",
-    speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
-    format: Annotated[
-        str, typer.Option(help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
-    ] = "terminal",
-    output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
-    lang: Lang = None,
-    min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
-) -> None:
-    """Grade answers: what is right, what is not, and what to look at next."""
-    exercises = exercises_named(names or [], submission)
-    if format not in FORMATS:
-        close = catalog.did_you_mean(format, FORMATS)
-        stop(f"There is no format called {format!r}.{close}")
-    if format in _PLATFORM_FORMATS and active_course().shows == "nothing":
-        stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
-    if min_score > 0 and active_course().shows == "nothing":
-        stop("An exam that shows nothing tells no points: grade it without --min-score.")
-    if format == "classroom50":
-        _runs_in_github()
-    words = words_in(lang)
-    check_stored(device, seed, words)
-    check_device(device)
-    wall = wall_named(isolation, device)
-    report = _grade_with_progress(exercises, submission, seed, device, wall, speed)
-    report = redact_report(report, active_course().shows)
-    _write_reports(report, format, output, words)
-    if report.faulted:
-        raise typer.Exit(FAULT)
-    if report.score.earned < min_score:
-        raise typer.Exit(BELOW)
+app.command()(grade)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -223,36 +173,3 @@ def main() -> None:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
     app()
-
-
-def _runs_in_github() -> None:
-    from grader.reporting.classroom50 import runner_context
-
-    runner_context(os.environ)
-
-
-def _grade_with_progress(
-    exercises: list[Exercise], place: Path, seed: str, device: str, wall: Wall, speed: bool
-) -> Report:
-    from grader.grading.session import grade_all
-
-    with progress_bar() as progress:
-        return grade_all(
-            exercises, place, seed=seed or None, device=device, wall=wall, speed=speed,
-            progress=progress,
-        )  # fmt: skip
-
-
-def _write_reports(report: Report, format: str, output: Path | None, words: Words) -> None:
-    from grader.reporting import terminal, write_reports
-
-    try:
-        if format != "terminal":
-            write_reports.write_report(report, format, output, words)
-        elif output:
-            with output.open("w", encoding="utf-8") as file:
-                terminal.print_task_report(report, Console(file=file, width=100), words)
-        else:
-            terminal.print_task_report(report, Console(), words)
-    except OSError as error:
-        stop(f"{output or 'The report'} cannot be written: {error.strerror}.")

@@ -263,6 +263,8 @@ class ExerciseReport:
     speed: Speed | None
     output: str = ""  # what the submission printed, capped
     seconds: float = 0.0
+    kept_since: str = ""  # of a report that an earlier run kept: when it was made, in ISO 8601
+    kept_seed: str = ""  # and the seed of its inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

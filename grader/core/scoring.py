@@ -1,11 +1,13 @@
 """What the verdicts on an exercise add up to."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from grader.core.records import CheckResult, Score, Speed, Verdict
+from grader.core.records import CheckResult, ExerciseReport, Score, Speed, Verdict
 
 LEFT_OUT = "left out with --no-speed"
 TO_COME = "not timed yet"
+CHANGED = "the file was changed during the run: grade again"
 MARGIN = 1.2  # times what the reference takes: who takes no more earns everything for speed
 
 
@@ -19,3 +21,22 @@ def sum_points(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
     elif speed is not None:
         left_out.append(speed.points)
     return Score(earned=earned, possible=possible, not_run=sum(left_out))
+
+
+def is_to_come(report: ExerciseReport) -> bool:
+    """Return whether the speed of an answer is to be measured yet."""
+    return report.speed is not None and report.speed.why == TO_COME
+
+
+def with_speed(report: ExerciseReport, speed: Speed | None) -> ExerciseReport:
+    """Return the report with this speed, and the points that it then adds up to."""
+    return replace(report, speed=speed, score=sum_points(report.checks, speed))
+
+
+def leave_out_speed(report: ExerciseReport) -> ExerciseReport:
+    """Return a report whose speed is to come, or failed with a check, as one of --no-speed."""
+    speed = report.speed
+    if report.score is None or speed is None or not (speed.counts or speed.why == TO_COME):
+        return report
+    left_out = Speed(says=speed.says, verdict="not_run", points=speed.points, why=LEFT_OUT)
+    return with_speed(report, left_out)

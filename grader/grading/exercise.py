@@ -11,7 +11,7 @@ import numpy as np
 
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
-from grader.core.scoring import LEFT_OUT, TO_COME, sum_points
+from grader.core.scoring import CHANGED, LEFT_OUT, TO_COME, sum_points, with_speed
 from grader.grading import ungraded
 from grader.judging import diagnosis, drills, recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA, Judge
@@ -168,11 +168,21 @@ def add_speed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport)
     started = time.monotonic()
     try:
         answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
+        if answer.sha256 != report.sha256:
+            return _untimed_report(report, CHANGED)
         speed = _time_answer(exercise, answer, report.checks, replace(run, later=False))
+    except NotGraded:
+        return _untimed_report(report, CHANGED)
     except Exception as error:  # as in `grade`
         return replace(report, state="fault", sentence=ungraded.describe_fault(error), score=None)
     seconds = report.seconds + time.monotonic() - started
-    return replace(report, speed=speed, score=sum_points(report.checks, speed), seconds=seconds)
+    return replace(with_speed(report, speed), seconds=seconds)
+
+
+def _untimed_report(report: ExerciseReport, why: str) -> ExerciseReport:
+    """Return a report whose speed, which was to come, was not measured."""
+    speed = report.speed
+    return report if speed is None else with_speed(report, replace(speed, why=why))
 
 
 class _Disturbed(Exception):

@@ -1,18 +1,31 @@
 """Grades several exercises in one run."""
 
 import hashlib
-import importlib.metadata
-import platform
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from grader.core import catalog, sealed_bundle
+from grader.core import sealed_bundle
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.worker import requirements
+from grader.core.scoring import is_to_come, leave_out_speed, with_speed
+from grader.grading.installed_versions import installed_versions, tf32_setting
+from grader.grading.kept_results import KeptResult, KeptResults, this_moment
+from grader.submission import answer_file
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall, hide_this_process
+
+if TYPE_CHECKING:
+    from grader.grading.exercise import Run
+
+Progress = Callable[[str, float], None]
+
+
+def no_progress(doing: str, share: float) -> None:
+    """Show nothing."""
 
 
 def grade_all(
@@ -24,62 +37,205 @@ def grade_all(
     device: str = "cpu",
     wall: Wall = PROCESS,
     speed: bool = True,
-    progress: Callable[[str, float], None] = lambda doing, share: None,
+    progress: Progress = no_progress,
 ) -> Report:
     """Grade `exercises`, whose answers lie in `place`, behind `wall`, and return the report.
 
     `progress` is told what is being done, and how much of the exercises, from 0 to 1, is done.
     """
-    started = time.monotonic()
-    hide_this_process()  # it is about to hold the seed and the expected values
-    stored = sealed_bundle.read_bundle_facts()
-    secret = f"{sealed_bundle.CASES}{stored.seed}" if stored else seed or secrets.token_hex(8)
-    with Nursery(wall) as nursery:  # its import of torch runs while ours does
-        from grader.grading.exercise import Run, grade_answer
+    with Session(
+        exercises=exercises, place=place, student=student, seed=seed, device=device, wall=wall,
+        speed=speed,
+    ) as session:  # fmt: skip
+        session.judge(progress)
+        return session.time(progress)
 
-        reports: list[ExerciseReport] = []
-        run = Run(
-            nursery=nursery, student=student, secret=secret, device=device, speed=speed,
-            progress=lambda doing, share: progress(doing, (len(reports) + share) / len(exercises)),
-        )  # fmt: skip
-        for exercise in exercises:
-            reports.append(grade_answer(exercise, place, run))
-    return Report(
-        student=student,
-        seed_id=seed_id(secret),
-        seed=secret,
-        device=device,
-        isolation=wall.name,
-        versions=installed_versions(tf32_setting()),
-        exercises=tuple(reports),
-        seconds=time.monotonic() - started,
-    )
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A run over several exercises: every answer is judged, and then the right ones are timed.
+
+    kept   where the results of earlier runs lie, if this run may use them
+    fresh  keep what this run finds, and use nothing of earlier ones
+    """
+
+    exercises: Sequence[Exercise]
+    place: Path
+    student: str = "me"
+    seed: str | None = None
+    device: str = "cpu"
+    wall: Wall = PROCESS
+    speed: bool = True
+    kept: KeptResults | None = None
+    fresh: bool = False
+    _started: float = field(default_factory=time.monotonic, init=False)
+    _secret: str = field(init=False)
+    _processes: ExitStack = field(default_factory=ExitStack, init=False)
+    _run: "Run | None" = field(default=None, init=False)
+    _results: dict[str, KeptResult] = field(default_factory=dict, init=False)
+    _judged_now: set[str] = field(default_factory=set, init=False)  # slugs
+    _digests: dict[str, str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        hide_this_process()  # it is about to hold the seed and the expected values
+        stored = sealed_bundle.read_bundle_facts()
+        own = self.seed or secrets.token_hex(8)
+        self._secret = f"{sealed_bundle.CASES}{stored.seed}" if stored else own
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._processes.close()
+
+    def judge(self, progress: Progress = no_progress) -> Report:
+        """Judge every answer, or find its kept result; no speed is measured."""
+        self._find_kept_results()
+        anew = [e for e in self.exercises if e.slug not in self._results]
+        for number, exercise in enumerate(anew):
+            self._judge_and_keep(exercise, _part_of(progress, number, len(anew)))
+        return self.report
+
+    @property
+    def untimed(self) -> list[Exercise]:
+        """Return the exercises whose answers are right and have not been timed."""
+        return [e for e in self.exercises if is_to_come(self._report_on(e))]
+
+    def time(self, progress: Progress = no_progress) -> Report:
+        """Time the right answers. Everything has been judged."""
+        waiting = self.untimed
+        for number, exercise in enumerate(waiting):
+            self._time_and_keep(exercise, _part_of(progress, number, len(waiting)))
+        return self.report
+
+    def judge_one_again(self, progress: Progress = no_progress) -> "Difference | None":
+        """Judge one kept result again, chosen by chance, with new inputs.
+
+        If the verdicts are others, the kept result is removed, and the difference is returned.
+        """
+        found = [e for e in self.exercises if self._is_worth_judging_again(e)]
+        if self.kept is None or not found:
+            return None
+        exercise = secrets.choice(found)
+        path = answer_file.locate(self.place, exercise.slug)
+        again = self._judge(exercise, progress)
+        if self.kept.digest(exercise, path) != self._digests[exercise.slug]:
+            return None  # it was saved meanwhile
+        before = self._results[exercise.slug].judged
+        if _verdicts(before) == _verdicts(again):
+            return None
+        self.kept.forget(exercise, path)
+        return Difference(before=before, again=again, seed=self._secret)
+
+    @property
+    def report(self) -> Report:
+        """Return the report on everything that has been judged."""
+        reports = tuple(map(self._report_on, self.exercises))
+        seed = _common_seed(reports) or self._secret
+        return Report(
+            student=self.student,
+            seed_id=seed_id(seed),
+            seed=seed,
+            device=self.device,
+            isolation=self.wall.name,
+            versions=next((r.versions for r in self._results.values()), {}),
+            exercises=reports,
+            seconds=time.monotonic() - self._started,
+        )
+
+    def _find_kept_results(self) -> None:
+        if self.kept is None:
+            return
+        for exercise in self.exercises:
+            path = answer_file.locate(self.place, exercise.slug)
+            digest = self._digests[exercise.slug] = self.kept.digest(exercise, path)
+            if self.fresh or self.seed:  # whoever names a seed asks for its inputs
+                continue
+            if (found := self.kept.find(exercise, path, digest)) is not None:
+                self._results[exercise.slug] = found
+
+    def _judge_and_keep(self, exercise: Exercise, progress: Progress) -> None:
+        judged = replace(
+            self._judge(exercise, progress), kept_since=this_moment(), kept_seed=self._secret
+        )
+        self._judged_now.add(exercise.slug)
+        self._results[exercise.slug] = KeptResult(
+            judged=judged, speed=None, versions=installed_versions(tf32_setting())
+        )
+        self._keep_result(exercise)
+
+    def _time_and_keep(self, exercise: Exercise, progress: Progress) -> None:
+        from grader.grading.exercise import add_speed
+
+        result = self._results[exercise.slug]
+        timed = add_speed(exercise, self.place, self._begin_run(progress), result.judged)
+        if timed.score is None:  # a fault of ours: what was judged stays kept
+            self._results[exercise.slug] = replace(result, judged=timed)
+            return
+        self._results[exercise.slug] = replace(result, speed=timed.speed)
+        self._keep_result(exercise)
+
+    def _judge(self, exercise: Exercise, progress: Progress) -> ExerciseReport:
+        run = self._begin_run(progress)
+        from grader.grading.exercise import grade_answer
+
+        return grade_answer(exercise, self.place, replace(run, later=True))
+
+    def _begin_run(self, progress: Progress) -> "Run":
+        """Return the run's terms; with the first call, start the process that forks workers."""
+        if self._run is None:
+            nursery = self._processes.enter_context(Nursery(self.wall))
+            from grader.grading.exercise import Run  # imports torch while the nursery does
+
+            self._run = Run(
+                nursery=nursery, student=self.student, secret=self._secret, device=self.device
+            )
+        return replace(self._run, progress=progress)
+
+    def _keep_result(self, exercise: Exercise) -> None:
+        if self.kept is None:
+            return
+        path, digest = answer_file.locate(self.place, exercise.slug), self._digests[exercise.slug]
+        if self.kept.digest(exercise, path) == digest:  # else it was saved during the run
+            self.kept.keep(exercise, path, digest, self._results[exercise.slug])
+
+    def _report_on(self, exercise: Exercise) -> ExerciseReport:
+        result = self._results[exercise.slug]
+        report = result.judged if self.speed else leave_out_speed(result.judged)
+        if is_to_come(report) and result.speed is not None:
+            report = with_speed(report, result.speed)
+        kept = exercise.slug not in self._judged_now
+        return report if kept else replace(report, kept_since="", kept_seed="")
+
+    def _is_worth_judging_again(self, exercise: Exercise) -> bool:
+        graded = self._results[exercise.slug].judged.state == "graded"
+        return graded and exercise.slug not in self._judged_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A kept result, and the other verdicts that the same answer got from new inputs."""
+
+    before: ExerciseReport
+    again: ExerciseReport
+    seed: str  # of the new inputs
+
+
+def _verdicts(report: ExerciseReport) -> tuple[str, dict[str, str]]:
+    return report.state, {check.id: check.verdict for check in report.checks}
+
+
+def _common_seed(reports: Sequence[ExerciseReport]) -> str:
+    """Return the seed of all inputs if all reports are kept from one run, else ""."""
+    seeds = {report.kept_seed for report in reports}
+    return seeds.pop() if len(seeds) == 1 else ""
+
+
+def _part_of(progress: Progress, number: int, whole: int) -> Progress:
+    """Return the progress function of one exercise among several."""
+    return lambda doing, share: progress(doing, (number + share) / whole)
 
 
 def seed_id(secret: str) -> str:
     """Return a digest that tells two secrets apart and reveals nothing else about them."""
     return hashlib.sha256(secret.encode()).hexdigest()[:16]
-
-
-def installed_versions(with_tf32: str) -> dict[str, str]:
-    """Return the installed versions that a verdict may depend on."""
-    from grader import __version__
-
-    names = ("numpy", "torch", "pytest")
-    found = {name: importlib.metadata.version(name) for name in names}
-    needed = (
-        text
-        for exercise in catalog.exercises()
-        for on_cuda in (False, True)
-        for text in requirements.required_by(exercise, on_cuda=on_cuda)
-    )
-    for name in requirements.package_names(needed):
-        found[name] = requirements.installed_version(name) or "not installed"
-    return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
-
-
-def tf32_setting() -> str:
-    """Return whether matrix products on CUDA may round to TF32: "on" or "off"."""
-    import torch
-
-    return "on" if torch.backends.cuda.matmul.allow_tf32 else "off"

@@ -54,9 +54,10 @@ def of_exercise(e: ExerciseReport) -> dict[str, Any]:
         "sentence": e.sentence,
         "score": None if e.score is None else _score_to_dict(e.score),
         "checks": [_check_to_dict(c) for c in e.checks],
-        "speed": None if e.speed is None else _speed_to_dict(e.speed),
+        "speed": None if e.speed is None else of_speed(e.speed),
         "output": e.output,
         "seconds": round(e.seconds, 3),
+        **({"kept": {"since": e.kept_since, "seed": e.kept_seed}} if e.kept_since else {}),
     }
 
 
@@ -91,7 +92,8 @@ def _finite_or_null(x: float) -> float | None:
     return x if math.isfinite(x) else None  # JSON has no NaN
 
 
-def _speed_to_dict(s: Speed) -> dict[str, Any]:
+def of_speed(s: Speed) -> dict[str, Any]:
+    """Return a verdict on speed as dicts, lists and numbers."""
     m = s.measured
     return {
         "verdict": s.verdict,

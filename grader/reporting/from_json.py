@@ -65,7 +65,8 @@ def exercise_from_json(found: dict[str, Any], track: str) -> ExerciseReport:
         track=track,
         score=None if found["score"] is None else Score(**found["score"]),
         checks=tuple(map(_check_from_dict, found["checks"])),
-        speed=None if found["speed"] is None else _speed_from_dict(found["speed"]),
+        speed=None if found["speed"] is None else speed_from_json(found["speed"]),
+        **{f"kept_{name}": found["kept"][name] for name in ("since", "seed") if "kept" in found},
     )
 
 
@@ -99,7 +100,8 @@ def _stage_from_dict(found: dict[str, Any]) -> Stage:
     return Stage(name=found["name"], factor=found["factor"], got=got, right=right)
 
 
-def _speed_from_dict(found: dict[str, Any]) -> Speed:
+def speed_from_json(found: dict[str, Any]) -> Speed:
+    """Read a verdict on speed."""
     same = ("verdict", "says", "points", "earned", "why", "fraction")
     return Speed(
         **{name: found[name] for name in same},

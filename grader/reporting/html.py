@@ -26,6 +26,7 @@ from grader.core.records import (  # fmt: skip
 )
 from grader.core.translation import Words
 from grader.reporting import locations, speed_text, stage_text
+from grader.reporting.kept_text import unchanged_sentence
 from grader.reporting.next_step import next_step
 from grader.submission import answer_file
 
@@ -144,6 +145,10 @@ class _Tell:
         if score.not_run == 1:
             return self._words("1 point not run")
         return self._words("{points} points not run", points=score.not_run) * bool(score.not_run)
+
+    def unchanged(self, e: ExerciseReport) -> str:
+        """Say since when an exercise has not changed; "" if it was judged in this run."""
+        return unchanged_sentence(e, self._words)
 
     def state(self, e: ExerciseReport) -> str:
         """Return the state of an exercise in a few words."""

@@ -12,6 +12,7 @@ from grader.core import catalog, sealed_bundle
 from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting import locations, speed_text, stage_text
+from grader.reporting.kept_text import unchanged_sentence
 from grader.reporting.next_step import Kind, next_step
 from grader.reporting.redact import RECEIVED
 from grader.submission import answer_file
@@ -29,13 +30,23 @@ _SHOWN_FAILURE_LINES = 10  # lines of one failure
 
 def print_task_report(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
     """Draw the report: a table, what went wrong, and the first thing to do next."""
+    print_verdicts(report, console, words)
+    _print_next_step(report, console, words)
+
+
+def print_timed_report(report: Report, console: Console, words: Words) -> None:
+    """Draw what timing adds to the verdicts, which have been drawn."""
+    console.print()
+    _print_tables(report, console, words)
+    if len(report.exercises) == 1 and (speed := report.exercises[0].speed) is not None:
+        console.print(speed_text.speed_lines(speed, report.exercises[0].slug, words))
+    _print_next_step(report, console, words)
+
+
+def print_verdicts(report: Report, console: Console, words: Words) -> None:
+    """Draw the table, and what went wrong."""
+    _print_tables(report, console, words)
     single = len(report.exercises) == 1
-    apart = report.further if report.core else ()
-    console.print(_exercise_table(report, report.core or report.further, words, total=True))
-    if apart:
-        console.print()
-        console.print(words("Optional exercises, not counted in the total"), style="bold")
-        console.print(_exercise_table(report, apart, words, total=False))
     for exercise in report.exercises:
         if single or exercise.state in ("refused", "fault"):
             console.print(_exercise_details(exercise, words))
@@ -43,6 +54,35 @@ def print_task_report(report: Report, console: Console, words: Words = Words()) 
             console.print(
                 _exercise_headline(exercise, words), check_lines(failed, exercise, words), sep="\n"
             )
+
+
+def print_difference(
+    before: ExerciseReport, again: ExerciseReport, seed: str, console: Console, words: Words
+) -> None:
+    """Say that a kept result did not come out again, and draw the verdicts that differ."""
+    told = (
+        "{slug} was judged again with new inputs, and differs from its kept result, which is "
+        "removed. SEED={seed} repeats these inputs."
+    )
+    console.print(f"\n{words(told, slug=again.slug, seed=seed)}", highlight=False, markup=False)
+    earlier = {check.id: check.verdict for check in before.checks}
+    for check in again.checks:
+        if check.verdict != earlier.get(check.id):
+            console.print(check_lines(check, again, words))
+    if again.sentence:
+        console.print(Text(words.said(again.sentence)))
+
+
+def _print_tables(report: Report, console: Console, words: Words) -> None:
+    apart = report.further if report.core else ()
+    console.print(_exercise_table(report, report.core or report.further, words, total=True))
+    if apart:
+        console.print()
+        console.print(words("Optional exercises, not counted in the total"), style="bold")
+        console.print(_exercise_table(report, apart, words, total=False))
+
+
+def _print_next_step(report: Report, console: Console, words: Words) -> None:
     console.print(_next_step_text(report, words))
     console.print(_report_footer(report, words), style="dim", highlight=False)
 
@@ -61,7 +101,9 @@ def _exercise_table(
     table.add_column("", footer=_points_not_run(score.not_run, words))
     for e in exercises:
         draft = (f"{words('draft')} · ", "yellow") if e.track == "draft" else ""
-        table.add_row(e.slug, _points_text(e), Text.assemble(draft, _state_text(e, words)))
+        unchanged = unchanged_sentence(e, words)
+        since = (f" · {unchanged}", "dim") if unchanged else ""
+        table.add_row(e.slug, _points_text(e), Text.assemble(draft, _state_text(e, words), since))
     return table
 
 
@@ -218,8 +260,15 @@ def _report_footer(report: Report, words: Words) -> str:
     if report.seed is not None and report.seed.startswith(sealed_bundle.CASES):
         about = "{seed}: the stored cases of a sealed bundle, for practice; marks are advisory"
         lines.append(words(about, seed=report.seed))
-    elif report.seed is not None:
+    elif report.seed is not None and _has_inputs_of_seed(report):
         lines.append(words("seed {seed} (SEED={seed} repeats this run's inputs)", seed=report.seed))
+    if any(unchanged_sentence(e, words) for e in report.exercises):
+        lines.append(words("what is unchanged was judged earlier (FRESH=1 judges it again)"))
     if len(report.exercises) == 1 and report.exercises[0].sha256:
         lines.append(f"sha256 {report.exercises[0].sha256}")
     return "\n".join(escape(line) for line in lines)
+
+
+def _has_inputs_of_seed(report: Report) -> bool:
+    """Return whether an exercise had the inputs of the report's seed; kept ones may have others."""
+    return any(not e.kept_since or e.kept_seed == report.seed for e in report.exercises)

@@ -43,7 +43,7 @@ def read_answer(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
             f"{path.name} is not a {_LANGUAGE_OF_SUFFIX[plain]} file: name it {slug}{plain}."
         )
     in_cells = path.suffix == ".ipynb"
-    content = _read_bytes(path, MAX_NOTEBOOK if in_cells else MAX_BYTES)
+    content = read_bytes(path, MAX_NOTEBOOK if in_cells else MAX_BYTES)
     found: dict[str, Any] = (
         _source_of_notebook(content, names, plain)
         if in_cells
@@ -61,7 +61,8 @@ def read_answer(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
     )
 
 
-def _read_bytes(path: Path, most: int) -> bytes:
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return the bytes of a file. Raises `Unreadable` if it is none, or has more than `most`."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise Unreadable(f"{path.name} is not a file.")

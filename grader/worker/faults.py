@@ -2,6 +2,17 @@
 
 from grader.core.errors import GraderFault
 
+# How the sentences begin about faults that a busy or a small machine can cause as well.
+_MACHINE_SENTENCES = (
+    *("no answer within", "the exercise used up its", "the process was killed"),
+    "the call ran out of memory",
+)
+
+
+def may_be_the_machine(sentence: str) -> bool:
+    """Return whether a sentence tells of a fault that may not happen on an idle machine."""
+    return any(told in sentence for told in _MACHINE_SENTENCES)
+
 
 class WorkerFault(Exception):
     """Raised when a submission does not answer; the message is the sentence the student reads."""

@@ -23,7 +23,7 @@ from grader.worker.walls import PROCESS, Wall
 START_SECONDS = 120.0  # a cold `import torch` from a slow disk
 # Variables that let torch and CUDA find their libraries; nothing else of ours reaches a worker.
 _VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT", "LANG")
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # Freed temporaries stay in the heap instead of going back to the kernel after every operator, which
 # steadies times. Where memory is measured a worker undoes this (`gives_back`): holes between blocks
 # would count.
@@ -188,4 +188,4 @@ class Nursery:
 def _process_environment(home: str) -> dict[str, str]:
     passed = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     own = {"HOME": home, "TMPDIR": home, "PYTHONUTF8": "1"}
-    return passed | own | dict.fromkeys(_THREAD_VARIABLES, "1") | _MALLOC_VARIABLES
+    return passed | own | dict.fromkeys(THREAD_VARIABLES, "1") | _MALLOC_VARIABLES

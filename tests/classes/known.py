@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.run import class_grading
-from grader.classroom.run.result_store import Store
 from grader.classroom.run.results_folder import PARTS_FOLDER
 from grader.cli.app import app
+from grader.core.result_store import Store
 from tests.classes.lanes import Known
 
 CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}

@@ -4,7 +4,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from grader.classroom.run.grade_task import SPEED, Task
 from grader.classroom.run.grade_work import perform_task
-from grader.classroom.run.result_store import Store
+from grader.core.result_store import Store
 from grader.core.scoring import TO_COME
 
 

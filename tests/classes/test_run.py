@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader.classroom.run import source_digest
 from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.class_run import ClassRun
 from grader.classroom.run.gather_answers import list_students
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms
-from grader.classroom.run.result_store import Store
 from grader.core import catalog
+from grader.core.result_store import Store
 from grader.core.translation import Words
+from grader.grading import source_digest
 from tests.classes.lanes import Pretended
 
 SLUG = "ex01_softmax"

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from grader.classroom.run import result_store
-from grader.classroom.run.result_store import Store, write_whole
+from grader.core import result_store
+from grader.core.result_store import Store, write_whole
 
 KEY = "ab" + 62 * "0"
 

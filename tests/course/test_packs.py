@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.authoring import exercise_rules, skeletons
-from grader.classroom.run import source_digest
 from grader.cli.app import app
 from grader.core import catalog, packs
 from grader.core.toml_file import BadFile
 from grader.core.translation import Words
+from grader.grading import source_digest
 from grader.judging import suite_runner
 from grader.release import bundle, notebook_pages
 from grader.worker import readable_paths

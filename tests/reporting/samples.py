@@ -96,6 +96,7 @@ FAULT = exercise(
     "ex07_mqa_gqa", "fault", score=None, sentence="the suite cannot be run", checks=(), speed=None
 )
 FURTHER = exercise("ex08_cuda_sdpa", track="further", score=Score(earned=7, possible=7, not_run=0))
+KEPT = exercise("ex02_masking", kept_since="2026-11-24T14:02:00+01:00", kept_seed="7")
 
 
 def everywhere(text: str) -> Report:

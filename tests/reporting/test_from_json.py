@@ -6,10 +6,12 @@ import pytest
 
 from grader.reporting import as_json, from_json
 from grader.reporting.from_json import NoReport
-from tests.reporting.samples import EVERYTHING, FAULT, HOSTILE, everywhere, report
+from tests.reporting.samples import EVERYTHING, FAULT, HOSTILE, KEPT, everywhere, report
 
 
-@pytest.mark.parametrize("run", [EVERYTHING, report(FAULT), everywhere(HOSTILE), report(seed=None)])
+@pytest.mark.parametrize(
+    "run", [EVERYTHING, report(FAULT), everywhere(HOSTILE), report(seed=None), report(KEPT)]
+)
 def test_a_report_comes_back_as_it_was(run):
     text = as_json.to_json(run)
     assert as_json.to_json(from_json.from_json(text)) == text

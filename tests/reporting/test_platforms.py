@@ -7,7 +7,7 @@ import pytest
 from junitparser import JUnitXml
 from typer.testing import CliRunner
 
-from grader.cli import app
+from grader.cli import app, grade_command
 from grader.core.catalog import ROOT
 from grader.core.records import CheckResult, Verdict
 from grader.core.translation import Words
@@ -184,7 +184,7 @@ def test_a_failure_in_a_notebook_points_at_no_line(tmp_path):
 
 
 def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path, monkeypatch):
-    monkeypatch.setattr(app, "_grade_with_progress", lambda *_: pytest.fail("it was graded"))
+    monkeypatch.setattr(grade_command, "Session", lambda **_: pytest.fail("it was graded"))
     (tmp_path / "ex01_softmax.py").write_text("x = 1\n")
     done = grade(tmp_path, "--format", "classroom50")
     assert done.exit_code == 2

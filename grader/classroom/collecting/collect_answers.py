@@ -22,8 +22,8 @@ from grader.classroom.collecting.source_files import (
 from grader.classroom.run.answer_contents import answer_names, is_answer
 from grader.classroom.run.answer_files import is_folder
 from grader.classroom.run.gather_answers import MAX_NOTES, TIMES_TABLE, describe_problem
-from grader.classroom.run.result_store import is_written, write_whole
 from grader.core.errors import UserError
+from grader.core.result_store import is_written, write_whole
 from grader.submission.answer_file import Unreadable
 from grader.submission.handed_files import printable
 

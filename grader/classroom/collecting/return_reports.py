@@ -23,9 +23,9 @@ from grader.classroom.collecting.roster import (
 )
 from grader.classroom.collecting.source_files import CollectResult, list_folders
 from grader.classroom.run import results_folder
-from grader.classroom.run.result_store import is_written, write_whole
 from grader.classroom.run.results_folder import STUDENTS
 from grader.core.errors import UserError
+from grader.core.result_store import is_written, write_whole
 from grader.core.translation import Words
 from grader.reporting import github
 from grader.reporting.from_json import NoReport, from_json

@@ -6,9 +6,9 @@ from datetime import datetime
 from pathlib import Path
 
 from grader.classroom.run.gather_answers import TIMES_TABLE
-from grader.classroom.run.result_store import write_whole
 from grader.classroom.table_reader import moment_in_field, read_lines
 from grader.core import catalog
+from grader.core.result_store import write_whole
 
 COLUMNS = ("student", "exercise", "submitted")
 

@@ -13,7 +13,6 @@ from grader.classroom.run import (
     adjust,
     gather_answers,
     results_folder,
-    source_digest,
     submission_times,
 )
 from grader.classroom.run.class_progress import Progress
@@ -22,16 +21,18 @@ from grader.classroom.run.grade_task import GradeTerms
 from grader.classroom.run.grade_work import EnvironmentMismatch
 from grader.classroom.run.late_students import LatenessReport
 from grader.classroom.run.process_pool import Lanes, LocalPool
-from grader.classroom.run.result_store import Store
 from grader.classroom.run.results_folder import PARTS_FOLDER, STUDENTS, LastRun
 from grader.classroom.run.write_results import Written
 from grader.classroom.settings import NO_COURSE, Settings
 from grader.core.errors import UserError
 from grader.core.records import Exercise
+from grader.core.result_store import Store
 from grader.core.this_python import pip_install
 from grader.core.translation import Words
+from grader.grading import source_digest
+from grader.grading.installed_versions import installed_versions
 from grader.grading.official_grader import BadSecret, course_secret
-from grader.grading.session import installed_versions, seed_id
+from grader.grading.session import seed_id
 from grader.reporting.class_summary import ClassSummary
 from grader.submission.handed_files import printable
 from grader.worker.walls import NoSuchWall

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.run import source_digest
 from grader.classroom.run.grade_task import SPEED, GradeTerms, Task
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
+from grader.grading import source_digest
+from grader.grading.installed_versions import installed_versions, tf32_setting
 from grader.grading.official_grader import Official
-from grader.grading.session import installed_versions, tf32_setting
 from grader.reporting import as_json, from_json
 from grader.worker import traces, walls
 

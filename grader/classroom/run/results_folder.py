@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from grader.classroom.run.result_store import remove_partial_files, write_whole
 from grader.core.errors import UserError
+from grader.core.result_store import remove_partial_files, write_whole
 from grader.grading.official_grader import SECRET_FILE
 
 RUN_FILE = ".run.json"

@@ -15,12 +15,12 @@ from grader.classroom.run.late_students import (
     report_with_lateness,
 )
 from grader.classroom.run.process_pool import Result
-from grader.classroom.run.result_store import is_written, write_whole
 from grader.classroom.run.results_folder import STUDENTS, full_report_paths
 from grader.classroom.settings import Settings
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise, ExerciseReport, Report
+from grader.core.result_store import is_written, write_whole
 from grader.core.scoring import LEFT_OUT, TO_COME, sum_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html

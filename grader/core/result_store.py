@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PARTIAL_PREFIX = ".writing-"  # begins the name of a file that is not whole yet
+MAX_BYTES = 16 * 2**20  # of a result's file; a longer one was not written by us
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,11 @@ class Store:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the result of a key; None if there is none, or if its file is damaged."""
-        with suppress(OSError, ValueError, KeyError):
-            found = json.loads(self._path(key).read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            if not (path := self.path(key)).is_file():  # to open a pipe would wait
+                return None
+            with path.open("rb") as file:
+                found = json.loads(file.read(MAX_BYTES))
             if isinstance(found, dict) and found.get("key") == key:
                 return dict(found["result"])
         return None
@@ -28,16 +32,17 @@ class Store:
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result."""
         text = json.dumps({"key": key, "result": result}, ensure_ascii=False)
-        write_whole(self._path(key), text)
+        write_whole(self.path(key), text)
 
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
+        """Return the file of a key, whether it is there or not."""
         return self.folder / key[:2] / f"{key}.json"
 
 
 def is_written(path: Path, text: str | bytes) -> bool:
     """Return whether a file has exactly this content."""
     with suppress(FileNotFoundError):
-        return path.read_bytes() == _as_bytes(text)
+        return path.is_file() and path.read_bytes() == _as_bytes(text)
     return False
 
 

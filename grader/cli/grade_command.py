@@ -1,0 +1,166 @@
+"""The command `grade`: what is right, how fast it is, and what has not changed since."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.classroom.settings import Settings
+from grader.cli.options import (
+    BELOW,
+    FAULT,
+    FORMATS,
+    Device,
+    Isolation,
+    Lang,
+    Names,
+    Place,
+    Seed,
+    active_course,
+    check_device,
+    check_stored,
+    exercises_named,
+    stop,
+    wall_named,
+    words_in,
+)
+from grader.core import catalog, sealed_bundle
+from grader.core.progress import progress_bar
+from grader.core.records import Report
+from grader.core.translation import Words
+from grader.grading.kept_results import KeptResults, open_kept_results
+from grader.grading.session import Session
+from grader.reporting import terminal
+from grader.reporting.redact import redact_report
+from grader.worker.walls import Wall
+
+KEPT_FOLDER = ".grades"  # in the working folder
+_KEPT_FOLDER_VARIABLE = "GRADER_KEPT"  # of the environment: another folder
+_PLATFORM_FORMATS = (
+    "junit",
+    "gradescope",
+    "classroom50",
+)  # formats that a machine takes marks from
+_FORMATS_FOR_PEOPLE = ("terminal", "html")
+
+
+def grade(
+    names: Names = None,
+    submission: Place = Path("exercises"),
+    device: Device = "cpu",
+    seed: Seed = "",
+    isolation: Isolation = "auto",
+    speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge what has not changed too.")] = False,
+    format: Annotated[
+        str, typer.Option(help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    ] = "terminal",
+    output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
+    lang: Lang = None,
+    min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
+) -> None:
+    """Grade answers: what is right, what is not, and what to look at next."""
+    exercises = exercises_named(names or [], submission)
+    course = active_course()
+    _check_format(format, min_score, course)
+    words = words_in(lang)
+    check_stored(device, seed, words)
+    check_device(device)
+    wall = wall_named(isolation, device)
+    mine = is_own_run(format, min_score, course, os.environ)
+    kept = _kept_results(wall, device, course) if mine else None
+    with Session(
+        exercises=exercises, place=submission, seed=seed or None, device=device, wall=wall,
+        speed=speed, kept=kept, fresh=fresh,
+    ) as session:  # fmt: skip
+        on_screen = format == "terminal" and output is None and sys.stdout.isatty()
+        shown = _judge(session, words, on_screen=on_screen)
+        report = redact_report(_time(session), course.shows)
+        if shown:
+            terminal.print_timed_report(report, Console(), words)
+        else:
+            _write_report(report, format, output, words)
+        _judge_one_again(session, words)
+    if report.faulted:
+        raise typer.Exit(FAULT)
+    if report.score.earned < min_score:
+        raise typer.Exit(BELOW)
+
+
+def is_own_run(
+    format: str, min_score: int, course: Settings, environment: Mapping[str, str]
+) -> bool:
+    """Return whether a run is a student's own, which may show results of earlier runs.
+
+    A run that gives marks is none: in a format that machines read, with a score to reach, or in
+    continuous integration. Nor is one in which not everything is shown: a course with `help`, an
+    exam, a sealed bundle.
+    """
+    for_a_person = format in _FORMATS_FOR_PEOPLE and min_score <= 0 and not environment.get("CI")
+    return for_a_person and course.shows == "open" and not sealed_bundle.is_sealed()
+
+
+def _check_format(format: str, min_score: int, course: Settings) -> None:
+    """Stop if there is no such format, or if it would tell what the course does not show."""
+    if format not in FORMATS:
+        close = catalog.did_you_mean(format, FORMATS)
+        stop(f"There is no format called {format!r}.{close}")
+    if format in _PLATFORM_FORMATS and course.shows == "nothing":
+        stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
+    if min_score > 0 and course.shows == "nothing":
+        stop("An exam that shows nothing tells no points: grade it without --min-score.")
+    if format == "classroom50":
+        from grader.reporting.classroom50 import runner_context
+
+        runner_context(os.environ)
+
+
+def _kept_results(wall: Wall, device: str, course: Settings) -> KeptResults:
+    folder = Path(os.environ.get(_KEPT_FOLDER_VARIABLE) or KEPT_FOLDER)
+    return open_kept_results(folder, wall, device, repr(course))
+
+
+def _judge(session: Session, words: Words, *, on_screen: bool) -> bool:
+    """Judge everything; show the verdicts now if timing follows, and return whether they are."""
+    with progress_bar() as progress:
+        report = session.judge(progress)
+    if not session.untimed or not on_screen:
+        return False
+    terminal.print_verdicts(redact_report(report, active_course().shows), Console(), words)
+    return True
+
+
+def _time(session: Session) -> Report:
+    with progress_bar(with_seconds=True) as progress:
+        return session.time(progress)
+
+
+def _judge_one_again(session: Session, words: Words) -> None:
+    """Judge one kept result with new inputs, now that the report can be read; say if it differs."""
+    sys.stdout.flush()
+    try:
+        with progress_bar() as progress:
+            found = session.judge_one_again(progress)
+    except KeyboardInterrupt:  # whoever has read the report need not wait
+        return
+    if found is not None:
+        terminal.print_difference(found.before, found.again, found.seed, Console(), words)
+
+
+def _write_report(report: Report, format: str, output: Path | None, words: Words) -> None:
+    from grader.reporting import write_reports
+
+    try:
+        if format != "terminal":
+            write_reports.write_report(report, format, output, words)
+        elif output:
+            with output.open("w", encoding="utf-8") as file:
+                terminal.print_task_report(report, Console(file=file, width=100), words)
+        else:
+            terminal.print_task_report(report, Console(), words)
+    except OSError as error:
+        stop(f"{output or 'The report'} cannot be written: {error.strerror}.")

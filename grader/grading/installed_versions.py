@@ -1,0 +1,31 @@
+"""The versions that a verdict may depend on."""
+
+import importlib.metadata
+import platform
+
+from grader.core import catalog
+from grader.worker import requirements
+
+
+def installed_versions(with_tf32: str) -> dict[str, str]:
+    """Return the installed versions that a verdict may depend on."""
+    from grader import __version__
+
+    names = ("numpy", "torch", "pytest")
+    found = {name: importlib.metadata.version(name) for name in names}
+    needed = (
+        text
+        for exercise in catalog.exercises()
+        for on_cuda in (False, True)
+        for text in requirements.required_by(exercise, on_cuda=on_cuda)
+    )
+    for name in requirements.package_names(needed):
+        found[name] = requirements.installed_version(name) or "not installed"
+    return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
+
+
+def tf32_setting() -> str:
+    """Return whether matrix products on CUDA may round to TF32: "on" or "off"."""
+    import torch
+
+    return "on" if torch.backends.cuda.matmul.allow_tf32 else "off"

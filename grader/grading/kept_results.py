@@ -1,0 +1,192 @@
+"""Keeps what a student's own runs found, and finds it again while nothing has changed.
+
+Each answer has one file in the store, with the digest of all that its verdicts depend on. These
+files are the student's own: whoever can write them can write any verdict into them. So they are
+shown to that student, and never counted as marks.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from grader.core import catalog
+from grader.core.record_types import has_declared_types
+from grader.core.records import Exercise, ExerciseReport, Speed, Verdict
+from grader.core.result_store import Store, write_whole
+from grader.core.scoring import is_to_come, sum_points
+from grader.grading.installed_versions import installed_versions, tf32_setting
+from grader.grading.source_digest import code_digest, folders_digest
+from grader.reporting import as_json, from_json
+from grader.submission import answer_file
+from grader.submission.notebook_cells import MAX_BYTES as MAX_ANSWER_BYTES
+from grader.worker import requirements
+from grader.worker.faults import may_be_the_machine
+from grader.worker.nursery import THREAD_VARIABLES
+from grader.worker.walls import Wall
+
+MAX_FILES = 500  # of a store; the oldest go first
+_COMPILERS = ("g++", "nvcc")
+_DEVICE_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptResult:
+    """The verdicts on an answer, and its speed if that was measured."""
+
+    judged: ExerciseReport  # when it was judged as well; its speed is to come, or not to be had
+    speed: Speed | None
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResults:
+    """A folder of kept results. `terms` are what all of a run depends on: its wall, its device."""
+
+    folder: Path
+    terms: tuple[str, ...]
+
+    def digest(self, exercise: Exercise, path: Path) -> str:
+        """Return the digest of all that the verdicts on the answer at `path` depend on."""
+        parts = (str(path), content_digest(path), *self.terms, _exercise_digest(exercise))
+        return _digest_texts(parts)
+
+    def find(self, exercise: Exercise, path: Path, digest: str) -> KeptResult | None:
+        """Return the result with this digest; None if there is none, or if its file is damaged."""
+        found = self._store.get(_key(exercise, path))
+        if found is None or found.get("digest") != digest:
+            return None
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            return _read_result(found, exercise)
+        return None
+
+    def keep(self, exercise: Exercise, path: Path, digest: str, result: KeptResult) -> None:
+        """Keep a result in the place of an earlier one; where nothing can be written, do not."""
+        if not _is_lasting(result.judged):
+            self.forget(exercise, path)
+            return
+        speed = result.speed if result.speed and result.speed.verdict == "scored" else None
+        content = {
+            "digest": digest,
+            "judged": as_json.of_exercise(result.judged),
+            "speed": None if speed is None else as_json.of_speed(speed),
+            "versions": dict(result.versions),
+        }
+        with suppress(OSError):
+            write_whole(self.folder / ".gitignore", "*\n")
+            self._store.put(_key(exercise, path), content)
+            self._remove_oldest()
+
+    def forget(self, exercise: Exercise, path: Path) -> None:
+        """Remove the result on an answer, if there is one."""
+        with suppress(OSError):
+            self._store.path(_key(exercise, path)).unlink(missing_ok=True)
+
+    @property
+    def _store(self) -> Store:
+        return Store(self.folder)
+
+    def _remove_oldest(self) -> None:
+        files = list(self.folder.glob("*/*.json"))
+        if len(files) > MAX_FILES:
+            files.sort(key=lambda path: path.stat().st_mtime)
+            for path in files[:-MAX_FILES]:
+                path.unlink(missing_ok=True)
+
+
+def content_digest(path: Path) -> str:
+    """Return the digest of what lies at `path`, also if that is no answer."""
+    try:
+        content = answer_file.read_bytes(path, MAX_ANSWER_BYTES)
+    except answer_file.Unreadable as problem:
+        return str(problem)
+    return hashlib.sha256(content).hexdigest()
+
+
+def open_kept_results(folder: Path, wall: Wall, device: str, settings: str) -> KeptResults:
+    """Return the kept results in `folder` of runs behind this wall, on this device, like this one.
+
+    settings  of the course, as text
+    """
+    names = [device]
+    if device != "cpu":
+        import torch
+
+        names += [torch.cuda.get_device_name(), tf32_setting()]
+    versions = (f"{name} {version}" for name, version in installed_versions("").items())
+    return KeptResults(folder, (wall.name, settings, *names, *versions, *_machine_facts()))
+
+
+def _machine_facts() -> tuple[str, ...]:
+    """Return what tells this machine and its Python from others, where a result depends on it."""
+    found = (shutil.which(name) for name in _COMPILERS)
+    dates = (f"{path} {Path(path).stat().st_mtime_ns}" if path else "none" for path in found)
+    variables = (os.environ.get(name, "") for name in (*THREAD_VARIABLES, *_DEVICE_VARIABLES))
+    return (sys.version, *os.uname(), str(os.cpu_count()), *dates, *variables)
+
+
+def this_moment() -> str:
+    """Return the time in ISO 8601, with the offset from UTC."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _key(exercise: Exercise, path: Path) -> str:
+    return _digest_texts((exercise.slug, os.path.abspath(path)))
+
+
+def _digest_texts(texts: tuple[str, ...]) -> str:
+    lengths = "".join(f"{len(text)}:{text}" for text in texts)
+    return hashlib.sha256(lengths.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _exercise_digest(exercise: Exercise) -> str:
+    """Return the digest of an exercise, its suite, its solution, and of all code that grades it.
+
+    An answer to a bug hunt is judged by the suite of any other exercise.
+    """
+    others = catalog.exercises() if exercise.hunts else (exercise,)
+    lacking = requirements.unmet_requirement(
+        (*exercise.requires, *(exercise.requires_on_cuda or ()))
+    )
+    code = [f"{code_digest(other.slug)} {content_digest(other.solution)}" for other in others]
+    slugs = sorted(other.slug for other in catalog.exercises())  # none of them can be imported
+    texts = (repr(exercise), folders_digest("grader/grading"), lacking, *code, *slugs)
+    return _digest_texts(texts)
+
+
+def _read_result(found: Mapping[str, Any], exercise: Exercise) -> KeptResult:
+    """Read a result. Raises `ValueError` and other errors of a text that was not written here."""
+    judged = from_json.exercise_from_json(found["judged"], exercise.track)
+    speed = None if found["speed"] is None else from_json.speed_from_json(found["speed"])
+    result = KeptResult(judged=judged, speed=speed, versions=found["versions"])
+    if not has_declared_types(result) or not _adds_up(result, exercise):
+        raise ValueError("no result of ours")
+    datetime.fromisoformat(judged.kept_since)
+    return result
+
+
+def _adds_up(result: KeptResult, exercise: Exercise) -> bool:
+    judged, speed = result.judged, result.speed
+    return (
+        judged.slug == exercise.slug
+        and judged.score == sum_points(judged.checks, judged.speed)
+        and (speed is None or (is_to_come(judged) and 0 <= speed.earned <= speed.points))
+    )
+
+
+def _is_lasting(report: ExerciseReport) -> bool:
+    """Return whether a later run of the same file would find the same.
+
+    What a fault of ours, a lack of this machine or a busy moment may have caused is asked anew.
+    """
+    if report.score is None or may_be_the_machine(report.sentence):
+        return False
+    if any(c.verdict is Verdict.FAILED and may_be_the_machine(c.why) for c in report.checks):
+        return False
+    return any(c.verdict is not Verdict.NOT_RUN for c in report.checks)
