@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from grader.classroom.run import class_grading, grade_work
-from grader.grading import official_grader, replay
+from grader.grading import official_grader, process_pool, replay
 from tests.classes.lanes import InThisProcess
 
 
@@ -16,11 +16,11 @@ def in_this_process(nursery):
     A class is judged behind the same wall as ever; a replay takes the nursery of the tests.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(class_grading, "LocalPool", InThisProcess)
+        patch.setattr(class_grading, "LocalLanes", InThisProcess)
         patch.setattr(replay, "Nursery", lambda wall: nullcontext(nursery))
         for module in (official_grader, replay):
             patch.setattr(module, "hide_this_process", lambda: None)  # it is that of the tests
         yield
-    grade_work.leave()
+    process_pool.AT_THE_END.close()
     grade_work._grader_for.cache_clear()
     grade_work._answer_folder.cache_clear()

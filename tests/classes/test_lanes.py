@@ -5,7 +5,7 @@ from concurrent.futures import BrokenExecutor, Future
 import pytest
 
 from grader.classroom.run.grade_task import VALUES, GradeTerms, Task
-from grader.classroom.run.process_pool import run_tasks
+from grader.classroom.run.lanes import run_tasks
 
 TERMS = GradeTerms(seed_id="0" * 16, device="cpu", wall="locked", versions={})
 

@@ -19,8 +19,8 @@ from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.class_run import ClassRun
 from grader.classroom.run.grade_task import GradeTerms
 from grader.classroom.run.grade_work import EnvironmentMismatch
+from grader.classroom.run.lanes import Lanes, LocalLanes
 from grader.classroom.run.late_students import LatenessReport
-from grader.classroom.run.process_pool import Lanes, LocalPool
 from grader.classroom.run.results_folder import PARTS_FOLDER, STUDENTS, LastRun
 from grader.classroom.run.write_results import Written
 from grader.classroom.settings import NO_COURSE, Settings
@@ -154,7 +154,7 @@ def begin_class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
 
 def _choose_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
     if asked.cluster is None:
-        return LocalPool(asked.jobs, secret)
+        return LocalLanes(asked.jobs, secret)
     try:
         from grader.classroom.run.cluster import Cluster
     except ModuleNotFoundError as error:

@@ -17,7 +17,7 @@ from typing import Any
 from grader.classroom.run.class_progress import Progress
 from grader.classroom.run.gather_answers import Handed, HandedIn, read_student
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
-from grader.classroom.run.process_pool import Lanes, Result, run_tasks
+from grader.classroom.run.lanes import Lanes, Result, run_tasks
 from grader.core.records import Exercise
 from grader.core.result_store import Store
 from grader.core.scoring import TO_COME

@@ -20,7 +20,7 @@ from distributed import Client, KilledWorker, Security
 
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
 from grader.classroom.run.grade_work import Environment, local_environment, perform_task
-from grader.classroom.run.process_pool import Result, call_apart
+from grader.classroom.run.lanes import Result, call_apart
 from grader.core.errors import UserError
 
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}

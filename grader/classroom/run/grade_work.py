@@ -1,10 +1,8 @@
 """Runs a task in a process that grades, the same on this machine and on others."""
 
-import atexit
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,12 +14,10 @@ from grader.core.records import Exercise, ExerciseReport
 from grader.grading import source_digest
 from grader.grading.installed_versions import installed_versions, tf32_setting
 from grader.grading.official_grader import Official
+from grader.grading.process_pool import AT_THE_END
 from grader.reporting import as_json, from_json
 from grader.worker import traces, walls
 
-_at_the_end = ExitStack()
-leave = _at_the_end.close  # what a process does last: it ends what it started
-atexit.register(leave)
 _GRADING_LOCK = threading.Lock()  # a nursery serves one grading
 
 
@@ -105,13 +101,11 @@ def _time_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> 
 @cache
 def _grader_for(secret: str, wall: str, device: str) -> Official:
     made = Official(secret, wall, device)
-    _at_the_end.callback(made.close)
+    AT_THE_END.callback(made.close)
     return made
 
 
 @cache
 def _answer_folder() -> Path:
     """Return the folder in which this process puts the answer that it grades."""
-    return Path(
-        _at_the_end.enter_context(tempfile.TemporaryDirectory(prefix=traces.trace_prefix()))
-    )
+    return Path(AT_THE_END.enter_context(tempfile.TemporaryDirectory(prefix=traces.trace_prefix())))

@@ -8,13 +8,13 @@ from pathlib import Path
 from grader.classroom.run.adjust import Adjustments
 from grader.classroom.run.class_run import LOST_ANSWER, ClassRun, ProgressRow
 from grader.classroom.run.grade_task import GradeTerms
+from grader.classroom.run.lanes import Result
 from grader.classroom.run.late_students import (
     LATE_TABLE,
     LatenessReport,
     lateness_table,
     report_with_lateness,
 )
-from grader.classroom.run.process_pool import Result
 from grader.classroom.run.results_folder import STUDENTS, full_report_paths
 from grader.classroom.settings import Settings
 from grader.core import catalog

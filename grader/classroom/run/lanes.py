@@ -4,31 +4,18 @@ A lane is as wide as tasks of its kind may run at once: judging on every process
 its machine. What ends its process costs a second try, by itself, so that no other task is blamed.
 """
 
-import multiprocessing
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from functools import cache
-from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
 
 from grader.classroom.run.grade_task import SPEED, Task
-from grader.classroom.run.grade_work import leave, perform_task
+from grader.classroom.run.grade_work import perform_task
+from grader.grading.process_pool import ProcessPool
 
 T = TypeVar("T")
 Result = dict[str, Any]
 POLL_SECONDS = 10.0  # seconds without a result, after which is asked whether there is anybody
-FAREWELL_SECONDS = 15.0  # seconds that a process has to clean up after the run was killed
 
 
 class Lanes(Protocol):
@@ -85,84 +72,30 @@ def _wait_for_finished(
             yield task, result
 
 
-class LocalPool:
+class LocalLanes(ProcessPool):
     """Processes on this machine, each with a nursery of its own."""
 
     losses: tuple[type[Exception], ...] = (BrokenExecutor,)
 
     def __init__(self, jobs: int, secret: str) -> None:
-        self._jobs = jobs
+        super().__init__(jobs)
         self._secret = secret
-        self._pool = self._start()
-
-    def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._jobs, context, initializer=_begin_process)
 
     def width(self, lane: str) -> int:
-        return 1 if lane == SPEED else self._jobs
+        return 1 if lane == SPEED else self.processes
 
     def submit(self, task: Task) -> "Future[Result]":
         return self.call(perform_task, task, self._secret)
 
-    def call(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
-        """Have one of the processes call a function."""
-        with _hold_interrupts():
-            try:
-                return self._pool.submit(function, *arguments)
-            except BrokenExecutor:
-                self._pool.shutdown(wait=False)
-                self._pool = self._start()
-                return self._pool.submit(function, *arguments)
-
     def look(self, lane: str) -> None:
-        """Do nothing: the local pool reports dead processes itself."""
-
-    def close(self, *, at_once: bool) -> None:
-        if at_once:
-            for process in multiprocessing.active_children():
-                process.terminate()
-        self._pool.shutdown(cancel_futures=True)
+        """Do nothing: the pool reports dead processes itself."""
 
 
 @cache
-def _run_in_own_process() -> LocalPool:
-    return LocalPool(1, "")
+def _pool_of_one() -> ProcessPool:
+    return ProcessPool(1)
 
 
 def call_apart(function: Callable[..., T], *arguments: Any) -> T:
-    """Return a function that calls another in one process of its own."""
-    return _run_in_own_process().call(function, *arguments).result()
-
-
-@contextmanager
-def _hold_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C, so that a process that is started here does not receive it too early."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin_process() -> None:
-    """Prepare a process: it ends with the run, and leaves Ctrl-C to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGTERM, _end_processes)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_processes(number: int, frame: object) -> None:
-    leave()
-    os._exit(1)
-
-
-def _end_with_parent() -> None:
-    """Exit when the parent has died."""
-    parent, main = multiprocessing.parent_process(), threading.main_thread().ident
-    assert parent is not None and main is not None
-    connection.wait([parent.sentinel])
-    signal.pthread_kill(main, signal.SIGTERM)
-    time.sleep(FAREWELL_SECONDS)
-    os._exit(1)
+    """Call a function in one process of its own, and return what it returns."""
+    return _pool_of_one().call(function, *arguments).result()
