@@ -75,7 +75,7 @@ def grade(
     kept = _kept_results(wall, device, course) if mine else None
     with Session(
         exercises=exercises, place=submission, seed=seed or None, device=device, wall=wall,
-        speed=speed, kept=kept, fresh=fresh,
+        speed=speed, kept=kept, fresh=fresh, together=True,
     ) as session:  # fmt: skip
         on_screen = format == "terminal" and output is None and sys.stdout.isatty()
         shown = _judge(session, words, on_screen=on_screen)

@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from grader.core import sealed_bundle
 from grader.core.records import Exercise, ExerciseReport, Report
 from grader.core.scoring import is_to_come, leave_out_speed, with_speed
 from grader.grading.installed_versions import installed_versions, tf32_setting
+from grader.grading.judge_together import RunTerms, judge_together, processes_for
 from grader.grading.kept_results import KeptResult, KeptResults, this_moment
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
@@ -55,8 +56,9 @@ def grade_all(
 class Session:
     """A run over several exercises: every answer is judged, and then the right ones are timed.
 
-    kept   where the results of earlier runs lie, if this run may use them
-    fresh  keep what this run finds, and use nothing of earlier ones
+    kept      where the results of earlier runs lie, if this run may use them
+    fresh     keep what this run finds, and use nothing of earlier ones
+    together  judge on all processors, if there are enough exercises
     """
 
     exercises: Sequence[Exercise]
@@ -68,6 +70,7 @@ class Session:
     speed: bool = True
     kept: KeptResults | None = None
     fresh: bool = False
+    together: bool = False
     _started: float = field(default_factory=time.monotonic, init=False)
     _secret: str = field(init=False)
     _processes: ExitStack = field(default_factory=ExitStack, init=False)
@@ -92,9 +95,34 @@ class Session:
         """Judge every answer, or find its kept result; no speed is measured."""
         self._find_kept_results()
         anew = [e for e in self.exercises if e.slug not in self._results]
-        for number, exercise in enumerate(anew):
-            self._judge_and_keep(exercise, _part_of(progress, number, len(anew)))
+        for exercise, judged in self._judge_each(anew, progress):
+            self._keep_judged(exercise, judged)
         return self.report
+
+    def _judge_each(
+        self, exercises: Sequence[Exercise], progress: Progress
+    ) -> Iterator[tuple[Exercise, ExerciseReport]]:
+        """Yield each exercise with its report as they are judged; those before it are done."""
+        done = 0
+
+        def judge_here(exercise: Exercise) -> ExerciseReport:
+            return self._judge(exercise, _part_of(progress, done, len(exercises)))
+
+        processes = processes_for(len(exercises)) if self.together else 1
+        judged = (
+            judge_together(exercises, self._terms(), processes, judge_here)
+            if processes > 1
+            else ((e, judge_here(e)) for e in exercises)
+        )
+        for found in judged:
+            done += 1
+            yield found
+
+    def _terms(self) -> RunTerms:
+        return RunTerms(
+            place=self.place, wall=self.wall, student=self.student, secret=self._secret,
+            device=self.device,
+        )  # fmt: skip
 
     @property
     def untimed(self) -> list[Exercise]:
@@ -154,10 +182,8 @@ class Session:
             if (found := self.kept.find(exercise, path, digest)) is not None:
                 self._results[exercise.slug] = found
 
-    def _judge_and_keep(self, exercise: Exercise, progress: Progress) -> None:
-        judged = replace(
-            self._judge(exercise, progress), kept_since=this_moment(), kept_seed=self._secret
-        )
+    def _keep_judged(self, exercise: Exercise, report: ExerciseReport) -> None:
+        judged = replace(report, kept_since=this_moment(), kept_seed=self._secret)
         self._judged_now.add(exercise.slug)
         self._results[exercise.slug] = KeptResult(
             judged=judged, speed=None, versions=installed_versions(tf32_setting())
