@@ -152,8 +152,8 @@ doctor: $(CORE) ## say what this machine can do, and the cure for every problem 
 gpu-check: ## run everything on CUDA, with the Python and torch that the machine has (EX=ex14 WITHIN=10 ARGS="--no-speed --rehearse --fresh")
 	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader.gpu_check $(EX) $(if $(WITHIN),--minutes $(call quoted,$(WITHIN))) $(ARGS)
 
-bench-startup: $(DEV) ## time `make grade` beside a bare `import torch`
-	@$(PY) tests/bench/startup.py
+bench-startup: $(DEV) ## time `make grade`, unchanged and anew, timed and not, beside a bare `import torch` (ARGS= for how many rounds)
+	@$(PY) -m tests.bench.startup $(ARGS)
 
 bench-walls: $(DEV) ## time what each wall costs, beside a fresh `import torch`
 	@$(PY) -m tests.bench.walls

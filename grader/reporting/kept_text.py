@@ -11,5 +11,9 @@ def unchanged_sentence(e: ExerciseReport, words: Words) -> str:
     if not e.kept_since or e.state in ("not_started", "missing"):
         return ""
     since, now = datetime.fromisoformat(e.kept_since).astimezone(), datetime.now().astimezone()
-    form = "%H:%M" if since.date() == now.date() else "%Y-%m-%d %H:%M"
-    return words("unchanged since {time}", time=since.strftime(form))
+    return words("unchanged since {time}", time=short_time(since, now))
+
+
+def short_time(moment: datetime, now: datetime) -> str:
+    """Return the time of day of a moment, with its date if that is not today's."""
+    return moment.strftime("%H:%M" if moment.date() == now.date() else "%Y-%m-%d %H:%M")

@@ -22,6 +22,7 @@ from grader.grading import exercise as exercise_module
 from grader.grading import kept_results, session
 from grader.grading.kept_results import open_kept_results
 from grader.grading.session import Session
+from grader.judging import diagnosis
 from grader.worker.walls import PROCESS
 from tests.conftest import solution
 
@@ -37,6 +38,7 @@ def calls(nursery, monkeypatch, tmp_path):
     """What was judged and timed, in order; workers come from the tests' own nursery."""
     found: list[str] = []
     judge, time = exercise_module.grade_answer, exercise_module.add_speed
+    diagnose = diagnosis.diagnose_failed_checks
 
     def judged(exercise, *more):
         found.append(f"judge {exercise.slug}")
@@ -46,6 +48,11 @@ def calls(nursery, monkeypatch, tmp_path):
         found.append(f"time {exercise.slug}")
         return time(exercise, *more)
 
+    def diagnosed(exercise, checks, judge):
+        """Diagnose what fails, but not in the answers in which nothing is."""
+        return checks if exercise.slug in SLUGS else diagnose(exercise, checks, judge)
+
+    monkeypatch.setattr(diagnosis, "diagnose_failed_checks", diagnosed)
     monkeypatch.setattr(exercise_module, "grade_answer", judged)
     monkeypatch.setattr(exercise_module, "add_speed", timed)
     monkeypatch.setattr(session, "Nursery", lambda wall: nullcontext(nursery))
@@ -56,10 +63,12 @@ def calls(nursery, monkeypatch, tmp_path):
 
 @pytest.fixture
 def answers(tmp_path):
-    """A folder of right answers."""
+    """A folder of answers: two that are quickly judged, since nothing is in them, and two right."""
     folder = tmp_path / "answers"
     folder.mkdir()
-    for exercise in (*EXERCISES, *TIMED):
+    for exercise in EXERCISES:
+        (folder / exercise.file).write_text("nothing = None\n")
+    for exercise in TIMED:
         (folder / exercise.file).write_text(solution(exercise.slug))
     return folder
 
@@ -111,7 +120,7 @@ def test_what_did_not_change_is_shown_with_the_time_and_is_not_judged(calls, ans
     assert calls == [f"judge {slug}" for slug in SLUGS]
     calls.clear()
     second = grade(answers)
-    assert second.output.count("all right · unchanged since ") == 2
+    assert second.output.count("checks passed · unchanged since ") == 2
     assert "what is unchanged was judged earlier (FRESH=1 judges it again)" in second.output
     assert len(calls) == 1  # one of them, with new inputs, when the report was on the screen
 
@@ -355,8 +364,8 @@ def test_a_kept_result_that_does_not_come_out_again_is_removed(calls, answers, m
 
     def differently(exercise, *more):
         report = judge(exercise, *more)
-        failed = replace(report.checks[0], verdict=Verdict.FAILED, why="it is another")
-        return replace(report, checks=(failed, *report.checks[1:]))
+        fault = replace(report.checks[0], verdict=Verdict.GRADER_FAULT, why="it is another")
+        return replace(report, checks=(fault, *report.checks[1:]))
 
     with monkeypatch.context() as patched:
         patched.setattr(exercise_module, "grade_answer", differently)

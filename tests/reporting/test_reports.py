@@ -4,6 +4,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import jsonschema
 import pytest
@@ -12,6 +13,7 @@ from rich.console import Console
 from grader.core.catalog import ROOT
 from grader.core.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
 from grader.reporting import as_json, terminal
+from grader.reporting.kept_text import short_time
 from tests.conftest import solution
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
@@ -51,6 +53,13 @@ REPORTS = {
     "fault": report(exercise(), FAULT),
     "faulted check": report(
         exercise("fault", score=None, checks=(check(Verdict.GRADER_FAULT, why="KeyError"),))
+    ),
+    "kept": report(
+        exercise(kept_since="2026-01-02T03:04:05+00:00", kept_seed="abc"),
+        exercise("missing", kept_since="2026-01-02T03:04:05+00:00", kept_seed="abc"),
+    ),
+    "kept from several runs": report(
+        *(exercise(kept_since="2026-01-02T03:04:05+00:00", kept_seed=seed) for seed in "12")
     ),
     "not started": report(exercise("not_started", sentence="Not started yet.")),
     "refused": report(exercise("refused", sentence="Line 1: torch.softmax is not allowed.")),
@@ -114,6 +123,9 @@ def drawn(report: Report) -> str:
         ("several", ["Total 4/20 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
         ("fault", ["grader fault: no score", "the suite cannot be run"]),
         ("faulted check", ["! Rows sum to one.", " KeyError"]),
+        ("kept", ["(needs CUDA) · unchanged since 2026-01-02 ",
+                  "seed abc (SEED=abc repeats this run's inputs)",
+                  "what is unchanged was judged earlier (FRESH=1 judges it again)"]),
         ("not started", ["not started yet: docs/lessons/ex03_sdpa.en.md", "Next: read docs/lessons/ex03_sdpa.en.md, then write exercises/ex03_sdpa.py"]),
         ("refused", ["not graded: it uses something that is not allowed",
                      "Next: exercises/ex03_sdpa.py: Line 1: torch.softmax is not allowed."]),
@@ -122,6 +134,21 @@ def drawn(report: Report) -> str:
 def test_the_terminal_says_it(name, lines):
     text = drawn(REPORTS[name])
     assert [line for line in lines if line not in text] == []
+
+
+def test_a_time_of_today_needs_no_date():
+    moment, evening = datetime(2026, 1, 2, 14, 2), datetime(2026, 1, 2, 23, 59)
+    assert short_time(moment, evening) == "14:02"
+    assert short_time(moment, evening + timedelta(days=1)) == "2026-01-02 14:02"
+
+
+def test_what_was_judged_now_or_is_missing_is_not_called_unchanged():
+    assert "unchanged" not in drawn(REPORTS["graded"])
+    assert drawn(REPORTS["kept"]).count("unchanged since") == 1
+
+
+def test_inputs_of_several_seeds_have_no_seed_to_repeat_them():
+    assert "SEED=" not in drawn(REPORTS["kept from several runs"])
 
 
 def test_the_total_in_the_terminal_is_that_of_the_record():
