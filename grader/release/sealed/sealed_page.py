@@ -18,7 +18,7 @@ Use it for practice. The cases can be read by whoever has the bundle, so that an
 made to know them, and whoever can change the grader can change what it says: marks at home are
 advisory. The course grades with the whole project, on fresh cases.
 
-本包不含任何正确答案，只用发布时存下的用例评分，供练习之用。在自己机器上得到的分数仅供参考；
+本包不含任何正确答案，只用发布时存下的用例评分，供练习之用。在自己机器上的得分仅供参考；
 课程评分用完整的项目和新抽取的用例。
 
 | exercise | points here | checks that are left out |
