@@ -54,15 +54,17 @@
 #
 # - A mend that makes the failing check pass may break another: the whole exercise is asked.
 # - To rewrite the function works, and teaches little. The name is worth points of its own.
+# - To rewrite the file does not work: the functions without a mistake stay as they were drawn.
 # - Two names may look alike. Ask which of them gives exactly the numbers that you saw.
 #
-# **What is graded.** Four points for the mend: the answer passes every check of its exercise. Two
-# for the name, once it is mended; a wrong name leaves the four. **What the mark means:** that the
-# file passes and one of eight names was right, and no more. Your own old answer pasted over the
-# drill is a mend; the number gives the drill, solutions and catalogue are public, and you may ask
-# as often as you like. It is practice: what it is worth is the hunting. **Out of scope:** speed.
-# **Not allowed:** what the exercise does not allow itself. About 20 minutes a drill; ten drills
-# make a habit.
+# **What is graded.** Four points for the mend: the answer passes every check of its exercise, and
+# every function in which there was no mistake is as it was drawn, but for comments and docstrings.
+# (Your own old answer pasted over the drill is no mend.) Two for the name, once it is mended; a
+# wrong name leaves the four. **What the mark means:** that the file passes and one of eight names
+# was right, and no more: the number gives the drill, solutions and catalogue are public, and you
+# may ask as often as you like. It is practice: what it is worth is the hunting. **Out of scope:**
+# speed. **Not allowed:** what the exercise does not allow itself. About 20 minutes a drill; ten
+# drills make a habit.
 
 # %% [markdown] tags=["zh"]
 # # 找错
@@ -118,11 +120,13 @@
 #
 # - 让没通过的检查通过，可能又弄坏别处：整道题都会重新检查。
 # - 把函数整个重写也行，但学不到什么。名字单独计分。
+# - 把文件整个重写不行：没有错误的函数要和抽到时一样。
 # - 两个名字可能很像。问问自己：哪一个恰好给出你看到的数？
 #
-# **评分内容。** 改正占四分：答案要通过原题的每一项检查。改正之后，说对名字再得两分；
-# 说错名字，四分还在。**分数说明什么：** 文件通过了检查，八个名字里说对了一个，仅此而已。
-# 把自己以前的答案整个贴上去也算改正；由数字可以知道是哪个练习，解答和错误目录都是公开的，
+# **评分内容。** 改正占四分：答案要通过原题的每一项检查，没有错误的函数除注释和文档字符串外
+# 要和抽到时一样（把自己以前的答案整个贴上去不算改正）。改正之后，说对名字再得两分；
+# 说错名字，四分还在。**分数说明什么：** 文件通过了检查，八个名字里说对了一个，仅此而已：
+# 由数字可以知道是哪个练习，解答和错误目录都是公开的，
 # 想问几次就问几次。这是练习：值得的是找的过程。
 # **不在范围内：** 速度。**不允许：** 原题不允许的东西。每次练习约 20 分钟；做十次就成了习惯。
 

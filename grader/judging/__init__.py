@@ -7,7 +7,7 @@ from grader.judging.drills import NoDrill, choices, drill
 from grader.judging.elsewhere import on_meta
 from grader.judging.hard import Hard
 from grader.judging.held import lasting
-from grader.judging.hunted_exercise import passes
+from grader.judging.hunted_exercise import mended_in_place, passes
 from grader.judging.marks import check, mistake, speed, trial, variant
 from grader.judging.student import Student
 from grader.judging.trials import Summed, attempt, called, differentiated, gradients
@@ -32,6 +32,7 @@ __all__ = [
     "gradcheck",
     "gradients",
     "lasting",
+    "mended_in_place",
     "mistake",
     "on_meta",
     "passes",

@@ -14,8 +14,14 @@ from grader.judging.draw import Draw
 from grader.judging.marks import Check
 from grader.judging.student import Student, student_for, submission_of
 from grader.submission import admission
+from grader.submission.definition_digests import definition_digests
+from grader.submission.reader_client import ask_reader
 
 _CHANGED_DRILL = "`drill` returns a drill that is not written in it: leave it as it was."
+_NOT_THE_DRILL = (
+    "{name} had no mistake in it, and is not as `make drill` wrote it. The answer to a drill is "
+    "the drill itself, mended where it is wrong."
+)
 
 
 def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.device) -> None:
@@ -37,6 +43,22 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
             CASE.set(Case())
             other.begin_case()
             function(**{name: at_hand[name] for name in names})
+
+
+def mended_in_place(student: Student, drawn: drills.Drill) -> None:
+    """Pass if the submission is the drill, but for functions that the mistake is in, and new ones.
+
+    Nothing is compared where there is no solution, as in the bundle of a course.
+    """
+    answer = submission_of(student)
+    if answer is None or not drawn.exercise.solution.is_file():
+        return
+    right = drawn.exercise.solution.read_text(encoding="utf-8")
+    wrong = definition_digests(drawn.applied(right))
+    found = ask_reader("definitions", answer.source)
+    for name, digest in definition_digests(right).items():
+        if digest and digest == wrong[name] and digest != found.get(name):
+            raise StudentFault(_NOT_THE_DRILL.format(name=name))
 
 
 def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:

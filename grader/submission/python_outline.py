@@ -44,7 +44,7 @@ def _nesting_depth(tree: ast.AST) -> int:
 
 def compare_with_manifest(tree: ast.Module, exercise: Exercise) -> dict[str, str]:
     """Return a sentence for each declared name that is missing or has the wrong signature."""
-    defined = _top_level_names(tree.body)
+    defined = top_level_names(tree.body)
     found: dict[str, str] = {}
     for name, function in exercise.functions.items():
         found |= _entry_unless_none(name, _compare_function(name, function, defined))
@@ -187,10 +187,10 @@ def _format_parameters(arguments: ast.arguments) -> str:
 
 def definition_lines(tree: ast.Module) -> dict[str, int]:
     """Return the line of each function and class that the top level defines."""
-    return {n: node.lineno for n, node in _top_level_names(tree.body).items() if node is not None}
+    return {n: node.lineno for n, node in top_level_names(tree.body).items() if node is not None}
 
 
-def _top_level_names(body: list[ast.stmt]) -> dict[str, Definition | None]:
+def top_level_names(body: list[ast.stmt]) -> dict[str, Definition | None]:
     """Return every name that the top level binds; None for one not bound by `def` or `class`."""
     return {name: node for statement in body for name, node in _statement_bindings(statement)}
 

@@ -15,6 +15,7 @@ from grader.submission import (
     python_outline,
 )
 from grader.submission.cut_functions import cut_forbidden
+from grader.submission.definition_digests import definition_digests
 from grader.submission.line_names import name_line
 from grader.submission.zip_entries import unzipped, zipped
 
@@ -78,6 +79,14 @@ def drawn(content: bytes) -> str:
     return hunt_answers.read_drill_name(_decode(content))
 
 
+def definitions(content: bytes) -> Told:
+    """Return a digest of each function, method and class; {} for a text that is not Python."""
+    try:
+        return dict(definition_digests(_decode(content)))
+    except python_outline.NotPython:
+        return {}
+
+
 def letters(content: bytes, *, language: str) -> Told:
     """Return the tokens of an answer: {"letters", "places": [[from, to], ...]}."""
     found, places = answer_tokens.tokens(_decode(content), language)
@@ -89,5 +98,5 @@ def _decode(content: bytes) -> str:
 
 
 READERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (notebook, python, cuda, drawn, letters, zipped, unzipped)
+    f.__name__: f for f in (notebook, python, cuda, drawn, definitions, letters, zipped, unzipped)
 }

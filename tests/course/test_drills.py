@@ -127,6 +127,8 @@ TODO = 'raise NotImplementedError("Return the name of the mistake that you found
 RIGHT, WRONG = 'return "window_one_too_wide"', 'return "window_centred"'
 ALL_NAMES = f'return "{" ".join(m.id for m in choices(NAME))}"'
 STATED = MENDED.replace(TODO, RIGHT).replace(NAME, "ex08_cuda_sdpa 1")  # which allows more
+# A right answer to an exercise in words of its writer's, who has not drawn a drill from it.
+NEVER_DRAWN = solution("ex00_plain_python").replace("### BEGIN SOLUTION", "mine = True")
 
 
 def cut(text, start, end):
@@ -149,6 +151,27 @@ EARNED = {
     "without drill": (cut(MENDED.replace(TODO, RIGHT), "def drill", "def mistake"), 0),
     "without its number": (MENDED.replace(TODO, RIGHT).replace(f'    return "{NAME}"\n', ""), 0),
     "without mistake": (cut(MENDED, "def mistake", "def causal_mask"), 4),
+    "mended, with other comments": (
+        MENDED.replace("def causal_mask", "# looked at\ndef causal_mask").replace(
+            "Say which keys", "Say"
+        ),
+        4,
+    ),
+    "mended by a new function": (
+        MENDED.replace("behind < window", "behind < _width(window)")
+        + "\n\ndef _width(window):\n    return window\n",
+        4,
+    ),
+    "another function rewritten": (
+        MENDED + "\n\n_before = causal_mask\n\n\ndef causal_mask(q_len, k_len, device=None):\n"
+        "    return _before(q_len, k_len, device)\n",
+        0,
+    ),
+    "another function bound anew": (f"{MENDED}\n\ncausal_mask = causal_mask\n", 0),
+    "another answer, never drawn": (
+        f'{NEVER_DRAWN}\n\ndef drill():\n    return "ex00_plain_python 1"\n',
+        0,
+    ),
     "another drill when called": (f'{STATED}\n\ndrill = lambda: "{NAME}"\n', 0),
 }
 

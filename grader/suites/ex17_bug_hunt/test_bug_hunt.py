@@ -1,12 +1,14 @@
 """A bug hunt: the answer is mended, and the mistake is named."""
 
-from grader.judging import NoDrill, check, choices, drill, expect, passes
+from grader.judging import NoDrill, check, choices, drill, expect, mended_in_place, passes
 
 
 @check(points=4)
 def test_mended(student, draw, device):
-    """The mended answer passes every check of the exercise that it was drawn from."""
-    passes(student, _drawn(student)[1].exercise, draw, device)
+    """The drill is mended where it is wrong, and passes every check of its exercise."""
+    drawn = _drawn(student)[1]
+    passes(student, drawn.exercise, draw, device)
+    mended_in_place(student, drawn)
 
 
 @check(points=2, needs=[test_mended])
