@@ -21,6 +21,8 @@ from grader.worker.child.executor import OF_VALUE
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array
+MAX_FOREIGN_NUMBERS = 16  # in the message of an error, that stand in no call of the case
+_DTYPE = re.compile(r"(?:float|int|complex)\d+")
 
 
 def agree(
@@ -92,7 +94,11 @@ def expect(condition: bool, otherwise: str) -> None:
 
 
 def rejects(call: Callable[[], Any], *numbers: int) -> None:
-    """Pass if the call raises a ValueError whose message names each of `numbers`."""
+    """Pass if the call raises a ValueError whose message names each of `numbers`.
+
+    It may name other numbers as well, such as whole shapes, but no more than `MAX_FOREIGN_NUMBERS`
+    that stand in no call: draw one of `numbers` from a wide range, and no list of guesses has it.
+    """
     try:
         call()
     except StudentFault as error:
@@ -106,11 +112,22 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
             names = " and ".join(str(n) for n in missing)
             problem = f"the ValueError does not name {names}: {error.detail!r}"
             raise fault(problem, current_case().last_call) from None
+        called = {n for text in current_case().calls for n in _numbers_in(text)}
+        foreign = _numbers_in(error.detail) - called - {abs(n) for n in numbers}
+        if len(foreign) > MAX_FOREIGN_NUMBERS:
+            names = " and ".join(str(n) for n in numbers)
+            problem = f"the ValueError lists {len(foreign)} numbers that stand in no call"
+            raise fault(f"{problem}: name {names}", current_case().last_call) from None
         return
     names = " and ".join(str(n) for n in numbers)
     raise fault(
         f"no error, but should be a ValueError that names {names}", current_case().last_call
     )
+
+
+def _numbers_in(text: str) -> set[int]:
+    """Return the whole numbers in a text, without their signs and without those of dtypes."""
+    return {int(n) for n in re.findall(r"\d{1,18}", _DTYPE.sub("", text))}
 
 
 def untouched(call: Callable[[], Any]) -> Any:

@@ -53,6 +53,7 @@ class Case:
     last_call: str = ""
     asked: LastCall | None = None  # the last call of a function; not of a method
     called: set[str] = field(default_factory=set)
+    calls: set[str] = field(default_factory=set)  # as texts, with the sizes of their arguments
     modified: list[str] = field(default_factory=list)
     hard: set[str] = field(default_factory=set)  # the kinds of hard input that the case announced
     rules: list[tuple[str, Rule]] = field(default_factory=list)  # applied, after a name of values

@@ -29,6 +29,7 @@ class Connection:
         """Return `ask(...)`; raise a `StudentFault` if `owner` has a problem or the call fails."""
         case = current_case()
         case.last_call = text
+        case.calls.add(text)
         case.called.add(owner)
         if owner in self._problems:
             raise StudentFault(self._problems[owner])

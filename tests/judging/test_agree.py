@@ -191,6 +191,26 @@ def test_rejects_refuses_everything_else(call, says):
         rejects(call, 10, 3)
 
 
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "shapes (2, 6, 9, 10) and (2, 6, 9, 3) of float32 and int64 do not fit",
+        f"10 and 3; the sequences here are {list(range(100, 116))}",
+        "every size that was given: 3 10 " + " ".join(map(str, range(100, 200))),
+    ],
+)
+def test_rejects_takes_other_numbers_in_the_message(case, detail):
+    case.calls.add(f"g(float64 {tuple(range(100, 200))})" if "every" in detail else "g(x)")
+    rejects(raising("ValueError", detail), 10, 3)
+
+
+@pytest.mark.parametrize("numbers", [range(20), range(500), range(3, 40)])
+def test_rejects_refuses_a_message_with_numbers_at_random(numbers):
+    detail = ", ".join(f"q{n}" for n in numbers)
+    with pytest.raises(StudentFault, match="numbers that stand in no call: name 10 and 3"):
+        rejects(raising("ValueError", detail), 10, 3)
+
+
 def test_rejects_lets_other_faults_through():
     def hang():
         raise fault("no answer within 10 s", "f()")

@@ -144,6 +144,18 @@ def wrong_numbers_compared(a, b):
     return cut_to_the_shorter(a, b)
 
 
+@mistake(of="matmul", caught_by=test_matmul_refuses)
+def refusal_lists_numbers(a, b):
+    """The ValueError for matrices that do not fit lists numbers, whatever their sizes are.
+
+    Put the two sizes in the message: f"rows of {len(a[0])} numbers, but {len(b)} rows".
+    """
+    try:
+        return plain_matmul(a, b)
+    except ValueError:
+        raise ValueError(f"one of {list(range(128))} does not fit") from None
+
+
 @mistake(of="matmul", caught_by=test_matmul, null=True)
 def zeros_for_a_product(a, b):
     """The product is all zeros: what is computed never gets into it.

@@ -50,8 +50,10 @@ def test_matmul(student, draw, case):
 @pytest.mark.parametrize("n, m, o, p", MISFITS)
 def test_matmul_refuses(student, draw, n, m, o, p):
     """matmul raises a ValueError with both numbers if the rows of `a` do not fit those of `b`."""
-    a, b = rows(draw, n, m), rows(draw, o, p)
-    rejects(lambda: student.matmul(a, b), m, o)
+    some, more = draw.integer(20, 59), draw.integer(60, 99)
+    for long, high in (m, o), (some, more), (more, some):
+        a, b = rows(draw, n, long), rows(draw, high, p)
+        rejects(lambda a=a, b=b: student.matmul(a, b), long, high)
 
 
 @check(points=1)

@@ -808,6 +808,30 @@ def misfits_not_refused_numpy(q, k, v, keep=None, scale=None):
         raise ValueError("the inputs do not fit") from None
 
 
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def refusal_lists_numbers(q, k, v, keep=None, scale=None):
+    """The ValueError for widths or lengths that do not fit lists numbers, whatever the sizes are.
+
+    Put the two sizes in the message: f"q has width {q.shape[-1]}, but k has width {k.shape[-1]}".
+    """
+    try:
+        return attention(q, k, v, keep, scale)
+    except ValueError:
+        raise ValueError(f"one of {list(range(128))} does not fit") from None
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def refusal_lists_numbers_numpy(q, k, v, keep=None, scale=None):
+    """The ValueError for widths or lengths that do not fit names the same few numbers each time.
+
+    Put the two sizes in the message: f"q has width {q.shape[-1]}, but k has width {k.shape[-1]}".
+    """
+    try:
+        return attention_of_arrays(q, k, v, keep, scale)
+    except ValueError:
+        raise ValueError("sizes such as 1, 2, 3, 4, 5 and 7 do not fit") from None
+
+
 # Two options at once.
 
 

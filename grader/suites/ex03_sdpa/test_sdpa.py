@@ -441,10 +441,10 @@ def refuses_misfits(draw, name, attend):
     draw.hard(Hard.FAILED)
     q, k, v, keep = for_function(name, *inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
     for mask in None, keep:
-        for width in 2, 1, 4, 2:
+        for width in 2, 1, 4, 2, draw.integer(20, 99):
             [narrow] = for_function(name, draw.normal(2, 5, width))
             rejects(lambda mask=mask, x=narrow: attend(q, x, v, mask, 2.0), 3, width)
-        for length in 4, 1, 7, 4:
+        for length in 4, 1, 7, 4, draw.integer(20, 99):
             [short] = for_function(name, draw.normal(2, length, 3))
             rejects(lambda mask=mask, x=short: attend(q, k, x, mask, 2.0), 5, length)
         right_in_value(attend(q, k, v, mask), getattr(reference, name)(q, k, v, mask))

@@ -41,9 +41,9 @@ def arrays_are_left_alone(student, draw):
                 says = "for a changed input"
                 values_agree(attend(*args, 4, keep=mask), right(*args, 4, mask), says)
     draw.hard(Hard.FAILED)
-    refused = arrays(draw, width=10)
-    for mask in None, keep[:, :1]:
-        rejects(lambda mask=mask: attend(*refused, 4, keep=mask), 10, 4)
+    for width, mask in (10, None), (10, keep[:, :1]), (4 * draw.integer(6, 20) + 2, None):
+        refused = arrays(draw, width=width)
+        rejects(lambda mask=mask, x=refused: attend(*x, 4, keep=mask), width, 4)
         values_agree(attend(*args, 4, keep=mask), right(*args, 4, mask))
 
 
@@ -96,7 +96,8 @@ def layers_share_nothing(student, draw, device):
     module, oracle = layers(student, draw, device)
     other, other_oracle = layers(student, draw, device)
     student.MultiHeadAttention(12, 2)
-    for width, heads in (10, 4), (4, 8), (12, 5):
+    many = draw.integer(20, 49)
+    for width, heads in (10, 4), (4, 8), (12, 5), (3 * many - 1, many):
         rejects(
             lambda width=width, heads=heads: student.MultiHeadAttention(width, heads), width, heads
         )

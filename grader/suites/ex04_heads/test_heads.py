@@ -80,7 +80,8 @@ def test_split_and_merge(student, draw, cut, dtype):
         agree(got, reference.merge_heads(y), says="gradient of x of split_heads")
         [got] = backward(student.merge_heads(other.requires_grad_()), other, upstream=x.detach())
         agree(got, reference.split_heads(x.detach(), heads), says="gradient of x of merge_heads")
-    for width, many in (10, 4), (3, 5):
+    heads = draw.integer(20, 49)
+    for width, many in (10, 4), (3, 5), (2 * heads + 1, heads):
         rejects(lambda w=width, n=many: student.split_heads(draw.normal(2, 3, w), n), width, many)
 
 

@@ -178,6 +178,10 @@ def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
     for one in (cache, right):
         one.reset()
     append(cache, right, draw.normal(3, 2, 8, 4), draw.normal(3, 2, 8, 4))
+    room = draw.integer(20, 99)
+    cache, _ = new_caches(student, device, 1, 1, room, 2)
+    k, v = draw.normal(1, 1, room + 2, 2), draw.normal(1, 1, room + 2, 2)
+    rejects(lambda: cache.append(k, v), room + 2, room)
 
 
 @check(points=1)
@@ -204,7 +208,9 @@ def test_layer(student, draw, device, sizes):
     draw.hard(Hard.DEVICE)
     layer.to("meta")
     on_meta(layer.forward, x.to("meta"))
-    rejects(lambda: student.CachedAttention(10, 4), 10, 4)
+    many = draw.integer(20, 49)
+    for width, heads in (10, 4), (3 * many - 1, many):
+        rejects(lambda e=width, h=heads: student.CachedAttention(e, h), width, heads)
 
 
 @check(points=1, needs=[test_layer, test_cache])

@@ -1,5 +1,7 @@
 """Grouped queries: the right head for each query, then the layer and its past."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64, nan
@@ -398,14 +400,19 @@ def test_manners(student, draw, device):
     layouts_agree(student, draw, device)
     module, oracle = layers(student, draw, device)
     draw.hard(Hard.FAILED)
-    for Hk, G, wrong in ((2, 3, 4), (2, 1, 4), (2, 3, 12)):
+    for Hk, G, wrong in ((2, 3, 4), (2, 1, 4), (2, 3, 12), (2, 3, draw.integer(20, 99))):
         q, k, v = qkv(draw, Hk=Hk, G=G)
         for mask in (None, draw.keep(5, 7)):
             some = [draw.normal(2, wrong, 7, n) for n in (4, 3)]
             rejects(lambda q=q, some=some, mask=mask: attend(q, *some, mask), Hk * G, wrong)
         attends(student, q, k, v, says="output after a call that raised")
-    rejects(lambda: student.GroupedQueryAttention(30, 4, 2), 30, 4)
-    rejects(lambda: student.GroupedQueryAttention(48, 8, 3), 8, 3)
+    many = draw.integer(20, 49)
+    for width, heads in (30, 4), (6 * many - 2, 2 * many):
+        refused = partial(student.GroupedQueryAttention, width, heads, 2)
+        rejects(refused, width, heads)
+    for heads, pairs in (8, 3), (2 * many + 1, many):
+        refused = partial(student.GroupedQueryAttention, 6 * heads, heads, pairs)
+        rejects(refused, heads, pairs)
     student.GroupedQueryAttention(24, 4, 1)
     x = draw.normal(2, 5, 24)
     agree(module(x), oracle(x), says="output after other layers were made")

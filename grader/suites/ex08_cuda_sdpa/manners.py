@@ -106,13 +106,13 @@ def misfits_refused(student, draw):
     q, k, v = qkv(draw, group=3, H=2, D=8)
     for names in OPTIONS:
         options = options_of(draw, names, q, k)
-        for n in (7, 1, 9):
+        for n in (7, 1, 9, draw.integer(20, 99)):
             wide = draw.normal(2, 2, 9, n)
             rejects(lambda x=wide, o=options: attend(q, x, v, **o), 8, n)
-        for n in (7, 1, 10):
+        for n in (7, 1, draw.integer(20, 99), 10):
             long = draw.normal(2, 2, n, 5)
             rejects(lambda x=long, o=options: attend(q, k, x, **o), 9, n)
-        for n in (4, 12):
+        for n in (4, 12, draw.integer(20, 99)):
             heads = [draw.normal(2, n, 9, d) for d in (8, 5)]
             rejects(lambda x=heads, o=options: attend(q, *x, **o), 6, n)
         for n in (1, 3):
@@ -120,5 +120,5 @@ def misfits_refused(student, draw):
             rejects(lambda x=few, o=options: attend(q, k, x, **o), 2, n)
         agree_output(student, q, k, v, says="output after a call that raised", **options)
     none = q[:, :, :0]
-    rejects(lambda: attend(none, wide, v), 8, 9)
+    rejects(lambda: attend(none, wide, v), 8, wide.shape[-1])
     rejects(lambda: attend(none, k, long), 9, 10)

@@ -4,6 +4,8 @@ The first checks ask float32, four dimensions and equal heads. Grouped heads, ot
 other layouts have checks of their own.
 """
 
+from functools import partial
+
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
@@ -206,8 +208,10 @@ def test_manners(student, draw, device):
     manners.on_its_device(student, draw)
     manners.misfits_refused(student, draw)
     module, oracle = layers.layers(student, draw, device)
-    rejects(lambda: student.FusedAttention(30, 4), 30, 4)
-    rejects(lambda: student.FusedAttention(30, 4, True, True, False), 30, 4)
+    many = draw.integer(20, 49)
+    for width, heads in (30, 4), (3 * many - 1, many):
+        for options in (), (True, True, False):
+            rejects(partial(student.FusedAttention, width, heads, *options), width, heads)
     draw.hard(Hard.FAILED)
     student.FusedAttention(24, 3)
     flat, deep = draw.normal(5, 24), draw.normal(3, 2, 5, 24)

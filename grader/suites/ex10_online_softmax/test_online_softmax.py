@@ -102,7 +102,7 @@ def test_online_manners(student, draw, dtype):
         [got] = backward(lse, x, upstream=upstream)
         [expected] = reference.online_softmax_gradients(x, upstream=upstream)
         agree(got, expected, says="gradient of x through row_max + log(row_sum)")
-    for block_size in 0, -3:
+    for block_size in 0, -3, -draw.integer(20, 99):
         rejects(lambda block_size=block_size: student.online_softmax(x, block_size), block_size)
 
 
@@ -308,5 +308,5 @@ def test_gradients(student, draw, dtype, causal):
     for q, k, v in strided, expanded, [x[:0] for x in strided]:
         answer = untouched(lambda x=(q, k, v): attend(*x, causal, block_size=4))
         agree(answer, reference.flash_attention(q, k, v, causal))
-    for block_size in 0, -3:
+    for block_size in 0, -3, -draw.integer(20, 99):
         rejects(lambda n=block_size: attend(*strided, causal, block_size=n), block_size)

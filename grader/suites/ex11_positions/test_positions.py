@@ -63,7 +63,8 @@ def test_sinusoidal_positions(student, draw, dtype):
     for positions in (some, draw.integers(30_000, 60_000, 5, 13).to(dtype), some.mT, some[:0]):
         answer = untouched(lambda p=positions: student.sinusoidal_embedding(p, 16))
         agree(answer, reference.sinusoidal_embedding(positions, 16))
-    rejects(lambda: student.sinusoidal_embedding(some, 7), 7)
+    for dim in 7, 2 * draw.integer(10, 49) + 1:
+        rejects(lambda n=dim: student.sinusoidal_embedding(some, n), dim)
 
 
 @check(points=1)
@@ -187,8 +188,9 @@ def test_rope_manners(student, draw, interleaved, dtype):
     for base in 500.0, 10000.0:
         expected = reference.apply_rope(x, places, base, **given)
         agree(student.apply_rope(x, places, base, **given), expected)
-    x = draw.normal(6, 7, dtype=dtype)
-    rejects(lambda: student.apply_rope(x, places, interleaved=interleaved), 7)
+    for width in 7, 2 * draw.integer(10, 49) + 1:
+        x = draw.normal(6, width, dtype=dtype)
+        rejects(lambda x=x: student.apply_rope(x, places, interleaved=interleaved), width)
 
 
 @check(points=1)
@@ -225,7 +227,11 @@ def test_grid_manners(student, draw, dtype):
     [right] = reference.rope_3d_gradients(x, (2, 3, 4), upstream=upstream)
     [got] = backward(student.rope_3d(x.requires_grad_(), (2, 3, 4)), x, upstream=upstream)
     agree(got, right, says="gradient of x")
-    for length, width, named in ((23, 10, (23, 24)), (48, 10, (48, 24)), (24, 7, (7,))):
+    other, odd = draw.integer(25, 99), 2 * draw.integer(10, 49) + 1
+    for length, width, named in (
+        (23, 10, (23, 24)), (48, 10, (48, 24)), (other, 10, (other, 24)), (24, 7, (7,)),
+        (24, odd, (odd,)),
+    ):  # fmt: skip
         x = draw.normal(2, length, width, dtype=dtype)
         rejects(lambda x=x: student.rope_3d(x, (2, 3, 4)), *named)
 

@@ -77,7 +77,8 @@ def refuses(student, draw, name, module, right, *inputs):
     """Check that heads that do not divide raise, and that an earlier module still works."""
     draw.hard(Hard.FAILED)
     make = getattr(student, name)
-    for width, heads in ((10, 4), (4, 8), (9, 2)):
+    many = draw.integer(20, 49)
+    for width, heads in ((10, 4), (4, 8), (9, 2), (3 * many - 1, many)):
         rejects(lambda width=width, heads=heads: make(width, heads), width, heads)
     agree(module(*inputs), right(*inputs), says="output after a call that raised")
 
@@ -117,6 +118,9 @@ def cross_manners(student, draw, device, image):
         short = context[:, : image - 1]
         draw.hard(Hard.FAILED)
         rejects(lambda: module(x, short), image, image - 1)
+        tokens = draw.integer(20, 99)
+        other = student.CrossAttention(12, 3, tokens)
+        rejects(lambda: other(x, short), tokens, image - 1)
     for n in (5, 9):
         gradients(draw, module, right, x, draw.normal(2, n + image, 12))
     draw.hard(Hard.SQUARE, L=5)

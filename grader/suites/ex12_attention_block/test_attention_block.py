@@ -85,7 +85,7 @@ def test_norm_manners(student, draw, device):
     x[0] = 0.0  # a root of nothing has no slope
     gradients(draw, module, right, x)
     draw.hard(Hard.FAILED)
-    for dim, width in ((5, 4), (1, 7), (7, 1)):
+    for dim, width in ((5, 4), (1, 7), (7, 1), (draw.integer(20, 59), draw.integer(60, 99))):
         norm, of_norm = pair(student, draw, device, "RMSNorm", dim)
         rejects(lambda norm=norm, width=width: norm(draw.normal(2, width)), dim, width)
         x = draw.normal(2, dim)
@@ -202,8 +202,9 @@ def test_rope(student, draw, device, base, width, heads, qk_norm):
     other, of_other = pair(student, draw, device, "SelfAttention", width, heads, **options)
     agree(other(x), of_other(x), says="output of a second module, with another base")
     agree(module(x), right(x), says="output of the first module once more")
-    rejects(lambda: student.SelfAttention(15, 3, rope_base=base), 15, 3)
-    rejects(lambda: student.SelfAttention(20, 4, rope_base=base), 20, 4)
+    many = draw.integer(20, 49)
+    for wide, heads in (15, 3), (20, 4), (3 * many, many):
+        rejects(lambda e=wide, h=heads: student.SelfAttention(e, h, rope_base=base), wide, heads)
     if base == 100.0 and not qk_norm:
         got, answer, says = far(student, draw, device, 4200, float32)
         # Angles in float32 are rounded, this way or that; too short a table is far worse.

@@ -92,6 +92,10 @@ def test_cache_refuses(student, draw, device, old, latent, k_rope, numbers):
             one.reset()
     for t in (8 - right.length, 0):
         append(cache, right, draw.normal(3, t, 5), draw.normal(3, t, 4))
+    room = draw.integer(20, 99)
+    cache, _ = new_caches(student, device, 1, room, 3, 2)
+    new = draw.normal(1, room + 2, 3), draw.normal(1, room + 2, 2)
+    rejects(lambda: cache.append(*new), room + 2, room)
 
 
 @check(points=1, needs=[test_values, test_cache])
@@ -187,7 +191,8 @@ def test_parameters(student, draw, device, sizes, t):
     missing, more = sorted(wanted - names), sorted(names - wanted)
     expect(not missing, f"the state dict has no {', '.join(missing)}")
     expect(not more, f"the state dict has {', '.join(more)}, which should not be in it")
-    rejects(lambda: student.MultiHeadLatentAttention(16, 2, 4, 7, 4, 8), 7)
+    for odd in 7, 2 * draw.integer(10, 49) + 1:
+        rejects(lambda n=odd: student.MultiHeadLatentAttention(16, 2, 4, n, 4, 8), odd)
     for absorbed in (False, True):
         agree_gradients(student, draw, device, sizes, t, float32, absorbed)
 

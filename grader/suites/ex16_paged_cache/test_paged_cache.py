@@ -130,7 +130,7 @@ def test_refused(student, draw, device, lengths, which, t, numbers):
         both.free(number)
     mine = both.fill(draw, (*lengths, 0))
     wants, (k, v) = mine[which], pair(draw, 2, t, 3)
-    for nobody in {gone, empty, 987, -1, -2, -3} - set(mine):
+    for nobody in {gone, empty, draw.integer(1000, 9999), -1, -2, -3} - set(mine):
         both.refuses(nobody, k[:, :1], v[:, :1])
     both.unwritten(lambda: rejects(lambda: both.cache.append(wants, k, v), *numbers))
     both.agree(when="after a refused append")
@@ -140,7 +140,11 @@ def test_refused(student, draw, device, lengths, which, t, numbers):
     both.agree()
     same(both.cache.free_blocks, 0)
     new = both.add()
-    both.unwritten(lambda: rejects(lambda: both.cache.append(new, k[:, :1], v[:, :1]), 1, 0))
+    for blocks in 1, draw.integer(20, 99):
+        k, v = pair(draw, 2, 4 * blocks, 3)
+        both.unwritten(
+            lambda k=k, v=v, n=blocks: rejects(lambda: both.cache.append(new, k, v), n, 0)
+        )
     for number in mine:
         both.free(number)
     both.grow(draw, new, 20)
@@ -388,7 +392,8 @@ def test_empty(student, draw, device, length):
     for batch in ([empty, number, empty], [empty], [number]):
         output = student.paged_attention(q[: len(batch)], both.cache, batch)
         agree(output, both.step(q[: len(batch)], batch))
-    rejects(lambda: student.paged_attention(q[:2], both.cache, [empty, 987]), 987)
+    nobody = draw.integer(1000, 9999)
+    rejects(lambda: student.paged_attention(q[:2], both.cache, [empty, nobody]), nobody)
     for one in (number, empty):
         agree(student.chunked_prefill(*[nothing] * 3, both.cache, one, 2), nothing)
     both.grow(draw, number, 8 - length)
