@@ -24,15 +24,16 @@ def visible(monkeypatch):
 
 @pytest.fixture
 def answers(tmp_path):
-    """Solutions, and a wrong answer whose report shows numbers of its inputs."""
+    """Solutions; the first, which the other process begins, with a mistake.
+
+    The report on it shows numbers that come from the inputs.
+    """
     for exercise in EXERCISES:
         (tmp_path / f"{exercise.slug}.py").write_text(solution(exercise.slug))
-    with (tmp_path / "ex03_sdpa.py").open("a") as file:
+    with (tmp_path / "ex01_softmax.py").open("a") as file:
         file.write(
-            "\n\n_right = attention_numpy\n\n"
-            "def attention_numpy(*args, **named):\n"
-            "    output, weights = _right(*args, **named)\n"
-            "    return output * 1.01, weights\n"
+            "\n\n_right = softmax\n\ndef softmax(*args, **named):\n"
+            "    return _right(*args, **named) * 1.01\n"
         )
     return tmp_path
 
@@ -57,7 +58,7 @@ def judged(monkeypatch, answers, processes: int):
 def test_two_processes_find_what_one_finds(monkeypatch, answers):
     two = judged(monkeypatch, answers, 2)
     assert two == judged(monkeypatch, answers, 1)
-    assert [r.slug for r in two if any(c.verdict == "failed" for c in r.checks)] == ["ex03_sdpa"]
+    assert [r.slug for r in two if any(c.verdict == "failed" for c in r.checks)] == ["ex01_softmax"]
 
 
 @pytest.mark.parametrize("exercises, processes", [(1, 1), (5, 1), (6, 2), (18, 4)])
