@@ -1,4 +1,4 @@
-# Skeleton ex00_plain_python fa8aea6e3e95f14b. The lesson: docs/lessons/ex00_plain_python.en.md
+# Skeleton ex00_plain_python 0fe0ee2c6dfa6a41. The lesson: docs/lessons/ex00_plain_python.en.md
 """Attention in plain Python: write the bodies, then run `make grade EX=ex00_plain_python`.
 
 Not allowed: every module but math. Write it with lists, loops and the module math.
@@ -13,7 +13,7 @@ def matmul(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
     a       n rows of m numbers, int or float; it is not changed
     b       m rows of p numbers; it is not changed
     returns n rows of p numbers
-    raises  ValueError if the rows of a are not as long as b has rows, with both numbers
+    raises  ValueError if the rows of a are not as long as b has rows, naming both numbers
     """
     raise NotImplementedError("Multiply two matrices: each row of a with each column of b.")
 

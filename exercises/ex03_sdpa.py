@@ -1,4 +1,4 @@
-# Skeleton ex03_sdpa 3b6f63eadeff2cb8. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa 54ad2bc11b77ae70. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, scipy, PyTorch in
@@ -29,11 +29,11 @@ def attention_numpy(
     returns (output, weights), arrays (..., Lq, Dv) and (..., Lq, Lk) of the dtype of `q`; a query
             that may attend to nothing has output 0 and weights 0, and the weight of a hidden key
             is 0 exactly
-    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+    raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    Scores may be hundreds apart. float64 keeps its digits; float16 is computed in float32, from
-    the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
+    Scores may be hundreds apart. float64 is computed in float64; float16 is computed in float32,
+    from the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in NumPy.")
 
@@ -58,10 +58,10 @@ def scaled_dot_product_attention(
             `q`. Gradients flow to q, k and v through the output, and to q and k through the
             weights. A query that may attend to nothing has output 0, weights 0 and gradient 0,
             and the weight of a hidden key is 0 exactly
-    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+    raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    q, k and v may be the same tensor. Scores may be hundreds apart. float64 keeps its digits;
+    q, k and v may be the same tensor. Scores may be hundreds apart. float64 is computed in float64;
     half precision is computed in float32, from the first product on: 256 * 256 must not overflow.
     Nothing is remembered from call to call.
     """

@@ -1,4 +1,4 @@
-# Skeleton ex04_heads 6b27011d26f99448. The lesson: docs/lessons/ex04_heads.en.md
+# Skeleton ex04_heads f19d617cd588bd30. The lesson: docs/lessons/ex04_heads.en.md
 """Multi-head attention: write the bodies, then run `make grade EX=ex04_heads`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch in
@@ -18,7 +18,7 @@ def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
     x          tensor (B, L, E), whose width E is H * D; any dtype and layout, B may be 0
     num_heads  H, the number of heads
     returns    tensor (B, H, L, D); head h holds the numbers h*D to (h+1)*D of each token
-    raises     ValueError, with both numbers, if `num_heads` does not divide E
+    raises     ValueError, naming both numbers, if `num_heads` does not divide E
 
     `x` is left as it is, its dtype and device are kept, and gradients flow.
     """
@@ -58,12 +58,12 @@ def multi_head_attention_numpy(
     keep                bool array that broadcasts to (B, H, Lq, Lk), True = may attend
     returns             output (B, Lq, E) and weights (B, H, Lq, Lk), in the dtype of `query`;
                         both are 0 in a row that may attend to nothing
-    raises              ValueError, with both numbers, if `num_heads` does not divide E
+    raises              ValueError, naming both numbers, if `num_heads` does not divide E
 
     Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
     hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 do not
-    overflow, and scores near 362 keep their digits), and float64 keeps its digits. Arrays may have
-    any layout and stay as they were; nothing is remembered from one call to the next.
+    overflow, and scores near 362 keep their digits), and float64 is computed in float64. Arrays may
+    have any layout and stay as they were; nothing is remembered from one call to the next.
     """
     raise NotImplementedError(
         "Attend with several heads at once, in NumPy, and return (output, weights)."
@@ -84,7 +84,7 @@ class MultiHeadAttention(nn.Module):
         d_model    E, the width of tokens
         num_heads  H, a divisor of E
         bias       whether each of the four projections adds a bias
-        raises     ValueError, with both numbers, if `num_heads` does not divide `d_model`
+        raises     ValueError, naming both numbers, if `num_heads` does not divide `d_model`
         """
         super().__init__()
         raise NotImplementedError("Create the four projections `w_q`, `w_k`, `w_v` and `w_o`.")
@@ -106,8 +106,9 @@ class MultiHeadAttention(nn.Module):
         Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
         Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
         projections (products of 256 do not overflow, and scores near 362 keep their digits), and
-        float64 keeps its digits. Gradients reach `x`, the context and every parameter, through
-        output and weights, and are never NaN. Tensors may have any layout and stay as they were.
+        float64 is computed in float64. Gradients reach `x`, the context and every parameter,
+        through output and weights, and are never NaN. Tensors may have any layout and stay as they
+        were.
         """
         raise NotImplementedError(
             "Attend from `x` to `context`, or to `x` itself, and return (output, weights)."

@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache e6cdfae266524d8d. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache b739a9074dbc91e1. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -29,7 +29,7 @@ def attend_with_past(
 
     New token i sees the tokens up to position n - t + i. Later ones count for nothing: their scores
     are -inf, for neither -10,000 nor -1e9 hides a key of 1e30. Half precision is computed in
-    float32, where products of 256s do not overflow; float64 keeps its digits.
+    float32, where products of 256s do not overflow; float64 is computed in float64.
     """
     raise NotImplementedError(
         "Attend causally from the new tokens to the past and to each other, and return both."
@@ -94,14 +94,14 @@ class CachedAttention(nn.Module):
 
     w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), each with a bias if `bias`, else without
 
-    What `attend_with_past` says of later tokens and of dtypes is true here as well. It is the same
-    in training and in evaluation, and keeps no reference to a cache.
+    What `attend_with_past` says of later tokens and of dtypes is true here as well. The layer does
+    the same in training and in evaluation, and keeps no reference to a cache.
     """
 
     def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
         """Create the four projections.
 
-        raises  ValueError if `d_model` is not divisible by `num_heads`, with both numbers
+        raises  ValueError if `d_model` is not divisible by `num_heads`, naming both numbers
         """
         super().__init__()
         raise NotImplementedError("Create the four projections.")

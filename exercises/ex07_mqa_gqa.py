@@ -1,4 +1,4 @@
-# Skeleton ex07_mqa_gqa 76583cbbc3526852. The lesson: docs/lessons/ex07_mqa_gqa.en.md
+# Skeleton ex07_mqa_gqa ffb97030cb32f33b. The lesson: docs/lessons/ex07_mqa_gqa.en.md
 """Multi-query and grouped-query attention: write the bodies, then run `make grade EX=ex07_mqa_gqa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -34,14 +34,15 @@ def grouped_query_attention(
     k, v    (..., Hk, Lk, D) and (..., Hk, Lk, Dv); query head h reads key/value head h // (H // Hk)
     keep    None, or bool that broadcasts to (..., H, Lq, Lk); True = may attend
     returns (..., H, Lq, Dv) in the dtype of `q`; zeros for a query that may attend to nothing
-    raises  ValueError with both numbers if H is not divisible by Hk
+    raises  ValueError naming both numbers if H is not divisible by Hk
 
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
-    end; float64 keeps its digits; no score is too large or too low. Hidden keys and values have no
-    influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients flow to q, k and v
-    in every dtype and, of finite inputs, are never NaN. Leading dimensions are any number, batch
-    and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.
-    Inputs and earlier answers stay as they were.
+    end; float64 is computed in float64; very large and very low scores do not overflow. Hidden keys
+    and values have no influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients
+    flow to q, k and v in every dtype and, of finite inputs, are never NaN. There may be any number
+    of leading dimensions, batch and Lq may be 0, tensors may be strided or expanded, and everything
+    is computed on their device. The function changes neither its inputs nor tensors that it
+    returned earlier.
     """
     raise NotImplementedError(
         "Attend with H query heads to Hk key/value heads, without copies of the keys and values."
@@ -60,8 +61,8 @@ class GroupedQueryAttention(nn.Module):
         """Create the projections w_q, w_k, w_v and w_o, those of keys and values narrower.
 
         d_model       the width E of the tokens
-        num_heads     H; d_model must be divisible by it, else ValueError with both numbers
-        num_kv_heads  Hk; num_heads must be divisible by it, else ValueError with both numbers
+        num_heads     H; d_model must be divisible by it, else ValueError naming both numbers
+        num_kv_heads  Hk; num_heads must be divisible by it, else ValueError naming both numbers
         bias          whether the four projections have a bias
         """
         super().__init__()

@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa e696dd1584c89a1c. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa 9392075027baa1d0. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -44,9 +44,9 @@ def fast_attention(
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
     returns output (..., H, Lq, Dv) of the dtype and device of `q`, a new one at each call, through
             which gradients flow to `q`, `k`, `v` and `bias`; a query that may attend to nothing has
-            output 0 and gradient 0; float64 keeps its digits, half precision adds up in float32
-            (products of 256 do not overflow), and scores may be thousands apart
-    raises  ValueError, with both numbers, if the widths of `q` and `k`, the lengths of `k` and
+            output 0 and gradient 0; float64 is computed in float64, half precision adds up in
+            float32 (products of 256 do not overflow), and scores may be thousands apart
+    raises  ValueError, naming both numbers, if the widths of `q` and `k`, the lengths of `k` and
             `v` or their heads differ, or if Hk does not divide H
     """
     raise NotImplementedError(
@@ -91,7 +91,7 @@ class FusedAttention(nn.Module):
         qkv_bias    whether `qkv`, nn.Linear(E, 3 * E), has a bias; `proj`, nn.Linear(E, E), has one
         qk_norm     whether `q_norm` and `k_norm` are nn.LayerNorm(D); else nn.Identity()
         fused       which path `forward` takes; may be set at any time
-        raises      ValueError, with both numbers, if num_heads does not divide d_model
+        raises      ValueError, naming both numbers, if num_heads does not divide d_model
         """
         super().__init__()
         raise NotImplementedError(
@@ -107,6 +107,6 @@ class FusedAttention(nn.Module):
         returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
                 to every weight and bias; a token that may attend to nothing gets the bias of
                 `proj`; half precision, digits and large scores are as in `fast_attention` on both
-                paths, which are two, so that their last digits differ
+                paths, whose last digits may differ
         """
         raise NotImplementedError("Attend within x, on the fused path or on the one written out.")

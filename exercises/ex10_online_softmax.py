@@ -1,4 +1,4 @@
-# Skeleton ex10_online_softmax 813539eeedda49cb. The lesson: docs/lessons/ex10_online_softmax.en.md
+# Skeleton ex10_online_softmax 97d2c5ca65ddd1cc. The lesson: docs/lessons/ex10_online_softmax.en.md
 """Online softmax and tiled attention: write the bodies, then run `make grade EX=ex10_online_softmax`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -15,9 +15,9 @@ def online_softmax(x: torch.Tensor, block_size: int) -> tuple[torch.Tensor, torc
 
     x           (..., n), float16, bfloat16, float32 or float64; may hold -inf
     block_size  how many columns are read at once; the last block may be shorter
-    returns     row_max and row_sum, (...) each: float32 for half precision, which is converted
-                before anything is computed, else of the dtype of x. A row of -inf gives -inf and 0
-    raises      ValueError if block_size is less than 1, with that number
+    returns     row_max and row_sum, (...) each: float32 if x is float16 or bfloat16 (convert x
+                first), otherwise in the dtype of x. A row of -inf gives -inf and 0
+    raises      ValueError if block_size is less than 1; the message contains block_size
     """
     raise NotImplementedError(
         "Find the maximum of each row and the sum of exp(x - maximum), block by block."
@@ -32,8 +32,8 @@ def merge_partials(
     a, b    (output, lse) each: output (..., L, Dv), and lse (..., L), float32 for outputs in half
             precision
     returns (output, lse) over both sets, each in the dtype it came in. A part whose lse is -inf has
-            no influence, whatever its output holds, NaN included; of two such parts comes output 0
-            and lse -inf
+            no influence, whatever its output holds, NaN included; if both parts are like this, the
+            output is 0 and lse is -inf
     """
     raise NotImplementedError(
         "Join the attention of the same queries over two sets of keys into that over both."
@@ -56,10 +56,10 @@ def flash_attention(
     scale       factor of the scores; None means 1 / sqrt(D)
     block_size  how many keys a tile has at most
     returns     output (..., Lq, Dv) in the dtype of q, and lse (..., Lq), the natural logarithm of
-                the sum of exp(scores): float32 for half precision, which is converted before the
-                first product, else of the dtype of q. Gradients flow through both. A query that
-                sees nothing has output 0, lse -inf and gradient 0
-    raises      ValueError if block_size is less than 1, with that number
+                the sum of exp(scores): float32 if q is float16 or bfloat16 (convert before the
+                first product), otherwise in the dtype of q. Gradients flow through both. A query
+                that sees no key has output 0, lse -inf and gradient 0
+    raises      ValueError if block_size is less than 1; the message contains block_size
     """
     raise NotImplementedError(
         "Attend tile by tile, and return the output and the log-sum-exp of the scores."

@@ -1,4 +1,4 @@
-# Skeleton ex12_attention_block 32736d35c5afc496. The lesson: docs/lessons/ex12_attention_block.en.md
+# Skeleton ex12_attention_block 1d7a2c30fe96a7e6. The lesson: docs/lessons/ex12_attention_block.en.md
 """An attention block: write the bodies, then run `make grade EX=ex12_attention_block`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch's own RMSNorm.
@@ -30,13 +30,14 @@ class RMSNorm(nn.Module):
         """Divide every row by sqrt(mean square + eps), then multiply by the weight.
 
         The mean square of half precision is computed in float32, where it neither overflows nor
-        vanishes; float64 keeps all its digits. The weight is that of the moment, in .train() and in
-        .eval(). Gradients reach x and the weight. Earlier answers stay as they were.
+        vanishes; float64 is computed in float64. It uses the weight as it is at the time of the
+        call, in .train() and in .eval(). Gradients reach x and the weight. Tensors returned earlier
+        do not change.
 
         x       (..., E), where E is `dim`, in the dtype of the weight, left as it is; it may be
                 strided, and have no rows
         returns (..., E), in the dtype of x
-        raises  ValueError if the width of x is not `dim`, with both numbers
+        raises  ValueError if the width of x is not `dim`, naming both numbers
         """
         raise NotImplementedError(
             "Divide every row by sqrt(mean square + eps), then multiply by the weight."
@@ -81,10 +82,11 @@ class SelfAttention(nn.Module):
 
         Norms, angles, scores and softmax of half precision are computed in float32, where 64
         products of 256 by 256 are no infinity; in float64 everything is computed in float64. Scores
-        may be of any size. The weights are those of the moment, in .train() and in .eval(). Hidden
-        tokens count for nothing, however large their numbers (1e10). A token that may attend to
-        nothing gets zeros before `o`, in the heads where that is so. Gradients reach x and every
-        parameter, and no empty row makes them NaN. Earlier answers stay as they were.
+        may be of any size. It uses the weights as they are at the time of the call, in .train() and
+        in .eval(). Hidden tokens count for nothing, however large their numbers (1e10). A token
+        that may attend to nothing gets zeros before `o`, in the heads where that is so. Gradients
+        reach x and every parameter, and no empty row makes them NaN. Tensors returned earlier do
+        not change.
 
         x       (B, L, E), left as it is; it may be strided, and B may be 0
         keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; (H, L, L) is of
@@ -106,7 +108,7 @@ class CrossAttention(nn.Module):
         """Create the projections and the norms of cross-attention.
 
         image_tokens   how many tokens at the front of every context are an image
-        raises         ValueError if `d_model` is not divisible by `num_heads`, with both numbers
+        raises         ValueError if `d_model` is not divisible by `num_heads`, naming both numbers
         """
         super().__init__()
         raise NotImplementedError("Create the projections and the norms of cross-attention.")
@@ -117,11 +119,11 @@ class CrossAttention(nn.Module):
         """Attend from x to the text and to the image of the context, and add the two.
 
         Norms, scores and softmax of half precision are computed in float32; in float64 everything
-        is computed in float64. Scores may be of any size. The weights are those of the moment, in
-        .train() and in .eval(). Hidden tokens count for nothing, however large their numbers
-        (1e10). A query without text to attend to gets zeros for the text, in the heads where that
-        is so. Gradients reach x, the context and every parameter, and no empty row makes them NaN.
-        Earlier answers stay as they were.
+        is computed in float64. Scores may be of any size. It uses the weights as they are at the
+        time of the call, in .train() and in .eval(). Hidden tokens count for nothing, however large
+        their numbers (1e10). A query without text to attend to gets zeros for the text, in the
+        heads where that is so. Gradients reach x, the context and every parameter, and no empty row
+        makes them NaN. Tensors returned earlier do not change.
 
         x         (B, L, E), left as it is; it may be strided, and B may be 0
         context   (B, Lc, E), of which the first `image_tokens` are the image; it may be x itself,
@@ -129,7 +131,7 @@ class CrossAttention(nn.Module):
         keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys;
                   left as it is
         returns   the output (B, L, E), in the dtype of x
-        raises    ValueError if Lc is less than `image_tokens`, with both numbers
+        raises    ValueError if Lc is less than `image_tokens`, naming both numbers
         """
         raise NotImplementedError(
             "Attend from x to the text and to the image of the context, and add the two."
@@ -150,8 +152,8 @@ class FeedForward(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Apply w1, ReLU and w2 to every token.
 
-        The weights are those of the moment, in any dtype, in .train() and in .eval(). Gradients
-        reach x and every parameter. Earlier answers stay as they were.
+        It uses the weights as they are at the time of the call, in any dtype, in .train() and in
+        .eval(). Gradients reach x and every parameter. Tensors returned earlier do not change.
 
         x       (..., E), in the dtype of the weights, left as it is; it may be strided, and have no
                 tokens

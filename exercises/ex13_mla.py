@@ -1,4 +1,4 @@
-# Skeleton ex13_mla 49f7e518bb4bbf41. The lesson: docs/lessons/ex13_mla.en.md
+# Skeleton ex13_mla 73f69d62e3739da7. The lesson: docs/lessons/ex13_mla.en.md
 """Multi-head latent attention: write the bodies, then run `make grade EX=ex13_mla`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch's own RMSNorm.
@@ -50,7 +50,7 @@ class LatentCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the latents and rotary keys of t new tokens in, and return all so far.
 
-        What becomes of `latent` and `k_rope` afterwards does not matter. They may be strided, in
+        The caller may change `latent` and `k_rope` afterwards. They may be strided, in
         another dtype than the cache, or of no tokens.
 
         latent  (B, t, kv_rank), the sizes being those of the cache
@@ -76,7 +76,7 @@ class MultiHeadLatentAttention(nn.Module):
     """Causal self-attention whose keys and values are made from one latent per token.
 
     Scores, softmax, norms and angles are computed in float32 for half precision, and in float64 for
-    float64. What lies between them may be rounded to the dtype of x or not.
+    float64. Results between these steps may be rounded to the dtype of x or not.
 
     q_proj              nn.Linear(d_model, H * (nope_dim + rope_dim)); only without `q_rank`
     q_a_proj            nn.Linear(d_model, q_rank); this and the next two only with `q_rank`
@@ -121,7 +121,8 @@ class MultiHeadLatentAttention(nn.Module):
         cache     None: x is the whole text, its first token at position 0. Otherwise the first
                   token of x is at position `cache.length`, the latents and rotary keys of x are
                   appended, and x attends to everything that lies in the cache, which has its
-                  dtype. What the cache refuses is its ValueError, and changes nothing
+                  dtype. If the cache refuses them, its
+                  ValueError is raised, and nothing changes
         absorbed  never expand the latents to keys and values; the answer is the same
         returns   the output (B, t, E)
         """

@@ -1,4 +1,4 @@
-# Skeleton ex16_paged_cache 39ef7c239cbff0ba. The lesson: docs/lessons/ex16_paged_cache.en.md
+# Skeleton ex16_paged_cache 933b34f818cffdc9. The lesson: docs/lessons/ex16_paged_cache.en.md
 """Paged cache, ragged batches: write the bodies, then run `make grade EX=ex16_paged_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -15,8 +15,8 @@ class PagedKVCache:
 
     keys, values  the pools (num_blocks, block_size, H, D), in the dtype and on the device of the
                   cache: token p of a sequence lies in block table[p // block_size], at place
-                  p % block_size. They are made once and written in place, and whoever reads the
-                  cache reads them then. NaN that a freed block still holds reaches nobody
+                  p % block_size. They are made once and written in place, and every
+                  method reads them. NaN that a freed block still holds reaches no result
     free_blocks   how many blocks no sequence holds: n tokens hold ceil(n / block_size)
 
     A number that `add` has not given out, or that was freed, is a ValueError in every method.

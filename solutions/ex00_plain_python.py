@@ -2,8 +2,8 @@
 # # Attention in plain Python
 #
 # **The question.** Take every library away: no arrays, no tensors, no broadcasting. What is left of
-# attention? Numbers in lists, and five short functions. Who has written the loops once knows what
-# each symbol of the formula costs, and which index runs where.
+# attention? Numbers in lists, and five short functions. Once you have written the loops, you know
+# what each symbol of the formula costs, and which index runs where.
 #
 # **The formula.** A query is compared with every key, the comparisons become weights, and the
 # weights mix the values. For query $i$:
@@ -29,9 +29,9 @@
 #   v   Lk rows of Dv ───────────────────────────── weights times v ─────┴──> output, Lq rows of Dv
 # ```
 #
-# **By hand.** One row times one column, `1*3 + 2*4`. Then a query of zero: it finds both keys
-# equally good, so it answers with the average of their values, or, where the first key is hidden,
-# with the second value alone.
+# **By hand.** First one row times one column, `1*3 + 2*4`. The last two calls have a query of zero.
+# It has the same score with both keys, so the output is the average of their values; where the
+# first key is hidden, it is the second value alone.
 #
 # ```pycon
 # >>> matmul([[1, 2]], [[3], [4]])
@@ -48,14 +48,14 @@
 #
 # **The traps.**
 #
-# - `[[0.0] * m] * n` is one row, `n` times the same one: what is written into the first row stands
-#   in all of them. A list comprehension makes a new row each time.
+# - `[[0.0] * m] * n` holds the same row `n` times: a number written into the first row appears in
+#   all of them. A list comprehension makes a new row each time.
 # - `zip` stops at the shorter of two lists and says nothing. A dot product of vectors that do not
 #   fit then comes out, wrong. `zip(*a)` also gives tuples, where lists are wanted.
 # - `math.exp(710)` raises `OverflowError`. Subtract the largest number of the row first.
 # - In a row of nothing but `-math.inf` that subtraction gives `-inf - -inf`, which is NaN.
 # - `0.0 * math.nan` is NaN, and so is `0.0 * math.inf`. A weight of zero does not hide a value that
-#   is no number: leave hidden values out of the sum.
+#   is NaN or infinite: leave hidden values out of the sum.
 # - A list that came in belongs to the caller. Build new ones, and write into those.
 #
 # **What is graded.** The values of all five functions for ints and floats and for any sizes from 1
@@ -130,9 +130,9 @@ import math
 # %% [markdown] tags=["en"]
 # ## Task 1: the product of two matrices
 #
-# Number `j` of row `i` is row `i` of `a` times column `j` of `b`: multiply what stands at the same
-# place, and add up. The rows of `a` must be as long as `b` has rows; if they are not there is no
-# such product, and whoever asked for it should hear both numbers.
+# Number `j` of row `i` is row `i` of `a` times column `j` of `b`: multiply the numbers at the same
+# places, and add up. The rows of `a` must be as long as `b` has rows. If they are not, there is no
+# such product: raise a `ValueError` whose message names both numbers.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 1：两个矩阵的乘积
@@ -148,7 +148,7 @@ def matmul(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
     a       n rows of m numbers, int or float; it is not changed
     b       m rows of p numbers; it is not changed
     returns n rows of p numbers
-    raises  ValueError if the rows of a are not as long as b has rows, with both numbers
+    raises  ValueError if the rows of a are not as long as b has rows, naming both numbers
     """
     ### BEGIN SOLUTION
     for row in a:
@@ -187,8 +187,8 @@ def transpose(a: list[list[float]]) -> list[list[float]]:
 # ## Task 3: scores become weights
 #
 # Each row by itself: subtract its maximum, take the exponentials, divide by their sum. The
-# exponential of minus infinity is 0, so a score of `-math.inf` gets no weight, which is what the
-# mask of the next task will rely on. One row needs care: the one that holds nothing else.
+# exponential of minus infinity is 0, so a score of `-math.inf` gets the weight 0; the mask of the
+# next task relies on this. A row that holds nothing but `-math.inf` needs care.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 3：分数变成权重
@@ -220,10 +220,10 @@ def row_softmax(rows: list[list[float]]) -> list[list[float]]:
 
 
 # %% [markdown] tags=["en"]
-# ## Task 4: what may not be seen
+# ## Task 4: the mask
 #
-# The mask says `True` where a query may attend to a key. A hidden score is *replaced*, not changed:
-# whatever is added to NaN or multiplied with it is NaN again.
+# The mask says `True` where a query may attend to a key. *Replace* a hidden score; do not
+# add to it or multiply it: if it is NaN, the result is NaN again.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 4：遮住不该看的
@@ -251,8 +251,8 @@ def apply_mask(scores: list[list[float]], keep: list[list[bool]]) -> list[list[f
 # %% [markdown] tags=["en"]
 # ## Task 5: attention
 #
-# The four functions in a row. Two things are new: the scale `1/sqrt(D)`, and the last product, in
-# which a hidden value must not take part, not even with a weight of zero.
+# Call the four functions one after the other. Two things are new: the scale `1/sqrt(D)`, and the
+# last product, in which a hidden value must not take part, not even with a weight of zero.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 5：注意力

@@ -3,8 +3,8 @@
 #
 # **The question.** Attention asks, for one word, how much each other word matters. A dot product
 # answers with *scores*: any real numbers, some negative, some huge. To mix values we need
-# *weights*: none negative, summing to one. How do we turn scores into weights without losing who
-# won, and by how much?
+# *weights*: none negative, summing to one. How do we turn scores into weights so that a
+# higher score still gets a higher weight?
 #
 # **The formula.**
 #
@@ -35,10 +35,9 @@
 # array([0.25, 0.75])
 # ```
 #
-# That second line is more than a curiosity. `exp(89)` no longer fits into float32, so the formula
-# typed in as it stands gives `inf / inf = nan` for quite ordinary scores. Since a constant may be
-# added to a row for free, choose minus the row's maximum: the largest exponent is then `exp(0) = 1`
-# and nothing can overflow.
+# This matters. `exp(89)` no longer fits into float32, so the formula as it stands gives
+# `inf / inf = nan` for quite ordinary scores. But adding a constant to a row changes nothing, so
+# add minus the row's maximum: the largest exponent is then `exp(0) = 1` and nothing can overflow.
 #
 # **The traps.**
 #
@@ -55,17 +54,17 @@
 #
 # **What is graded.** Values along any axis, any rank from 1, axes from 1 score into the thousands,
 # scores up to ±10,000; the input untouched, in any layout; empty tensors; the gradient (PyTorch).
-# Checks of their own ask the digits of float64 and half precision computed in float32 (rows of
-# 70,000): for each function they cost one point and nothing else. **Out of scope:** masks
-# (the next exercise) and speed. **Not allowed:** PyTorch's and SciPy's own softmax, and any of
-# PyTorch in `softmax_numpy`. About 30 minutes.
+# Separate checks test float64, computed in float64, and half precision, computed in float32 (rows
+# of 70,000): for each function they are worth one point, and no other check depends on them. **Out
+# of scope:** masks (the next exercise) and speed. **Not allowed:** PyTorch's and SciPy's own
+# softmax, and any of PyTorch in `softmax_numpy`. About 30 minutes.
 
 # %% [markdown] tags=["zh"]
 # # Softmax
 #
 # **问题**：对一个词来说，其他每个词有多重要？注意力问的就是这个。点积给出的答案是*分数*：
 # 任意实数，有负的，也有很大的。要把值混合起来，需要的是*权重*：非负，而且和为 1。
-# 怎样把分数变成权重，又不丢掉“谁赢了、赢了多少”？
+# 怎样把分数变成权重，让高的分数仍得到大的权重？
 #
 # **公式**
 #

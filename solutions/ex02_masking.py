@@ -1,8 +1,8 @@
 # %% [markdown] tags=["en"]
 # # Masking
 #
-# A mask says which keys a query may look at. Everybody needs one and no two texts write it alike,
-# so we begin with a dictionary. Use it whenever you read other people's code:
+# A mask says which keys a query may look at. Different texts write masks in different ways, so we
+# begin with a table. Use it whenever you read other people's code:
 #
 # | what tutorials write | what is meant here |
 # |---|---|
@@ -66,11 +66,11 @@
 #
 # **What is graded.** All five functions: masks that broadcast, empty rows, scores up to ±10,000,
 # NaN and infinity behind the mask, inputs untouched, answers on the device of the inputs, and the
-# gradient of `masked_softmax`. Half precision, computed in float32, and the digits of float64 have
-# a check of their own, which costs one point and nothing else. **Out of scope:** masks that are not
-# boolean, lengths beyond `max_len`, the causal mask (ex05) and speed. **Allowed:** `torch.softmax`,
-# from this exercise on. **Not allowed:** PyTorch's attention operators and modules, and
-# `torch.masked`. About 40 minutes.
+# gradient of `masked_softmax`. A separate check tests half precision, computed in float32, and
+# float64, computed in float64; it is worth one point, and no other check depends on it. **Out of
+# scope:** masks that are not boolean, lengths beyond `max_len`, the causal mask (ex05) and speed.
+# **Allowed:** `torch.softmax`, from this exercise on. **Not allowed:** PyTorch's attention
+# operators and modules, and `torch.masked`. About 40 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 掩码
@@ -285,7 +285,7 @@ def combine_masks(*masks: torch.Tensor | None) -> torch.Tensor | None:
 # decides what flows *backwards*: a hidden score has gradient 0, whatever it holds, and so does
 # every score of an empty row. Half precision is computed in float32 and rounded once, at the end.
 #
-# What `combine_masks` answers can be handed straight on: `keep=None` hides nothing.
+# You can pass on what `combine_masks` returns, also `None`: `keep=None` hides nothing.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 5：带掩码的 softmax

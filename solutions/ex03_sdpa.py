@@ -77,19 +77,19 @@
 #   first product, not just before softmax, and round the two results at the end.
 #
 # **The law of the mask.** What a query may not attend to has no influence on its output and its
-# weights, however large it is: padding may hold anything. Graded are 1e30 in hidden keys and
-# values, NaN and infinity in hidden keys. Padding with NaN in its *values* must be cleared by
-# whoever made it: no ordinary formula survives `0 * nan`, and none is asked for.
+# weights, however large it is: padding may hold anything. The checks put 1e30 into hidden keys and
+# values, and NaN and infinity into hidden keys, but never NaN into hidden *values*: `0 * nan` is
+# NaN, so the caller must clear such padding beforehand.
 #
 # **What is graded.** Output and weights with and without mask and scale: `Lq != Lk`, `Dv != D`,
 # sizes from 1 into the thousands, any leading dimensions (the same for `q`, `k` and `v`), masks
 # that broadcast, scores hundreds apart; empty rows; inputs untouched; gradients (PyTorch); a
-# `ValueError` for widths or lengths that do not fit. Checks of their own ask the dtype of the
-# results and the digits of float64, half precision computed in float32, and empty tensors (no
-# batch, no queries, no keys): each costs its one point and nothing else. And, for 3 of the 16
-# points, speed: batches, heads and rows go through one matrix product, not through a Python loop.
-# **Out of scope:** splitting into heads (the next exercise), causal masks, dropout. **Not
-# allowed:** PyTorch's fused operator and its attention modules, and any of PyTorch in
+# `ValueError` for widths or lengths that do not fit. Separate checks test the dtype of the
+# results with float64, computed in float64; half precision, computed in float32; and empty tensors
+# (no batch, no queries, no keys). Each is worth one point, and no other check depends on it. 3 of
+# the 16 points are for speed: batches, heads and rows go through one matrix product, not through a
+# Python loop. **Out of scope:** splitting into heads (the next exercise), causal masks, dropout.
+# **Not allowed:** PyTorch's fused operator and its attention modules, and any of PyTorch in
 # `attention_numpy`; elsewhere `torch.softmax` is fine. About 60 minutes.
 
 # %% [markdown] tags=["zh"]
@@ -164,7 +164,7 @@
 #
 # **掩码的铁律。** 查询不该看的内容，数值再大也不影响它的输出和权重：填充里放什么都行。
 # 评分时，被遮住的键和值里会有 1e30，被遮住的键里还会有 NaN 和无穷大。如果填充的**值**里有
-# NaN，谁填的谁清理：普通的公式都过不了 `0 * nan` 这一关，这里也不要求。
+# NaN，由调用者事先清除：`0 * nan` 是 NaN，检查里没有这种情况。
 #
 # **评分内容。** 输出和权重，有无掩码，有无 `scale`：`Lq != Lk`，`Dv != D`，大小从 1 到几千，
 # 任意前导维度（`q`、`k`、`v` 相同），需要广播的掩码，相差几百的分数；空行；不修改输入；
@@ -198,7 +198,7 @@ def _check_shapes(q, k, v):
 # %% [markdown] tags=["en"]
 # ## Task 1: in NumPy
 #
-# Four steps: scores, mask, softmax over the keys, mixture. Softmax you write yourself: subtract the
+# Four steps: scores, mask, softmax over the keys, mixture. Write softmax yourself: subtract the
 # maximum of the row, take exponentials, divide by their sum. Think about what maximum and sum are
 # in a row without any key.
 
@@ -228,11 +228,11 @@ def attention_numpy(
     returns (output, weights), arrays (..., Lq, Dv) and (..., Lq, Lk) of the dtype of `q`; a query
             that may attend to nothing has output 0 and weights 0, and the weight of a hidden key
             is 0 exactly
-    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+    raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    Scores may be hundreds apart. float64 keeps its digits; float16 is computed in float32, from
-    the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
+    Scores may be hundreds apart. float64 is computed in float64; float16 is computed in float32,
+    from the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)
@@ -294,10 +294,10 @@ def scaled_dot_product_attention(
             `q`. Gradients flow to q, k and v through the output, and to q and k through the
             weights. A query that may attend to nothing has output 0, weights 0 and gradient 0,
             and the weight of a hidden key is 0 exactly
-    raises  ValueError, with both numbers, if the widths of `q` and `k` or the lengths of `k` and
+    raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    q, k and v may be the same tensor. Scores may be hundreds apart. float64 keeps its digits;
+    q, k and v may be the same tensor. Scores may be hundreds apart. float64 is computed in float64;
     half precision is computed in float32, from the first product on: 256 * 256 must not overflow.
     Nothing is remembered from call to call.
     """

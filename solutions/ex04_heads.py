@@ -77,23 +77,24 @@
 #   when they are mixed up.
 # - Masks are `keep` (True = may attend) and broadcast to `(B, H, Lq, Lk)` from the right. In a mask
 #   `(B, Lq, Lk)`, one for each batch item, `B` lands on `H`, and where the two are equal nothing
-#   complains. Whoever calls writes `keep[:, None]`.
-# - What a row may not see must not count, however large it is. *Replace* a hidden score by `-inf`:
-#   a score of `1e30` still wins after `1e9` is subtracted from it. (NaN is another matter:
-#   `0 * nan` is `nan` in `weights @ v`, here as in PyTorch's own operator, so whoever pads with NaN
-#   must clear it.)
-# - `W_o` is no decoration. Without it, each number of the output comes from a single head, and the
-#   heads never meet.
+#   complains. The caller must write `keep[:, None]`.
+# - Hidden tokens must have no influence, however large their numbers are. *Replace* a hidden score
+#   by `-inf`: a score of `1e30` still wins after `1e9` is subtracted from it. (NaN is another
+#   matter: `0 * nan` is `nan` in `weights @ v`, here as in PyTorch's own operator, so the caller
+#   must clear NaN in padding.)
+# - `W_o` is needed. Without it, each number of the output comes from a single head, and nothing
+#   mixes the heads.
 #
 # **What is graded.** Splitting and merging, a width that does not divide; values of self- and
 # cross-attention in float32, masks that broadcast, numbers up to 1e30 in hidden tokens; gradients.
-# With checks of their own: rows that may see nothing (weights 0, never NaN) and large scores; half
-# precision; the dtype of the results and the digits of float64; empty batches; inputs untouched, in
-# any layout, and nothing remembered. **Out of scope:** NaN or infinity in hidden tokens,
-# dropout, positions, fewer key heads than query heads (ex07), speed. **Not allowed:** PyTorch's
-# fused operator and its attention modules, and any of PyTorch in `multi_head_attention_numpy`;
-# elsewhere `torch.softmax` is fine. The exercise stands alone: bring your attention from ex03
-# along, or write it again. About 50 minutes.
+# There are separate checks for rows that may see nothing (weights 0, never NaN) and large scores;
+# for half precision; for the dtype of the results and float64, computed in float64; for empty
+# batches; and for inputs in any layout, which must not change, while nothing may be remembered from
+# call to call. **Out of scope:** NaN or infinity in hidden tokens, dropout, positions, fewer key
+# heads than query heads (ex07), speed. **Not allowed:** PyTorch's fused operator and its attention
+# modules, and any of PyTorch in `multi_head_attention_numpy`; elsewhere `torch.softmax` is fine.
+# The exercise stands alone: bring your attention from ex03 along, or write it again. About 50
+# minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头注意力
@@ -173,12 +174,12 @@
 #   `keep[:, None]`。
 # - 一行不该看的内容，数值再大也不能起作用。把被遮住的分数**替换**成 `-inf`：`1e30` 的分数减去
 #   `1e9` 照样胜出。（NaN 是另一回事：`weights @ v` 里的 `0 * nan` 是 `nan`，这里如此，PyTorch
-#   自带的算子也如此，所以用 NaN 做填充的，谁填的谁清理。）
-# - `W_o` 不是摆设。没有它，输出的每个数都只来自一个头，头与头从不交汇。
+#   自带的算子也如此，所以填充里的 NaN 要由调用者清除。）
+# - `W_o` 不能省。没有它，输出的每个数都只来自一个头，各个头不会混合。
 #
 # **评分内容。** 拆分与合并，除不尽的宽度；float32 下自注意力和交叉注意力的数值，需要广播的掩码，
 # 被遮住的 token 里大到 1e30 的数；梯度。另有单独的检查：空行，即什么都看不到的行（权重为 0，
-# 绝不是 NaN），和很大的分数；半精度；结果的 dtype 和 float64 的有效位；空的 batch；
+# 绝不是 NaN），和很大的分数；半精度；结果的 dtype，以及用 float64 计算的 float64；空的 batch；
 # 不修改输入，输入可以是任意内存布局，也不记住任何东西。
 # **不涉及：** 被遮住的 token 里的 NaN 或无穷大，dropout，位置编码，键的头少于查询的头（ex07），
 # 速度。
@@ -217,7 +218,7 @@ def split_heads(x: torch.Tensor, num_heads: int) -> torch.Tensor:
     x          tensor (B, L, E), whose width E is H * D; any dtype and layout, B may be 0
     num_heads  H, the number of heads
     returns    tensor (B, H, L, D); head h holds the numbers h*D to (h+1)*D of each token
-    raises     ValueError, with both numbers, if `num_heads` does not divide E
+    raises     ValueError, naming both numbers, if `num_heads` does not divide E
 
     `x` is left as it is, its dtype and device are kept, and gradients flow.
     """
@@ -258,7 +259,7 @@ def merge_heads(x: torch.Tensor) -> torch.Tensor:
 
 
 # %% [markdown] tags=["en"]
-# ## Task 3: the whole of it, in NumPy
+# ## Task 3: multi-head attention in NumPy
 #
 # Project, split, attend, merge, project: each step is one line of the picture above. The matrices
 # are plain, so a projection is `x @ w`. Compute `float16` in `float32` and round at the end.
@@ -298,12 +299,12 @@ def multi_head_attention_numpy(
     keep                bool array that broadcasts to (B, H, Lq, Lk), True = may attend
     returns             output (B, Lq, E) and weights (B, H, Lq, Lk), in the dtype of `query`;
                         both are 0 in a row that may attend to nothing
-    raises              ValueError, with both numbers, if `num_heads` does not divide E
+    raises              ValueError, naming both numbers, if `num_heads` does not divide E
 
     Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
     hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 do not
-    overflow, and scores near 362 keep their digits), and float64 keeps its digits. Arrays may have
-    any layout and stay as they were; nothing is remembered from one call to the next.
+    overflow, and scores near 362 keep their digits), and float64 is computed in float64. Arrays may
+    have any layout and stay as they were; nothing is remembered from one call to the next.
     """
     ### BEGIN SOLUTION
     dtype = np.float32 if query.dtype == np.float16 else query.dtype
@@ -392,7 +393,7 @@ class MultiHeadAttention(nn.Module):
         d_model    E, the width of tokens
         num_heads  H, a divisor of E
         bias       whether each of the four projections adds a bias
-        raises     ValueError, with both numbers, if `num_heads` does not divide `d_model`
+        raises     ValueError, naming both numbers, if `num_heads` does not divide `d_model`
         """
         super().__init__()
         ### BEGIN SOLUTION
@@ -422,8 +423,9 @@ class MultiHeadAttention(nn.Module):
         Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
         Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
         projections (products of 256 do not overflow, and scores near 362 keep their digits), and
-        float64 keeps its digits. Gradients reach `x`, the context and every parameter, through
-        output and weights, and are never NaN. Tensors may have any layout and stay as they were.
+        float64 is computed in float64. Gradients reach `x`, the context and every parameter,
+        through output and weights, and are never NaN. Tensors may have any layout and stay as they
+        were.
         """
         ### BEGIN SOLUTION
         context = x if context is None else context

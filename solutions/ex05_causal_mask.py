@@ -1,13 +1,14 @@
 # %% [markdown] tags=["en"]
 # # Causal masks
 #
-# **The question.** A language model learns to guess the next word. While it trains, the whole
-# sentence lies before it, the answer included; if the word at position 3 may look at position 4, it
-# learns to copy, and nothing else. How do we keep every word from looking into the future? And what
-# is "the future" when there are fewer queries than keys, as in every chat program while it writes?
+# **The question.** A language model learns to guess the next word. While it trains, it is given
+# the whole sentence, also the words that it has to guess. If the word at position 3 may look at
+# position 4, the model learns to copy, and nothing else. How do we keep every word from looking
+# into the future? And what is "the future" when there are fewer queries than keys, as in every chat
+# program while it writes?
 #
-# **What tutorials write, and what is meant here.** Most bugs in this exercise are somebody else's
-# convention. Here a mask is called `keep`, and **True = may attend**.
+# **What tutorials write, and what is meant here.** Most bugs in this exercise come from copying
+# code that uses another convention. Here a mask is called `keep`, and **True = may attend**.
 #
 # | what tutorials write | what is meant here |
 # |---|---|
@@ -17,10 +18,10 @@
 # | `is_causal=True` in PyTorch: top-left | the same if `Lq == Lk`, and only then |
 # | `causal=True` in FlashAttention since 2.1: bottom-right | the same |
 # | a mask of `0` and `-inf`, added to the scores | booleans: `keep = (mask == 0)` |
-# | `-1e9` for hidden scores: an empty row averages everything | hidden is 0, an empty row too |
-# | `window_size=(w, 0)` in FlashAttention: `w` keys *and* the own one | `window = w + 1` |
+# | `-1e9` for hidden scores: a row with all keys hidden averages all values | that row is 0 |
+# | `window_size=(w, 0)` in FlashAttention: `w` keys *and* the query's own | `window = w + 1` |
 # | `q - k <= w` in FlexAttention examples: the same, `w + 1` keys | `window = w + 1` |
-# | `sliding_window=w` in Hugging Face's Mistral: `w` with the own one | `window = w` |
+# | `sliding_window=w` in Hugging Face's Mistral: `w` with the query's own | `window = w` |
 # | `abs(q - k) <= w`: looks to both sides | causal: nothing ahead of the query |
 #
 # **The formula.** Query $i$ stands at position $p_i = i + L_k - L_q$, key $j$ at position $j$. The
@@ -45,13 +46,14 @@
 #                      after two old ones
 # ```
 #
-# The second picture is why the corner matters. A model that writes keeps the keys and values of all
-# words so far and computes queries for the new words only. The new words are the *last* ones, so
-# they line up with the last keys. Top-left, they would see the first words and nothing else.
+# The second picture shows why it matters whether a mask is aligned top-left or bottom-right. A
+# model that writes keeps the keys and values of all words so far and computes queries for the new
+# words only. The new words are the *last* ones, so they line up with the last keys. If they were
+# aligned top-left, they would see only the first words.
 #
-# **By hand.** Queries of zeros find every visible key equally good, so each output is the mean of
-# the values so far: of `6, 2, 1` that is `6`, then `8 / 2`, then `9 / 3`. Asking only with the last
-# two queries gives the last two answers:
+# **By hand.** A query of zeros has the same score with every key. So its output is the mean of the
+# values that it may see: for the values `6, 2, 1` the outputs are `6`, `8 / 2` and `9 / 3`. The
+# last two queries alone give the last two outputs:
 #
 # ```pycon
 # >>> causal_mask(2, 3).int().tolist()
@@ -67,20 +69,24 @@
 #
 # **The traps.**
 #
-# - Square tests forgive every alignment. Try two queries and three keys before you believe a mask.
-# - Hide *before* the softmax. Weights that are zeroed after it no longer sum to one, and the hidden
-#   keys have had their say in the denominator.
+# - A test with `Lq == Lk` passes with every alignment. Try a mask with two queries and three keys.
+# - Hide *before* the softmax. Weights that are zeroed after it no longer sum to one, since the
+#   hidden keys are still counted in the sum that softmax divides by.
 # - With more queries than keys the first rows see nothing. A softmax over nothing but `-inf` is
 #   `nan`; the answer here is 0.
 #
-# **What is graded.** The two masks, for any lengths and any window of at least 1; the attention
-# with any leading dimensions; with checks of their own: `Lq` smaller and larger than `Lk` and rows
-# of nothing, which give 0; that the future has no influence (1e30 in keys and values, NaN in keys);
-# half precision and the digits of float64; empty and strided inputs; gradients.
-# Two points are for speed: the time between the textbook's causal attention and PyTorch's fused
-# operator. **Out of scope:** padding (ex02), a cache that stores the old keys (ex06), attention
-# with a window. **Not allowed:** the fused operator and PyTorch's attention modules. About 40
-# minutes.
+# **What is graded.** The two masks, for any lengths and any window of at least 1; the attention,
+# with any leading dimensions, and its gradients. There are separate checks for
+#
+# - `Lq` smaller than `Lk`, and larger; a query that sees no key has the output 0;
+# - the future, which must have no influence: 1e30 in keys and values, NaN in keys;
+# - half precision, computed in float32, and float64, computed in float64;
+# - empty and strided inputs.
+#
+# Two points are for speed: your time is compared with that of the textbook's causal attention,
+# which earns none of them, and with that of PyTorch's fused operator, which earns both. **Out of
+# scope:** padding (ex02), a cache that stores the old keys (ex06), attention with a window. **Not
+# allowed:** the fused operator and PyTorch's attention modules. About 40 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 因果掩码
@@ -89,7 +95,7 @@
 # 如果位置 3 的词能看到位置 4，模型只会学会照抄。怎样让每个词都看不到未来？
 # 当查询比键少时，“未来”又指什么？聊天程序生成回答时，每一步都是这种情况。
 #
-# **教程里的写法，这里的含义。** 这道题里的 bug 大多来自别人的约定。
+# **教程里的写法，这里的含义。** 这道题里的 bug 大多来自照抄约定不同的代码。
 # 这里的掩码叫 `keep`，**True = 允许关注**。
 #
 # | 教程里的写法 | 这里的含义 |
@@ -100,10 +106,10 @@
 # | PyTorch 的 `is_causal=True`：左上对齐 | 只有 `Lq == Lk` 时才相同 |
 # | FlashAttention 2.1 起的 `causal=True`：右下对齐 | 相同 |
 # | 由 `0` 和 `-inf` 组成、加到分数上的掩码 | 布尔值：`keep = (mask == 0)` |
-# | 用 `-1e9` 遮住分数：空行变成对所有值取平均 | 遮住的地方是 0，空行也是 0 |
-# | FlashAttention 的 `window_size=(w, 0)`：`w` 个键，**外加**自己 | `window = w + 1` |
+# | 用 `-1e9` 遮住分数：所有键都被遮住的行变成所有值的平均 | 这样的行是 0 |
+# | FlashAttention 的 `window_size=(w, 0)`：`w` 个键，**外加**查询自己的键 | `window = w + 1` |
 # | FlexAttention 示例里的 `q - k <= w`：同样是 `w + 1` 个键 | `window = w + 1` |
-# | Hugging Face 的 Mistral 里的 `sliding_window=w`：连自己共 `w` 个 | `window = w` |
+# | Hugging Face 的 Mistral 里的 `sliding_window=w`：连查询自己的键共 `w` 个 | `window = w` |
 # | `abs(q - k) <= w`：前后两边都看 | 因果：查询之后的一概不看 |
 #
 # **公式。** 查询 $i$ 位于位置 $p_i = i + L_k - L_q$，键 $j$ 位于位置 $j$。
@@ -128,13 +134,13 @@
 #                      来了两个新词
 # ```
 #
-# 第二幅图说明了为什么要对准这个角。模型生成时，会留着到目前为止所有词的键和值，
+# 第二幅图说明了为什么左上对齐和右下对齐的区别很重要。模型生成时，会留着到目前为止所有词的键和值，
 # 只为新词计算查询。新词是**最后**的几个词，所以与最后的几个键对齐。
 # 如果左上对齐，它们就只能看到最前面的几个词。
 #
-# **手算一遍。** 查询全为零时，每个看得见的键都同样匹配，输出就是到目前为止各个值的平均：
-# 值为 `6, 2, 1` 时，依次是 `6`、`8 / 2`、`9 / 3`。只用最后两个查询，
-# 得到的就是最后两个答案：
+# **手算一遍。** 全为零的查询对每个键的分数都相同，输出就是看得见的各个值的平均：
+# 值为 `6, 2, 1` 时，输出依次是 `6`、`8 / 2`、`9 / 3`。只用最后两个查询，
+# 得到的就是最后两个输出：
 #
 # ```pycon
 # >>> causal_mask(2, 3).int().tolist()
@@ -150,16 +156,22 @@
 #
 # **陷阱。**
 #
-# - 行列相等的测试查不出对齐错误。先用两个查询、三个键试过，再相信你的掩码。
+# - `Lq == Lk` 的测试，哪种对齐都能通过。要用两个查询、三个键来试你的掩码。
 # - 要在 softmax **之前**遮住。在它之后清零，权重之和就不再是 1，
-#   而且被遮住的键已经进了分母。
+#   因为 softmax 的分母里还算着被遮住的键。
 # - 查询比键多时，开头几行什么也看不到。对一整行 `-inf` 做 softmax 得到 `nan`；
 #   这里的答案是 0。
 #
-# **评分内容。** 两个掩码，任意长度、任意不小于 1 的窗口；注意力，任意前导维度；另有单独的检查：
-# `Lq` 小于 `Lk` 和大于 `Lk`，空行输出 0；未来没有任何影响（键和值里放 1e30，键里放 NaN）；
-# 半精度和 float64 的有效位；空的和不连续的输入；梯度。
-# 速度占两分，看用时落在教科书写法的因果注意力与 PyTorch 融合算子之间的哪里。
+# **评分内容。** 两个掩码，任意长度、任意不小于 1 的窗口；注意力，任意前导维度，以及它的梯度。
+# 下列各项有单独的检查：
+#
+# - `Lq` 小于 `Lk` 和大于 `Lk`；什么键都看不到的查询，输出是 0；
+# - 未来没有任何影响：键和值里放 1e30，键里放 NaN；
+# - 半精度用 float32 计算，float64 用 float64 计算；
+# - 空的和不连续的输入。
+#
+# 速度占两分：把你的用时与教科书写法的因果注意力（得 0 分）
+# 和 PyTorch 融合算子（得 2 分）的用时比较。
 # **不在范围内：** 填充（ex02）、存放旧键的缓存（ex06）、带窗口的注意力。
 # **不允许：** 融合算子和 PyTorch 的注意力模块。约 40 分钟。
 
@@ -171,15 +183,15 @@ import torch
 # %% [markdown] tags=["en"]
 # ## Task 1: nothing from the future
 #
-# Two rows of numbers, the positions of the queries and the positions of the keys, and one
-# comparison between them. `torch.arange` counts, and `[:, None]` stands a row up as a column, so
-# that the comparison broadcasts to a table. Build it on `device`.
+# Make two rows of numbers, the positions of the queries and the positions of the keys, and compare
+# them. `torch.arange` counts, and `[:, None]` turns a row into a column, so that the comparison
+# broadcasts to a table. Build the table on `device`.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 1：不看未来
 #
-# 两行数，一行是查询的位置，一行是键的位置，再比较一次就够了。`torch.arange` 负责数数，
-# `[:, None]` 把一行竖成一列，比较时就会广播成一张表。掩码要建在 `device` 上。
+# 做两行数，一行是查询的位置，一行是键的位置，再把它们比较一次。`torch.arange` 负责数数，
+# `[:, None]` 把一行变成一列，比较时就会广播成一张表。这张表要建在 `device` 上。
 
 
 # %%
@@ -201,15 +213,15 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
 # %% [markdown] tags=["en"]
 # ## Task 2: a short memory
 #
-# A window bounds the work and the memory of a long text: each query sees the last `window` keys
-# that causality leaves it, its own among them. With `window=1` a word sees only itself; with a
-# window as long as the text nothing changes. Ask how far each key lies behind each query: that
-# number must not be negative, and it must be less than `window`.
+# A window bounds the work and the memory of a long text. Of the keys that are not in the future,
+# each query sees only the last `window`; its own key is one of them. With `window=1` a word sees
+# only itself; with a window as long as the text nothing changes. Compute how far each key lies
+# behind each query: this number must not be negative, and it must be less than `window`.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 2：短记忆
 #
-# 窗口给长文本的计算量和内存设了上限：因果性允许看的键里，
+# 窗口给长文本的计算量和内存设了上限：在不属于未来的键里，
 # 每个查询只看最后 `window` 个，自己的键也算在内。`window=1` 时，词只看自己；
 # 窗口和文本一样长时，结果不变。先算每个键落后每个查询多远：
 # 这个数不能为负，而且要小于 `window`。
@@ -240,20 +252,23 @@ def sliding_window_mask(
 # Write the textbook's way first: scores, the mask of task 1, softmax, values. Half precision is
 # computed in float32 and rounded once, at the end.
 #
-# Then for the speed. The textbook computes all `Lq * Lk` scores and throws away half of them. Take
+# Then make it fast. The textbook computes all `Lq * Lk` scores and throws away half of them. Take
 # the queries in chunks of a few dozen rows instead. The last row of a chunk stands at a known
 # position, and no row of the chunk looks further, so a *slice* of the keys and values will do:
 #
 # ```text
 #                 keys
-#             0 1 2 3 4 5             a chunk and its slice of the keys
-# chunk 0 ┌ 0 ■ · ┆                   meet bottom-right again:
+#             0 1 2 3 4 5
+# chunk 0 ┌ 0 ■ · ┆                   chunk 1 and its slice of the keys:
 #         └ 1 ■ ■ ┆  not read
 # chunk 1 ┌ 2 ■ ■ ■ · ┆                   2 │ ■ ■ ■ ·
 #         └ 3 ■ ■ ■ ■ ┆                   3 │ ■ ■ ■ ■
 # chunk 2 ┌ 4 ■ ■ ■ ■ ■ · ┆
-#         └ 5 ■ ■ ■ ■ ■ ■ ┆           only the last square has something to hide
+#         └ 5 ■ ■ ■ ■ ■ ■ ┆
 # ```
+#
+# Within a chunk, the last query again lines up with the last key of its slice. So only the last
+# columns of a slice, as many as the chunk has rows, need a mask.
 #
 # A slice may also be empty. A softmax over no keys at all, times no values at all, is a row of
 # zeros: just what a query that sees nothing should get.
@@ -270,14 +285,17 @@ def sliding_window_mask(
 #
 # ```text
 #                  键
-#             0 1 2 3 4 5             每一块与它的那段键
-#    块 0 ┌ 0 ■ · ┆                   仍然右下对齐：
+#             0 1 2 3 4 5
+#    块 0 ┌ 0 ■ · ┆                   块 1 和它的那段键：
 #         └ 1 ■ ■ ┆  不读
 #    块 1 ┌ 2 ■ ■ ■ · ┆                   2 │ ■ ■ ■ ·
 #         └ 3 ■ ■ ■ ■ ┆                   3 │ ■ ■ ■ ■
 #    块 2 ┌ 4 ■ ■ ■ ■ ■ · ┆
-#         └ 5 ■ ■ ■ ■ ■ ■ ┆           只有最后一个方块里有要遮的
+#         └ 5 ■ ■ ■ ■ ■ ■ ┆
 # ```
+#
+# 在一块里，最后一个查询仍然对着它那段键的最后一个。所以一段键里只有最后几列需要掩码，
+# 列数与这一块的行数相同。
 #
 # 切片也可能是空的。对零个键做 softmax，再乘以零个值，得到一行零：
 # 什么都看不到的查询正该得到这个结果。
@@ -295,10 +313,10 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
 
     The scale is 1/sqrt(D). Later keys and values have no influence, not even 1e30 in both of them
     or NaN in a key. float16 and bfloat16 are computed in float32 and converted back at the end;
-    float64 keeps its digits; no score is too large or too low. Gradients flow to q, k and v in
-    every dtype, and are never NaN. Leading dimensions are any number and the batch may be 0; Lq and
-    Lk are at least 1. Tensors may be strided or expanded. Inputs and earlier answers stay as they
-    were.
+    float64 is computed in float64. Very large and very low scores do not overflow. Gradients flow
+    to q, k and v in every dtype, and are never NaN. There may be any number of leading dimensions,
+    and the batch may be 0; Lq and Lk are at least 1. Tensors may be strided or expanded. The
+    function changes neither its inputs nor tensors that it returned earlier.
     """
     ### BEGIN SOLUTION
     q_len, past = q.shape[-2], k.shape[-2] - q.shape[-2]  # query i stands at position past + i

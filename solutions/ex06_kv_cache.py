@@ -3,8 +3,8 @@
 #
 # **The question.** A language model writes one token at a time, and each new token attends to all
 # the tokens before it. Computed from scratch, every step projects the whole text again and attends
-# from every position again, only to keep the last row. What of the last step may be kept, and how
-# do we keep it without copying it around?
+# from every position again, only to keep the last row. Which results of earlier steps can be kept,
+# and how do we keep them without copying them at every step?
 #
 # **The formula.** In causal attention the output at position $i$ needs its own query, but the keys
 # and values of every position up to $i$:
@@ -13,8 +13,8 @@
 #
 # A key or a value is a projection of the vector at its own position. In a causal model that vector
 # depends on nothing later, so a new token never changes it: keys and values are worth keeping. Old
-# queries are not, for nobody asks them again. At position 4096 one new row of scores replaces 4096
-# rows, about 2,000 times fewer dot products.
+# queries are not, because no later step uses them. At position 4096 one new row of scores replaces
+# 4096 rows, about 2,000 times fewer dot products.
 #
 # **The shapes.** `t` new tokens arrive after `n - t` old ones. Most often `t = 1` (*decode*); when
 # a whole prompt comes at once, `t` is its length (*prefill*). Here, 2 new tokens after 3 old ones:
@@ -40,8 +40,9 @@
 #                                                  ^ length = 4: the next key goes here
 # ```
 #
-# **By hand.** A query of zero finds every score equal, so it answers with the average of the values
-# that it may see. The values 2 and 4, one after the other, then both in one call:
+# **By hand.** A query of zero has the same score with every key, so its output is the average of
+# the values that it may see. Here the values 2 and 4 come one after the other, then both in one
+# call:
 #
 # ```pycon
 # >>> zero = torch.zeros(1, 1)
@@ -56,7 +57,7 @@
 # [[2.0], [3.0]]
 # ```
 #
-# Token by token, in chunks, or all at once: the answers must be the same. That is the whole test.
+# Token by token, in chunks, or all at once: the outputs must be the same.
 #
 # **The traps.**
 #
@@ -65,7 +66,7 @@
 #   the empty places take weight away from the real ones.
 # - `length` moves by `t`, not by 1, and only after the write.
 # - Overflow. With `max_len = 8`, `keys[:, :, 8:9] = k` writes one token into a slice of no places,
-#   and PyTorch lets it: the token is lost without a word. Check before you write, so that a refused
+#   and PyTorch raises no error: the token is lost. Check before you write, so that a refused
 #   call leaves the cache as it was.
 # - The same rule of broadcasting copies a batch of 1 into every row of a larger cache.
 # - Buffers that belong to the class, or to a default argument, and so to every cache at once.
@@ -74,12 +75,12 @@
 # **What is graded.** Values; chunks of every size against full recomputation, and two continuations
 # of one past; that later tokens count for nothing, however low the scores or large the tokens; the
 # memory and the state of the cache: taken once, after overflow and reset, beside a second cache;
-# gradients where no cache takes part; for one point the digits of float64 and of half precision,
-# for one empty batches and calls without new tokens; and, for 3 of the points, the speed of
-# one-token steps at a context of 4096. **Out of
-# scope:** padding masks, rotary positions, fewer key heads than query heads (the next exercise),
-# and training through a cache. **Not allowed:** PyTorch's fused operator and its attention modules.
-# About 60 minutes.
+# gradients where no cache takes part; for one point float64, computed in float64, and half
+# precision, computed in float32; for another point empty batches and calls without new tokens; and,
+# for 3 of the points, the speed of one-token steps at a context of 4096. **Out of scope:** padding
+# masks, rotary positions, fewer key heads than query heads (the next exercise), and training
+# through a cache. **Not allowed:** PyTorch's fused operator and its attention modules. About 60
+# minutes.
 
 # %% [markdown] tags=["zh"]
 # # KV 缓存
@@ -169,9 +170,10 @@ from torch import nn
 # %% [markdown] tags=["en"]
 # ## Task 1: the past as a tuple
 #
-# The form that interviews ask for. The function keeps nothing: it takes the past, a tuple of all
-# keys and all values so far, and returns a longer one. New keys go to the end of the length axis,
-# which is the last but one. It takes any leading dimensions, `(B, H, t, D)` as well as `(t, D)`.
+# This is the form that interviews ask for. The function keeps nothing: it takes the past, a tuple
+# of all keys and all values so far, and returns a longer one. New keys go to the end of the length
+# axis, which is the last but one. It takes any leading dimensions, `(B, H, t, D)` as well as `(t,
+# D)`.
 #
 # In half precision the scores and the sum of their exponentials belong in float32: two vectors of
 # 256s already have a dot product beyond the end of float16. And mind the alignment: new token `i`
@@ -227,7 +229,7 @@ def attend_with_past(
 
     New token i sees the tokens up to position n - t + i. Later ones count for nothing: their scores
     are -inf, for neither -10,000 nor -1e9 hides a key of 1e30. Half precision is computed in
-    float32, where products of 256s do not overflow; float64 keeps its digits.
+    float32, where products of 256s do not overflow; float64 is computed in float64.
     """
     ### BEGIN SOLUTION
     if past is not None:
@@ -354,14 +356,14 @@ class CachedAttention(nn.Module):
 
     w_q, w_k, w_v, w_o   nn.Linear(d_model, d_model), each with a bias if `bias`, else without
 
-    What `attend_with_past` says of later tokens and of dtypes is true here as well. It is the same
-    in training and in evaluation, and keeps no reference to a cache.
+    What `attend_with_past` says of later tokens and of dtypes is true here as well. The layer does
+    the same in training and in evaluation, and keeps no reference to a cache.
     """
 
     def __init__(self, d_model: int, num_heads: int, bias: bool = False) -> None:
         """Create the four projections.
 
-        raises  ValueError if `d_model` is not divisible by `num_heads`, with both numbers
+        raises  ValueError if `d_model` is not divisible by `num_heads`, naming both numbers
         """
         super().__init__()
         ### BEGIN SOLUTION

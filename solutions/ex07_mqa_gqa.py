@@ -66,20 +66,19 @@
 # - The copy. Repeating K and V before attention brings back the very memory that sharing has saved.
 #   A view made with `expand` costs nothing by itself, but a matrix product that has to broadcast
 #   over it writes the copy after all, without a word.
-# - The cache. It holds `Hk` heads. Whoever repeats the keys before storing them saves nothing.
+# - The cache. It holds `Hk` heads. If you repeat the keys before you store them, you save nothing.
 # - The scale. It comes from the width of one head, `D`, which sharing does not change.
 # - The mask. `keep` (True = may attend) speaks of `H` query heads, not of `Hk`: two query heads of
 #   a group share their keys, not their mask. A query with nothing to attend to gets zeros.
 #
 # **What is graded.** Values for `Hk` from 1 to `H`, with masks of every shape that broadcasts to
-# `(B, H, Lq, Lk)`; with checks of their own: rows that see nothing and hidden keys, half precision
-# and the digits of float64, and empty and strided inputs; gradients; the errors; that the past of
-# `step` is not repeated and may be continued twice, and that steps of any size agree with one call;
-# the size of the cache. Instead of time, memory is measured: the peak of one call of
-# `grouped_query_attention` on a
-# long context. **Out of scope:** preallocated caches (an exercise of their own), and how a trained
-# multi-head model is turned into a grouped one. **Not allowed:** PyTorch's fused attention and its
-# attention modules. About 60 minutes.
+# `(B, H, Lq, Lk)`; gradients; the errors; that the past of `step` is not repeated and may be
+# continued twice, and that steps of any size agree with one call; the size of the cache. There are
+# separate checks for queries that see no key and hidden keys, for half precision and float64, and
+# for empty and strided inputs. Memory is measured, not time: the peak of one call of
+# `grouped_query_attention` on a long context. **Out of scope:** preallocated caches (an exercise of
+# their own), and how a trained multi-head model is turned into a grouped one. **Not allowed:**
+# PyTorch's fused attention and its attention modules. About 60 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多查询注意力与分组查询注意力
@@ -150,7 +149,7 @@
 #   不共用掩码。什么都看不到的查询得零。
 #
 # **评分内容。** `Hk` 从 1 到 `H` 的数值，包括能广播到 `(B, H, Lq, Lk)` 的各种形状的掩码；
-# 另有单独的检查：什么都看不到的行和被遮住的键，半精度和 float64 的有效位，空的和不连续的输入；
+# 另有单独的检查：什么键都看不到的查询和被遮住的键，半精度和 float64，空的和不连续的输入；
 # 梯度；报错；`step` 的 past 没有被重复，可以从同一个 past 接着生成两次，
 # 任意大小的步与一次调用结果一致；缓存的大小。不测时间，测内存：在长上下文上调用一次
 # `grouped_query_attention` 的峰值内存。**不涉及：** 预分配的缓存（另有一题），
@@ -270,14 +269,15 @@ def grouped_query_attention(
     k, v    (..., Hk, Lk, D) and (..., Hk, Lk, Dv); query head h reads key/value head h // (H // Hk)
     keep    None, or bool that broadcasts to (..., H, Lq, Lk); True = may attend
     returns (..., H, Lq, Dv) in the dtype of `q`; zeros for a query that may attend to nothing
-    raises  ValueError with both numbers if H is not divisible by Hk
+    raises  ValueError naming both numbers if H is not divisible by Hk
 
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
-    end; float64 keeps its digits; no score is too large or too low. Hidden keys and values have no
-    influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients flow to q, k and v
-    in every dtype and, of finite inputs, are never NaN. Leading dimensions are any number, batch
-    and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.
-    Inputs and earlier answers stay as they were.
+    end; float64 is computed in float64; very large and very low scores do not overflow. Hidden keys
+    and values have no influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients
+    flow to q, k and v in every dtype and, of finite inputs, are never NaN. There may be any number
+    of leading dimensions, batch and Lq may be 0, tensors may be strided or expanded, and everything
+    is computed on their device. The function changes neither its inputs nor tensors that it
+    returned earlier.
     """
     ### BEGIN SOLUTION
     (num_heads, q_len), (num_kv_heads, k_len) = q.shape[-3:-1], k.shape[-3:-1]
@@ -362,8 +362,8 @@ class GroupedQueryAttention(nn.Module):
         """Create the projections w_q, w_k, w_v and w_o, those of keys and values narrower.
 
         d_model       the width E of the tokens
-        num_heads     H; d_model must be divisible by it, else ValueError with both numbers
-        num_kv_heads  Hk; num_heads must be divisible by it, else ValueError with both numbers
+        num_heads     H; d_model must be divisible by it, else ValueError naming both numbers
+        num_kv_heads  Hk; num_heads must be divisible by it, else ValueError naming both numbers
         bias          whether the four projections have a bias
         """
         super().__init__()

@@ -12,7 +12,7 @@
 # function, `F.scaled_dot_product_attention`, and picks one for each call. The work of this exercise
 # is to ask in a way that a fast kernel can answer.
 #
-# **The formula** is the old one, with a bias for those who want one:
+# **The formula** is that of ex03 and ex05, with a bias that may be added to the scores:
 #
 # $$\text{softmax}\left(\frac{QK^T}{\sqrt{D}} + \text{bias, hidden scores} = -\infty\right)V$$
 #
@@ -42,8 +42,8 @@
 #                               │ at most: keep, bias   (B or 1, H or 1, Lq or 1, Lk)
 # ```
 #
-# **By hand.** Queries of zeros find all keys equally good, so an output is the mean of the values
-# that its query may see. Two queries at the end of three keys see two and three values: of
+# **By hand.** Queries of zeros have the same score with every key, so an output is the mean of the
+# values that its query may see. Two queries at the end of three keys see two and three values: of
 # `6, 2, 1` the means are `8 / 2` and `9 / 3`. PyTorch's own `is_causal=True` counts from the other
 # corner as soon as `Lq != Lk`, and lets them see one and two:
 #
@@ -62,25 +62,26 @@
 #
 # - `is_causal=True` for a few new queries after a long cache. Every new word then reads the
 #   beginning of the text and nothing else; nothing crashes.
-# - `attn_mask` beside `is_causal=True` is refused by PyTorch. Whoever drops one of the two to
-#   silence the error has a wrong model that runs.
+# - `attn_mask` beside `is_causal=True` is refused by PyTorch. If you drop one of the two to silence
+#   the error, the model runs, and is wrong.
 # - A mask built because it was easy to build. It costs `Lq x Lk` memory and, on CUDA, flash.
 # - A scale that is 0 or negative. A kernel may hide scores before it scales them, and `-inf * -1`
 #   is not hidden: with `is_causal=True` the CPU's kernel gives NaN. Change the sign of Q instead.
 # - A float mask with -10,000 for "hidden". In a row where everything is hidden it hides nothing.
 # - `repeat_interleave` on K and V before a kernel that takes grouped heads as they are
 #   (`enable_gqa=True`).
-# - Half precision lowered or raised "to be safe". The kernels already add up in float32.
+# - Inputs in half precision converted to another dtype "to be safe". The kernels already add up in
+#   float32.
 #
 # **What is graded.** On any machine: values in every dtype, with any leading dimensions and all
 # combinations of `keep`, `causal`, `scale` and `bias`; the alignment for `Lq < Lk` and `Lq > Lk`;
 # empty rows; grouped heads; hidden keys and values as large as 1e30; large scores; empty batches
 # and lengths; any layout and device; gradients; the two paths of the module. On CUDA: that a
 # fused kernel takes the calls, and four points for its speed. Without a GPU these are reported as
-# *needs CUDA*, and cost nothing. **Out of scope:** dropout; NaN and infinity behind a mask (a
-# weight of 0 does not silence them: `0 * nan` is `nan`); how the kernels work (ex10, ex14, ex15).
-# **Not allowed:** other people's kernels (`flash_attn`, `xformers`); PyTorch's own attention is
-# the point here. About 90 minutes.
+# *needs CUDA*, and their points are left out of the total. **Out of scope:** dropout; NaN and
+# infinity behind a mask (a weight of 0 does not silence them: `0 * nan` is `nan`); how the kernels
+# work (ex10, ex14, ex15). **Not allowed:** other people's kernels (`flash_attn`, `xformers`);
+# PyTorch's own attention is the point here. About 90 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 快速路径
@@ -180,13 +181,15 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 # %% [markdown] tags=["en"]
 # ## Task 1: one call that a fast kernel can take
 #
-# First the cheap part: whatever the kernels dislike and a view or a little padding can mend.
+# First the cheap part: inputs that the fused kernels refuse, but take after a view or a little
+# padding.
 #
 # - Fewer or more than four dimensions: reshape, and undo it at the end.
 # - `Dv != D`, or a width that is no multiple of 8: pad with zeros and cut the output. Zeros change
 #   no dot product; but the scale must come from the *real* width.
 #
-# Then the question that decides about speed, what to say about causality. Most calls need no mask:
+# Then decide how to tell the operator about causality; the speed depends on it. Most calls need no
+# mask:
 #
 # | lengths | say | why |
 # |---|---|---|
@@ -369,9 +372,9 @@ def fast_attention(
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
     returns output (..., H, Lq, Dv) of the dtype and device of `q`, a new one at each call, through
             which gradients flow to `q`, `k`, `v` and `bias`; a query that may attend to nothing has
-            output 0 and gradient 0; float64 keeps its digits, half precision adds up in float32
-            (products of 256 do not overflow), and scores may be thousands apart
-    raises  ValueError, with both numbers, if the widths of `q` and `k`, the lengths of `k` and
+            output 0 and gradient 0; float64 is computed in float64, half precision adds up in
+            float32 (products of 256 do not overflow), and scores may be thousands apart
+    raises  ValueError, naming both numbers, if the widths of `q` and `k`, the lengths of `k` and
             `v` or their heads differ, or if Hk does not divide H
     """
     ### BEGIN SOLUTION
@@ -537,7 +540,7 @@ class FusedAttention(nn.Module):
         qkv_bias    whether `qkv`, nn.Linear(E, 3 * E), has a bias; `proj`, nn.Linear(E, E), has one
         qk_norm     whether `q_norm` and `k_norm` are nn.LayerNorm(D); else nn.Identity()
         fused       which path `forward` takes; may be set at any time
-        raises      ValueError, with both numbers, if num_heads does not divide d_model
+        raises      ValueError, naming both numbers, if num_heads does not divide d_model
         """
         super().__init__()
         ### BEGIN SOLUTION
@@ -559,7 +562,7 @@ class FusedAttention(nn.Module):
         returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
                 to every weight and bias; a token that may attend to nothing gets the bias of
                 `proj`; half precision, digits and large scores are as in `fast_attention` on both
-                paths, which are two, so that their last digits differ
+                paths, whose last digits may differ
         """
         ### BEGIN SOLUTION
         parts = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))  # (..., L, 3, H, D)

@@ -4,7 +4,8 @@
 # **The question.** Training asks of every number in a model: if it were a little larger, how much
 # would the loss change? PyTorch answers with `loss.backward()` and shows no work. What is the work,
 # for attention? There are only three steps to go back through, two products of matrices and a
-# softmax, and whoever has gone back once can read the backward pass of any fast attention kernel.
+# softmax, and once you have written them, you can read the backward pass of any fast attention
+# kernel.
 #
 # **The formula.** Forward, with $c$ for the scale $1/\sqrt{D}$:
 #
@@ -19,8 +20,8 @@
 # For a product $Y = A B$ the two rules are $dA = dY B^\top$ and $dB = A^\top dY$. They need not be
 # remembered: $dA$ has the shape of $A$, and there is but one way to get that shape from $dY$ and
 # $B$. For the softmax, moving the score $j$ moves *all* weights of the row,
-# $\partial P_t / \partial S_j = P_t (\delta_{tj} - P_j)$: its own weight grows, and the others pay
-# for it. Summed against $dP$ this gives the bracket above, a gradient minus its mean under $P$.
+# $\partial P_t / \partial S_j = P_t (\delta_{tj} - P_j)$: its own weight grows, and the others
+# shrink. Summed against $dP$ this gives the bracket above, a gradient minus its mean under $P$.
 #
 # **The shapes.** Every gradient has the shape of what it belongs to:
 #

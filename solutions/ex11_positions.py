@@ -59,8 +59,8 @@
 #
 # - The exponent. It is $2i/D$ if $i$ counts *pairs*, and $i/D$ if $i$ counts the even places. Mix
 #   them up and the hands turn too fast or too slowly.
-# - Angles that are laid out for one pairing (`cat([angles, angles])`) and places that are taken in
-#   the other. Nothing complains: the shapes are the same.
+# - Angles that are laid out for one pairing (`cat([angles, angles])`) while the numbers are taken
+#   in the other. No error is raised, since the shapes are the same.
 # - Angles in half precision. bfloat16 has 8 significant bits: position 257 becomes 256. Compute
 #   angles in float32 at least, whatever `x` is, and convert the result.
 # - Positions counted from 0 in every call. A token that is decoded after `n` others sits at
@@ -70,10 +70,10 @@
 #
 # **What is graded.** Values in every dtype, both pairings, positions that are far away, negative,
 # fractional, or different for each text of a batch; that scores depend on distances only; grids;
-# gradients with respect to `x`; bad sizes refused. **Out of scope:** positions that are learned,
-# heads of which only a part is turned, frequencies stretched for longer contexts (NTK, YaRN), and
-# speed. **Not allowed:** PyTorch's attention operators and modules, which nothing here would need.
-# About 60 minutes.
+# gradients with respect to `x`; errors for wrong sizes. **Out of scope:** positions that are
+# learned, heads of which only a part is turned, frequencies stretched for longer contexts (NTK,
+# YaRN), and speed. **Not allowed:** PyTorch's attention operators and modules, which you would not
+# need here. About 60 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 位置编码
@@ -193,7 +193,7 @@ def sinusoidal_embedding(positions: torch.Tensor, dim: int, base: float = 10000.
     dim        how many places, an even number
     returns    (..., dim): place 2i is sin(position * base**(-2i/dim)), place 2i + 1 the cosine of
                the same angle; float64 for float64 positions, float32 for all others
-    raises     ValueError if `dim` is odd, with that number
+    raises     ValueError if `dim` is odd, naming it
     """
     ### BEGIN SOLUTION
     if dim % 2:
@@ -245,7 +245,7 @@ def apply_rope(
     returns      (..., L, D) in the dtype of x: (a cos - b sin, a sin + b cos) for every pair
                  (a, b), whose angle is position * base**(-2i/D), computed in float32 at least and
                  in float64 for a float64 x. x stays as it was; gradients flow to it
-    raises       ValueError if D is odd, with that number
+    raises       ValueError if D is odd, naming it
     """
     ### BEGIN SOLUTION
     width = x.shape[-1]
@@ -311,11 +311,11 @@ def rope_3d(x: torch.Tensor, grid: tuple[int, int, int], base: float = 10000.0) 
     x        (..., frames * height * width, D), the tokens of the grid, width fastest
     grid     (frames, height, width)
     returns  (..., frames * height * width, D) in the dtype of x, which stays as it was; gradients
-             flow to it, and float64 keeps its digits. Of the c = D/2 (3 or more) interleaved pairs
-             the first c - 2*(c//3) turn with the frame, the next c//3 with the row, the last c//3
-             with the column; the i-th of an axis's n pairs by position * base**(-i/n)
-    raises   ValueError if the number of tokens is not the product of the grid, with both numbers,
-             or if D is odd, with that number
+             flow to it, and float64 is computed in float64. Of the c = D/2 (3 or more) interleaved
+             pairs the first c - 2*(c//3) turn with the frame, the next c//3 with the row, the last
+             c//3 with the column; the i-th of an axis's n pairs by position * base**(-i/n)
+    raises   ValueError if the number of tokens is not the product of the grid, naming both numbers,
+             or if D is odd, naming it
     """
     ### BEGIN SOLUTION
     length, width = x.shape[-2:]

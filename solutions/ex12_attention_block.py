@@ -22,8 +22,8 @@
 #
 # RoPE takes the numbers of a head in pairs, `(0, 1)`, `(2, 3)` and so on. For a token at position
 # $p$, pair $i$ turns by the angle $p \cdot \text{base}^{-2i/D}$: $(a, b)$ becomes
-# $(a \cos - b \sin,\ a \sin + b \cos)$. (ex11 says why.) Cross-attention asks the text and the
-# picture apart and adds the answers; then comes the projection:
+# $(a \cos - b \sin,\ a \sin + b \cos)$. (ex11 says why.) Cross-attention attends to the text
+# and to the picture separately and adds the two outputs; then comes the projection:
 #
 # $$\text{out} = W_o\,\left(\text{attend}(q, K_{text}, V_{text}) +
 # \text{attend}(q, K_{img}, V_{img})\right)$$
@@ -227,13 +227,14 @@ class RMSNorm(nn.Module):
         """Divide every row by sqrt(mean square + eps), then multiply by the weight.
 
         The mean square of half precision is computed in float32, where it neither overflows nor
-        vanishes; float64 keeps all its digits. The weight is that of the moment, in .train() and in
-        .eval(). Gradients reach x and the weight. Earlier answers stay as they were.
+        vanishes; float64 is computed in float64. It uses the weight as it is at the time of the
+        call, in .train() and in .eval(). Gradients reach x and the weight. Tensors returned earlier
+        do not change.
 
         x       (..., E), where E is `dim`, in the dtype of the weight, left as it is; it may be
                 strided, and have no rows
         returns (..., E), in the dtype of x
-        raises  ValueError if the width of x is not `dim`, with both numbers
+        raises  ValueError if the width of x is not `dim`, naming both numbers
         """
         ### BEGIN SOLUTION
         if x.shape[-1] != len(self.weight):
@@ -253,12 +254,12 @@ class RMSNorm(nn.Module):
 # There are two ways to the projections. Three products are easy to read; one product with the three
 # weights below each other, `(3E, E)`, keeps a GPU busier and gives q, k and v side by side. The
 # attribute `fused` chooses. The parameters stay three, under the names `q`, `k` and `v`, so that a
-# checkpoint fits either way. From the numbers nobody can tell which way they came, so the products
-# of matrices that PyTorch makes for your code are counted, in whatever words you ask for them.
+# checkpoint fits either way. The numbers are the same both ways, so the grader counts the products
+# of matrices that PyTorch computes for your code, whichever operator you call.
 #
 # Dropout sets each weight to zero with probability `dropout` and divides the others by
 # `1 - dropout`, so that the mean of each stays what it was. The weights of a query then no longer
-# sum to one, and that is meant to be so. `module.train()` and `module.eval()` set `self.training`.
+# sum to one; this is intended. `module.train()` and `module.eval()` set `self.training`.
 #
 # A token that may attend to nothing has weights of 0. `softmax` of nothing but `-inf` is NaN, and
 # to overwrite that NaN afterwards is not always enough: where `-inf` was added to the scores, it
@@ -380,10 +381,11 @@ class SelfAttention(nn.Module):
 
         Norms, angles, scores and softmax of half precision are computed in float32, where 64
         products of 256 by 256 are no infinity; in float64 everything is computed in float64. Scores
-        may be of any size. The weights are those of the moment, in .train() and in .eval(). Hidden
-        tokens count for nothing, however large their numbers (1e10). A token that may attend to
-        nothing gets zeros before `o`, in the heads where that is so. Gradients reach x and every
-        parameter, and no empty row makes them NaN. Earlier answers stay as they were.
+        may be of any size. It uses the weights as they are at the time of the call, in .train() and
+        in .eval(). Hidden tokens count for nothing, however large their numbers (1e10). A token
+        that may attend to nothing gets zeros before `o`, in the heads where that is so. Gradients
+        reach x and every parameter, and no empty row makes them NaN. Tensors returned earlier do
+        not change.
 
         x       (B, L, E), left as it is; it may be strided, and B may be 0
         keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; (H, L, L) is of
@@ -411,12 +413,12 @@ class SelfAttention(nn.Module):
 #
 # The queries come from the video's tokens, keys and values from the prompt. When a video is made
 # from a picture, the picture's tokens stand at the front of the context. They have projections of
-# their own, because they come from another encoder and look nothing like text, and a softmax of
-# their own, so that a long prompt cannot outvote them. Each query answers twice, and the answers
-# are added before `o`.
+# their own, because they come from another encoder and are unlike text. They have a softmax of
+# their own, so that a long prompt cannot take all the weight. Each query thus has two outputs,
+# which are added before `o`.
 #
 # There is no rotation here: a prompt has no place in the picture. Without image tokens the module
-# has none of the three extra parts, not even their names in the checkpoint.
+# has none of the three extra parts, and the checkpoint has no entries for them.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 3：带图片的交叉注意力
@@ -442,7 +444,7 @@ class CrossAttention(nn.Module):
         """Create the projections and the norms of cross-attention.
 
         image_tokens   how many tokens at the front of every context are an image
-        raises         ValueError if `d_model` is not divisible by `num_heads`, with both numbers
+        raises         ValueError if `d_model` is not divisible by `num_heads`, naming both numbers
         """
         super().__init__()
         ### BEGIN SOLUTION
@@ -466,11 +468,11 @@ class CrossAttention(nn.Module):
         """Attend from x to the text and to the image of the context, and add the two.
 
         Norms, scores and softmax of half precision are computed in float32; in float64 everything
-        is computed in float64. Scores may be of any size. The weights are those of the moment, in
-        .train() and in .eval(). Hidden tokens count for nothing, however large their numbers
-        (1e10). A query without text to attend to gets zeros for the text, in the heads where that
-        is so. Gradients reach x, the context and every parameter, and no empty row makes them NaN.
-        Earlier answers stay as they were.
+        is computed in float64. Scores may be of any size. It uses the weights as they are at the
+        time of the call, in .train() and in .eval(). Hidden tokens count for nothing, however large
+        their numbers (1e10). A query without text to attend to gets zeros for the text, in the
+        heads where that is so. Gradients reach x, the context and every parameter, and no empty row
+        makes them NaN. Tensors returned earlier do not change.
 
         x         (B, L, E), left as it is; it may be strided, and B may be 0
         context   (B, Lc, E), of which the first `image_tokens` are the image; it may be x itself,
@@ -478,7 +480,7 @@ class CrossAttention(nn.Module):
         keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys;
                   left as it is
         returns   the output (B, L, E), in the dtype of x
-        raises    ValueError if Lc is less than `image_tokens`, with both numbers
+        raises    ValueError if Lc is less than `image_tokens`, naming both numbers
         """
         ### BEGIN SOLUTION
         count = self.image_tokens
@@ -525,8 +527,8 @@ class FeedForward(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Apply w1, ReLU and w2 to every token.
 
-        The weights are those of the moment, in any dtype, in .train() and in .eval(). Gradients
-        reach x and every parameter. Earlier answers stay as they were.
+        It uses the weights as they are at the time of the call, in any dtype, in .train() and in
+        .eval(). Gradients reach x and every parameter. Tensors returned earlier do not change.
 
         x       (..., E), in the dtype of the weights, left as it is; it may be strided, and have no
                 tokens

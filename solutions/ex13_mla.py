@@ -10,21 +10,22 @@
 #
 # $$k_{j}^{h} = W_{UK}^{h}\, c_j \qquad v_{j}^{h} = W_{UV}^{h}\, c_j$$
 #
-# Written down, those keys and values are as large as ever. But nobody has to write them down:
+# Stored, those keys and values would be as large as ever. But they need not be computed at all:
 #
 # $$q \cdot (W_{UK}\, c_j) = (W_{UK}^\top q) \cdot c_j \qquad
 # \sum_j p_j\, W_{UV}\, c_j = W_{UV} \sum_j p_j\, c_j$$
 #
 # On the left is the *naive* way: expand the latent of every token, then attend. On the right the
 # *absorbed* way: put the key matrix into the query, attend to the latents themselves, and put the
-# value matrix into the one vector that comes out. The answers are the same. In decode the left side
-# has `n` tokens to expand at each step, the right side has one query and one output.
+# value matrix into the one vector that comes out. Both give the same output. In decode the
+# left side expands `n` tokens at each step; the right side transforms one query and one output.
 #
 # **The rotary key.** RoPE turns a key by an angle that depends on its position, so that $W_{UK}$ no
 # longer moves across the dot product: there is a different rotation in between for every $j$.
-# Therefore positions get places of their own. A head's query and key have `nope_dim` places that
-# are never rotated, then `rope_dim` places that are; and the rotated part of the key comes straight
-# from the token, one for all heads. The score is the sum of two dot products:
+# Therefore positions get numbers of their own in every query and key. A head's query and key have
+# `nope_dim` places that are never rotated, then `rope_dim` places that are; and the rotated part of
+# the key comes straight from the token, one for all heads. The score is the sum of two dot
+# products:
 #
 # $$s_{ij} = \frac{q^{nope}_i \cdot W_{UK}\, c_j + q^{rope}_i \cdot k^{rope}_j}
 # {\sqrt{d_{nope} + d_{rope}}}$$
@@ -89,14 +90,15 @@
 #
 # **What is graded.** Both ways against an oracle in float32, with and without `q_rank`, for sizes
 # from 1 to beyond 1024; chunks of any size with a cache, to its last place, and up to position
-# 5,000; what is in the cache, its bytes, its dtype, its device and its manners; that the absorbed
-# way makes no keys and no values of the latents, not for a whole text either; scores of any size;
-# that each call reads `x`, the weights and the cache anew, and leaves `x` alone; the names of the
-# parameters; gradients without a cache. A check of its own has each of these: the digits of
-# float64, half precision, and an empty batch. And, for 3 of the points, the speed of absorbed
-# one-token steps at a context of 2048. **Out of scope:** padding masks, scaled RoPE
-# for longer contexts (YaRN), training through a cache. **Not allowed:** PyTorch's fused operator
-# and attention modules, and its RMSNorm, which is four lines. About 90 minutes.
+# 5,000; what is in the cache, its bytes, its dtype and its device, and what it refuses; that the
+# absorbed way never computes keys and values from the latents, not even for a whole text; scores of
+# any size; that each call reads `x`, the weights and the cache anew, and leaves `x` alone; the
+# names of the parameters; gradients without a cache. There are separate checks for float64,
+# computed in float64, for half precision, and for an empty batch. And, for 3 of the points, the
+# speed of absorbed one-token steps at a context of 2048. **Out of scope:** padding masks, scaled
+# RoPE for longer contexts (YaRN), training through a cache. **Not allowed:** PyTorch's fused
+# operator and attention modules, and its RMSNorm (write it yourself, in four lines). About 90
+# minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头潜在注意力（MLA）
@@ -203,12 +205,12 @@ from torch import nn
 # heads: that is the whole saving. `append` writes behind what is there and returns views of the
 # filled part. `length` counts the tokens; `nbytes` says what both buffers take.
 #
-# Anybody may look into the two, and the suite does: all that is kept of a token lies there and
-# nowhere else, in memory that is taken once. Expanded keys that a layer puts aside for the next
-# step would be the large cache all over again.
+# The checks read both buffers: all that is kept of a token must lie there and nowhere else, in
+# memory that is taken once. If a layer kept expanded keys for the next step, they would again be
+# the large cache.
 #
 # What does not fit is refused before anything is written: too many tokens, or a shape that is not
-# the cache's own, which PyTorch might otherwise broadcast without a word.
+# the cache's own, which PyTorch might otherwise broadcast without an error.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 1：缓存
@@ -217,7 +219,7 @@ from torch import nn
 # 都没有头这个轴，节省就在这里。`append` 接在已有内容后面写入，返回已填部分的视图。
 # `length` 是 token 的个数，`nbytes` 是两个缓冲区一共占用的字节数。
 #
-# 谁都可以查看这两个缓冲区，测试也会看：每个 token 保存的东西都在这里，别处没有，内存也只申请一次。
+# 检查会读这两个缓冲区：每个 token 保存的东西都在这里，别处没有，内存也只申请一次。
 # 如果某个层把展开的键留到下一步再用，那又变回了原来的大缓存。
 #
 # 放不进来的输入，在写入之前就要拒绝：token 太多，或者形状与缓存不同。
@@ -266,7 +268,7 @@ class LatentCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the latents and rotary keys of t new tokens in, and return all so far.
 
-        What becomes of `latent` and `k_rope` afterwards does not matter. They may be strided, in
+        The caller may change `latent` and `k_rope` afterwards. They may be strided, in
         another dtype than the cache, or of no tokens.
 
         latent  (B, t, kv_rank), the sizes being those of the cache
@@ -314,8 +316,8 @@ class LatentCache:
 # $$(a, b) \mapsto (a \cos - b \sin,\; a \sin + b \cos)$$
 #
 # Then write the naive way, and make it right. Only after that write the absorbed way beside it:
-# both get the same queries, latents and rotary keys, and return `(B, H, t, value_dim)`, so one
-# holds the other to account. `kv_b_proj.weight.unflatten(0, (num_heads, -1))` shows the weights
+# both get the same queries, latents and rotary keys, and return `(B, H, t, value_dim)`, so you can
+# compare them. `kv_b_proj.weight.unflatten(0, (num_heads, -1))` shows the weights
 # head by head, `(H, nope + value, R)`.
 #
 # In half precision a mean of squares and a score may lie beyond float16: compute the norm and the
@@ -428,7 +430,7 @@ class MultiHeadLatentAttention(nn.Module):
     """Causal self-attention whose keys and values are made from one latent per token.
 
     Scores, softmax, norms and angles are computed in float32 for half precision, and in float64 for
-    float64. What lies between them may be rounded to the dtype of x or not.
+    float64. Results between these steps may be rounded to the dtype of x or not.
 
     q_proj              nn.Linear(d_model, H * (nope_dim + rope_dim)); only without `q_rank`
     q_a_proj            nn.Linear(d_model, q_rank); this and the next two only with `q_rank`
@@ -490,7 +492,8 @@ class MultiHeadLatentAttention(nn.Module):
         cache     None: x is the whole text, its first token at position 0. Otherwise the first
                   token of x is at position `cache.length`, the latents and rotary keys of x are
                   appended, and x attends to everything that lies in the cache, which has its
-                  dtype. What the cache refuses is its ValueError, and changes nothing
+                  dtype. If the cache refuses them, its
+                  ValueError is raised, and nothing changes
         absorbed  never expand the latents to keys and values; the answer is the same
         returns   the output (B, t, E)
         """

@@ -2,10 +2,10 @@
 # # Kernels in Triton
 #
 # **The question.** Five PyTorch operators make a softmax, and each of them reads the whole matrix
-# from the GPU's memory and writes it back: ten journeys for a few additions per number. Attention
-# makes the same journeys with a table of `Lq x Lk` scores. How do we write one program that fetches
-# a piece of the input once, does everything to it on the chip, and writes down nothing but the
-# answer?
+# from the GPU's memory and writes it back: ten passes over memory for a few additions per number.
+# Attention makes the same passes with a table of `Lq x Lk` scores. How do we write one program that
+# fetches a piece of the input once, does everything to it on the chip, and writes down nothing but
+# the answer?
 #
 # **The formula.** A kernel sees the keys tile by tile. It keeps, for each query, the largest score
 # so far $m$, the sum of the powers $\ell$ and the weighted sum of values $o$. A tile with scores
@@ -44,7 +44,8 @@
 # use float32 and float16 there. And it lets pass what the compiler refuses, such as a `tl.dot` of
 # tiles narrower than 16.
 #
-# **By hand.** Two equal numbers share the weight, and a query of zero averages the values:
+# **By hand.** Two equal scores get equal weights, and the output for a query of zero is the average
+# of the values:
 #
 # ```pycon
 # >>> softmax(torch.tensor([[1.0, 1.0], [3.0, -torch.inf]])).tolist()
@@ -66,7 +67,7 @@
 #   is not minus infinity: it takes its share of the weight.
 # - `m` starts at minus infinity, and so does a row whose keys are all hidden: minus infinity minus
 #   itself is NaN.
-# - The sum is rescaled and the output is not. In the first tile nobody notices.
+# - The sum is rescaled and the output is not. With a single tile the result is still right.
 # - `start` forgotten: the causal test compares positions in the sequence, not in the tile.
 # - `exp2` without the factor 1.4427 is a softmax, of other numbers.
 # - Strides taken for granted. `x.T` steps through memory by rows; `torch.empty_like(x.T)` does too.
@@ -75,16 +76,16 @@
 # **What is graded.** The values of both functions in float32, at sizes that no tile divides, from
 # one row, query, key or head to more than a thousand; numbers and scores that rise, fall, jump, or
 # are all negative, down to -3e4; rows that are all minus infinity or see nothing; causal with `Lq
-# != Lk`; any scale, 0 and negative ones too; inputs with any strides, which stay as they were. For
-# a point of its own each: float16, which is computed in float32 and rounded at the end, and empty
-# inputs. And that kernels called `softmax_kernel` and `flash_attention_kernel` are launched, the
-# second reading at most 1024 keys at once; their parameters and tiles are yours. With a GPU also
-# bfloat16 and larger sizes, and for 4 of the points the speed of `flash_attention` there. **Out of
-# scope:** float64, the backward pass, masks other than causal, grouped heads, values of another
-# width than keys, offsets beyond 2^31 elements, and `triton.autotune`, which has nothing to measure
-# in the interpreter. **Not allowed:**
-# arithmetic outside the kernels, be it PyTorch's, NumPy's or Python's on single numbers, and
-# `tl.softmax`. About 120 minutes.
+# != Lk`; any scale, 0 and negative ones too; inputs with any strides, which stay as they were.
+# Separate checks, for a point each, test float16, which is computed in float32 and rounded at the
+# end, and empty inputs. Your functions must launch kernels called `softmax_kernel` and
+# `flash_attention_kernel`, and the second may read at most 1024 keys at once; you choose their
+# parameters and tiles. With a GPU also bfloat16 and larger sizes, and for 4 of the points the speed
+# of `flash_attention` there. **Out of scope:** float64, the backward pass, masks other than causal,
+# grouped heads, values of another width than keys, offsets beyond 2^31 elements, and
+# `triton.autotune`, which has nothing to measure in the interpreter. **Not allowed:** arithmetic
+# outside the kernels, be it PyTorch's, NumPy's or Python's on single numbers, and `tl.softmax`.
+# About 120 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 用 Triton 写内核
@@ -256,8 +257,8 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 # move a single pointer along with the loop and to keep the tile of offsets as it is: a tile of
 # pointers that all move fills the registers.
 #
-# Tile sizes are the launcher's choice, a power of two and at least 16 for `tl.dot` on a GPU. Large
-# tiles mean fewer journeys for K and V, until the registers are full. `num_warps` (groups of 32
+# Tile sizes are the launcher's choice, a power of two and at least 16 for `tl.dot` on a GPU. With
+# large tiles K and V are loaded less often, until the registers are full. `num_warps` (groups of 32
 # threads that share a program) and `num_stages` (how many tiles are on their way while one is
 # worked on) are given at the launch too; the interpreter ignores both.
 

@@ -26,7 +26,7 @@
 // `__syncthreads()` each waits until all have come. They run in *warps* of 32, which may also exchange
 // numbers directly (`__shfl_xor_sync`).
 //
-// **Memory.** There are three kinds, and the art is to use the nearer one:
+// **Memory.** There are three kinds; use the nearest one that you can:
 //
 // ```text
 //    registers           a thread's own variables          nearest
@@ -39,7 +39,7 @@
 // `q[(h * Lq + i) * D + d]`. `D` is at most 128 and need not be a multiple of anything.
 //
 // **By hand.** A query of zero finds every score equal and averages the values; a causal one sees
-// less. The checks call your functions from Python, with a `scale` and whether it is causal:
+// fewer of them. The checks call your functions from Python, with a `scale` and whether it is causal:
 //
 // ```pycon
 // >>> zero = torch.zeros(1, 2, 1)
@@ -50,21 +50,22 @@
 // [[[2.0], [3.0]]]
 // ```
 //
-// **Without a GPU.** Your kernels run on the CPU, thread by thread. That is slow, and it sees more than
-// a GPU does: every access to memory is looked at before it happens. So a missing `__syncthreads()` is
-// told with both lines, even where the result happens to be right; and so are a place outside of an
-// array, shared memory that nobody has written, a barrier that some threads never reach, a number too
-// large for its type, an `assert` that fails, and a launch that CUDA would refuse. `printf` works in a
-// kernel. With a GPU (`DEVICE=cuda`) the same file is compiled by nvcc and runs there, and where
-// compute-sanitizer is installed, that looks at it as well (`ISOLATION=process`).
+// **Without a GPU.** Your kernels run on the CPU, thread by thread. That is slow, but it finds more
+// mistakes than a GPU does: every access to memory is checked before it happens. So the report names a
+// missing `__syncthreads()` with both lines, even where the result happens to be right. It also names a
+// place outside of an array, shared memory that nobody has written, a barrier that some threads never
+// reach, a number too large for its type, an `assert` that fails, and a launch that CUDA would refuse.
+// `printf` works in a kernel. With a GPU (`DEVICE=cuda`) the same file is compiled by nvcc and runs there,
+// and where compute-sanitizer is installed, it checks the kernels as well (`ISOLATION=process`).
 //
 // **The traps.**
 //
-// - A grid rounded down. The last rows belong to nobody; in `out` they stay NaN, as it was handed over.
-// - A grid rounded up, and no guard: threads past the end read and write what is not theirs.
+// - A grid rounded down. No thread computes the last rows; `out` is filled with NaN before the call, and
+//   there it stays NaN.
+// - A grid rounded up, and no guard: threads past the end read and write beyond the arrays.
 // - Such a thread must not `return` before a `__syncthreads()` that the others reach.
-// - One barrier instead of two. A tile must be complete before anybody uses it, and used by everybody
-//   before the next one is written over it.
+// - One barrier instead of two. A tile must be complete before any thread uses it, and all
+//   threads must have used it before the next tile is written over it.
 // - The last tile of keys. Its empty places need the score `-INFINITY`: a 0 would take part.
 // - `int` ends at 2,147,483,647. `h * Lq * D` of a large batch does not fit: begin with `(size_t)h`.
 // - With `causal`, query `i` stands at position `i + Lk - Lq`. A row that sees nothing is 0, not NaN.
@@ -73,13 +74,13 @@
 //
 // **What is graded.** Values at any sizes from 1 on (heads up to 65,535), causal and not; scores that
 // rise, fall, jump by hundreds, or are all negative, down to -3e4; any `scale`, 0 and negative ones
-// too; that inputs stay as they are, also where `q`, `k` and `v` are one array; that kernels do all the work, and no number is copied to the host; that the naive kernel
-// has one thread for each query and no shared memory; that the tiled one brings keys and values to
-// shared memory, once for several queries; that the last place of an array with more than 4 billion
-// numbers is found; and, on a GPU, compute-sanitizer's word for 1 point and the speed of the tiled
-// kernel for 4. **Out of scope:** half precision, tensor cores, asynchronous copies, gradients. **Not
-// allowed:** inline PTX, and headers other than CUDA's runtime and the usual ones of C. About 180
-// minutes.
+// too; that inputs stay as they are, also where `q`, `k` and `v` are one array; that kernels do all the
+// work, and no number is copied to the host; that the naive kernel has one thread for each query and no
+// shared memory; that the tiled one brings keys and values to shared memory, once for several queries;
+// that the last place of an array with more than 4 billion numbers is found; and, on a GPU, a run under
+// compute-sanitizer for 1 point and the speed of the tiled kernel for 4. **Out of scope:** half precision,
+// tensor cores, asynchronous copies, gradients. **Not allowed:** inline PTX, and headers other than CUDA's
+// runtime and the usual ones of C. About 180 minutes.
 
 // %% [markdown] tags=["zh"]
 // # 用 CUDA C++ 写注意力
@@ -168,7 +169,7 @@
 //
 // The first kernel is the formula itself. Number the `heads * Lq` rows of `out`; a thread takes one,
 // finds its head and its query, and goes over the keys: once for the largest score, once more for the
-// weights. Nothing is shared, so nobody waits, and no thread needs to know how large a block is.
+// weights. Nothing is shared, so no thread waits, and none needs to know how large a block is.
 //
 // It is slow for one reason: every thread fetches all keys and values from global memory for itself.
 
@@ -247,12 +248,12 @@ extern "C" void naive_attention(const float* q, const float* k, const float* v, 
 //                                                                    __syncthreads()
 // ```
 //
-// A key that has been loaded once serves all queries of the block. The weights of a row are never all
-// there, so the softmax is taken *online*: beside the output so far, keep the largest score $m$ and the
-// sum $l$ of the weights. When a tile brings a larger maximum $m'$, what was summed up before is
-// multiplied by $e^{m - m'}$, output and sum alike. At the end the output is divided by the sum.
+// A key that has been loaded once serves all queries of the block. The weights of a row are never in
+// memory all at once, so the softmax is taken *online*: beside the output so far, keep the largest score
+// $m$ and the sum $l$ of the weights. When a tile brings a larger maximum $m'$, what was summed up before
+// is multiplied by $e^{m - m'}$, output and sum alike. At the end the output is divided by the sum.
 //
-// How the work of a tile is spread over the threads is yours. One thread for each query is a good
+// You decide how the work of a tile is spread over the threads. One thread for each query is a good
 // beginning. Faster is a thread for several queries and keys at a time, since a number that is in a
 // register can be used for all of them.
 

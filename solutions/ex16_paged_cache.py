@@ -3,9 +3,9 @@
 #
 # **The question.** A server writes hundreds of texts at once, and nobody knows how long each of
 # them will be. A cache that reserves the longest possible text for everyone keeps most of its
-# memory empty: the authors of vLLM found that between 20 and 38 % of the memory for keys and values
-# held any. How do many texts share one memory without holes, and how do texts of different lengths
-# run through one call without padding?
+# memory empty: the authors of vLLM found that only 20 to 38 % of the memory reserved for keys and
+# values was in use. How do many texts share one memory without holes, and how do texts of different
+# lengths run through one call without padding?
 #
 # **The formula.** Cut the memory into blocks of $S$ tokens, as an operating system cuts memory into
 # pages, and give a text a block only when a token needs one. The text's *block table* $T$ lists its
@@ -15,7 +15,8 @@
 #
 # Its blocks may lie anywhere; only the table knows the order. What can be wasted is the rest of the
 # last block, less than $S$ places for a text of any length. Attention does not change at all: row
-# $i$ of a batch belongs to the sequence $s_i$, and asks its keys and its values alone:
+# $i$ of a batch belongs to the sequence $s_i$, and attends to the keys and values of that sequence
+# alone:
 #
 # $$o_i = \text{softmax}\left(\frac{q_i K_{s_i}^\top}{\sqrt{D}}\right) V_{s_i}$$
 #
@@ -95,11 +96,11 @@
 # device of the cache, and that whatever reads the cache reads them; freed blocks and what is left
 # in them; refusals, after which all is as before; two caches side by side; then the three functions
 # in every size, with a past, with scores of hundreds, and the gradients of `ragged_attention`.
-# Digits of float64, half precision (computed in float32), and everything empty are asked by checks
-# of their own. **Out of scope:** gradients through the cache, shapes that do not fit each other, a
-# `chunk_size` below 1, blocks shared by two texts with the same beginning, and speed: a real kernel
-# reads the blocks where they lie, and you may copy them together. **Not allowed:** PyTorch's fused
-# operator and its attention modules. About 80 minutes.
+# There are separate checks for float64, half precision (computed in float32) and empty inputs.
+# **Out of scope:** gradients through the cache, shapes that do not fit each other, a `chunk_size`
+# below 1, blocks shared by two texts with the same beginning, and speed: a real kernel reads the
+# blocks where they lie, and you may copy them together. **Not allowed:** PyTorch's fused operator
+# and its attention modules. About 80 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 分页缓存与变长批次
@@ -253,8 +254,8 @@ class PagedKVCache:
 
     keys, values  the pools (num_blocks, block_size, H, D), in the dtype and on the device of the
                   cache: token p of a sequence lies in block table[p // block_size], at place
-                  p % block_size. They are made once and written in place, and whoever reads the
-                  cache reads them then. NaN that a freed block still holds reaches nobody
+                  p % block_size. They are made once and written in place, and every
+                  method reads them. NaN that a freed block still holds reaches no result
     free_blocks   how many blocks no sequence holds: n tokens hold ceil(n / block_size)
 
     A number that `add` has not given out, or that was freed, is a ValueError in every method.

@@ -1,17 +1,18 @@
 # %% [markdown] tags=["en"]
 # # Bug hunt
 #
-# **The question.** Most attention that you will ever mend is somebody else's, and most of it runs:
-# the shapes are right, the loss goes down, and it is wrong. How do you find the one line?
+# **The question.** Most of the attention code that you will ever mend was written by other people,
+# and most of it runs: the shapes are right, the loss goes down, and it is wrong. How do you find
+# the one wrong line?
 #
-# **What to do.** `make drill` writes `exercises/ex17_bug_hunt.py`: the answer to an exercise that
-# you have passed, with one mistake in it. (Not one that you have still to do: the file is its
-# solution, but for a line.) The mistake comes from the catalogue by which this grader names
-# mistakes; a number draws it. `make drill EX=ex05_causal_mask` draws from an exercise that you
-# name, and with `ARGS="--seed 4711"` besides it brings the same drill back. All exercises have
-# drills but ex15, for a drill is one file of Python, and this one. Then
+# **What to do.** `make drill` writes `exercises/ex17_bug_hunt.py`: the solution of an exercise that
+# you have passed, with one mistake put into it. (Only of an exercise that you have passed, because
+# the file shows nearly all of the solution.) The mistake comes from the catalogue by which this
+# grader names mistakes; a number draws it. `make drill EX=ex05_causal_mask` draws from an exercise
+# that you name, and with `ARGS="--seed 4711"` besides it brings the same drill back. All exercises
+# have drills except ex15 (a drill is a file of Python) and this one. Then
 #
-# 1. find it and mend it, where it is, in as few words as it takes;
+# 1. find the mistake and mend it where it is, with as small a change as possible;
 # 2. have `mistake` return its name, one of those at the head of the file;
 # 3. `make grade EX=ex17`.
 #
@@ -52,19 +53,20 @@
 #
 # **The traps.**
 #
-# - A mend that makes the failing check pass may break another: the whole exercise is asked.
+# - A mend that makes the failing check pass may break another: all checks of the exercise are run.
 # - To rewrite the function works, and teaches little. The name is worth points of its own.
-# - To rewrite the file does not work: the functions without a mistake stay as they were drawn.
-# - Two names may look alike. Ask which of them gives exactly the numbers that you saw.
+# - To rewrite the whole file does not work: every function without a mistake must stay as it was
+#   drawn.
+# - Two names may look alike. Find out which of them gives exactly the numbers that you saw.
 #
 # **What is graded.** Four points for the mend: the answer passes every check of its exercise, and
-# every function in which there was no mistake is as it was drawn, but for comments and docstrings.
-# (Your own old answer pasted over the drill is no mend.) Two for the name, once it is mended; a
-# wrong name leaves the four. **What the mark means:** that the file passes and one of eight names
-# was right, and no more: the number gives the drill, solutions and catalogue are public, and you
-# may ask as often as you like. It is practice: what it is worth is the hunting. **Out of scope:**
-# speed. **Not allowed:** what the exercise does not allow itself. About 20 minutes a drill; ten
-# drills make a habit.
+# every function in which there was no mistake is as it was drawn, apart from comments and
+# docstrings. (So your own old answer pasted over the drill does not count as a mend.) Two for the
+# name, once the mistake is mended; a wrong name leaves the four. **What the mark means:** that the
+# file passes and one of eight names was right, and no more: solutions and catalogue are public, and
+# you may grade the file as often as you like. It is practice: you learn from the search, not from
+# the points. **Out of scope:** speed. **Not allowed:** what the exercise does not allow itself.
+# About 20 minutes a drill; ten drills make a habit.
 
 # %% [markdown] tags=["zh"]
 # # 找错
@@ -91,7 +93,7 @@
 # | 最小的输入 | 一个查询、两个键；窗口为 1；一行什么都不能看 |
 # | 各个阶段 | 分数、掩码、权重、输出：最先出错的是哪个？ |
 # | 规律 | 只错一行、一个头、一种 dtype、每隔一个位置？规律会指出是哪个轴 |
-# | 改正 | 改一行；再跑这项检查，然后跑其余的 |
+# | 改正 | 改一行；再运行这项检查，然后运行其余的 |
 #
 # **形状**先说话，然后是出错的规律：
 #
@@ -121,13 +123,12 @@
 # - 让没通过的检查通过，可能又弄坏别处：整道题都会重新检查。
 # - 把函数整个重写也行，但学不到什么。名字单独计分。
 # - 把文件整个重写不行：没有错误的函数要和抽到时一样。
-# - 两个名字可能很像。问问自己：哪一个恰好给出你看到的数？
+# - 两个名字可能很像。要弄清哪一个恰好给出你看到的数。
 #
 # **评分内容。** 改正占四分：答案要通过原题的每一项检查，没有错误的函数除注释和文档字符串外
 # 要和抽到时一样（把自己以前的答案整个贴上去不算改正）。改正之后，说对名字再得两分；
-# 说错名字，四分还在。**分数说明什么：** 文件通过了检查，八个名字里说对了一个，仅此而已：
-# 由数字可以知道是哪个练习，解答和错误目录都是公开的，
-# 想问几次就问几次。这是练习：值得的是找的过程。
+# 说错名字，四分还在。**得分说明什么：** 文件通过了检查，八个名字里说对了一个，仅此而已：
+# 解答和错误目录都是公开的，评分多少次都可以。这是练习：学到东西靠的是找错，不是得分。
 # **不在范围内：** 速度。**不允许：** 原题不允许的东西。每次练习约 20 分钟；做十次就成了习惯。
 
 # %%
@@ -138,7 +139,7 @@ import torch
 # %% [markdown] tags=["en"]
 # ## Task 1: which drill it is
 #
-# `make drill` wrote this function; it stays as it is. The grader learns from it which mistake was
+# `make drill` wrote this function; leave it as it is. The grader learns from it which mistake was
 # hidden, and which exercise the mended answer has to pass.
 
 # %% [markdown] tags=["zh"]
@@ -162,8 +163,8 @@ def drill() -> str:
 # %% [markdown] tags=["en"]
 # ## Task 2: its name
 #
-# The names at the head of the drill's file come from the exercise's own catalogue, each with a
-# sentence that says what somebody did who made this mistake.
+# The names at the head of the drill's file come from the exercise's own catalogue of mistakes. A
+# sentence beside each name describes the mistake.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 2：它的名字

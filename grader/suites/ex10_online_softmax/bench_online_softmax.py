@@ -26,8 +26,8 @@ BLOCK, TURNS = 1 << 16, 1100  # columns that are read at once; how often the row
 @speed(points=4, measures="memory")
 def bench_peak_memory(race):
     """The peak memory does not grow as Lq x Lk, at 2048 queries and 32,768 keys, and at 16 queries
-    and 262,144 keys in 8 heads; online_softmax reads 70 million columns in blocks of 65,536. One
-    whole table of scores, or one whole row of those columns, earns 0."""
+    and 262,144 keys in 8 heads; online_softmax reads about 71 million columns in blocks of 65,536.
+    One whole table of scores, or one whole row of those columns, earns 0."""
     for draw in race:
         reads(race, draw)
         attends(race, draw, **MANY, causal=True, block_size=64)
@@ -56,7 +56,7 @@ def row(q, k, v, i):
 
 
 def reads(race, draw):
-    """Request the statistics of a row of 70 million columns, in which one part repeats.
+    """Request the statistics of a row of about 71 million columns, in which one part repeats.
 
     The part is about as long as a block, and nobody can tell the row from another.
     """
