@@ -295,13 +295,16 @@ def test_the_oldest_results_go_first(run, calls, tmp_path, monkeypatch):
     assert len(list((tmp_path / "kept").glob("*/*.json"))) == 1
 
 
-def test_what_was_saved_during_the_run_is_not_kept(run, calls, answers):
+def test_what_was_saved_during_the_run_is_not_kept_for_the_file_before(run, calls, answers):
+    before = (answers / FIRST.file).read_text()
+
     def save(doing, share):
         append(answers, FIRST.slug)
 
     kept = open_kept_results(answers.parent / "kept", PROCESS, "cpu", "")
     with Session(exercises=[FIRST], place=answers, kept=kept, speed=False) as one:
         one.judge(save)
+    (answers / FIRST.file).write_text(before)
     run([FIRST])
     assert calls == [f"judge {FIRST.slug}"]
 
@@ -375,7 +378,8 @@ def test_a_kept_result_that_does_not_come_out_again_is_removed(calls, answers, m
     [slug] = [call.removeprefix("judge ") for call in calls[2:]]
     calls.clear()
     grade(answers)
-    assert f"judge {slug}" == calls[0]
+    assert calls[0] == f"judge {slug}"
+    assert len(calls) == 2  # it, and then one that was kept
 
 
 def test_the_verdicts_of_the_one_that_is_judged_again_come_from_new_inputs(calls, answers):
