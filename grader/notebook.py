@@ -23,7 +23,7 @@ from grader.core import catalog
 from grader.core.grade_ids import CUDA, SPEED
 from grader.core.records import Exercise
 from grader.core.toml_file import BadFile
-from grader.core.translation import Words, preferred_language
+from grader.core.translation import Words, choose_translation_language
 from grader.practice import show
 from grader.submission import notebook_cells
 
@@ -58,14 +58,14 @@ def check(slug: str, task: str, *, lang: str = "", shows: str = "open") -> Shown
     lang  "en" or "zh"; by default that of the environment
     shows how much of a verdict: "open", "hints", "verdicts" or "nothing"
     """
-    words = Words(lang or preferred_language())
+    words = Words(lang or choose_translation_language())
     try:
-        exercise = catalog.find(slug)
+        exercise = catalog.find_catalog_exercise(slug)
     except (catalog.UnknownExercise, BadFile) as problem:
         return Shown(words.said(str(problem)))
     tasks = (*exercise.names, CUDA, SPEED)
     if task not in tasks:
-        return Shown(f"{slug} has no task {task!r}.{catalog.did_you_mean(task, tasks)}")
+        return Shown(f"{slug} has no task {task!r}.{catalog.suggest_close_name(task, tasks)}")
     run = _executed()
     file = _file(slug)
     if file is not None:
@@ -105,10 +105,10 @@ def _notebook(sources: Sequence[str]) -> bytes:
 
 def _stale(file: Path, run: Sequence[str], exercise: Exercise) -> bool:
     """Whether the last version of something that was run is not in the file."""
-    names = catalog.names_read(exercise)
+    names = catalog.list_catalog_names(exercise)
     try:
-        saved = notebook_cells.definitions_in_notebook(file.read_bytes(), names)
-        last = notebook_cells.definitions_in_notebook(_notebook(run), names)
+        saved = notebook_cells.list_submitted_definitions(file.read_bytes(), names)
+        last = notebook_cells.list_submitted_definitions(_notebook(run), names)
     except (OSError, notebook_cells.BadNotebook):
         return False  # grading says what is wrong with the file
     return any(texts[-1] not in saved.get(name, ()) for name, texts in last.items())
@@ -137,8 +137,8 @@ def _main(slug: str, task: str, language: str, file: str, shows: str) -> None:
     from grader.reporting.redact import of_exercise
     from grader.worker import walls
 
-    exercise, words = catalog.find(slug), Words(language)
-    wall = walls.choose("auto", on_cuda=False)
+    exercise, words = catalog.find_catalog_exercise(slug), Words(language)
+    wall = walls.choose_wall("auto", on_cuda=False)
     report = grade_all([exercise], Path(file), wall=wall, speed=task == SPEED)
     checks = checks_by_task(exercise).get(task, ())
     timed = task == SPEED

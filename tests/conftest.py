@@ -56,7 +56,7 @@ def graded(nursery, tmp_path):
     from grader.grading.exercise import Run, grade_answer
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:
-        exercise: Exercise = catalog.find(slug)
+        exercise: Exercise = catalog.find_catalog_exercise(slug)
         path = tmp_path / exercise.file
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
@@ -76,7 +76,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     params = getattr(item, "callspec", None)
     exercise = params.params.get("exercise") if params else None
     if isinstance(exercise, Exercise) and (
-        lacking := requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False))
+        lacking := requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(exercise, on_cuda=False)
+        )
     ):
         pytest.skip(f"{exercise.slug} {lacking}")
 
@@ -89,4 +91,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def solution(slug: str) -> str:
     """The text of a solution."""
-    return (ROOT / "solutions" / catalog.find(slug).file).read_text(encoding="utf-8")
+    return (ROOT / "solutions" / catalog.find_catalog_exercise(slug).file).read_text(
+        encoding="utf-8"
+    )

@@ -11,19 +11,19 @@ from typing import Any
 from unittest.mock import patch
 
 from grader.submission import admission
-from grader.submission.admission import Admitted, NotGraded
+from grader.submission.admission import AdmittedSubmission, NotGraded
 
-_ADMIT = admission.admit
+_ADMIT = admission.admit_submission
 
 
-def admit(answer: Any, exercise: Any, *rest: Any, **options: Any) -> Admitted:
-    """`admission.admit`, but what is not allowed stays as it is."""
+def admit(answer: Any, exercise: Any, *rest: Any, **options: Any) -> AdmittedSubmission:
+    """`admission.admit_submission`, but what is not allowed stays as it is."""
     try:
         found = _ADMIT(answer, exercise, *rest, **options)
     except NotGraded as problem:
         if problem.state != "refused":
             raise
-        found = Admitted(runs=answer, problems={}, line_of=lambda _: 0)
+        found = AdmittedSubmission(runs=answer, problems={}, line_of=lambda _: 0)
     if exercise.language != "python":
         return found
     problems = {n: why for n, why in found.problems.items() if not why.startswith("Line ")}
@@ -33,5 +33,5 @@ def admit(answer: Any, exercise: Any, *rest: Any, **options: Any) -> Admitted:
 @contextmanager
 def opened(*, open_: bool = True) -> Iterator[None]:
     """Whether the list lets everything through."""
-    with patch.object(admission, "admit", admit if open_ else _ADMIT):
+    with patch.object(admission, "admit_submission", admit if open_ else _ADMIT):
         yield

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from grader.core import allowed_tables, catalog
 from grader.worker.child.builtin_names import BUILTINS
 
-PATH = allowed_tables.PAGE
+PATH = allowed_tables.ALLOWED_PAGE_PATH
 _OPENING = """\
 <!-- Generated from grader/core/allowed.toml and the manifests by `make skeletons`. -->
 
@@ -56,19 +56,23 @@ with or without what PyTorch puts around it (`_softmax_backward_data` and `softm
 
 def page() -> str:
     """Return the whole page."""
-    open_, asked = allowed_tables.module_tables()
+    open_, asked = allowed_tables.load_allowed_module_tables()
     names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
     opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
     parts = ["\n".join(_wrap_lines(opening)), "## Modules for every exercise\n"]
     parts += [_module_section(name, open_[name]) for name in open_]
     parts.append("## Modules that an exercise asks for\n")
     for name, found in asked.items():
-        here = (e.slug for e in catalog.exercises() if name in e.modules and e.home == catalog.ROOT)
+        here = (
+            e.slug
+            for e in catalog.list_catalog_exercises()
+            if name in e.modules and e.home == catalog.ROOT
+        )
         parts.append(_module_section(name, found, f"In {', '.join(here)}."))
     parts.append(_OPERATORS)
-    parts.append(_names_block(allowed_tables.underlying_operators()))
+    parts.append(_names_block(allowed_tables.load_underlying_operators()))
     parts.append("These methods of a tensor are not counted:\n")
-    parts.append(_names_block(allowed_tables.listed_operators()[1]))
+    parts.append(_names_block(allowed_tables.load_allowed_operators()[1]))
     return "\n".join(parts)
 
 

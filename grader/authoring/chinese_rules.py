@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from grader.core import manifest, toml_file
-from grader.core.questions import read_questions
-from grader.core.records import Class, Exercise, Function
+from grader.core.questions import read_questions_toml
+from grader.core.records import DeclaredClass, DeclaredFunction, Exercise
 from grader.judging import suite_runner
 from grader.submission.solution_text import split_cells
 
@@ -33,12 +33,19 @@ def needless_sentences(exercise: Exercise) -> Iterator[str]:
 
 def _translated_names(exercise: Exercise) -> set[str]:
     path = exercise.folder / "zh.toml"
-    return _flatten_names(toml_file.read_table(path, manifest.CHINESE)) if path.is_file() else set()
+    return (
+        _flatten_names(toml_file.read_toml_table(path, manifest.CHINESE_TABLE))
+        if path.is_file()
+        else set()
+    )
 
 
 def _wanted_names(exercise: Exercise) -> set[str]:
     speed = suite_runner.speed_case(exercise)
-    written: dict[str, Function | Class] = {**exercise.functions, **exercise.classes}
+    written: dict[str, DeclaredFunction | DeclaredClass] = {
+        **exercise.functions,
+        **exercise.classes,
+    }
     return {
         "title",
         *(["cure"] if exercise.cure else []),
@@ -50,7 +57,11 @@ def _wanted_names(exercise: Exercise) -> set[str]:
             for m in suite_runner.suite_mistakes(exercise)
             for x in ("says", "mend")
         ),
-        *(f"questions.{q.id}.{x}" for q in read_questions(exercise) for x in ("asks", "answer")),
+        *(
+            f"questions.{q.id}.{x}"
+            for q in read_questions_toml(exercise)
+            for x in ("asks", "answer")
+        ),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from grader.core import catalog
-from grader.core.records import Class, Exercise, Function, Shape
+from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Shape
 
 PATH = "docs/exercises.md"
 _OPENING = """\
@@ -33,7 +33,9 @@ while it is called, every operator of PyTorch is refused.
 
 def page() -> str:
     """Return the whole page."""
-    exercises = [e for e in catalog.exercises() if e.home == catalog.ROOT and not e.draft]
+    exercises = [
+        e for e in catalog.list_catalog_exercises() if e.home == catalog.ROOT and not e.draft
+    ]
     table = "".join(f"| [{e.slug}](#{e.slug}) | {e.title} | {e.track} |\n" for e in exercises)
     return _OPENING + table + "".join(f"\n{exercise_section(e)}" for e in exercises)
 
@@ -54,7 +56,7 @@ def exercise_section(exercise: Exercise) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _function_paragraphs(function: Function, heading: str, of: str = "") -> Iterator[str]:
+def _function_paragraphs(function: DeclaredFunction, heading: str, of: str = "") -> Iterator[str]:
     yield f"{heading} `{of}{function.name}{function.signature}`"
     takes = [f"`{name}` {_format_letters(letters)}" for name, letters in function.shapes.items()]
     gives = ", ".join(_describe_return(name, what) for name, what in function.returns.items())
@@ -63,7 +65,7 @@ def _function_paragraphs(function: Function, heading: str, of: str = "") -> Iter
         yield function.about
 
 
-def _class_paragraphs(declared: Class) -> Iterator[str]:
+def _class_paragraphs(declared: DeclaredClass) -> Iterator[str]:
     yield f"### `{declared.name}{declared.signature}`"
     if declared.about:
         yield declared.about

@@ -6,7 +6,7 @@ from typing import Any
 
 from grader.authoring import chinese_rules, skeletons, suite_rules
 from grader.authoring.new_exercise import open_places
-from grader.core.records import Class, Exercise, Function
+from grader.core.records import DeclaredClass, DeclaredFunction, Exercise
 from grader.core.toml_file import BadFile
 from grader.core.translation import LANGUAGES
 from grader.cuda import declarations as cuda_outline
@@ -53,7 +53,7 @@ def sources(exercise: Exercise) -> Iterator[str]:
         try:
             text = path.read_text(encoding="utf-8") if path.is_file() else ""
             if path.suffix == ".py":
-                python_outline.parse(text)
+                python_outline.parse_submission(text)
         except OSError as error:
             yield f"{name} cannot be read: {error.strerror}. Give yourself the right to."
         except UnicodeDecodeError:
@@ -91,10 +91,12 @@ def signatures(exercise: Exercise) -> Iterator[str]:
         if bare:
             yield f"{bare[0]} has no declaration in C. Add it to exercise.toml."
             return
-        wrong = cuda_outline.compare_with_manifest(text, exercise)
+        wrong = cuda_outline.compare_cuda_with_manifest(text, exercise)
         yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
     else:
-        wrong = python_outline.compare_with_manifest(python_outline.parse(text), exercise)
+        wrong = python_outline.compare_submission_with_manifest(
+            python_outline.parse_submission(text), exercise
+        )
         yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
 
 
@@ -121,7 +123,8 @@ def in_step(exercise: Exercise) -> Iterator[str]:
     answer = home / "exercises" / exercise.file
     try:
         wanted = {answer: skeletons.skeleton_text(exercise, text)} | {
-            home / answer_file.lesson_path(exercise.slug, lang): skeletons.lesson_text(
+            home
+            / answer_file.locate_lesson_of_submission(exercise.slug, lang): skeletons.lesson_text(
                 exercise, text, lang
             )
             for lang in LANGUAGES
@@ -133,14 +136,17 @@ def in_step(exercise: Exercise) -> Iterator[str]:
         if not path.is_file():
             yield f"{name} is missing. Run `make skeletons`."
         else:
-            theirs = path == answer and not answer_file.is_untouched(path)
+            theirs = path == answer and not answer_file.is_submission_file_untouched(path)
             if not theirs and path.read_bytes() != made.encode():
                 yield f"{name} is out of step. Run `make skeletons`."
 
 
 def hints(exercise: Exercise) -> Iterator[str]:
     """Everything that a student writes has at least two hints, from gentle to plain."""
-    written: list[Function | Class] = [*exercise.functions.values(), *exercise.classes.values()]
+    written: list[DeclaredFunction | DeclaredClass] = [
+        *exercise.functions.values(),
+        *exercise.classes.values(),
+    ]
     for declared in written:
         if len(declared.hints) < LEAST_HINTS:
             count = len(declared.hints)

@@ -17,22 +17,22 @@ from dataclasses import dataclass
 
 from grader.authoring.solution_part import run_judge_on_solution
 from grader.core.records import Exercise
-from grader.core.toml_file import TEXTS, BadFile, Kind, Table, read_table
+from grader.core.toml_file import TEXTS, BadFile, TomlKind, TomlTable, read_toml_table
 from grader.judging import suite_runner
 from grader.judging.hard import Hard
 
 TOML = "hard.toml"
 KINDS_OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
 SHORTEST_REASON = 8  # characters
-_CHECKS = Kind("a list of checks", lambda x: bool(x) and TEXTS.fits(x))
-_REASON = Kind(
+_CHECKS = TomlKind("a list of checks", lambda x: bool(x) and TEXTS.fits(x))
+_REASON = TomlKind(
     "a sentence that says why", lambda x: isinstance(x, str) and len(x) >= SHORTEST_REASON
 )
-_WANTED = Table(
-    others=Table(
+_WANTED = TomlTable(
+    others=TomlTable(
         entries={
-            "asked": Table(entries=dict.fromkeys(Hard, _CHECKS)),
-            "not": Table(entries=dict.fromkeys(Hard, _REASON)),
+            "asked": TomlTable(entries=dict.fromkeys(Hard, _CHECKS)),
+            "not": TomlTable(entries=dict.fromkeys(Hard, _REASON)),
         }
     )
 )
@@ -54,7 +54,7 @@ def read_statements(exercise: Exercise) -> list[Statement]:
     if not path.exists():
         raise BadFile(f"its suite needs a {TOML}. Write which check runs what.")
     found = []
-    for name, table in read_table(path, _WANTED).items():
+    for name, table in read_toml_table(path, _WANTED).items():
         for kind, checks in table.get("asked", {}).items():
             found.append(Statement(name=name, kind=Hard(kind), checks=tuple(checks), reason=""))
         for kind, reason in table.get("not", {}).items():

@@ -22,7 +22,7 @@ from grader.judging.case import CASE, Rule
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.worker.in_process import in_process, load_answer_file
+from grader.worker.in_process import call_without_wall, load_file_without_wall
 
 SOLUTION = "solution"
 SEEDS_PER_TASK = 10
@@ -116,8 +116,10 @@ def right_answer_names(
 def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
     """Run every check of an exercise on one right answer with each of the seeds."""
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
-    exercise = catalog.find(slug)
-    student = Student(exercise, in_process(_load_right_answer(exercise, answer), exercise.prelude))
+    exercise = catalog.find_catalog_exercise(slug)
+    student = Student(
+        exercise, call_without_wall(_load_right_answer(exercise, answer), exercise.prelude)
+    )
     cases = [case for case in suite_runner.suite_cases(exercise) if not case.check.cuda]
     parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
     return join_measured(parts)
@@ -164,20 +166,20 @@ def _load_right_answer(exercise: Exercise, answer: str) -> ModuleType:
     if exercise.language == "cuda":
         return _compile_right_answers(exercise.slug)[answer]
     if answer == SOLUTION:
-        return load_answer_file(exercise.solution, exercise.slug, exercise.prelude)
+        return load_file_without_wall(exercise.solution, exercise.slug, exercise.prelude)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(_variant_sources(exercise)[answer], encoding="utf-8")
-        return load_answer_file(path, exercise.slug, exercise.prelude)
+        return load_file_without_wall(path, exercise.slug, exercise.prelude)
 
 
 @cache
 def _compile_right_answers(slug: str) -> dict[str, ModuleType]:
     """Compile all right answers in CUDA C++ together, once in a process."""
-    exercise = catalog.find(slug)
+    exercise = catalog.find_catalog_exercise(slug)
     texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _variant_sources(exercise)
     only = {variant.id: variant.of for variant in suite_runner.suite_variants(exercise)}
-    return cuda.own_modules(texts, exercise, only=only)
+    return cuda.build_own_cuda_modules(texts, exercise, only=only)
 
 
 def _variant_sources(exercise: Exercise) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from grader.core.catalog import SUITES
+from grader.core.catalog import SUITES_FOLDER
 from grader.submission import python_outline
 
 OUR_PACKAGES = ("grader", "reference", "solutions", "exercises", "tests")
@@ -37,7 +37,7 @@ def imported_modules(path: Path, parts: tuple[str, ...]) -> Iterator[str]:
     """Yield every absolute module name that a file imports; none if it is not Python."""
     package = list(parts[:-1])
     try:
-        tree = python_outline.parse(path.read_text(encoding="utf-8"))
+        tree = python_outline.parse_submission(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, python_outline.NotPython):
         return  # the law of sources reports that
     for node in ast.walk(tree):
@@ -135,4 +135,4 @@ def _find_module_namesakes(root: Path) -> Iterator[str]:
 
 
 def _suite_slugs() -> tuple[str, ...]:
-    return tuple(path.parent.name for path in SUITES.glob("*/exercise.toml"))
+    return tuple(path.parent.name for path in SUITES_FOLDER.glob("*/exercise.toml"))

@@ -20,7 +20,7 @@ from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.worker.in_process import in_process, load_answer_text
+from grader.worker.in_process import call_without_wall, load_text_without_wall
 
 CASE_SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
 
@@ -84,7 +84,7 @@ class Proof:
         self._inputs, self._trials, self._seconds = inputs, trials, seconds
         source = source_of(exercise, variant)
         self._users = users_of_definitions(source)
-        right = load_answer_text(source, exercise.slug, exercise.prelude)
+        right = load_text_without_wall(source, exercise.slug, exercise.prelude)
         self._cases = self._sort_cases_by_cost(right)
         found = (
             suite_runner.suite_trials(exercise) if list(exercise.folder.glob("trials.py")) else []
@@ -104,7 +104,7 @@ class Proof:
     def _find_verdict(self, change: Change) -> tuple[Verdict, str, int, TrialValues | None]:
         try:
             with limit_cpu_seconds(self._seconds):
-                module = load_answer_text(
+                module = load_text_without_wall(
                     change.source, self._exercise.slug, self._exercise.prelude
                 )
         except (Exception, SystemExit, Endless) as error:  # whatever a changed file raises
@@ -156,5 +156,5 @@ class Proof:
         return f"{self._exercise.slug}: the {answer} itself fails {case.name}: {fault}"
 
     def _make_judge(self, module: ModuleType) -> Judge:
-        student = Student(self._exercise, in_process(module, self._exercise.prelude))
+        student = Student(self._exercise, call_without_wall(module, self._exercise.prelude))
         return Judge(student, ("mechanical", self._exercise.slug))

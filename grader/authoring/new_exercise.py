@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grader.authoring import skeletons
 from grader.core import catalog
-from grader.core.catalog import ROOT, SUITES
+from grader.core.catalog import ROOT, SUITES_FOLDER
 from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
@@ -29,7 +29,7 @@ class CannotWrite(UserError):
 def write_new_exercise(slug: str, pack: Path | None = None) -> Iterator[Path]:
     """Write the files of a new exercise, here or into a pack's folder; yield each path."""
     _check_slug(slug, pack)
-    room, suites = (ROOT, SUITES) if pack is None else (pack, pack / "suites")
+    room, suites = (ROOT, SUITES_FOLDER) if pack is None else (pack, pack / "suites")
     name = slug.partition("_")[2]
     places = {
         "solution.py": room / "solutions" / f"{slug}.py",
@@ -54,7 +54,9 @@ def write_new_exercise(slug: str, pack: Path | None = None) -> Iterator[Path]:
             _fill_template(template.read_text(encoding="utf-8"), values), encoding="utf-8"
         )
         yield path
-    yield from _write_skeleton(catalog.read_manifest(suites / slug / "exercise.toml", room))
+    yield from _write_skeleton(
+        catalog.read_exercise_manifest(suites / slug / "exercise.toml", room)
+    )
 
 
 def _check_slug(slug: str, pack: Path | None) -> None:
@@ -64,7 +66,9 @@ def _check_slug(slug: str, pack: Path | None) -> None:
             " and digits, such as ex18_alibi."
         )
     suites = [] if pack is None else [p.name for p in (pack / "suites").glob("ex*") if p.is_dir()]
-    taken = {name[:4]: name for name in [*suites, *(e.slug for e in catalog.exercises())]}
+    taken = {
+        name[:4]: name for name in [*suites, *(e.slug for e in catalog.list_catalog_exercises())]
+    }
     if slug[:4] in taken:
         free = next((n for n in range(100) if f"ex{n:02}" not in taken and n > int(slug[2:4])), 0)
         another = f"ex{free:02}{slug[4:]}" if free else "a number that is free"
@@ -82,7 +86,7 @@ def _write_skeleton(exercise: Exercise) -> Iterator[Path]:
     source = exercise.solution.read_text(encoding="utf-8")
     texts = {exercise.home / "exercises" / exercise.file: skeletons.skeleton_text(exercise, source)}
     for language in LANGUAGES:
-        lesson = exercise.home / answer_file.lesson_path(exercise.slug, language)
+        lesson = exercise.home / answer_file.locate_lesson_of_submission(exercise.slug, language)
         texts[lesson] = skeletons.lesson_text(exercise, source, language)
     for path, text in texts.items():
         if not path.exists():

@@ -85,7 +85,7 @@ def _run_job(job: Job) -> Iterator[Outcome]:
         if left and not ready:
             raise GraderFault(f"{job.slug}: its process ended with {child.exitcode} at its start")
         if left:
-            change = changes_of(catalog.find(job.slug), job.variant)[left.pop(0)]
+            change = changes_of(catalog.find_catalog_exercise(job.slug), job.variant)[left.pop(0)]
             yield _outcome_of_dead_process(job, change, child.exitcode)
 
 
@@ -109,7 +109,7 @@ def _outcome_of_dead_process(job: Job, change: Change, code: int | None) -> Outc
 def _run_in_process(pipe: Connection, job: Job) -> None:
     """Send READY, then the outcome of each change, to the parent process."""
     try:
-        exercise = catalog.find(job.slug)
+        exercise = catalog.find_catalog_exercise(job.slug)
         proof = Proof(exercise, job.variant, job.inputs, job.trials, job.seconds)
         found = changes_of(exercise, job.variant)
         limit_memory(exercise.limits.memory_gib)

@@ -35,8 +35,10 @@ def check_laws() -> State:
     if unreadable := tuple(manifests()):
         return State(breaches=unreadable)
     breaches, drafts, notes, unchecked = [], [], [], []
-    for exercise in catalog.exercises():
-        lacking = requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False))
+    for exercise in catalog.list_catalog_exercises():
+        lacking = requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(exercise, on_cuda=False)
+        )
         found = exercise_rules.broken_laws(exercise, with_suite=not lacking)
         if lacking:
             unchecked.append(f"{exercise.slug}: its suite is not checked. It {lacking}")
@@ -69,14 +71,16 @@ def state_laws() -> list[str]:
 def manifests() -> Iterator[str]:
     """Every exercise.toml can be read: its entries are known, there, and of the right kind."""
     try:
-        catalog.exercises()
+        catalog.list_catalog_exercises()
     except BadFile as problem:
         yield str(problem)
 
 
 def the_core_is_whole() -> Iterator[str]:
     """The core track has the exercises of the syllabus."""
-    for slug in sorted(suite_rules.POINTS.keys() - {e.slug for e in catalog.exercises()}):
+    for slug in sorted(
+        suite_rules.POINTS.keys() - {e.slug for e in catalog.list_catalog_exercises()}
+    ):
         yield f"{slug}: the core track has no such exercise. Write it, or mend POINTS."
 
 

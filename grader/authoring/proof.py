@@ -70,7 +70,9 @@ def run_proofs(
     """
     found: dict[tuple[str, str], dict[str, Result]] = {}
     lacking = {
-        e.slug: requirements.unmet_requirement(requirements.required_by(e, on_cuda=False))
+        e.slug: requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(e, on_cuda=False)
+        )
         for e in exercises
     }
     tasks: list[Task] = []
@@ -83,7 +85,9 @@ def run_proofs(
     for done, (task, results) in enumerate(_run_tasks(tasks), 1):
         found[task.kind, task.slug] |= results
         if store:
-            store.write_results(task.kind, catalog.find(task.slug), found[task.kind, task.slug])
+            store.write_results(
+                task.kind, catalog.find_catalog_exercise(task.slug), found[task.kind, task.slug]
+            )
         progress(done / len(tasks))
     return [
         Proof(kind=k, exercise=e, results=_order_results(k, e, found), lacking=lacking[e.slug])
@@ -124,12 +128,12 @@ def _run_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]
 
 def _close_operator_list() -> None:
     """Let right answers call only the PyTorch operators that a worker allows."""
-    operator_list.refuse_unlisted_operators(*allowed_tables.listed_operators())
+    operator_list.refuse_unlisted_worker_operators(*allowed_tables.load_allowed_operators())
 
 
 def run_task(task: Task) -> dict[str, Result]:
     """Run a task in this process; return its results by name."""
-    exercise = catalog.find(task.slug)
+    exercise = catalog.find_catalog_exercise(task.slug)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # wrong answers overflow and divide by zero
         return {name: PROVERS_BY_KIND[task.kind](exercise, name) for name in task.names}
@@ -137,7 +141,7 @@ def run_task(task: Task) -> dict[str, Result]:
 
 @cache
 def _load_mistake_catalogue(slug: str) -> Catalogue:
-    return Catalogue(catalog.find(slug), remember=True)
+    return Catalogue(catalog.find_catalog_exercise(slug), remember=True)
 
 
 @cache

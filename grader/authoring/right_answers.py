@@ -15,7 +15,7 @@ from grader.judging.drills import Drill
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.student import Student
 from grader.submission import admission
-from grader.worker.in_process import in_process, load_answer_file
+from grader.worker.in_process import call_without_wall, load_file_without_wall
 from grader.worker.nursery import Nursery
 
 COMMENT_SIGNS = {".py": "#", ".cu": "//"}
@@ -53,13 +53,15 @@ def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
         try:
-            admitted = admission.admit(admission.read_worked_on(path, exercise), exercise)
+            admitted = admission.admit_submission(
+                admission.read_begun_submission(path, exercise), exercise
+            )
         except admission.NotGraded as problem:
             return [str(problem)]
         if admitted.problems:
             return list(admitted.problems.values())
         checks = mutants.run_suite_on_module(
-            exercise, load_answer_file(path, exercise.slug, exercise.prelude)
+            exercise, load_file_without_wall(path, exercise.slug, exercise.prelude)
         )
     return [
         f"{c.id}: {c.why}"
@@ -89,8 +91,8 @@ def drill_failure(exercise: Exercise, drill: Drill) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(drill.applied(exercise.solution.read_text("utf-8")), encoding="utf-8")
-        module = load_answer_file(path, exercise.slug, exercise.prelude)
-        student = Student(exercise, in_process(module, exercise.prelude))
+        module = load_file_without_wall(path, exercise.slug, exercise.prelude)
+        student = Student(exercise, call_without_wall(module, exercise.prelude))
         try:
             passes(student, exercise, Draw("drills", exercise.slug), torch.device("cpu"))
         except StudentFault as fault:

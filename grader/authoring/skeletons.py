@@ -23,15 +23,17 @@ class NoSkeleton(UserError):
 
 def write_all() -> Iterator[tuple[str, str]]:
     """Write every skeleton, lesson and page; yield each path and its state."""
-    for exercise in catalog.exercises():
+    for exercise in catalog.list_catalog_exercises():
         source = exercise.solution.read_text(encoding="utf-8")
         for language in LANGUAGES:
-            lesson = exercise.home / answer_file.lesson_path(exercise.slug, language)
+            lesson = exercise.home / answer_file.locate_lesson_of_submission(
+                exercise.slug, language
+            )
             lesson.parent.mkdir(parents=True, exist_ok=True)
             yield _write_if_changed(lesson, lesson_text(exercise, source, language))
         answer = exercise.home / "exercises" / exercise.file
         answer.parent.mkdir(exist_ok=True)
-        if answer.exists() and not answer_file.is_untouched(answer):
+        if answer.exists() and not answer_file.is_submission_file_untouched(answer):
             yield _shown_path(answer), "yours"
         else:
             yield _write_if_changed(answer, skeleton_text(exercise, source))
@@ -66,8 +68,8 @@ def skeleton_text(exercise: Exercise, source: str) -> str:
     blank = "\n\n\n" if exercise.language == "python" else "\n\n"
     parts = blank.join(part.strip() for part in code if part.strip())
     body = f"{_skeleton_docstring(exercise)}\n\n{re.sub(GAP_PATTERN, GAP, parts)}\n"
-    digest = answer_file.skeleton_digest(body)
-    lesson = answer_file.lesson_path(exercise.slug)
+    digest = answer_file.digest_submitted_skeleton(body)
+    lesson = answer_file.locate_lesson_of_submission(exercise.slug)
     sign = comment_sign(exercise)
     return f"{sign} Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
 

@@ -6,12 +6,12 @@ from grader.core.records import Exercise
 from grader.judging import solution_modules, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
 
 def run_judge(exercise: Exercise, module: ModuleType, *seed: str) -> Judge:
     """Run the suite on a trusted module; return the judge."""
-    student = Student(exercise, in_process(module, exercise.prelude))
+    student = Student(exercise, call_without_wall(module, exercise.prelude))
     judge = Judge(student, (*seed, exercise.slug))
     suite_runner.run_suite(exercise, judge)
     return judge

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from grader.authoring.hard_cases import hard_kinds
-from grader.core.questions import read_questions as asked
+from grader.core.questions import read_questions_toml as asked
 from grader.core.records import Exercise
 from grader.core.toml_file import BadFile
 from grader.judging import drills as hunts

@@ -8,48 +8,53 @@ from typing import Any
 
 from grader.classroom.lateness import NO_PENALTY, Extension, Terms
 from grader.core import catalog
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 from grader.core.packs import BadPack
 from grader.core.records import Exercise
 from grader.core.toml_file import (
     FILLED_TEXT,
     FLAG,
-    LONGEST_SHOWN,
+    MAX_SHOWN_CHARACTERS,
     MOMENT,
     TEXTS,
     BadFile,
-    Table,
-    Tables,
-    label,
-    one_of,
-    read_table,
-    up_to,
+    TomlTable,
+    TomlTables,
+    expect_toml_choice,
+    expect_toml_number,
+    label_toml_table,
+    read_toml_table,
 )
 
 COURSE_FILE = "course.toml"
 LANGUAGES, DEVICES, WALLS = ("en", "zh"), ("cpu", "cuda"), ("locked", "contained")
 HELP, EXAM_SHOWS = ("open", "hints", "exam"), ("verdicts", "nothing")
 _MOST_DAYS, _MOST_GRACE, _MOST_WEIGHT = 366, 7 * 24 * 60, 1000
-_LATE = Table(
+_LATE = TomlTable(
     entries={
-        "penalty_per_day": up_to(100), "at_most": up_to(100), "grace_minutes": up_to(_MOST_GRACE),
+        "penalty_per_day": expect_toml_number(100),
+        "at_most": expect_toml_number(100),
+        "grace_minutes": expect_toml_number(_MOST_GRACE),
     }
-)  # fmt: skip
-_CHOSEN = Table(
-    entries={"ex": FILLED_TEXT, "weight": up_to(_MOST_WEIGHT), "deadline": MOMENT}, needs=("ex",)
 )
-_EXTENSION = Table(
+_CHOSEN = TomlTable(
+    entries={"ex": FILLED_TEXT, "weight": expect_toml_number(_MOST_WEIGHT), "deadline": MOMENT},
+    needs=("ex",),
+)
+_EXTENSION = TomlTable(
     entries={
-        "student": FILLED_TEXT, "ex": FILLED_TEXT, "until": MOMENT, "days": up_to(_MOST_DAYS),
+        "student": FILLED_TEXT, "ex": FILLED_TEXT, "until": MOMENT,
+        "days": expect_toml_number(_MOST_DAYS),
     },
     needs=("student",),
 )  # fmt: skip
-_COURSE = Table(
+_COURSE = TomlTable(
     entries={
-        "name": FILLED_TEXT, "language": one_of(*LANGUAGES), "device": one_of(*DEVICES),
-        "speed": FLAG, "wall": one_of(*WALLS), "help": one_of(*HELP),
-        "exam_shows": one_of(*EXAM_SHOWS), "packs": TEXTS, "late": _LATE,
-        "exercises": Tables(_CHOSEN), "extensions": Tables(_EXTENSION),
+        "name": FILLED_TEXT, "language": expect_toml_choice(*LANGUAGES),
+        "device": expect_toml_choice(*DEVICES), "speed": FLAG, "wall": expect_toml_choice(*WALLS),
+        "help": expect_toml_choice(*HELP), "exam_shows": expect_toml_choice(*EXAM_SHOWS),
+        "packs": TEXTS, "late": _LATE,
+        "exercises": TomlTables(_CHOSEN), "extensions": TomlTables(_EXTENSION),
     }
 )  # fmt: skip
 _BUILT = {"packs", "late", "exercises", "extensions"}  # what takes more than the entry itself
@@ -89,8 +94,8 @@ class Settings:
     @property
     def exercises(self) -> list[Exercise]:
         if not self.chosen:
-            return list(catalog.exercises())
-        return [self.counted(catalog.find(one.slug)) for one in self.chosen]
+            return list(catalog.list_catalog_exercises())
+        return [self.counted(catalog.find_catalog_exercise(one.slug)) for one in self.chosen]
 
     def counted(self, exercise: Exercise) -> Exercise:
         """Return the exercise in the track of its weight: in the total, or not."""
@@ -126,7 +131,7 @@ def read_settings(path: Path) -> Settings:
     """Return the settings in the file at `path`. Raises `BadFile` with a sentence."""
     if not path.exists():
         raise BadFile(f"{path} is not there: `grader course new -o {path}` writes one.")
-    entries = read_table(path, _COURSE)
+    entries = read_toml_table(path, _COURSE)
     try:
         return _build_settings(entries, path.resolve())
     except BadFile as problem:
@@ -137,7 +142,7 @@ def _build_settings(entries: dict[str, Any], path: Path) -> Settings:
     packs = tuple(_resolve_packs(entries.get("packs", []), path.parent))
     try:
         if packs:
-            catalog.add_packs(packs)  # the exercises below may be of them
+            catalog.add_packs_to_catalog(packs)  # the exercises below may be of them
     except (BadPack, BadFile) as problem:
         raise BadFile(f"packs cannot be followed. {problem}") from None
     chosen = tuple(sorted(_build_exercises(entries), key=_syllabus_place))
@@ -164,7 +169,9 @@ def _resolve_packs(names: list[str], beside: Path) -> Iterator[Path]:
         except (OSError, ValueError):  # no path can be called so
             there = False
         if not there:
-            shown = name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]} ..."
+            shown = (
+                name if len(name) <= MAX_SHOWN_CHARACTERS else f"{name[:MAX_SHOWN_CHARACTERS]} ..."
+            )
             raise BadFile(
                 f"packs names {shown!r}, but there is no such folder in {beside}: mend the path."
             )
@@ -174,7 +181,7 @@ def _resolve_packs(names: list[str], beside: Path) -> Iterator[Path]:
 def _build_exercises(entries: dict[str, Any]) -> Iterator[Chosen]:
     seen: set[str] = set()
     for number, one in enumerate(entries.get("exercises", []), 1):
-        where = label("exercises", number, one)
+        where = label_toml_table("exercises", number, one)
         slug = _find_slug(one["ex"], where)
         if slug in seen:
             raise BadFile(f"{where} names {slug} a second time: keep one of the two.")
@@ -184,25 +191,25 @@ def _build_exercises(entries: dict[str, Any]) -> Iterator[Chosen]:
 
 def _find_slug(name: str, where: str) -> str:
     try:
-        return catalog.find(name).slug
+        return catalog.find_catalog_exercise(name).slug
     except catalog.UnknownExercise as problem:
         raise BadFile(f"{where}: {problem}") from None
 
 
 def _syllabus_place(chosen: Chosen) -> int:
-    return [e.slug for e in catalog.exercises()].index(chosen.slug)
+    return [e.slug for e in catalog.list_catalog_exercises()].index(chosen.slug)
 
 
 def _build_extensions(entries: dict[str, Any], chosen: tuple[Chosen, ...]) -> Iterator[Extension]:
     deadlines = {c.slug: c.deadline for c in chosen if c.deadline is not None}
     for number, one in enumerate(entries.get("extensions", []), 1):
-        where = label("extensions", number, one)
+        where = label_toml_table("extensions", number, one)
         until = one.get("until")
         if (until is None) == ("days" not in one):
             raise BadFile(f"{where} needs until or days: give one of the two.")
         slug = _find_slug(one["ex"], where) if "ex" in one else None
         if slug not in (None, *(c.slug for c in chosen)):
-            near = did_you_mean(slug or "", [c.slug for c in chosen])
+            near = suggest_close_name(slug or "", [c.slug for c in chosen])
             raise BadFile(f"{where}: {slug} is no part of the course. Mend ex.{near}")
         if not deadlines or slug not in (None, *deadlines):
             has = f"{slug} has no deadline" if slug else "no exercise has a deadline"

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from grader.core.errors import UserError
-from grader.core.toml_file import YEARS
-from grader.submission.handed_files import printable
+from grader.core.toml_file import PLAUSIBLE_YEARS
+from grader.submission.handed_files import clean_submitted_name
 
 _MAX_BYTES = 10_000_000
 
@@ -31,7 +31,7 @@ def read_lines(path: Path, needed: Sequence[str]) -> list[Line]:
 
     Columns may stand in any order, in any case, and beside others. Raises `UserError`.
     """
-    shown = printable(str(path))
+    shown = clean_submitted_name(str(path))
     try:
         rows = list(_numbered_rows(path, shown))
     except csv.Error as error:
@@ -89,9 +89,12 @@ def moment_in_field(text: str, at: str) -> datetime:
     """Return the time in a field. Raises `UserError` with the expected form."""
     if (found := parse_moment(text)) is None:
         raise UserError(
-            f"{at}: {printable(text)} is no time with its distance from UTC: write it as "
+            f"{at}: {clean_submitted_name(text)} is no time with its distance from UTC: write it "
+            "as "
             "2026-03-01T18:00:00+01:00 or 2026-03-01T17:00:00Z."
         )
-    if found.year not in YEARS:
-        raise UserError(f"{at}: {printable(text)} is in the year {found.year}: mend the year.")
+    if found.year not in PLAUSIBLE_YEARS:
+        raise UserError(
+            f"{at}: {clean_submitted_name(text)} is in the year {found.year}: mend the year."
+        )
     return found

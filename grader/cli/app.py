@@ -38,7 +38,7 @@ from grader.cli.options import (
 )
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
-from grader.core.progress import progress_bar
+from grader.core.progress import show_progress_bar
 
 app = typer.Typer(
     cls=GroupWithGlobalOptions, callback=begin, add_completion=False, no_args_is_help=True,
@@ -70,7 +70,7 @@ def bench(
     exercises = exercises_named(chosen, submission)
     check_device(device)
     words, wall = words_in(lang), wall_named(isolation, device)
-    with progress_bar() as progress:
+    with show_progress_bar() as progress:
         speeds = measure_all(
             exercises, submission, seed=seed or None, device=device, wall=wall, progress=progress
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from grader.cli.options import BELOW, Lang, stop, words_in
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 
 commands = typer.Typer()
 Clones = Annotated[Path | None, typer.Option(help="The folder of clones that get the reports.")]
@@ -63,7 +63,7 @@ def return_(
     from grader.classroom.collecting import return_reports
 
     if to not in return_reports.WAYS:
-        close = did_you_mean(to, return_reports.WAYS)
+        close = suggest_close_name(to, return_reports.WAYS)
         stop(f"There is no way called {to!r}: {', '.join(return_reports.WAYS)}.{close}")
     told = return_reports.return_reports(
         return_reports.ReturnRequest(

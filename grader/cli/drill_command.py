@@ -54,7 +54,7 @@ def drill(
 
     words = words_in(lang)
     check_whole("drill", words)
-    hunt = next(e for e in catalog.exercises() if e.hunts)
+    hunt = next(e for e in catalog.list_catalog_exercises() if e.hunts)
     if not submission.is_dir():
         stop(
             words(
@@ -90,7 +90,7 @@ def _choose_exercise(
     """Return the exercise to draw from: the named one, or any, if it is passed."""
     from grader.judging.drills import read_drills
 
-    some = [e for e in catalog.exercises() if read_drills(e) and not e.draft]
+    some = [e for e in catalog.list_catalog_exercises() if read_drills(e) and not e.draft]
     if name is None:
         turn = seed % len(some)
         passed = _first_passed_exercise([*some[turn:], *some[:turn]], place, wall)
@@ -114,8 +114,8 @@ def _first_passed_exercise(
     from grader.submission import answer_file
 
     for exercise in exercises:
-        answer = answer_file.locate(place, exercise.slug)
-        if not answer.is_file() or answer_file.is_untouched(answer):
+        answer = answer_file.locate_submission(place, exercise.slug)
+        if not answer.is_file() or answer_file.is_submission_file_untouched(answer):
             continue
         [report] = grade_all([exercise], place, wall=wall, speed=False).exercises
         if report.score is not None and report.score.earned == report.score.possible > 0:

@@ -91,7 +91,7 @@ def begin(
     """Grades attention written by hand."""
     COURSE.set(Settings())
     if exercises:
-        catalog.add_packs(exercises)
+        catalog.add_packs_to_catalog(exercises)
     if course is None or context.invoked_subcommand == WITHOUT_COURSE:
         return
     settings = read_settings(course)

@@ -29,7 +29,7 @@ from grader.cli.options import (
     words_in,
 )
 from grader.core import catalog, sealed_bundle
-from grader.core.progress import progress_bar
+from grader.core.progress import show_progress_bar
 from grader.core.records import Report
 from grader.core.translation import Words
 from grader.grading.kept_results import KeptResults, open_kept_results
@@ -101,13 +101,13 @@ def is_own_run(
     exam, a sealed bundle.
     """
     for_a_person = format in _FORMATS_FOR_PEOPLE and min_score <= 0 and not environment.get("CI")
-    return for_a_person and course.shows == "open" and not sealed_bundle.is_sealed()
+    return for_a_person and course.shows == "open" and not sealed_bundle.is_core_sealed()
 
 
 def _check_format(format: str, min_score: int, course: Settings) -> None:
     """Stop if there is no such format, or if it would tell what the course does not show."""
     if format not in FORMATS:
-        close = catalog.did_you_mean(format, FORMATS)
+        close = catalog.suggest_close_name(format, FORMATS)
         stop(f"There is no format called {format!r}.{close}")
     if format in _PLATFORM_FORMATS and course.shows == "nothing":
         stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
@@ -126,7 +126,7 @@ def _kept_results(wall: Wall, device: str, course: Settings) -> KeptResults:
 
 def _judge(session: Session, words: Words, *, on_screen: bool) -> bool:
     """Judge everything; show the verdicts now if timing follows, and return whether they are."""
-    with progress_bar() as progress:
+    with show_progress_bar() as progress:
         report = session.judge(progress)
     if not session.untimed or not on_screen:
         return False
@@ -135,7 +135,7 @@ def _judge(session: Session, words: Words, *, on_screen: bool) -> bool:
 
 
 def _time(session: Session) -> Report:
-    with progress_bar(with_seconds=True) as progress:
+    with show_progress_bar(with_seconds=True) as progress:
         return session.time(progress)
 
 
@@ -143,7 +143,7 @@ def _judge_one_again(session: Session, words: Words) -> None:
     """Judge one kept result with new inputs, now that the report can be read; say if it differs."""
     sys.stdout.flush()
     try:
-        with progress_bar() as progress:
+        with show_progress_bar() as progress:
             found = session.judge_one_again(progress)
     except KeyboardInterrupt:  # whoever has read the report need not wait
         return

@@ -22,7 +22,7 @@ from grader.cli.options import (
     words_in,
 )
 from grader.core import catalog
-from grader.core.questions import Question, read_questions
+from grader.core.questions import Question, read_questions_toml
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.interview import editor, viva
@@ -64,7 +64,7 @@ def interview(
     minutes, number = _parse_minutes(given, words), _parse_seed(seed, words)
     command = editor.chosen_editor() if edit else []
     exercise = _choose_exercise(name, minutes, number, words)
-    asked = viva.draw_questions(read_questions(exercise), number)
+    asked = viva.draw_questions(read_questions_toml(exercise), number)
     sitting = Sitting(
         exercise=exercise, minutes=minutes, words=words, console=Console(), keyboard=Keyboard(),
         folder=_new_interview_folder(output, exercise.slug),
@@ -136,7 +136,9 @@ def _choose_exercise(name: str | None, minutes: int, seed: int, words: Words) ->
         [named] = exercises_named([name], Path())
         if named.hunts:
             stop(words(_NO_HUNT, slug=named.slug))
-        if why := requirements.unmet_requirement(requirements.required_by(named, on_cuda=False)):
+        if why := requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(named, on_cuda=False)
+        ):
             stop(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
         return named
     drawn = next(filter(_needs_no_cuda, _order_exercises(minutes, seed)), None)
@@ -154,10 +156,12 @@ def _order_exercises(minutes: int, seed: int) -> Sequence[Exercise]:
     """
     some = [
         e
-        for e in catalog.exercises()
+        for e in catalog.list_catalog_exercises()
         if not (e.hunts or e.draft)
         and e.minutes <= 2 * minutes
-        and not requirements.unmet_requirement(requirements.required_by(e, on_cuda=False))
+        and not requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(e, on_cuda=False)
+        )
     ]
     return Random(f"exercise {seed}").sample(some, len(some))
 

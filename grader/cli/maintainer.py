@@ -75,8 +75,8 @@ def _exercises_with_requirements(goal: str, names: list[str]) -> list[Exercise]:
     check_whole(goal, words_in(None))
     found = []
     for exercise in exercises_without_drafts(names, ROOT / "solutions", words_in(None)):
-        if lacking := requirements.unmet_requirement(
-            requirements.required_by(exercise, on_cuda=False)
+        if lacking := requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(exercise, on_cuda=False)
         ):
             print(f"{exercise.slug}: {lacking}")
         else:

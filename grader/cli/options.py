@@ -12,7 +12,7 @@ from grader.classroom.settings import NO_COURSE, Settings
 from grader.core import catalog, sealed_bundle
 from grader.core.errors import UserError
 from grader.core.records import Exercise
-from grader.core.translation import LANGUAGES, Words, preferred_language
+from grader.core.translation import LANGUAGES, Words, choose_translation_language
 from grader.worker import walls
 from grader.worker.walls import Wall
 
@@ -44,9 +44,11 @@ def exercises_named(names: list[str], place: Path) -> list[Exercise]:
         stop(f"{place} is one file, so it answers one exercise: name that one.")
     try:
         if names:
-            return _check_in_course({e.slug: e for e in map(catalog.find, names)}.values())
+            return _check_in_course(
+                {e.slug: e for e in map(catalog.find_catalog_exercise, names)}.values()
+            )
         if place.is_file():
-            return _check_in_course([catalog.find(place.stem)])
+            return _check_in_course([catalog.find_catalog_exercise(place.stem)])
         return active_course().exercises
     except catalog.UnknownExercise as error:
         hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
@@ -93,12 +95,12 @@ def _existing_path(place: Path) -> bool:
 
 
 def wall_named(name: str, device: str) -> Wall:
-    names = ["auto", *walls.NAMES]
+    names = ["auto", *walls.WALL_NAMES]
     if name not in names:
-        close = catalog.did_you_mean(name, names)
+        close = catalog.suggest_close_name(name, names)
         stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
     try:
-        return walls.choose(
+        return walls.choose_wall(
             name, on_cuda=device == "cuda", weakest=active_course().wall or "process"
         )
     except walls.NoSuchWall as problem:
@@ -119,14 +121,14 @@ def check_device(device: str) -> None:
 
 def check_whole(command: str, words: Words) -> None:
     """Stop if the command needs solutions, which a sealed bundle lacks."""
-    if sealed_bundle.is_sealed():
+    if sealed_bundle.is_core_sealed():
         stop(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
                    command=command))  # fmt: skip
 
 
 def check_stored(device: str, seed: str, words: Words) -> None:
     """Stop if a sealed bundle is asked for other cases than its own."""
-    if sealed_bundle.is_sealed() and (seed or device != "cpu"):
+    if sealed_bundle.is_core_sealed() and (seed or device != "cpu"):
         stop(words("This bundle is sealed: it grades its stored cases, on the CPU. Leave out SEED= "
                    "and DEVICE=."))  # fmt: skip
 
@@ -137,9 +139,9 @@ _SPOKEN: ContextVar[Words | None] = ContextVar("_SPOKEN", default=None)
 def words_in(language: str | None) -> Words:
     """Return the language of this command, in which errors are told too."""
     if language not in (None, *LANGUAGES):
-        close = catalog.did_you_mean(language, LANGUAGES)
+        close = catalog.suggest_close_name(language, LANGUAGES)
         stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
-    words = Words(language or preferred_language())
+    words = Words(language or choose_translation_language())
     _SPOKEN.set(words)
     return words
 

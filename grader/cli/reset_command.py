@@ -37,7 +37,7 @@ def _write_skeleton(exercise: Exercise, path: Path, skeleton: str, words: Words)
 
     notebook = path.with_name(f"{exercise.slug}.ipynb")
     there = [one for one in (path, notebook) if _is_kept_file(one, words)]
-    fresh = answers.is_untouched(path)
+    fresh = answers.is_submission_file_untouched(path)
     aside = [one for one in there if one == notebook or not fresh]
     if fresh and not aside and path.read_text(encoding="utf-8") == skeleton:
         print(words("{path} is the skeleton already: nothing was done.", path=path))

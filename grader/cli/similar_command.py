@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 
 from grader.cli.options import Lang, Names, exercises_named, stop, words_in
-from grader.core.progress import progress_bar
-from grader.core.this_python import pip_install
+from grader.core.progress import show_progress_bar
+from grader.core.this_python import build_pip_install_command
 
 commands = typer.Typer()
 
@@ -40,14 +40,14 @@ def similar(
     words = words_in(lang)
     exercises = exercises_named(names or [], Path("."))
     try:
-        with progress_bar() as progress:
+        with show_progress_bar() as progress:
             found = find_similar_answers(
                 submissions, also or [], exercises, SearchTerms(least=least, most=most), progress
             )
     except NoClass as problem:
         stop(words.said(str(problem)))
     except NoCopydetect:
-        cure = pip_install("copydetect")
+        cure = build_pip_install_command("copydetect")
         stop(words("Comparing needs copydetect: `{cure}`, or `make similar`.", cure=cure))
     similar_table.print_similar(found, Console(), words)
     if output is not None:

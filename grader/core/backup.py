@@ -15,7 +15,7 @@ def write_with_backup(path: Path, text: str, aside: Sequence[Path] = ()) -> list
     moved: list[tuple[Path, Path]] = []
     try:
         for old in aside:
-            new = _first_free_path(old)
+            new = _find_free_backup_path(old)
             old.rename(new)
             moved.append((old, new))
         path.write_text(text, encoding="utf-8")
@@ -26,7 +26,7 @@ def write_with_backup(path: Path, text: str, aside: Sequence[Path] = ()) -> list
     return [new for _, new in moved]
 
 
-def _first_free_path(path: Path) -> Path:
+def _find_free_backup_path(path: Path) -> Path:
     """Return the first numbered name beside `path` that no file has."""
     names = (f"{path.stem}.{number}{path.suffix}" for number in itertools.count(1))
     return next(new for name in names if not os.path.lexists(new := path.with_name(name)))

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from grader.core import manifest, packs
-from grader.core.records import Class, Exercise, Function, Limits
-from grader.core.toml_file import BadFile, read_table
+from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Limits
+from grader.core.toml_file import BadFile, read_toml_table
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITES = ROOT / "grader" / "suites"
+SUITES_FOLDER = ROOT / "grader" / "suites"
 
 
 # What manifests refuse by one word: a description for people, the names, and the operators of
 # PyTorch's dispatcher in which all ways to them end.
-GROUPS = {
+FORBIDDEN_GROUPS = {
     "attention": (
         "PyTorch's fused attention operator and its attention modules",
         (
@@ -78,23 +78,25 @@ class UnknownExercise(Exception):
 
 
 @cache
-def exercises() -> tuple[Exercise, ...]:
+def list_catalog_exercises() -> tuple[Exercise, ...]:
     """Return every exercise, core track first, in the order of the syllabus."""
-    found = [read_manifest(path) for path in SUITES.glob("*/exercise.toml")]
-    for pack in packs.packs_in_use():
-        found += [read_manifest(path, pack) for path in pack.glob("suites/*/exercise.toml")]
-    _check_names(found)
+    found = [read_exercise_manifest(path) for path in SUITES_FOLDER.glob("*/exercise.toml")]
+    for pack in packs.list_packs_in_use():
+        found += [
+            read_exercise_manifest(path, pack) for path in pack.glob("suites/*/exercise.toml")
+        ]
+    _check_catalog_names(found)
     return tuple(sorted(found, key=lambda e: (e.track != "core", e.order, e.slug)))
 
 
-def add_packs(paths: Iterable[Path]) -> None:
+def add_packs_to_catalog(paths: Iterable[Path]) -> None:
     """Add the exercises of these folders to ours. Raises `BadPack` or `BadFile`."""
     packs.add_packs_to_environment(paths)
-    exercises.cache_clear()
-    exercises()
+    list_catalog_exercises.cache_clear()
+    list_catalog_exercises()
 
 
-def _check_names(found: Iterable[Exercise]) -> None:
+def _check_catalog_names(found: Iterable[Exercise]) -> None:
     """Raise `BadPack` if two exercises share a short name, such as ex03."""
     known: dict[str, Exercise] = {}
     for exercise in found:
@@ -107,60 +109,62 @@ def _check_names(found: Iterable[Exercise]) -> None:
             )
 
 
-def find(name: str) -> Exercise:
+def find_catalog_exercise(name: str) -> Exercise:
     """Return the exercise called `name`: its slug, or the part before the first underscore."""
-    for exercise in exercises():
+    for exercise in list_catalog_exercises():
         if name in (exercise.slug, exercise.slug.split("_")[0]):
             return exercise
-    slugs = [e.slug for e in exercises()]
+    slugs = [e.slug for e in list_catalog_exercises()]
     padded = re.sub(r"^ex(?=\d$)", "ex0", name)  # of all that look like ex5, it is ex05
-    hint = did_you_mean(padded, [*slugs, *(slug.split("_")[0] for slug in slugs)])
+    hint = suggest_close_name(padded, [*slugs, *(slug.split("_")[0] for slug in slugs)])
     raise UnknownExercise(f"There is no exercise called {name!r}.{hint}")
 
 
-def suffix(slug: str) -> str:
+def find_catalog_suffix(slug: str) -> str:
     """Return the suffix of an exercise's answer files; ".py" if there is no such exercise."""
-    return next((e.suffix for e in exercises() if e.slug == slug), ".py")
+    return next((e.suffix for e in list_catalog_exercises() if e.slug == slug), ".py")
 
 
-def names_read(exercise: Exercise) -> tuple[str, ...]:
+def list_catalog_names(exercise: Exercise) -> tuple[str, ...]:
     """Return the names to extract from a notebook; for a bug hunt, those of every exercise."""
     if not exercise.hunts:
         return exercise.names
-    others = (name for e in exercises() if e.language == "python" for name in e.names)
+    others = (name for e in list_catalog_exercises() if e.language == "python" for name in e.names)
     return tuple(dict.fromkeys((*exercise.names, *others)))
 
 
-def is_in_numpy(function: Function) -> bool:
+def is_declared_in_numpy(function: DeclaredFunction) -> bool:
     """Return whether a function returns NumPy arrays, and so has to be written in NumPy."""
     parts = (p for r in function.returns.values() for p in ([r] if isinstance(r, str) else r))
     return any(part.startswith("array ") for part in parts)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def suggest_close_name(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean x?' if a known name is close to `name`, else ''."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f" Did you mean {close[0]}?" if close else ""
 
 
-def suite_folder(slug: str) -> Path:
+def find_catalog_suite(slug: str) -> Path:
     """Return the folder of an exercise's suite; where it would be, if there is none."""
-    return next((e.folder for e in exercises() if e.slug == slug), SUITES / slug)
+    return next(
+        (e.folder for e in list_catalog_exercises() if e.slug == slug), SUITES_FOLDER / slug
+    )
 
 
-def read_manifest(path: Path, home: Path = ROOT) -> Exercise:
+def read_exercise_manifest(path: Path, home: Path = ROOT) -> Exercise:
     """Return the exercise that the manifest at `path` declares, part of the tree `home`."""
-    entries = read_table(path, manifest.exercise_table(GROUPS))
+    entries = read_toml_table(path, manifest.build_manifest_table(FORBIDDEN_GROUPS))
     try:
-        return _build_exercise(home, path.parent, entries)
+        return _build_exercise_from_manifest(home, path.parent, entries)
     except (OSError, UnicodeDecodeError):
         raise BadFile(f"{path}: its prelude cannot be read. Name a text file here.") from None
 
 
-def _build_exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
-    functions = [_build_function(f) for f in entries.get("functions", [])]
-    classes = [_build_class(c) for c in entries.get("classes", [])]
-    groups = [GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
+def _build_exercise_from_manifest(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
+    functions = [_build_function_from_manifest(f) for f in entries.get("functions", [])]
+    classes = [_build_class_from_manifest(c) for c in entries.get("classes", [])]
+    groups = [FORBIDDEN_GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
     names = entries["not_allowed"].get("names", [])
     only = entries["not_allowed"].get("all_modules_but", [])
     return Exercise(
@@ -186,52 +190,52 @@ def _build_exercise(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exe
             *(
                 f"PyTorch in {f.name}"
                 for f in functions
-                if is_in_numpy(f) and "torch.*" not in names
+                if is_declared_in_numpy(f) and "torch.*" not in names
             ),
         ),
         refused=(
             *(f"aten::{operator}" for g in groups for operator in g[2]),
             *(name for g in groups for name in g[1] if not name.endswith(".*")),
-            *(f"{f.name}/aten::*" for f in functions if is_in_numpy(f)),
+            *(f"{f.name}/aten::*" for f in functions if is_declared_in_numpy(f)),
         ),
         cure=entries["not_allowed"].get("cure", ""),
         only=tuple(only),
         modules=tuple(entries.get("modules", ())),
         preload=tuple(entries.get("preload", ())),
         prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
-        about=_about_text(entries),
+        about=_read_about_from_manifest(entries),
         hunts=entries.get("hunts", False),
         draft=entries.get("draft", False),
         language=entries.get("language", "python"),
-        given={f["name"]: _build_function(f) for f in entries.get("given", [])},
+        given={f["name"]: _build_function_from_manifest(f) for f in entries.get("given", [])},
     )
 
 
-def _build_function(entry: Mapping[str, Any]) -> Function:
+def _build_function_from_manifest(entry: Mapping[str, Any]) -> DeclaredFunction:
     returns = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["returns"].items()}
-    return Function(
+    return DeclaredFunction(
         name=entry["name"],
         signature=entry["signature"],
         shapes=entry.get("shapes", {}),
         returns=returns,
-        about=_about_text(entry),
+        about=_read_about_from_manifest(entry),
         hints=tuple(entry.get("hints", ())),
         declaration=" ".join(entry.get("declaration", "").split()),
     )
 
 
-def _build_class(entry: Mapping[str, Any]) -> Class:
-    methods = [_build_function(m) for m in entry.get("methods", [])]
-    return Class(
+def _build_class_from_manifest(entry: Mapping[str, Any]) -> DeclaredClass:
+    methods = [_build_function_from_manifest(m) for m in entry.get("methods", [])]
+    return DeclaredClass(
         name=entry["name"],
         signature=entry["signature"],
         methods={m.name: m for m in methods},
         attributes=entry.get("attributes", {}),
         parameters=entry.get("parameters", {}),
-        about=_about_text(entry),
+        about=_read_about_from_manifest(entry),
         hints=tuple(entry.get("hints", ())),
     )
 
 
-def _about_text(entry: Mapping[str, Any]) -> str:
+def _read_about_from_manifest(entry: Mapping[str, Any]) -> str:
     return " ".join(entry.get("about", "").split())

@@ -23,20 +23,20 @@ class BadPack(UserError):
     """A folder that is no pack; the message is a sentence with the cure."""
 
 
-def packs_in_use() -> tuple[Path, ...]:
+def list_packs_in_use() -> tuple[Path, ...]:
     """Return the folders of the packs that are in use. Raises `BadPack`."""
     named = os.environ.get(PACKS_VARIABLE, "").split(os.pathsep)
-    return tuple(dict.fromkeys(_resolve_pack(Path(name)) for name in named if name))
+    return tuple(dict.fromkeys(_resolve_pack_folder(Path(name)) for name in named if name))
 
 
 def add_packs_to_environment(paths: Iterable[Path]) -> None:
     """Add packs to those in use, for this process and those that it starts."""
-    folders = [_resolve_pack(path) for path in paths]
-    known = dict.fromkeys(map(str, (*packs_in_use(), *folders)))
+    folders = [_resolve_pack_folder(path) for path in paths]
+    known = dict.fromkeys(map(str, (*list_packs_in_use(), *folders)))
     os.environ[PACKS_VARIABLE] = os.pathsep.join(known)
 
 
-def _resolve_pack(path: Path) -> Path:
+def _resolve_pack_folder(path: Path) -> Path:
     cure = "Name the folder above its suites/."
     try:
         folder = path.resolve()

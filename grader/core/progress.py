@@ -18,7 +18,7 @@ class _SecondsLeft(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(*, with_seconds: bool = False) -> Iterator[Callable[[str, float], None]]:
+def show_progress_bar(*, with_seconds: bool = False) -> Iterator[Callable[[str, float], None]]:
     """Show a progress bar on the screen, and remove it at the end; without a screen, none.
 
     with_seconds  show the seconds that are left too

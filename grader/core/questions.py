@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from grader.core.records import Exercise
-from grader.core.toml_file import FILLED_TEXT, BadFile, Table, Tables, read_table
+from grader.core.toml_file import FILLED_TEXT, BadFile, TomlTable, TomlTables, read_toml_table
 
 QUESTIONS_FILE = "questions.toml"
 _TEXT_ENTRIES = ("id", "asks", "answer")
-_WANTED = Table(
+_WANTED = TomlTable(
     entries={
-        "questions": Tables(
-            Table(entries=dict.fromkeys(_TEXT_ENTRIES, FILLED_TEXT), needs=_TEXT_ENTRIES)
+        "questions": TomlTables(
+            TomlTable(entries=dict.fromkeys(_TEXT_ENTRIES, FILLED_TEXT), needs=_TEXT_ENTRIES)
         )
     },
     needs=("questions",),
@@ -26,12 +26,12 @@ class Question:
     answer: str
 
 
-def read_questions(exercise: Exercise) -> tuple[Question, ...]:
+def read_questions_toml(exercise: Exercise) -> tuple[Question, ...]:
     """Return the questions on an exercise, in the order of the file; empty without a file."""
     path = exercise.folder / QUESTIONS_FILE
     if not path.exists():
         return ()
-    listed = read_table(path, _WANTED)["questions"]
+    listed = read_toml_table(path, _WANTED)["questions"]
     ids = [entry["id"] for entry in listed]
     if twice := sorted({id for id in ids if ids.count(id) > 1}):
         raise BadFile(f"{path} has more than one question {twice[0]!r}: rename one.")

@@ -32,7 +32,7 @@ Returns = Mapping[str, "Shape | tuple[Shape, ...]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class DeclaredFunction:
     """A function or a method that the student writes, as the manifest declares it."""
 
     name: str
@@ -45,12 +45,12 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
+class DeclaredClass:
     """A class that the student writes."""
 
     name: str
     signature: str
-    methods: Mapping[str, Function]
+    methods: Mapping[str, DeclaredFunction]
     attributes: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)  # their names, and what they are
     about: str = ""
@@ -73,8 +73,8 @@ class Exercise:
     minutes: int
     requires: tuple[str, ...]  # packages beyond the core that a worker must find
     limits: Limits
-    functions: Mapping[str, Function]
-    classes: Mapping[str, Class]
+    functions: Mapping[str, DeclaredFunction]
+    classes: Mapping[str, DeclaredClass]
     not_allowed: tuple[str, ...]
     not_allowed_text: tuple[str, ...]  # the same for people: a group is one entry
     refused: tuple[str, ...]  # in the worker: "aten::<operator>", full names, "<function>/aten::*"
@@ -85,7 +85,7 @@ class Exercise:
     prelude: str = ""  # Python that a worker runs before the submission
     about: str = ""  # what holds for all of it
     language: str = "python"  # of the answers; or "cuda"
-    given: Mapping[str, Function] = field(default_factory=dict)  # besides: about a name
+    given: Mapping[str, DeclaredFunction] = field(default_factory=dict)  # besides: about a name
     hunts: bool = False  # an answer to it has an answer to another exercise in it
     requires_on_cuda: tuple[str, ...] | None = None  # instead of `requires`, in a run on CUDA
     draft: bool = False  # its author is not done: graded, and left out of every total
@@ -126,7 +126,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WrongPlaces:
     """The places along one axis at which an answer is wrong; the others are right."""
 
     axis: str  # "batch", "head", "kv_head", "row" or "key"
@@ -135,7 +135,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedMistake:
     """A mistake of the catalogue, in the student's words, and how to mend it."""
 
     id: str
@@ -157,8 +157,8 @@ class Stage:
 class Diagnosis:
     """The diagnosis of a wrong answer: which mistake gives it, and where it is wrong."""
 
-    mistakes: tuple[Named, ...] = ()  # one; or two that give the same answers
-    places: tuple[Place, ...] = ()
+    mistakes: tuple[NamedMistake, ...] = ()  # one; or two that give the same answers
+    places: tuple[WrongPlaces, ...] = ()
     stage: Stage | None = None
 
 
@@ -196,7 +196,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class SpeedMeasurement:
     """Seconds or bytes of three parties, in the order zero, reference, student.
 
     `position` is x, 0 at the zero and 1 at 1.2 times the reference; `ratio` is the student's over
@@ -221,7 +221,7 @@ class Speed:
     why: str = ""  # what the verdict means; of a scored one, what is worth a look
     earned: int = 0
     fraction: float | None = None
-    measured: Measured | None = None
+    measured: SpeedMeasurement | None = None
 
     @property
     def counts(self) -> bool:

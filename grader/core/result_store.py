@@ -13,7 +13,7 @@ MAX_BYTES = 16 * 2**20  # of a result's file; a longer one was not written by us
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ResultStore:
     """A folder of results, each in a file named by its key."""
 
     folder: Path
@@ -32,32 +32,32 @@ class Store:
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result."""
         text = json.dumps({"key": key, "result": result}, ensure_ascii=False)
-        write_whole(self.path(key), text)
+        write_file_whole(self.path(key), text)
 
     def path(self, key: str) -> Path:
         """Return the file of a key, whether it is there or not."""
         return self.folder / key[:2] / f"{key}.json"
 
 
-def is_written(path: Path, text: str | bytes) -> bool:
+def is_file_written(path: Path, text: str | bytes) -> bool:
     """Return whether a file has exactly this content."""
     with suppress(FileNotFoundError):
-        return path.is_file() and path.read_bytes() == _as_bytes(text)
+        return path.is_file() and path.read_bytes() == _encode_stored_text(text)
     return False
 
 
-def write_whole(path: Path, text: str | bytes) -> None:
+def write_file_whole(path: Path, text: str | bytes) -> None:
     """Write a file so that it is the old one or the new one at any moment.
 
     One that would not change is not touched.
     """
-    if is_written(path, text):
+    if is_file_written(path, text):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL_PREFIX)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_as_bytes(text))
+            file.write(_encode_stored_text(text))
             file.flush()
             os.fsync(file.fileno())
         os.chmod(made, 0o644)
@@ -69,11 +69,11 @@ def write_whole(path: Path, text: str | bytes) -> None:
         raise
 
 
-def remove_partial_files(folder: Path) -> None:
+def remove_partly_written_files(folder: Path) -> None:
     """Remove what a killed run was writing."""
     for path in folder.rglob(f"{PARTIAL_PREFIX}*"):
         path.unlink(missing_ok=True)
 
 
-def _as_bytes(text: str | bytes) -> bytes:
+def _encode_stored_text(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "replace")

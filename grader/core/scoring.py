@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from grader.core.records import CheckResult, ExerciseReport, Score, Speed, Verdict
 
-LEFT_OUT = "left out with --no-speed"
-TO_COME = "not timed yet"
+SPEED_LEFT_OUT = "left out with --no-speed"
+SPEED_TO_COME = "not timed yet"
 CHANGED = "the file was changed during the run: grade again"
 MARGIN = 1.2  # times what the reference takes: who takes no more earns everything for speed
 
 
-def sum_points(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
+def sum_score_points(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
     """Return the points earned and possible; a check that was not run counts for neither."""
     ran = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
     left_out = [c.points for c in checks if c.verdict is Verdict.NOT_RUN]
@@ -25,18 +25,18 @@ def sum_points(checks: Sequence[CheckResult], speed: Speed | None) -> Score:
 
 def is_to_come(report: ExerciseReport) -> bool:
     """Return whether the speed of an answer is to be measured yet."""
-    return report.speed is not None and report.speed.why == TO_COME
+    return report.speed is not None and report.speed.why == SPEED_TO_COME
 
 
 def with_speed(report: ExerciseReport, speed: Speed | None) -> ExerciseReport:
     """Return the report with this speed, and the points that it then adds up to."""
-    return replace(report, speed=speed, score=sum_points(report.checks, speed))
+    return replace(report, speed=speed, score=sum_score_points(report.checks, speed))
 
 
 def leave_out_speed(report: ExerciseReport) -> ExerciseReport:
     """Return a report whose speed is to come, or failed with a check, as one of --no-speed."""
     speed = report.speed
-    if report.score is None or speed is None or not (speed.counts or speed.why == TO_COME):
+    if report.score is None or speed is None or not (speed.counts or speed.why == SPEED_TO_COME):
         return report
-    left_out = Speed(says=speed.says, verdict="not_run", points=speed.points, why=LEFT_OUT)
+    left_out = Speed(says=speed.says, verdict="not_run", points=speed.points, why=SPEED_LEFT_OUT)
     return with_speed(report, left_out)

@@ -9,15 +9,17 @@ from typing import Any
 
 from grader.core.catalog import ROOT
 
-FOLDER = "stored"  # of a bundle: a file of cases for each exercise, and what is said of them all
+STORED_CASES_FOLDER = (
+    "stored"  # of a bundle: a file of cases for each exercise, and what is said of them all
+)
 ABOUT, EXPECTED = "release.json", "expected.py"
-PAGE = "SEALED.md"  # what the bundle says of itself; the whole project has none
-USAGE = 2  # the exit status
-CASES = "stored-"  # how a seed begins that stands for stored cases
+SEALED_PAGE_NAME = "SEALED.md"  # what the bundle says of itself; the whole project has none
+USAGE_EXIT_CODE = 2  # the exit status
+STORED_CASES_PREFIX = "stored-"  # how a seed begins that stands for stored cases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class BundleFacts:
     """What holds for all stored cases of a bundle."""
 
     seed: str  # which cases they are
@@ -25,21 +27,24 @@ class About:
 
 
 @cache
-def read_bundle_facts(root: Path = ROOT) -> About | None:
+def read_core_bundle_facts(root: Path = ROOT) -> BundleFacts | None:
     """Return the facts about stored cases; None if the project is whole."""
-    path, name = root / FOLDER / ABOUT, ABOUT
-    if not (path.is_file() or (root / PAGE).is_file()):
+    path, name = root / STORED_CASES_FOLDER / ABOUT, ABOUT
+    if not (path.is_file() or (root / SEALED_PAGE_NAME).is_file()):
         return None
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = About(seed=str(told["seed"]), modules=tuple(map(str, told["modules"])))
+        found = BundleFacts(seed=str(told["seed"]), modules=tuple(map(str, told["modules"])))
         name = EXPECTED
         path.with_name(name).read_bytes()
     except (OSError, ValueError, KeyError, TypeError):
-        print(f"{FOLDER}/{name} cannot be read: unpack the bundle again.", file=sys.stderr)
-        raise SystemExit(USAGE) from None
+        print(
+            f"{STORED_CASES_FOLDER}/{name} cannot be read: unpack the bundle again.",
+            file=sys.stderr,
+        )
+        raise SystemExit(USAGE_EXIT_CODE) from None
     return found
 
 
-def is_sealed() -> bool:
-    return read_bundle_facts() is not None
+def is_core_sealed() -> bool:
+    return read_core_bundle_facts() is not None

@@ -5,17 +5,17 @@ import sys
 from pathlib import Path
 
 
-def interpreter() -> str:
+def find_this_python() -> str:
     """Return the path of this Python, relative to the current folder if it lies below."""
     path, here = Path(sys.executable), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def pip(*words: str) -> str:
+def build_pip_command(*words: str) -> str:
     """Return a command that calls pip for this Python, quoted for a shell."""
-    return shlex.join([interpreter(), "-m", "pip", *words])
+    return shlex.join([find_this_python(), "-m", "pip", *words])
 
 
-def pip_install(*requirements: str) -> str:
+def build_pip_install_command(*requirements: str) -> str:
     """Return the command that installs requirements for this Python."""
-    return pip("install", *requirements)
+    return build_pip_command("install", *requirements)

@@ -17,10 +17,10 @@ from grader.core import catalog, manifest, toml_file
 from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
-_OWN_FILE = Path(__file__).with_name("zh.toml")
+_CORE_TRANSLATIONS_PATH = Path(__file__).with_name("zh.toml")
 
 
-def preferred_language(environment: Mapping[str, str] = os.environ) -> str:
+def choose_translation_language(environment: Mapping[str, str] = os.environ) -> str:
     """Return the language of the environment by the C library's rules; English unless Chinese."""
     chosen = next(
         (environment[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(n)), ""
@@ -37,7 +37,7 @@ class Words:
 
     def __call__(self, english: str, **values: Any) -> str:
         """A sentence of ours, with `values` in the place of the names in braces."""
-        text = _own_sentences().get(english, english) if self.language == "zh" else english
+        text = _read_core_translations().get(english, english) if self.language == "zh" else english
         return text.format(**values) if values else text
 
     def said(self, sentence: str) -> str:
@@ -47,7 +47,7 @@ class Words:
     def _translate_line(self, line: str) -> str:
         if self.language == "en":
             return line
-        for pattern, chinese in _sentence_patterns():
+        for pattern, chinese in _build_translation_patterns():
             if found := pattern.fullmatch(line):
                 values = {
                     name: self._translate_line(value) for name, value in found.groupdict().items()
@@ -88,23 +88,27 @@ class Words:
         return entry.get("asks", asks), entry.get("answer", answer)
 
     def _suite_texts(self, slug: str) -> Mapping[str, Any]:
-        return _read_suite_texts(slug) if self.language == "zh" else {}
+        return _read_suite_translations(slug) if self.language == "zh" else {}
 
 
 @cache
-def _read_suite_texts(slug: str) -> Mapping[str, Any]:
-    path = catalog.suite_folder(slug) / "zh.toml"
-    return toml_file.read_table(path, manifest.CHINESE) if path.is_file() else {}
+def _read_suite_translations(slug: str) -> Mapping[str, Any]:
+    path = catalog.find_catalog_suite(slug) / "zh.toml"
+    return toml_file.read_toml_table(path, manifest.CHINESE_TABLE) if path.is_file() else {}
 
 
 @cache
-def _sentence_patterns() -> list[tuple[re.Pattern[str], str]]:
+def _build_translation_patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return our sentences as patterns, those with the least open text first."""
-    fixed = sorted(_own_sentences().items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
-    return [(re.compile(_sentence_pattern(english)), chinese) for english, chinese in fixed]
+    fixed = sorted(
+        _read_core_translations().items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0]))
+    )
+    return [
+        (re.compile(_build_translation_pattern(english)), chinese) for english, chinese in fixed
+    ]
 
 
-def _sentence_pattern(english: str) -> str:
+def _build_translation_pattern(english: str) -> str:
     named: set[str] = set()
 
     def part(number: int, text: str) -> str:
@@ -118,9 +122,11 @@ def _sentence_pattern(english: str) -> str:
 
 
 @cache
-def _own_sentences() -> Mapping[str, str]:
+def _read_core_translations() -> Mapping[str, str]:
     return (
-        toml_file.read_table(_OWN_FILE, toml_file.Table(others=toml_file.TEXT))
-        if _OWN_FILE.is_file()
+        toml_file.read_toml_table(
+            _CORE_TRANSLATIONS_PATH, toml_file.TomlTable(others=toml_file.TEXT)
+        )
+        if _CORE_TRANSLATIONS_PATH.is_file()
         else {}
     )

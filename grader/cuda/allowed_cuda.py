@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from grader.cuda.source import blank_comments, join_lines, line_at, open_quotes
+from grader.cuda.source import (
+    blank_cuda_comments,
+    count_cuda_lines,
+    find_open_cuda_quotes,
+    join_cuda_lines,
+)
 
 HEADERS = (
     *("cuda_runtime.h", "cuda.h", "device_launch_parameters.h", "math_constants.h"),
@@ -47,7 +52,7 @@ _ALLOWED_BUILTINS = re.compile(
 )
 
 # Whole words, and what is to be said of them; a star stands for anything that follows.
-WORDS = {
+REFUSED_WORDS = {
     **dict.fromkeys(("asm", "__asm", "__asm__", "__asm*", "__cvta_*"), _NO_ASSEMBLY),
     **dict.fromkeys(("wmma", "nvcuda", "mma_sync", "__mma*", "wgmma*", "mma"), _NO_TENSOR_CORES),
     **dict.fromkeys(
@@ -89,56 +94,60 @@ _KEYWORDS = (
     "shared_variable dynamic_bytes MARGIN cuda_on_cpu_given"
 )
 _REFUSED_WORD = re.compile(
-    r"(?<!\w)(?:" + "|".join(re.escape(w).replace(r"\*", r"\w*") for w in WORDS) + r")(?!\w)"
+    r"(?<!\w)(?:"
+    + "|".join(re.escape(w).replace(r"\*", r"\w*") for w in REFUSED_WORDS)
+    + r")(?!\w)"
 )
 LOOKBACK_CHARACTERS = 64  # letters that are looked at before and after an ordinary word
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
-def refused_cuda_lines(text: str) -> list[tuple[int, str]]:
+def find_refused_cuda_lines(text: str) -> list[tuple[int, str]]:
     """Return each line that uses something that is not allowed, with its sentence, in order."""
-    return sorted(dict(sorted(_find_uses(text), reverse=True)).items())
+    return sorted(dict(sorted(_find_refused_cuda_uses(text), reverse=True)).items())
 
 
-def _find_uses(text: str) -> Iterator[tuple[int, str]]:
-    plain = join_lines(text)
-    code = blank_comments(plain)
+def _find_refused_cuda_uses(text: str) -> Iterator[tuple[int, str]]:
+    plain = join_cuda_lines(text)
+    code = blank_cuda_comments(plain)
     for found in _CONTROL.finditer(text):
-        yield line_at(text, found.start()), "a control character: type the line anew."
-    for place in open_quotes(plain):
-        yield line_at(plain, place), "the quote is not closed in its line."
+        yield count_cuda_lines(text, found.start()), "a control character: type the line anew."
+    for place in find_open_cuda_quotes(plain):
+        yield count_cuda_lines(plain, place), "the quote is not closed in its line."
     lines = plain.split("\n")
-    yield from _find_hidden_text(plain, code)
-    yield from _find_unbalanced(plain, code)
+    yield from _find_hidden_cuda_text(plain, code)
+    yield from _find_unbalanced_cuda_parts(plain, code)
     for found in re.finditer(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", code, re.MULTILINE):
-        line = line_at(code, found.start())
+        line = count_cuda_lines(code, found.start())
         yield from (
-            (line, why) for why in _reason_against_directive(found[1], lines[line - 1], found[2])
+            (line, why) for why in _explain_cuda_directive(found[1], lines[line - 1], found[2])
         )
     for found in _REFUSED_WORD.finditer(code):
         if _ALLOWED_BUILTINS.fullmatch(found.group()):
             continue
         if found.group() == "half" and _RUNTIME_NAMES.search(code):
             continue
-        if found.group() not in _ORDINARY_WORDS or _is_library_part(code, found):
+        if found.group() not in _ORDINARY_WORDS or _is_cuda_library_part(code, found):
             yield (
-                line_at(code, found.start()),
-                f"{found.group()} is not allowed: {_reason_against_word(found)}.",
+                count_cuda_lines(code, found.start()),
+                f"{found.group()} is not allowed: {_explain_cuda_word(found)}.",
             )
 
 
-def _reason_against_word(found: re.Match[str]) -> str:
+def _explain_cuda_word(found: re.Match[str]) -> str:
     word = found.group()
     pattern = next(
-        w for w in WORDS if re.fullmatch(re.escape(w).replace(r"\*", r"\w*"), word) is not None
+        w
+        for w in REFUSED_WORDS
+        if re.fullmatch(re.escape(w).replace(r"\*", r"\w*"), word) is not None
     )
-    return WORDS[pattern]
+    return REFUSED_WORDS[pattern]
 
 
-def _is_library_part(code: str, found: re.Match[str]) -> bool:
+def _is_cuda_library_part(code: str, found: re.Match[str]) -> bool:
     """Return whether an ordinary word is used as the name of a library's part."""
     before, after = (
-        _letters_before(code, found.start()),
+        _read_cuda_letters_before(code, found.start()),
         code[found.end() : found.end() + LOOKBACK_CHARACTERS].lstrip(),
     )
     if found.group() in ("module", "import"):
@@ -147,14 +156,14 @@ def _is_library_part(code: str, found: re.Match[str]) -> bool:
     return after.startswith("::") or before.endswith(("cuda::", "namespace"))
 
 
-def _letters_before(code: str, place: int) -> str:
+def _read_cuda_letters_before(code: str, place: int) -> str:
     """Return the last letters before a place, without the spaces between."""
     while place and code[place - 1].isspace():
         place -= 1
     return code[max(0, place - LOOKBACK_CHARACTERS) : place]
 
 
-def _find_hidden_text(plain: str, code: str) -> Iterator[tuple[int, str]]:
+def _find_hidden_cuda_text(plain: str, code: str) -> Iterator[tuple[int, str]]:
     """Yield spellings that could hide something from a reader of the text."""
     for pattern, text, why in (
         (r"%:", code, "`%:` is not allowed: write #."),
@@ -167,29 +176,36 @@ def _find_hidden_text(plain: str, code: str) -> Iterator[tuple[int, str]]:
         (r"\\[uU][0-9a-fA-F]", code, "a letter written as a number is not allowed."),
     ):  # fmt: skip
         for found in re.finditer(pattern, text):
-            yield line_at(text, found.start()), why
+            yield count_cuda_lines(text, found.start()), why
 
 
-def _find_unbalanced(plain: str, code: str) -> Iterator[tuple[int, str]]:
+def _find_unbalanced_cuda_parts(plain: str, code: str) -> Iterator[tuple[int, str]]:
     """Yield comments and braces that could disguise a part of the text."""
     for found in re.finditer(r"^[ \t]*#.*$", code, re.MULTILINE):
         line = plain[found.start() : found.end()]
         if line.rfind("/*") > line.rfind("*/") + 1 and "/*" not in found.group():
-            yield line_at(code, found.start()), "a comment in a line with # has to end in it."
+            yield (
+                count_cuda_lines(code, found.start()),
+                "a comment in a line with # has to end in it.",
+            )
     depth = 0
     for found in re.finditer(r"[{}]", code):
         depth += 1 if found.group() == "{" else -1
         if depth < 0:
-            yield line_at(code, found.start()), "this brace closes nothing."
+            yield count_cuda_lines(code, found.start()), "this brace closes nothing."
             return
 
 
-def _reason_against_directive(word: str, line: str, rest: str) -> Iterator[str]:
+def _explain_cuda_directive(word: str, line: str, rest: str) -> Iterator[str]:
     """Return what is wrong with a line that begins with #.
 
     rest  what follows the word, without comments
     """
-    if word == "define" and (name := re.match(r"\w+", rest)) and name[0] in _reserved_names():
+    if (
+        word == "define"
+        and (name := re.match(r"\w+", rest))
+        and name[0] in _list_reserved_cuda_names()
+    ):
         yield f"#define {name[0]} is not allowed: {_NAME_OF_RUNTIME}."
     if word == "include":
         named = re.fullmatch(
@@ -199,7 +215,7 @@ def _reason_against_directive(word: str, line: str, rest: str) -> Iterator[str]:
         if header in HEADERS:
             return
         if header.startswith(("mma", "cuda/", "cooperative_groups", "cuda_fp", "cuda_bf", "cub/")):
-            yield f"<{header}> is not allowed: {_names_of_header(header)}."
+            yield f"<{header}> is not allowed: {_list_cuda_header_names(header)}."
         elif header:
             yield f"<{header}> is not allowed: an answer needs <cuda_runtime.h> and <math.h>."
         else:
@@ -212,14 +228,14 @@ def _reason_against_directive(word: str, line: str, rest: str) -> Iterator[str]:
 
 
 @cache
-def _reserved_names() -> frozenset[str]:
+def _list_reserved_cuda_names() -> frozenset[str]:
     """Return the names in the text around an answer, and the words of C++."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(_RUNTIME.glob("*.h"))]
     ours = {name for text in texts for name in re.findall(r"\bcuda_on_cpu::(\w+)", text)}
     return frozenset(ours | set(_KEYWORDS.split()))
 
 
-def _names_of_header(header: str) -> str:
+def _list_cuda_header_names(header: str) -> str:
     if header.startswith("mma"):
         return _NO_TENSOR_CORES
     if header.startswith(("cuda_fp", "cuda_bf")):

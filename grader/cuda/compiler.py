@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader.core.this_python import pip_install
+from grader.core.this_python import build_pip_install_command
 from grader.cuda import symbols
 from grader.worker import traces
-from grader.worker.readable_paths import site_folders
+from grader.worker.readable_paths import find_worker_site_folders
 from grader.worker.walls import PROCESS, Wall
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
@@ -58,7 +58,7 @@ _OBJDUMP_ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CompiledProgram:
     """Compiled answers, and the line of each place in their code."""
 
     content: bytes
@@ -67,7 +67,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class CompilationFailure:
     """The message of a compiler that failed."""
 
     says: str
@@ -78,7 +78,9 @@ class NoCompiler(Exception):
     """Raised if g++ is missing; the message says how to install it."""
 
 
-def compile_for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -> Program | Failed:
+def compile_cuda_for_cpu(
+    source: str, wall: Wall = PROCESS, *, quick: bool = False
+) -> CompiledProgram | CompilationFailure:
     """Compile translated answers into a program, which `machine` calls.
 
     quick  to compile, not to run
@@ -86,33 +88,37 @@ def compile_for_cpu(source: str, wall: Wall = PROCESS, *, quick: bool = False) -
     if sys.platform != "linux" or not (shutil.which("g++") and shutil.which("objdump")):
         cure = "apt-get install g++" if sys.platform == "linux" else "use Linux; on Windows, WSL"
         raise NoCompiler(f"needs g++, with which kernels run on the CPU: {cure}")
-    files = {"answer.cpp": source.encode(), "runtime.o": _compile_runtime()}
+    files = {"answer.cpp": source.encode(), "runtime.o": _compile_cuda_runtime()}
     files |= {path.name: path.read_bytes() for path in RUNTIME.glob("*.h")}
-    flags = [*_ANSWER_OPTIONS, *_fresh_variables(), "-Og" if quick else "-O1"]
+    flags = [*_ANSWER_OPTIONS, *_choose_cpp_options(), "-Og" if quick else "-O1"]
     stages = [
         [["g++", *flags, "-c", "answer.cpp", "-o", "answer.o"]],
         [
             ["nm", "--undefined-only", "--format=just-symbols", "answer.o"],
             ["nm", "--defined-only", "--format=posix", "answer.o"],
             ["objdump", "--section-headers", "answer.o"],
-            ["objcopy", *symbols.RENAMED, "answer.o", "watched.o"],
+            ["objcopy", *symbols.RENAMING_OPTIONS, "answer.o", "watched.o"],
         ],
         [["g++", *_LINK_OPTIONS, "watched.o", "runtime.o", "-o", "program"]],
         [["objdump", "--dwarf=decodedline", "program"]],
         [["strip", "-s", "-o", "stripped", "program"]],
     ]
-    done = run_commands(files, stages, ["stripped", "said-1", "said-2", "said-3", "said-6"], wall)
-    if isinstance(done, Failed):
+    done = run_cuda_compiler(
+        files, stages, ["stripped", "said-1", "said-2", "said-3", "said-6"], wall
+    )
+    if isinstance(done, CompilationFailure):
         return done
-    needs, has, sections, rows = (_read_source(done[f"said-{n}"]) for n in (1, 2, 3, 6))
-    if problem := symbols.reason_against_object(needs, has, sections):
-        return Failed(problem, told=True)
-    table = _line_table(rows)
-    return Program(content=done["stripped"], places=tuple(table), lines=tuple(table.values()))
+    needs, has, sections, rows = (_decode_cpp_output(done[f"said-{n}"]) for n in (1, 2, 3, 6))
+    if problem := symbols.explain_cuda_object(needs, has, sections):
+        return CompilationFailure(problem, told=True)
+    table = _read_cuda_line_table(rows)
+    return CompiledProgram(
+        content=done["stripped"], places=tuple(table), lines=tuple(table.values())
+    )
 
 
 @cache
-def _fresh_variables() -> list[str]:
+def _choose_cpp_options() -> list[str]:
     """Return the options by which no variable begins with old bytes of the stack (g++ 12)."""
     said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=False)
     new = said.stdout.partition(".")[0].strip()
@@ -120,29 +126,33 @@ def _fresh_variables() -> list[str]:
 
 
 @cache
-def _compile_runtime() -> bytes:
+def _compile_cuda_runtime() -> bytes:
     """Compile the runtime once in a process; it is ours, and the same for all answers."""
     files = {path.name: path.read_bytes() for path in RUNTIME.iterdir()}
     compiling = ["g++", "-O2", *_CXX_OPTIONS, "-c", "runtime.cpp", "-o", "runtime.o"]
     stages = [[compiling], [["nm", "--defined-only", "--format=posix", "runtime.o"]]]
-    done = run_commands(files, stages, ["runtime.o", "said-1"], PROCESS)
-    if not isinstance(done, Failed):  # what it calls is its own, whatever an answer calls alike
+    done = run_cuda_compiler(files, stages, ["runtime.o", "said-1"], PROCESS)
+    if not isinstance(
+        done, CompilationFailure
+    ):  # what it calls is its own, whatever an answer calls alike
         own = [
             f"--localize-symbol={name}"
-            for name in symbols.runtime_names(_read_source(done["said-1"]))
+            for name in symbols.list_cuda_runtime_names(_decode_cpp_output(done["said-1"]))
         ]
         files = {"runtime.o": done["runtime.o"]}
-        done = run_commands(files, [[["objcopy", *own, "runtime.o", "own.o"]]], ["own.o"], PROCESS)
-    if isinstance(done, Failed):
+        done = run_cuda_compiler(
+            files, [[["objcopy", *own, "runtime.o", "own.o"]]], ["own.o"], PROCESS
+        )
+    if isinstance(done, CompilationFailure):
         raise RuntimeError(f"the machine for kernels cannot be compiled: {done.says}")
     return done["own.o"]
 
 
-def _read_source(said: bytes) -> str:
+def _decode_cpp_output(said: bytes) -> str:
     return said.decode("utf-8", "replace")
 
 
-def _line_table(said: str) -> dict[int, int]:
+def _read_cuda_line_table(said: str) -> dict[int, int]:
     """Return the line at each place where one begins, from objdump's output, in ascending order.
 
     A header's code is that of the line which calls it. Of several rows for a place the last holds.
@@ -163,38 +173,38 @@ def _line_table(said: str) -> dict[int, int]:
 def find_nvcc() -> str | None:
     """Return the path of nvcc: on PATH, in the usual folder, or of a package; None without one."""
     found = shutil.which("nvcc") or shutil.which("nvcc", path=_TOOLKIT)
-    packages = (Path(folder) / "nvidia" for folder in site_folders())
+    packages = (Path(folder) / "nvidia" for folder in find_worker_site_folders())
     places = (p for folder in packages for p in sorted(folder.glob("*/bin/nvcc")))
     return found or next((str(path) for path in places), None)
 
 
-def nvcc_complaint(text: str, wall: Wall = PROCESS) -> Failed | None:
+def read_nvcc_complaint(text: str, wall: Wall = PROCESS) -> CompilationFailure | None:
     """Return nvcc's message about a file, if nvcc is installed; keep nothing that it builds."""
     program = find_nvcc()
     if program is None:
         return None
     command = [program, "-std=c++17", "-cubin", "-o", "answer.cubin", "answer_0.cu"]
-    done = run_commands({"answer_0.cu": text.encode()}, [[command]], [], wall, program)
-    return done if isinstance(done, Failed) else None
+    done = run_cuda_compiler({"answer_0.cu": text.encode()}, [[command]], [], wall, program)
+    return done if isinstance(done, CompilationFailure) else None
 
 
-def find_sanitizer() -> str:
+def find_cuda_sanitizer() -> str:
     """Return the path of compute-sanitizer: on PATH, or beside nvcc; "" without one."""
     beside = str(Path(os.path.realpath(find_nvcc() or "nvcc")).parent)
     found = (shutil.which("compute-sanitizer", path=p) for p in (None, beside, _TOOLKIT))
     return next((path for path in found if path), "")
 
 
-def compile_for_gpu(
+def compile_cuda_for_gpu(
     library: str, program: str, architecture: str, wall: Wall = PROCESS
-) -> tuple[bytes, bytes] | Failed:
+) -> tuple[bytes, bytes] | CompilationFailure:
     """Compile two texts for a GPU: a library, and a program if one is wanted.
 
     architecture  "sm_90", say; nvcc behind a wall sees no device whose own it could take
     """
     found = find_nvcc()
     if found is None:
-        cure = pip_install("nvidia-cuda-nvcc")
+        cure = build_pip_install_command("nvidia-cuda-nvcc")
         raise NoCompiler(f"needs nvcc, with which kernels run on the GPU: {cure}")
     files = {"answer_0.cu": library, "program.cu": program}
     outputs = [["-shared", "-Xcompiler", "-fPIC", "-o", "library.so", "answer_0.cu"]]
@@ -204,42 +214,50 @@ def compile_for_gpu(
         [found, "-std=c++17", "-O3", f"-arch={architecture}", *output] for output in outputs
     ]
     wanted = ["library.so", *(["program"] if program else [])]
-    done = run_commands({n: t.encode() for n, t in files.items()}, [commands], wanted, wall, found)
-    return done if isinstance(done, Failed) else (done["library.so"], done.get("program", b""))
+    done = run_cuda_compiler(
+        {n: t.encode() for n, t in files.items()}, [commands], wanted, wall, found
+    )
+    return (
+        done
+        if isinstance(done, CompilationFailure)
+        else (done["library.so"], done.get("program", b""))
+    )
 
 
-def run_commands(
+def run_cuda_compiler(
     files: Mapping[str, bytes], stages: Sequence[Sequence[Sequence[str]]], wanted: Sequence[str],
     wall: Wall, program: str = "",
-) -> dict[str, bytes] | Failed:  # fmt: skip
+) -> dict[str, bytes] | CompilationFailure:  # fmt: skip
     """Run commands on files in a folder of their own; return the wanted files."""
-    with tempfile.TemporaryDirectory(prefix=traces.trace_prefix()) as folder:
+    with tempfile.TemporaryDirectory(prefix=traces.build_worker_trace_prefix()) as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         locked = wall.files is not None and bool(wall.files["landlock"])
         request = {
             "stages": stages,
             "limits": COMPILE_LIMITS,
-            "files": [*_SYSTEM_FOLDERS, *_toolkit_folder(program)] if locked else None,
+            "files": [*_SYSTEM_FOLDERS, *_find_cuda_toolkit_folder(program)] if locked else None,
         }
-        code, said = _run_child(json.dumps(request), folder)
+        code, said = _run_cuda_compiler_child(json.dumps(request), folder)
         if code is None:
-            return Failed(f"It takes longer than {COMPILE_SECONDS:g} seconds to compile.")
+            return CompilationFailure(
+                f"It takes longer than {COMPILE_SECONDS:g} seconds to compile."
+            )
         try:
             told = json.loads(said)
         except ValueError:
-            return Failed("The compiler used too much memory or processor time.")
+            return CompilationFailure("The compiler used too much memory or processor time.")
         if told["failed"] is not None:
-            return Failed(told["output"])
+            return CompilationFailure(told["output"])
         return {name: (Path(folder) / name).read_bytes() for name in wanted}
 
 
-def _toolkit_folder(program: str) -> list[str]:
+def _find_cuda_toolkit_folder(program: str) -> list[str]:
     """Return the folder of a toolkit that lies outside of the system's folders."""
     return [str(Path(os.path.realpath(program)).parent.parent)] if program else []
 
 
-def _run_child(request: str, folder: str) -> tuple[int | None, str]:
+def _run_cuda_compiler_child(request: str, folder: str) -> tuple[int | None, str]:
     """Return the exit status of the child (None: it took too long) and its output."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": folder,
                    "TMPDIR": folder}  # fmt: skip

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from grader.cuda.source import join_lines
-from grader.cuda.translate import parse_declaration
+from grader.cuda.source import join_cuda_lines
+from grader.cuda.translate import parse_cuda_declaration
 
 _ERROR_FUNCTION = (
     'extern "C" const char* cuda_error(int code) '
@@ -30,7 +30,7 @@ static float* answer_0_array(const char* length, bool values) {
 _PROGRAM_HEAD = "#include <cuda_runtime.h>\n#include <cstdlib>\n#include <cstring>\n"
 
 
-def gpu_architecture() -> str:
+def find_cuda_architecture() -> str:
     """Return nvcc's name for the architecture of this machine's GPU, such as "sm_90"."""
     import torch
 
@@ -38,26 +38,28 @@ def gpu_architecture() -> str:
     return f"sm_{major}{minor}"
 
 
-def library_text(text: str, declarations: Sequence[str]) -> str:
+def write_cuda_library(text: str, declarations: Sequence[str]) -> str:
     """Return the file with a function for each declared one that returns an error code."""
-    return _add_doors(text, declarations) + _ERROR_FUNCTION
+    return _add_cuda_doors(text, declarations) + _ERROR_FUNCTION
 
 
-def program_text(text: str, declarations: Sequence[str]) -> str:
+def write_cuda_program(text: str, declarations: Sequence[str]) -> str:
     """Return the file with a `main` that calls one declared function on its own numbers."""
-    calls = "".join(_call_with_values(declaration) for declaration in declarations)
+    calls = "".join(_write_cuda_call(declaration) for declaration in declarations)
     main = f"int main(int count, char** given) {{\n{calls}  return count ? 2 : 0;\n}}\n"
-    hidden = f"#define main answer_0_main\n{_add_doors(text, declarations)}#undef main\n"
+    hidden = f"#define main answer_0_main\n{_add_cuda_doors(text, declarations)}#undef main\n"
     return hidden + _ARRAY_FUNCTION + main
 
 
-def _add_doors(text: str, declarations: Sequence[str]) -> str:
-    doors = "\n".join(map(_door_of_function, declarations))
-    return f'{_PROGRAM_HEAD}#line 1 "answer_0.cu"\n{join_lines(text)}\n#line 1 "doors"\n{doors}\n'
+def _add_cuda_doors(text: str, declarations: Sequence[str]) -> str:
+    doors = "\n".join(map(_write_cuda_door, declarations))
+    return (
+        f'{_PROGRAM_HEAD}#line 1 "answer_0.cu"\n{join_cuda_lines(text)}\n#line 1 "doors"\n{doors}\n'
+    )
 
 
-def _door_of_function(declaration: str) -> str:
-    name, parameters = parse_declaration(declaration)
+def _write_cuda_door(declaration: str) -> str:
+    name, parameters = parse_cuda_declaration(declaration)
     names = ", ".join(re.findall(r"(\w+)$", p)[0] for p in parameters)
     return (
         f'extern "C" int answer_0_{name}({", ".join(parameters)}) {{ {name}({names}); '
@@ -66,14 +68,14 @@ def _door_of_function(declaration: str) -> str:
     )
 
 
-def _call_with_values(declaration: str) -> str:
-    name, parameters = parse_declaration(declaration)
-    values = ", ".join(_value_of_parameter(p, f"given[{i}]") for i, p in enumerate(parameters, 2))
+def _write_cuda_call(declaration: str) -> str:
+    name, parameters = parse_cuda_declaration(declaration)
+    values = ", ".join(_write_cuda_argument(p, f"given[{i}]") for i, p in enumerate(parameters, 2))
     enough = f'count == {len(parameters) + 2} && strcmp(given[1], "{name}") == 0'
     return f"  if ({enough})\n    return answer_0_{name}({values});\n"
 
 
-def _value_of_parameter(parameter: str, given: str) -> str:
+def _write_cuda_argument(parameter: str, given: str) -> str:
     if "*" in parameter:
         return f"answer_0_array({given}, {str(parameter.startswith('const')).lower()})"
     return f"(float)atof({given})" if parameter.startswith("float") else f"atoi({given})"

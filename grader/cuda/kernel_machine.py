@@ -41,7 +41,7 @@ class ProgramSocket:
 
     def __init__(self, sock: socket.socket, ended: Callable[[], NoReturn] | None = None) -> None:
         self._socket = sock
-        self._ended = ended or _ended
+        self._ended = ended or _report_ended_kernel_program
 
     def send(self, *parts: Any) -> None:
         try:
@@ -61,18 +61,18 @@ class ProgramSocket:
             into = into[count:]
 
 
-def _ended() -> NoReturn:
+def _report_ended_kernel_program() -> NoReturn:
     raise RuntimeError("the program of the kernels ended")
 
 
-def from_worker() -> ProgramSocket:
+def connect_kernel_machine() -> ProgramSocket:
     """Return the program that was started beside this worker; when it ends, so does the worker."""
     return ProgramSocket(
-        socket.socket(fileno=int(os.environ["GRADER_COMPANION"])), _end_like_program
+        socket.socket(fileno=int(os.environ["GRADER_COMPANION"])), _end_like_kernel_program
     )
 
 
-def _end_like_program() -> NoReturn:
+def _end_like_kernel_program() -> NoReturn:
     _, status = os.waitpid(-1, 0)
     if os.WIFSIGNALED(status):
         with contextlib.suppress(OSError):  # some cannot be handled, and need not be set back
@@ -96,7 +96,7 @@ class Machine:
         self._built = built
         self._answer = answer
         self._program = program
-        self._gpu = _load_library(built["gpu"]) if built.get("gpu") else None
+        self._gpu = _load_cuda_library(built["gpu"]) if built.get("gpu") else None
         self._knows_lines: list[bool] = []  # of all answers of the program
         self.loads: dict[str, int] = {}  # the numbers that the last call has read, by input
         self.counts: dict[str, int] = {}  # and what else it did
@@ -118,7 +118,7 @@ class Machine:
         out = torch.empty(*shape)
         arrays = {key: (x.numel(), x) for key, x in tensors.items()}
         self._call_function(
-            name, arrays, out.numel(), numbers, seed=_seed_of_inputs(tensors), result=out
+            name, arrays, out.numel(), numbers, seed=_seed_kernel_inputs(tensors), result=out
         )
         return out
 
@@ -155,20 +155,24 @@ class Machine:
             _ARGUMENT_FORMAT.pack(size, 0, b"out"),
             struct.pack(f"={len(numbers)}d", *numbers),
             struct.pack(f"={len(lines)}I", *lines),
-            *(_as_bytes(x) for _, x in inputs.values()),
+            *(_view_kernel_bytes(x) for _, x in inputs.values()),
         )  # fmt: skip
         reply = bytearray(_REPLY_FORMAT.size)
         self._program.receive(memoryview(reply))
         code, kind, says, more, line, *rest, kernels, told = _REPLY_FORMAT.unpack(reply)
         self.counts = dict(zip(_COUNT_NAMES, rest, strict=False))
         self.loads = dict(zip(inputs, rest[len(_COUNT_NAMES) :], strict=False))
-        self.kernels = _decode_text(kernels)
+        self.kernels = _decode_kernel_text(kernels)
         if code == _REPORTED:
-            self.tell(_decode_text(kind), line, f"{_decode_text(says)}\n{_decode_text(more)}")
+            self.tell(
+                _decode_kernel_text(kind),
+                line,
+                f"{_decode_kernel_text(says)}\n{_decode_kernel_text(more)}",
+            )
         if code == _NO_MEMORY:
             raise MemoryError
         if told:
-            self._program.receive(_as_bytes(result))
+            self._program.receive(_view_kernel_bytes(result))
         return bool(told)
 
     def _number_of(self, name: str) -> int:
@@ -196,7 +200,7 @@ class Machine:
         pointers = [ctypes.c_void_p(x.data_ptr()) for x in (*tensors, out)]
         with torch.cuda.device(out.device):
             function = getattr(self._gpu, f"{self._answer}_{name}")
-            code = function(*pointers, *map(_as_number, numbers))
+            code = function(*pointers, *map(_convert_kernel_number, numbers))
         if code:
             self._gpu.cuda_error.restype = ctypes.c_char_p
             says = self._gpu.cuda_error(code).decode()
@@ -204,24 +208,24 @@ class Machine:
         return out
 
 
-def _seed_of_inputs(tensors: Mapping[str, Tensor]) -> int:
+def _seed_kernel_inputs(tensors: Mapping[str, Tensor]) -> int:
     """Return a number that is the same whenever the inputs are."""
     return zlib.crc32(b"".join(x.flatten()[:64].numpy().tobytes() for x in tensors.values()))
 
 
-def _as_bytes(x: Tensor) -> memoryview:
+def _view_kernel_bytes(x: Tensor) -> memoryview:
     return x.numpy().data.cast("B") if x.numel() else memoryview(b"")
 
 
-def _decode_text(content: bytes) -> str:
+def _decode_kernel_text(content: bytes) -> str:
     return content.partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _as_number(x: float) -> Any:
+def _convert_kernel_number(x: float) -> Any:
     return ctypes.c_float(x) if isinstance(x, float) else ctypes.c_int(x)
 
 
-def _load_library(text: str) -> ctypes.CDLL:
+def _load_cuda_library(text: str) -> ctypes.CDLL:
     """Return a library from its bytes; remove its file as soon as it is loaded."""
     handle, path = tempfile.mkstemp(suffix=".so")
     try:

@@ -46,7 +46,7 @@ _MISALIGNED_ADDRESS = (
 )
 
 
-class NotAsked(LookupError):
+class SanitizerNotRun(LookupError):
     """Raised if compute-sanitizer is missing, or cannot run here."""
 
 
@@ -66,10 +66,10 @@ class Sanitizer:
         tool       memcheck, racecheck or synccheck
         arguments  for each parameter a number: where it is an array, how long it is
 
-        Raises `NotAsked`.
+        Raises `SanitizerNotRun`.
         """
         if not (self._tool and self._program):
-            raise NotAsked
+            raise SanitizerNotRun
         command = [self._tool, "--tool", tool, "--report-api-errors", "no", "--print-limit", "1"]
         handle, path = tempfile.mkstemp()
         try:
@@ -82,22 +82,22 @@ class Sanitizer:
                 check=False,
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError):
-            raise NotAsked from None
+            raise SanitizerNotRun from None
         finally:
             os.unlink(path)
-        return finding(done.stdout.decode("utf-8", "replace"))
+        return parse_cuda_sanitizer_finding(done.stdout.decode("utf-8", "replace"))
 
 
-def finding(said: str) -> tuple[str, int, str] | None:
+def parse_cuda_sanitizer_finding(said: str) -> tuple[str, int, str] | None:
     """Return the first finding in the tool's output; None if there is none.
 
-    Raises `NotAsked` where it says neither: then it has not run.
+    Raises `SanitizerNotRun` where it says neither: then it has not run.
     """
     start = _FINDING_START.search(said)
     if start is None:
         if any(number == "0" for number in _SUMMARY_LINE.findall(said)):
             return None
-        raise NotAsked
+        raise SanitizerNotRun
     rest = said[start.start() :].split("\n")
     parts = [rest[0]]
     for line in rest[1:]:

@@ -34,7 +34,7 @@ class FunctionText:
     body: str  # without comments
 
 
-def join_lines(text: str) -> str:
+def join_cuda_lines(text: str) -> str:
     """Return the text with each line that ends in a backslash joined to the next, in place.
 
     What is joined is one line from here on, for every reader: nothing can hide in the seam.
@@ -51,7 +51,7 @@ def join_lines(text: str) -> str:
     return "\n".join([*done, "".join(seam), *[""] * (len(seam) - 1)] if seam else done)
 
 
-def blank_comments(text: str) -> str:
+def blank_cuda_comments(text: str) -> str:
     """Return the text with comments and the insides of strings as spaces, each place as it was.
 
     text  as `joined` gives it
@@ -68,7 +68,7 @@ def blank_comments(text: str) -> str:
     return _LEXICAL_PARTS.sub(blank, text)
 
 
-def open_quotes(text: str) -> Iterator[int]:
+def find_open_cuda_quotes(text: str) -> Iterator[int]:
     """Return the places of quotes that no quote on their line closes.
 
     text  as `joined` gives it
@@ -76,34 +76,34 @@ def open_quotes(text: str) -> Iterator[int]:
     return (m.start() for m in _LEXICAL_PARTS.finditer(text) if m.lastgroup == "open")
 
 
-def line_at(text: str, place: int) -> int:
+def count_cuda_lines(text: str, place: int) -> int:
     """Return the number of the line at a place of the text, counted from 1."""
-    return bisect_left(_line_ends(text), place) + 1
+    return bisect_left(_find_cuda_line_ends(text), place) + 1
 
 
 @lru_cache(maxsize=8)
-def _line_ends(text: str) -> tuple[int, ...]:
+def _find_cuda_line_ends(text: str) -> tuple[int, ...]:
     """Return the places at which lines end."""
     return tuple(m.start() for m in re.finditer("\n", text))
 
 
-def closing_bracket(text: str, place: int) -> int:
+def find_closing_cuda_bracket(text: str, place: int) -> int:
     """Return the place of the bracket that closes the one at `place`; the end if none does."""
-    return _bracket_pairs(text).get(place, len(text))
+    return _pair_cuda_brackets(text).get(place, len(text))
 
 
-def opening_bracket(text: str, place: int) -> int:
+def find_opening_cuda_bracket(text: str, place: int) -> int:
     """Return the place of the bracket that the one at `place` closes; `place` if none."""
-    return _opening_places(text).get(place, place)
+    return _find_opening_cuda_brackets(text).get(place, place)
 
 
 @lru_cache(maxsize=8)
-def _opening_places(text: str) -> dict[int, int]:
-    return {close: open_ for open_, close in _bracket_pairs(text).items()}
+def _find_opening_cuda_brackets(text: str) -> dict[int, int]:
+    return {close: open_ for open_, close in _pair_cuda_brackets(text).items()}
 
 
 @lru_cache(maxsize=8)
-def _bracket_pairs(text: str) -> dict[int, int]:
+def _pair_cuda_brackets(text: str) -> dict[int, int]:
     """Return, for the place of each closed bracket, the place that closes it."""
     found: dict[int, int] = {}
     waiting: dict[str, list[int]] = {mark: [] for mark in _BRACKETS.values()}
@@ -116,7 +116,7 @@ def _bracket_pairs(text: str) -> dict[int, int]:
     return found
 
 
-def find_functions(code: str) -> Iterator[FunctionText]:
+def find_cuda_functions(code: str) -> Iterator[FunctionText]:
     """Return every function with a body, in order.
 
     code  as `bare` gives it
@@ -125,22 +125,22 @@ def find_functions(code: str) -> Iterator[FunctionText]:
     place = 0
     while found := name.search(code, place):
         place = found.end()
-        end = closing_bracket(code, place - 1)
+        end = find_closing_cuda_bracket(code, place - 1)
         begins = body.match(code, end)
         if begins is None or found[1] in ("if", "for", "while", "switch", "catch", "return"):
             continue
-        place = closing_bracket(code, begins.end() - 1)  # no function stands in another
+        place = find_closing_cuda_bracket(code, begins.end() - 1)  # no function stands in another
         yield FunctionText(
             name=found[1],
-            line=line_at(code, found.start()),
+            line=count_cuda_lines(code, found.start()),
             parameters=tuple(
-                p for p in split_at_commas(code[found.end() : end]) if p and p != "void"
+                p for p in split_cuda_at_commas(code[found.end() : end]) if p and p != "void"
             ),
             body=code[begins.end() : place],
         )
 
 
-def split_at_commas(text: str) -> list[str]:
+def split_cuda_at_commas(text: str) -> list[str]:
     """Return the texts between commas outside of brackets, with single spaces."""
     parts, depth, begin = [], 0, 0
     for found in re.finditer(r"[][(){}<>,]", text):

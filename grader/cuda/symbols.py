@@ -4,7 +4,7 @@ import re
 
 # Calls of the library that touch memory: the machine looks at what they touch (see hooks.h).
 _WATCHED_FUNCTIONS = ("memcpy", "memmove", "memset", "memcmp", "sincos", "sincosf")
-RENAMED = [f"--redefine-sym={name}=cuda_on_cpu_{name}" for name in _WATCHED_FUNCTIONS]
+RENAMING_OPTIONS = [f"--redefine-sym={name}=cuda_on_cpu_{name}" for name in _WATCHED_FUNCTIONS]
 
 # The machine that runs kernels, under the names that its headers and g++ give it.
 _RUNTIME_SYMBOLS = re.compile(r"__asan_\w+|__ubsan_handle_\w+|_ZN11cuda_on_cpu\w+")
@@ -21,7 +21,7 @@ _LIBC_SYMBOLS = {
     *("__stack_chk_fail", "__cxa_pure_virtual", "_ZSt9terminatev"),
 }
 _THROW_SYMBOLS = re.compile(r"_ZSt\d+__throw_\w+")  # of std::array, std::function and their like
-DOOR = "cuda_on_cpu_call"  # what the machine calls
+DOOR_SYMBOL = "cuda_on_cpu_call"  # what the machine calls
 _MANGLED_NAME = re.compile(r"_Z\w+")  # of C++, as templates have them: the machine's own come first
 # What runs before main: one place of 8 bytes, with which g++ names the file's variables (hooks.h).
 _RUNS_BEFORE_MAIN = re.compile(
@@ -29,7 +29,7 @@ _RUNS_BEFORE_MAIN = re.compile(
 )
 
 
-def runtime_names(has: str) -> list[str]:
+def list_cuda_runtime_names(has: str) -> list[str]:
     """Return the names of the runtime's that another definition would replace at linking.
 
     has  as in `problem`, of the machine's own object file
@@ -38,7 +38,7 @@ def runtime_names(has: str) -> list[str]:
     return [name for name, kind in named if kind in "uVW" and "cuda_on_cpu" in name]
 
 
-def reason_against_object(needs: str, has: str, sections: str) -> str:
+def explain_cuda_object(needs: str, has: str, sections: str) -> str:
     """Return what is wrong with an object file, as a sentence; "" if nothing is.
 
     needs     the names that it does not define, one a line, as nm prints them
@@ -47,7 +47,7 @@ def reason_against_object(needs: str, has: str, sections: str) -> str:
     """
     for name, kind, *_ in map(str.split, has.splitlines()):
         local = kind.islower() and kind not in "iuvw"
-        if not (local or name == DOOR or (kind == "W" and _MANGLED_NAME.fullmatch(name))):
+        if not (local or name == DOOR_SYMBOL or (kind == "W" and _MANGLED_NAME.fullmatch(name))):
             return (
                 f"{name} cannot be defined: the program of the kernels has that name already, or "
                 "decides itself what it stands for."

@@ -19,9 +19,9 @@ from grader.doctor import package_problems, system_problems
 from grader.doctor.machine_facts import MachineFacts, Torch, read_machine_facts
 from grader.doctor.problem import KINDS, Kind, Problem, Problems
 from grader.worker import walls
-from grader.worker.control_group import MEMORY_BYTES, PROCESSES, Share
+from grader.worker.control_group import MAX_MEMORY_BYTES, MAX_PROCESSES, ControlGroup
 from grader.worker.faults import NurseryFailed, WorkerFault
-from grader.worker.walls import Probe
+from grader.worker.walls import WallProbe
 
 _HIDDEN_PACKAGES = ("grader", "reference", "solutions")
 _IMPORT_PROBE = """
@@ -47,19 +47,19 @@ def print_report(console: Console, words: Words) -> bool:
     machine = read_machine_facts()
     for line in _machine_lines(machine, words):
         console.print(escape(line), highlight=False)
-    probes = [walls.probe(name) for name in walls.NAMES]
+    probes = [walls.probe_wall(name) for name in walls.WALL_NAMES]
     console.print(_wall_lines(probes, words))
     strongest = [probe.wall for probe in probes if probe.wall is not None][-1]
     console.print(
         words("`make grade` takes the strongest that works: {wall}.", wall=strongest.name)
     )
-    share = Share.where_possible()
+    share = ControlGroup.where_possible()
     share.close()
     if share.groups:
         bound = words(
             "Behind each of them an answer has {memory} GiB and {most} processes, all that it "
             "starts together.",
-            memory=MEMORY_BYTES >> 30, most=PROCESSES,
+            memory=MAX_MEMORY_BYTES >> 30, most=MAX_PROCESSES,
         )  # fmt: skip
         console.print(bound, highlight=False)
     found = [*_find_problems(machine, probes, shared=bool(share.groups))]
@@ -85,9 +85,9 @@ def _print_fact(problem: Problem, kind: Kind, words: Words) -> str:
     return f"[{_PROBLEM_COLOURS[kind]}]-[/] {escape(both)}"
 
 
-def _find_problems(machine: MachineFacts, probes: Sequence[Probe], *, shared: bool) -> Problems:
+def _find_problems(machine: MachineFacts, probes: Sequence[WallProbe], *, shared: bool) -> Problems:
     """Yield every problem that can be found without running an answer."""
-    exercises = catalog.exercises()
+    exercises = catalog.list_catalog_exercises()
     core, notebooks = (
         package_problems.required_packages(ROOT),
         package_problems.required_packages(ROOT, "notebooks"),
@@ -132,7 +132,7 @@ def _machine_lines(machine: MachineFacts, words: Words) -> Iterator[str]:
     yield f"CUDA: {gpu or none}"
 
 
-def _wall_lines(probes: Sequence[Probe], words: Words) -> Table:
+def _wall_lines(probes: Sequence[WallProbe], words: Words) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("Wall", "", "What it leaves to an answer"):
         table.add_column(words(title) if title else "")

@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from grader.core.records import Exercise
-from grader.core.this_python import pip, pip_install
+from grader.core.this_python import build_pip_command, build_pip_install_command
 from grader.doctor.machine_facts import MachineFacts, Torch
 from grader.doctor.problem import Problem, Problems, cuda_exercises
 
@@ -58,7 +58,7 @@ def missing_core_packages(requirements: Iterable[str], have: Mapping[str, str]) 
         version = have.get(wanted.name)
         cure = (
             "`make grade` installs what is needed into .venv; in an environment of your own: "
-            f"`{pip_install(f'{wanted.name}{wanted.specifier}')}`."
+            f"`{build_pip_install_command(f'{wanted.name}{wanted.specifier}')}`."
         )
         if version is None:
             yield Problem("stops", f"{wanted.name} is not installed for this Python.", cure)
@@ -75,7 +75,7 @@ def missing_extras(exercises: Iterable[Exercise], have: Mapping[str, str], syste
             version = have.get(wanted.name)
             if version and wanted.specifier.contains(version, prereleases=True):
                 continue
-            cure = f"Install it: `{pip_install(text)}`."
+            cure = f"Install it: `{build_pip_install_command(text)}`."
             if system != "Linux":
                 cure = "It may not exist outside Linux; what needs it is not run and costs nothing."
             yield Problem("limits", f"{exercise.slug} needs {text}, which is not here.", cure)
@@ -119,7 +119,7 @@ def mismatched_torch_packages(
             yield Problem(
                 "note", says,
                 "The grader does not use it, but an answer that imports it may fail: "
-                f"`{pip('uninstall', name)}`.",
+                f"`{build_pip_command('uninstall', name)}`.",
             )  # fmt: skip
 
 
@@ -135,10 +135,12 @@ def torch_problems(machine: MachineFacts) -> Problems:
     if isinstance(found, Torch):
         if not found.numpy:
             says = "This torch and this NumPy do not work together: no tensor becomes an array."
-            cure = f"Bring both in step: `{pip_install('--upgrade', 'numpy', 'torch')}`."
+            cure = (
+                f"Bring both in step: `{build_pip_install_command('--upgrade', 'numpy', 'torch')}`."
+            )
             yield Problem("stops", says, cure)
         return
-    anew = pip_install("--force-reinstall", "torch")
+    anew = build_pip_install_command("--force-reinstall", "torch")
     yield Problem(
         "stops", f"torch cannot be imported: {found}.",
         "Remove LD_LIBRARY_PATH from the environment, which may lead it to other libraries; if "
@@ -156,7 +158,9 @@ def cuda_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Probl
     if found.gpu:
         if (slugs := cuda_exercises(exercises)) and found.cuda and "nvcc" not in machine.programs:
             says = f"On this GPU {slugs} needs nvcc, which is not installed."
-            yield Problem("limits", says, f"Install it: `{pip_install('nvidia-cuda-nvcc')}`.")
+            yield Problem(
+                "limits", says, f"Install it: `{build_pip_install_command('nvidia-cuda-nvcc')}`."
+            )
     elif machine.driver and found.cuda is None:
         says = "NVIDIA's driver is here, and this torch was built without CUDA."
         yield Problem("limits", says, "Install the other: `make grade TORCH=cuda DEVICE=cuda`.")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from grader.core.records import Exercise, Limits
 from grader.doctor.machine_facts import PROGRAMS, MachineFacts
 from grader.doctor.problem import Problem, Problems, cuda_exercises
-from grader.worker.control_group import MEMORY_BYTES
-from grader.worker.walls import Probe
+from grader.worker.control_group import MAX_MEMORY_BYTES
+from grader.worker.walls import WallProbe
 
 _GIB = 1 << 30
 _FREE_BYTES = 1 << 30  # compiled answers, files of answers, reports
@@ -21,9 +21,10 @@ def memory_problems(machine: MachineFacts) -> Problems:
         says = f"There are {all_of_it} GiB of memory, and one answer may use {answer:g}."
         cure = "Give the machine or its container more, or the system may kill what is graded."
         yield Problem("limits", says, cure)
-    elif machine.memory_bytes < MEMORY_BYTES:
+    elif machine.memory_bytes < MAX_MEMORY_BYTES:
         says = (
-            f"There are {all_of_it} GiB of memory, less than the {MEMORY_BYTES // _GIB} that an "
+            f"There are {all_of_it} GiB of memory, less than the {MAX_MEMORY_BYTES // _GIB} that "
+            "an "
             "answer may have with all that it starts."
         )
         yield Problem("note", says, "Grade a class with `JOBS=1`, and nothing else beside it.")
@@ -99,7 +100,7 @@ def compiler_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> P
         yield Problem("limits", says, "Install it: `apt-get install g++`.")
 
 
-def wall_problems(probes: Sequence[Probe], system: str) -> Problems:
+def wall_problems(probes: Sequence[WallProbe], system: str) -> Problems:
     """Yield a problem for each wall that does not work here."""
     missing = [probe for probe in probes if probe.wall is None]
     weak = len(missing) == len(probes) - 1  # *process* always works

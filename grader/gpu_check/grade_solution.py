@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("device")
     parser.add_argument("--speed", action="store_true")
     given = parser.parse_args()
-    exercise, solutions = catalog.find(given.slug), ROOT / "solutions"
+    exercise, solutions = catalog.find_catalog_exercise(given.slug), ROOT / "solutions"
     report = grade_all(
         [exercise], solutions, student="gpu-check", device=given.device, speed=given.speed
     )

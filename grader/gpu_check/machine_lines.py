@@ -14,15 +14,15 @@ def machine_lines(device: str) -> Iterator[dict[str, str]]:
     yield {"about": "tool", "nvcc": _last_line(compiler.find_nvcc(), "--version")}
     yield {
         "about": "tool",
-        "compute-sanitizer": _last_line(compiler.find_sanitizer(), "--version"),
+        "compute-sanitizer": _last_line(compiler.find_cuda_sanitizer(), "--version"),
     }
     query = "--query-gpu=driver_version,memory.total,clocks.max.sm,power.limit"
     yield {
         "about": "tool",
         "nvidia-smi": _last_line("nvidia-smi", query, "--format=csv,noheader"),
     }
-    for name in walls.NAMES:
-        probe = walls.probe(name, on_cuda=device == "cuda")
+    for name in walls.WALL_NAMES:
+        probe = walls.probe_wall(name, on_cuda=device == "cuda")
         yield {"about": "wall", name: "works" if probe.wall else f"does not work: {probe.why}"}
 
 

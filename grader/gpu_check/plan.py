@@ -29,7 +29,9 @@ def plan_gpu_steps(names: Sequence[str], device: str, *, speed: bool = True) -> 
     Raises `ValueError` with a sentence about a name that is no exercise.
     """
     try:
-        exercises = [catalog.find(name) for name in names] or list(catalog.exercises())
+        exercises = [catalog.find_catalog_exercise(name) for name in names] or list(
+            catalog.list_catalog_exercises()
+        )
     except catalog.UnknownExercise as unknown:
         raise ValueError(str(unknown)) from None
     ordered = sorted(exercises, key=lambda e: (not _has_cuda_part(e), e.order))

@@ -11,18 +11,18 @@ import numpy as np
 
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
-from grader.core.scoring import CHANGED, LEFT_OUT, TO_COME, sum_points, with_speed
+from grader.core.scoring import CHANGED, SPEED_LEFT_OUT, SPEED_TO_COME, sum_score_points, with_speed
 from grader.grading import ungraded
 from grader.judging import diagnosis, drills, recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
-from grader.submission.admission import Admitted, NotGraded
+from grader.submission.admission import AdmittedSubmission, NotGraded
 from grader.timing.contest import Contest
 from grader.timing.speed import failed_speed, measure_speed, not_run
 from grader.worker import requirements
-from grader.worker.faults import NotHere, WorkerFault
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.faults import UnmetRequirement, WorkerFault
+from grader.worker.harmless_text import clean_worker_text
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
 
@@ -64,7 +64,7 @@ def grade_answer(
     problem  why there is nothing to read, where that is known beforehand
     """
     started = time.monotonic()
-    path = answer_file.locate(place, exercise.slug)
+    path = answer_file.locate_submission(place, exercise.slug)
     run.progress(f"grading {exercise.slug}", 0.0)
     answer: Submission | None = None
     judged = Judged()
@@ -82,7 +82,7 @@ def grade_answer(
             why.state, str(why), ungraded.checks_not_graded(exercise, str(why), on_cuda=run.on_cuda)
         )
         speed = _untimed_verdict(exercise, str(why), run)
-    except NotHere as needs:
+    except UnmetRequirement as needs:
         judged = Judged(checks=ungraded.checks_not_run(exercise, str(needs)))
         speed = _time_answer(exercise, answer, judged.checks, run) if answer is not None else None
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
@@ -96,7 +96,7 @@ class AdmittedAnswer:
 
     exercise: Exercise  # of a bug hunt, with the hunt that was drawn
     answer: Submission
-    given: Admitted
+    given: AdmittedSubmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +115,20 @@ def _read_answer(exercise: Exercise, path: Path, run: Run, problem: NotGraded | 
         raise problem
     if path.is_symlink() and not run.own:
         raise NotGraded("unreadable", f"{path.name} is a link: hand in the file itself.")
-    return admission.read_worked_on(path, exercise)
+    return admission.read_begun_submission(path, exercise)
 
 
 def _admit_answer(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
     """Compare the answer with the list of allowed names, and compile it if its language needs that.
 
-    Raises `NotGraded`, and `NotHere` where this machine lacks what the exercise requires.
+    Raises `NotGraded`, and `UnmetRequirement` where this machine lacks what the exercise requires.
     """
     exercise = drills.lend_hunted_exercise(exercise, answer.source)
-    admitted = admission.admit(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
-    if lacking := requirements.unmet_requirement(
-        requirements.required_by(exercise, on_cuda=run.on_cuda)
+    admitted = admission.admit_submission(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=run.on_cuda)
     ):
-        raise NotHere(lacking)
+        raise UnmetRequirement(lacking)
     return AdmittedAnswer(exercise, answer, admitted)
 
 
@@ -151,11 +151,11 @@ def _build_report(
         slug=exercise.slug,
         title=exercise.title,
         track=exercise.track,
-        path=remove_harmful_characters(str(path)),
+        path=clean_worker_text(str(path)),
         sha256="" if answer is None else answer.sha256,
         state=state,
         sentence=judged.sentence,
-        score=None if state == "fault" else sum_points(judged.checks, speed),
+        score=None if state == "fault" else sum_score_points(judged.checks, speed),
         checks=judged.checks,
         speed=speed,
         output=judged.printed,
@@ -167,7 +167,9 @@ def add_speed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport)
     """Return a report that was judged with `later`, with its speed measured."""
     started = time.monotonic()
     try:
-        answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
+        answer = admission.read_begun_submission(
+            answer_file.locate_submission(place, exercise.slug), exercise
+        )
         if answer.sha256 != report.sha256:
             return _untimed_report(report, CHANGED)
         speed = _time_answer(exercise, answer, report.checks, replace(run, later=False))
@@ -214,7 +216,7 @@ def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:
             raise _Disturbed
 
 
-def _line_of_failure(check: CheckResult, answer: Submission, admitted: Admitted) -> int:
+def _line_of_failure(check: CheckResult, answer: Submission, admitted: AdmittedSubmission) -> int:
     """Return the line to which a failure points: where it raised, or what it calls.
 
     A cell of a notebook has no line in its file.
@@ -251,7 +253,7 @@ def _time_answer(
     if case is None or wrong or not run.speed:
         return _untimed_verdict(exercise, "speed is measured when every check passes", run)
     if run.later:
-        return not_run(case, TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA)
+        return not_run(case, SPEED_TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery,
         seed=run.draw_seed(answer), device=run.device if case.cuda else "cpu",
@@ -264,10 +266,10 @@ def _untimed_verdict(exercise: Exercise, why: str, run: Run) -> Speed | None:
     case = suite_runner.speed_case(exercise)
     if case is None:
         return None
-    if lacking := requirements.unmet_requirement(
-        requirements.required_by(exercise, on_cuda=run.on_cuda)
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=run.on_cuda)
     ):
         return not_run(case, lacking)
     if case.cuda and not run.on_cuda:
         return not_run(case, NEEDS_CUDA)
-    return failed_speed(case, why) if run.speed else not_run(case, LEFT_OUT)
+    return failed_speed(case, why) if run.speed else not_run(case, SPEED_LEFT_OUT)

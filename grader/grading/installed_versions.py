@@ -15,12 +15,12 @@ def installed_versions(with_tf32: str) -> dict[str, str]:
     found = {name: importlib.metadata.version(name) for name in names}
     needed = (
         text
-        for exercise in catalog.exercises()
+        for exercise in catalog.list_catalog_exercises()
         for on_cuda in (False, True)
-        for text in requirements.required_by(exercise, on_cuda=on_cuda)
+        for text in requirements.list_worker_requirements(exercise, on_cuda=on_cuda)
     )
-    for name in requirements.package_names(needed):
-        found[name] = requirements.installed_version(name) or "not installed"
+    for name in requirements.list_worker_packages(needed):
+        found[name] = requirements.read_worker_version(name) or "not installed"
     return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
 
 

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from grader.core import catalog
-from grader.core.record_types import has_declared_types
+from grader.core.record_types import has_record_declared_types
 from grader.core.records import Exercise, ExerciseReport, Speed, Verdict
-from grader.core.result_store import Store, write_whole
-from grader.core.scoring import is_to_come, sum_points
+from grader.core.result_store import ResultStore, write_file_whole
+from grader.core.scoring import is_to_come, sum_score_points
 from grader.grading.installed_versions import installed_versions, tf32_setting
 from grader.grading.source_digest import code_digest, folders_digest
 from grader.reporting import as_json, from_json
 from grader.submission import answer_file
-from grader.submission.notebook_cells import MAX_BYTES as MAX_ANSWER_BYTES
+from grader.submission.notebook_cells import MAX_FILE_BYTES as MAX_ANSWER_BYTES
 from grader.worker import requirements
-from grader.worker.faults import may_be_the_machine
+from grader.worker.faults import may_be_worker_overload
 from grader.worker.nursery import THREAD_VARIABLES
 from grader.worker.walls import Wall
 
@@ -79,7 +79,7 @@ class KeptResults:
             "versions": dict(result.versions),
         }
         with suppress(OSError):
-            write_whole(self.folder / ".gitignore", "*\n")
+            write_file_whole(self.folder / ".gitignore", "*\n")
             self._store.put(_key(exercise, path), content)
             self._remove_oldest()
 
@@ -89,8 +89,8 @@ class KeptResults:
             self._store.path(_key(exercise, path)).unlink(missing_ok=True)
 
     @property
-    def _store(self) -> Store:
-        return Store(self.folder)
+    def _store(self) -> ResultStore:
+        return ResultStore(self.folder)
 
     def _remove_oldest(self) -> None:
         files = list(self.folder.glob("*/*.json"))
@@ -103,8 +103,8 @@ class KeptResults:
 def content_digest(path: Path) -> str:
     """Return the digest of what lies at `path`, also if that is no answer."""
     try:
-        content = answer_file.read_bytes(path, MAX_ANSWER_BYTES)
-    except answer_file.Unreadable as problem:
+        content = answer_file.read_submission_bytes(path, MAX_ANSWER_BYTES)
+    except answer_file.UnreadableFile as problem:
         return str(problem)
     return hashlib.sha256(content).hexdigest()
 
@@ -150,12 +150,14 @@ def _exercise_digest(exercise: Exercise) -> str:
 
     An answer to a bug hunt is judged by the suite of any other exercise.
     """
-    others = catalog.exercises() if exercise.hunts else (exercise,)
-    lacking = requirements.unmet_requirement(
+    others = catalog.list_catalog_exercises() if exercise.hunts else (exercise,)
+    lacking = requirements.find_unmet_worker_requirement(
         (*exercise.requires, *(exercise.requires_on_cuda or ()))
     )
     code = [f"{code_digest(other.slug)} {content_digest(other.solution)}" for other in others]
-    slugs = sorted(other.slug for other in catalog.exercises())  # none of them can be imported
+    slugs = sorted(
+        other.slug for other in catalog.list_catalog_exercises()
+    )  # none of them can be imported
     texts = (repr(exercise), folders_digest("grader/grading"), lacking, *code, *slugs)
     return _digest_texts(texts)
 
@@ -165,7 +167,7 @@ def _read_result(found: Mapping[str, Any], exercise: Exercise) -> KeptResult:
     judged = from_json.exercise_from_json(found["judged"], exercise.track)
     speed = None if found["speed"] is None else from_json.speed_from_json(found["speed"])
     result = KeptResult(judged=judged, speed=speed, versions=found["versions"])
-    if not has_declared_types(result) or not _adds_up(result, exercise):
+    if not has_record_declared_types(result) or not _adds_up(result, exercise):
         raise ValueError("no result of ours")
     datetime.fromisoformat(judged.kept_since)
     return result
@@ -175,7 +177,7 @@ def _adds_up(result: KeptResult, exercise: Exercise) -> bool:
     judged, speed = result.judged, result.speed
     return (
         judged.slug == exercise.slug
-        and judged.score == sum_points(judged.checks, judged.speed)
+        and judged.score == sum_score_points(judged.checks, judged.speed)
         and (speed is None or (is_to_come(judged) and 0 <= speed.earned <= speed.points))
     )
 
@@ -185,8 +187,8 @@ def _is_lasting(report: ExerciseReport) -> bool:
 
     What a fault of ours, a lack of this machine or a busy moment may have caused is asked anew.
     """
-    if report.score is None or may_be_the_machine(report.sentence):
+    if report.score is None or may_be_worker_overload(report.sentence):
         return False
-    if any(c.verdict is Verdict.FAILED and may_be_the_machine(c.why) for c in report.checks):
+    if any(c.verdict is Verdict.FAILED and may_be_worker_overload(c.why) for c in report.checks):
         return False
     return any(c.verdict is not Verdict.NOT_RUN for c in report.checks)

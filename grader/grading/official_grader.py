@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grader.core.records import Exercise, ExerciseReport
 from grader.worker import walls
 from grader.worker.nursery import Nursery
-from grader.worker.walls import hide_this_process
+from grader.worker.walls import hide_grader_from_workers
 
 if TYPE_CHECKING:
     from grader.grading.exercise import Run
@@ -75,9 +75,9 @@ class Official:
 
     def _begin_run(self, student: str, *, speed: bool, later: bool) -> "Run":
         if self._nursery is None:
-            hide_this_process()  # it holds the secret and the expected values
+            hide_grader_from_workers()  # it holds the secret and the expected values
             on_cuda = self.device == "cuda"
-            wall = walls.choose(self.wall, on_cuda=on_cuda, weakest=self.weakest)
+            wall = walls.choose_wall(self.wall, on_cuda=on_cuda, weakest=self.weakest)
             self._nursery = Nursery(wall)
         from grader.grading.exercise import Run  # imports torch while the nursery does
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing import connection
 from typing import Any, TypeVar
 
-from grader.worker.walls import hide_this_process
+from grader.worker.walls import hide_grader_from_workers
 
 T = TypeVar("T")
 FAREWELL_SECONDS = 15.0  # seconds that a process has to clean up after the run was killed
@@ -62,7 +62,7 @@ def _hold_interrupts() -> Iterator[None]:
 
 def _begin_process() -> None:
     """Prepare a process: it ends with the run, and leaves Ctrl-C to it."""
-    hide_this_process()  # it is about to hold secrets
+    hide_grader_from_workers()  # it is about to hold secrets
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, _end_processes)

@@ -6,11 +6,11 @@ from pathlib import Path
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.scoring import sum_points
+from grader.core.scoring import sum_score_points
 from grader.grading.session import seed_id
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall, hide_this_process
+from grader.worker.walls import Wall, hide_grader_from_workers
 
 
 class CannotReplay(UserError):
@@ -39,7 +39,7 @@ def replay_report(
 
     place   where the answers lie; where the report found them if it is None
     """
-    hide_this_process()
+    hide_grader_from_workers()
     with Nursery(wall) as nursery:
         from grader.grading.exercise import Run, grade_answer
 
@@ -51,7 +51,11 @@ def replay_report(
             if not before.sha256 and before.state == "unreadable":  # there was no file to keep
                 yield f"{before.slug}: {before.sentence}", True
                 continue
-            file = Path(before.path) if place is None else answer_file.locate(place, before.slug)
+            file = (
+                Path(before.path)
+                if place is None
+                else answer_file.locate_submission(place, before.slug)
+            )
             after = grade_answer(_find_exercise(before.slug), file, run)
             differing = list(_differences(before, after, file))
             yield (
@@ -62,7 +66,7 @@ def replay_report(
 
 def _find_exercise(slug: str) -> Exercise:
     try:
-        return catalog.find(slug)
+        return catalog.find_catalog_exercise(slug)
     except catalog.UnknownExercise as problem:
         raise CannotReplay(f"{problem} {catalog.PACK_HINT}") from None
 
@@ -86,7 +90,7 @@ def _differences(before: ExerciseReport, after: ExerciseReport, file: Path) -> I
         return
     if not before.sha256:  # nothing was run
         return
-    if before.score is not None and before.score != sum_points(before.checks, before.speed):
+    if before.score is not None and before.score != sum_score_points(before.checks, before.speed):
         yield "the report's score is not what its checks add up to"
     now = {check.id: check for check in after.checks}
     for was in before.checks:

@@ -17,7 +17,7 @@ from grader.grading.judge_together import RunTerms, judge_together, processes_fo
 from grader.grading.kept_results import KeptResult, KeptResults, this_moment
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
-from grader.worker.walls import PROCESS, Wall, hide_this_process
+from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
 
 if TYPE_CHECKING:
     from grader.grading.exercise import Run
@@ -80,10 +80,10 @@ class Session:
     _digests: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        hide_this_process()  # it is about to hold the seed and the expected values
-        stored = sealed_bundle.read_bundle_facts()
+        hide_grader_from_workers()  # it is about to hold the seed and the expected values
+        stored = sealed_bundle.read_core_bundle_facts()
         own = self.seed or secrets.token_hex(8)
-        self._secret = f"{sealed_bundle.CASES}{stored.seed}" if stored else own
+        self._secret = f"{sealed_bundle.STORED_CASES_PREFIX}{stored.seed}" if stored else own
 
     def __enter__(self) -> "Session":
         return self
@@ -145,7 +145,7 @@ class Session:
         if self.kept is None or not found:
             return None
         exercise = secrets.choice(found)
-        path = answer_file.locate(self.place, exercise.slug)
+        path = answer_file.locate_submission(self.place, exercise.slug)
         again = self._judge(exercise, progress)
         if self.kept.digest(exercise, path) != self._digests[exercise.slug]:
             return None  # it was saved meanwhile
@@ -175,7 +175,7 @@ class Session:
         if self.kept is None:
             return
         for exercise in self.exercises:
-            path = answer_file.locate(self.place, exercise.slug)
+            path = answer_file.locate_submission(self.place, exercise.slug)
             digest = self._digests[exercise.slug] = self.kept.digest(exercise, path)
             if self.fresh or self.seed:  # whoever names a seed asks for its inputs
                 continue
@@ -221,7 +221,10 @@ class Session:
     def _keep_result(self, exercise: Exercise) -> None:
         if self.kept is None:
             return
-        path, digest = answer_file.locate(self.place, exercise.slug), self._digests[exercise.slug]
+        path, digest = (
+            answer_file.locate_submission(self.place, exercise.slug),
+            self._digests[exercise.slug],
+        )
         if self.kept.digest(exercise, path) == digest:  # else it was saved during the run
             self.kept.keep(exercise, path, digest, self._results[exercise.slug])
 

@@ -20,7 +20,7 @@ _PARTS_TOGETHER = ROOT / "grader/grading/exercise.py"
 def code_digest(slug: str) -> str:
     """Return the digest of an exercise's suite and of all code that judges it."""
     found = hashlib.sha256(folders_digest(*_JUDGING_FOLDERS).encode())
-    suite = catalog.suite_folder(slug)
+    suite = catalog.find_catalog_suite(slug)
     for folder in (suite, *_pack_reference(suite)):
         _add_files(found, folder)
     found.update(_PARTS_TOGETHER.read_bytes())

@@ -9,10 +9,10 @@ from grader.core.records import CheckResult, Exercise, Submission, Verdict
 from grader.judging import recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import Check
-from grader.submission.line_names import name_line
+from grader.submission.line_names import name_submission_line
 from grader.worker import requirements
 from grader.worker.faults import NurseryFailed
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 from grader.worker.supervisor import LoadFailed
 
 MAX_FAULT_CHARACTERS = 500  # characters about a fault of ours
@@ -24,18 +24,19 @@ def describe_fault(error: Exception) -> str:
         return str(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
-    return remove_harmful_characters(
-        f"{type(error).__name__}: {error} ({where})"[:MAX_FAULT_CHARACTERS]
-    )
+    return clean_worker_text(f"{type(error).__name__}: {error} ({where})"[:MAX_FAULT_CHARACTERS])
 
 
 def describe_failed_import(
     failed: LoadFailed, answer: Submission, problems: Mapping[str, str]
 ) -> str:
-    error, lines = failed.problem, remove_harmful_characters(answer.source).splitlines()
+    error, lines = failed.problem, clean_worker_text(answer.source).splitlines()
     at = ""
     if error.line is not None and 0 < error.line <= len(lines):
-        at = f" (line {name_line(answer.lines, error.line)}: {lines[error.line - 1].strip()})"
+        at = (
+            f" (line {name_submission_line(answer.lines, error.line)}: "
+            f"{lines[error.line - 1].strip()})"
+        )
     what = f"{error.kind}: {error.message}" if error.message else error.kind
     if error.kind == "EOFError":
         return f"The file waits for somebody to type something{at}: leave that out."
@@ -49,8 +50,8 @@ def describe_failed_import(
 
 def checks_not_graded(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:
     """Return the checks of a file that cannot be graded: they keep their points, and earn none."""
-    if lacking := requirements.unmet_requirement(
-        requirements.required_by(exercise, on_cuda=on_cuda)
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=on_cuda)
     ):
         return checks_not_run(exercise, lacking)
     tape = recorded_cases.recorded_tape(exercise.slug)

@@ -17,7 +17,7 @@ from grader.core.errors import GraderFault
 from grader.judging import describe
 from grader.judging.case import Differs, Rule, StudentFault, current_case, fault
 from grader.judging.tolerance import Difference, as_numbers, difference, difference_beyond
-from grader.worker.child.executor import OF_VALUE
+from grader.worker.child.executor import VALUE_ERROR_MARK
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array
@@ -102,7 +102,7 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
     try:
         call()
     except StudentFault as error:
-        if error.kind != "ValueError" and not error.kind.endswith(OF_VALUE):
+        if error.kind != "ValueError" and not error.kind.endswith(VALUE_ERROR_MARK):
             if not error.kind:
                 raise
             wanted = f"raised {error.kind}, but should raise ValueError"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.core.records import Function, Returns
+from grader.core.records import DeclaredFunction, Returns
 from grader.judging import describe
 from grader.judging.case import current_case, fault
 
@@ -32,8 +32,8 @@ def parameter_names(signature: str) -> tuple[str, ...]:
     return tuple(a.arg for a in (*tree.args.args, *last))
 
 
-def check_answer(value: Any, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any],
-                 call: str) -> None:  # fmt: skip
+def check_answer(value: Any, function: DeclaredFunction, args: Sequence[Any],
+                 kwargs: Mapping[str, Any], call: str) -> None:  # fmt: skip
     """Raise a `StudentFault` unless `value` has the declared kinds and shapes."""
     names = parameter_names(function.signature) or ("",)
     positional = (

@@ -19,13 +19,13 @@ from typing import Any
 from torch import Tensor
 
 from grader.core import catalog
-from grader.core.records import CheckResult, Diagnosis, Exercise, Named, Stage
+from grader.core.records import CheckResult, Diagnosis, Exercise, NamedMistake, Stage
 from grader.judging import likeness, location, solution_modules, stages, suite_runner
 from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import Failure, Judge
 from grader.judging.marks import CheckCase, Mistake
 from grader.judging.student import Student, StudentObject
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
 Outcome = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
 
@@ -69,7 +69,9 @@ class Catalogue:
 
     def student(self, mistake: Mistake) -> Student:
         """Return a student who makes this mistake, and no other."""
-        return Student(self._exercise, in_process(self.module(mistake), self._exercise.prelude))
+        return Student(
+            self._exercise, call_without_wall(self.module(mistake), self._exercise.prelude)
+        )
 
     @property
     def right(self) -> Student | None:
@@ -77,7 +79,7 @@ class Catalogue:
         module = solution_modules.load_solution_module(self._exercise)
         if module is None:
             return None
-        return Student(self._exercise, in_process(module, self._exercise.prelude))
+        return Student(self._exercise, call_without_wall(module, self._exercise.prelude))
 
     def fault(
         self, mistake: Mistake, judge: Judge, case: CheckCase, *again: str
@@ -130,7 +132,7 @@ def _copy_function(answer: Any) -> Any:
 @cache
 def mistake_catalogue(slug: str) -> Catalogue:
     """Return the catalogue of an exercise, which is bound once."""
-    return Catalogue(catalog.find(slug))
+    return Catalogue(catalog.find_catalog_exercise(slug))
 
 
 def diagnose_failed_checks(
@@ -162,7 +164,7 @@ def _diagnose_failure(
     exercise: Exercise, failure: Failure, judge: Judge, known: Catalogue
 ) -> Diagnosis | None:
     mistakes = tuple(
-        Named(id=m.id, says=m.says, mend=m.mend) for m in name_mistake(failure, judge, known)
+        NamedMistake(id=m.id, says=m.says, mend=m.mend) for m in name_mistake(failure, judge, known)
     )
     differs = failure.fault.differs
     places = () if differs is None else location.wrong_places(

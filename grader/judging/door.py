@@ -5,10 +5,10 @@ from typing import Any
 
 from grader.core.records import Submission
 from grader.judging.case import StudentFault, current_case, fault
-from grader.submission.line_names import name_line
+from grader.submission.line_names import name_submission_line
 from grader.worker.client import Client
-from grader.worker.faults import Raised, WorkerFault
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.faults import AnswerRaised, WorkerFault
+from grader.worker.harmless_text import clean_worker_text
 
 MAX_MESSAGE_LINES = 4  # of an exception
 
@@ -35,12 +35,12 @@ class Connection:
             raise StudentFault(self._problems[owner])
         try:
             return ask(*args, **kwargs)
-        except Raised as error:
+        except AnswerRaised as error:
             raise self._fault_of_exception(error, owner, text) from None
         except WorkerFault as error:
             raise fault(str(error), text) from None
 
-    def _fault_of_exception(self, error: Raised, owner: str, text: str) -> StudentFault:
+    def _fault_of_exception(self, error: AnswerRaised, owner: str, text: str) -> StudentFault:
         number, line = self._submission_line(error.line)
         if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
             task = f": {error.message}" if error.message else "."
@@ -64,7 +64,7 @@ class Connection:
 
     def _submission_line(self, number: int | None) -> tuple[str, str]:
         """Return the number by which the writer knows a line of the submission, and its text."""
-        lines = remove_harmful_characters(self.answer.source).splitlines() if self.answer else []
+        lines = clean_worker_text(self.answer.source).splitlines() if self.answer else []
         if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""
-        return name_line(self.answer.lines, number), lines[number - 1].strip()
+        return name_submission_line(self.answer.lines, number), lines[number - 1].strip()

@@ -15,7 +15,7 @@ from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 from grader.judging.marks import CannotEdit, Edits, Mistake, edited
-from grader.submission.reader_client import Unread, ask_reader
+from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 
 OFFERED_MISTAKES = 8
 OFFERED_OF_SAME_NAME = 5  # of one function, if others have enough mistakes
@@ -55,7 +55,7 @@ def read_drills(exercise: Exercise) -> tuple[Drill, ...]:
     if not path.is_file():
         return ()
     try:
-        entries = toml_file.read_table(path, manifest.DRILLS)["drills"]
+        entries = toml_file.read_toml_table(path, manifest.DRILLS_TABLE)["drills"]
     except toml_file.BadFile as problem:
         raise BadDrills(str(problem).removesuffix(".")) from None
     return tuple(
@@ -73,7 +73,7 @@ def drill(name: str) -> Drill:
     if parts is None:
         raise NoDrill(f"{name[:40]!r} is no drill. `make drill` writes one.")
     try:
-        exercise = catalog.find(parts[1])
+        exercise = catalog.find_catalog_exercise(parts[1])
     except catalog.UnknownExercise as problem:
         raise NoDrill(str(problem)) from None
     found = read_drills(exercise)
@@ -87,8 +87,8 @@ def stated_exercise(source: str) -> Exercise | None:
 
     None where `drill` is not written as `make drill` writes that function.
     """
-    with contextlib.suppress(NoDrill, Unread):
-        return drill(ask_reader("drawn", source)).exercise
+    with contextlib.suppress(NoDrill, UnreadableContent):
+        return drill(ask_submission_reader("drawn", source)).exercise
     return None
 
 

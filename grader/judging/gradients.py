@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grader.judging.case import StudentFault
-from grader.worker.client import Answer
+from grader.worker.client import WorkerAnswer
 
 
 class Exchange:
@@ -16,7 +16,7 @@ class Exchange:
 
     def __init__(
         self,
-        ask: Callable[[], Answer],
+        ask: Callable[[], WorkerAnswer],
         backward: Callable[[int, Sequence[Tensor | None]], Any],
         drop: Callable[[int], None],
     ) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.judging.agree import inputs_left_alone, same
 from grader.judging.case import current_case
-from grader.worker.client import Client, Handle
+from grader.worker.client import Client, ObjectHandle
 
 Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
 
@@ -18,7 +18,7 @@ Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure in
 class HeldTensor:
     """A tensor or an array that a call returned, and that a later call can be given."""
 
-    def __init__(self, handle: Handle, client: Client, guard: Guard) -> None:
+    def __init__(self, handle: ObjectHandle, client: Client, guard: Guard) -> None:
         self._handle = handle
         self._client = client
         self._guard = guard
@@ -44,7 +44,7 @@ class HeldTensor:
 def with_held_tensors(value: Any, client: Client, guard: Guard) -> Any:
     """Replace each handle in an answer by a `HeldTensor`."""
     match value:
-        case Handle():
+        case ObjectHandle():
             return HeldTensor(value, client, guard)
         case list() | tuple():
             return type(value)(with_held_tensors(item, client, guard) for item in value)

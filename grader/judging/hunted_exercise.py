@@ -15,7 +15,7 @@ from grader.judging.marks import Check
 from grader.judging.student import Student, student_for, submission_of
 from grader.submission import admission
 from grader.submission.definition_digests import definition_digests
-from grader.submission.reader_client import ask_reader
+from grader.submission.reader_client import ask_submission_reader
 
 _CHANGED_DRILL = "`drill` returns a drill that is not written in it: leave it as it was."
 _NOT_THE_DRILL = (
@@ -55,7 +55,7 @@ def mended_in_place(student: Student, drawn: drills.Drill) -> None:
         return
     right = drawn.exercise.solution.read_text(encoding="utf-8")
     wrong = definition_digests(drawn.applied(right))
-    found = ask_reader("definitions", answer.source)
+    found = ask_submission_reader("definitions", answer.source)
     for name, digest in definition_digests(right).items():
         if digest and digest == wrong[name] and digest != found.get(name):
             raise StudentFault(_NOT_THE_DRILL.format(name=name))
@@ -71,7 +71,7 @@ def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:
     if written != exercise and (written is not None or exercise.prelude):
         raise StudentFault(_CHANGED_DRILL)
     try:
-        found = admission.read_outline(answer, exercise)
+        found = admission.read_submission_outline(answer, exercise)
     except admission.NotGraded as refused:
         raise StudentFault(str(refused)) from None
     return student_for(student, exercise, found["problems"])

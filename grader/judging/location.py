@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.core.records import Exercise, Place
+from grader.core.records import Exercise, WrongPlaces
 
 Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -15,7 +15,7 @@ AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t"
 LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
 
 
-def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
+def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...]:
     """Find the axes along which some places are wrong and others right, and the wrong places.
 
     letters  of the last axes, as in the manifest
@@ -27,7 +27,7 @@ def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[Place, ...]:
         along = np.asarray(wrong.any(axis=others))
         if name and along.any() and not along.all():
             numbers = tuple(int(i) for i in np.flatnonzero(along))
-            found.append(Place(axis=name, wrong=numbers, size=len(along)))
+            found.append(WrongPlaces(axis=name, wrong=numbers, size=len(along)))
     return tuple(found)
 
 

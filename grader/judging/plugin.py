@@ -21,7 +21,7 @@ from grader.judging.judge import NAME, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.worker import requirements
-from grader.worker.in_process import in_process, load_answer_file
+from grader.worker.in_process import call_without_wall, load_file_without_wall
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,20 +41,22 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
     suite_imports.make_pack_importable(exercise)
     on_cuda = config.getoption("--device").startswith("cuda")
-    if lacking := requirements.unmet_requirement(
-        requirements.required_by(exercise, on_cuda=on_cuda)
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=on_cuda)
     ):
         raise pytest.UsageError(f"{exercise.slug} {lacking}")
     seed = config.getoption("--seed") or secrets.token_hex(8)
-    path = answer_file.locate(Path(config.getoption("--submission")), exercise.slug)
+    path = answer_file.locate_submission(Path(config.getoption("--submission")), exercise.slug)
     try:
-        answer = answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise))
-    except answer_file.Unreadable as error:
+        answer = answer_file.read_submission(
+            path, exercise.slug, catalog.list_catalog_names(exercise)
+        )
+    except answer_file.UnreadableFile as error:
         raise pytest.UsageError(str(error)) from None
     exercise = drills.lend_hunted_exercise(exercise, answer.source)
     if config.getoption("--in-process"):
-        module = load_answer_file(answer.path, exercise.slug, exercise.prelude)
-        client, problems = in_process(module, exercise.prelude), {}
+        module = load_file_without_wall(answer.path, exercise.slug, exercise.prelude)
+        client, problems = call_without_wall(module, exercise.prelude), {}
     else:
         client, problems = _start_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
@@ -70,7 +72,7 @@ def _start_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any
     from grader.worker.supervisor import Supervisor
 
     try:
-        admitted = admission.admit(answer, exercise)
+        admitted = admission.admit_submission(answer, exercise)
     except admission.NotGraded as problem:
         raise pytest.UsageError(str(problem)) from None
     nursery = Nursery()
@@ -86,7 +88,11 @@ def _start_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any
 def _named_exercise(config: pytest.Config) -> Exercise | None:
     """Find the exercise whose suite the command line names."""
     folders = {Path(arg.split("::")[0]).resolve() for arg in config.args}
-    found = [e for e in catalog.exercises() if any(f.is_relative_to(e.folder) for f in folders)]
+    found = [
+        e
+        for e in catalog.list_catalog_exercises()
+        if any(f.is_relative_to(e.folder) for f in folders)
+    ]
     return found[0] if len(found) == 1 else None
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from grader.core import sealed_bundle
 from grader.core.catalog import ROOT
 from grader.core.errors import GraderFault
-from grader.core.this_python import pip_install
+from grader.core.this_python import build_pip_install_command
 
 NAME = "reference"  # the package that a sealed bundle does without
 LEFT_OUT = "the sealed bundle has no stored cases for it"
@@ -83,18 +83,21 @@ class Tape:
     """The stored cases of one exercise."""
 
     def __init__(self, slug: str, root: Path = ROOT) -> None:
-        path = root / sealed_bundle.FOLDER / f"{slug}.safetensors"
+        path = root / sealed_bundle.STORED_CASES_FOLDER / f"{slug}.safetensors"
         try:
             from safetensors import SafetensorError, safe_open
         except ImportError:
-            cure = pip_install("safetensors")
+            cure = build_pip_install_command("safetensors")
             raise GraderFault(f"safetensors is not installed: {cure}") from None
         try:
             with safe_open(path, framework="pt") as file:
                 self._tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 told = json.loads(file.metadata()["cases"])
         except (OSError, SafetensorError, ValueError, KeyError, TypeError):
-            problem = f"{sealed_bundle.FOLDER}/{path.name} cannot be read: unpack the bundle again"
+            problem = (
+                f"{sealed_bundle.STORED_CASES_FOLDER}/{path.name} cannot be read: unpack "
+                "the bundle again"
+            )
             raise GraderFault(problem) from None
         self.left_out: dict[str, str] = told["left_out"]  # by check, the reason
         self.values = frozenset(told["values"])  # attributes that are values, and no methods
@@ -148,7 +151,7 @@ class _Finder(MetaPathFinder):
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name == f"{NAME}.expected":  # the type of an expected value, without answers
-            place = ROOT / sealed_bundle.FOLDER / sealed_bundle.EXPECTED
+            place = ROOT / sealed_bundle.STORED_CASES_FOLDER / sealed_bundle.EXPECTED
             return importlib.util.spec_from_file_location(name, place)
         if name not in _reference_modules():
             return None
@@ -167,15 +170,15 @@ class _Loader(Loader):
 
 
 def _reference_modules() -> Sequence[str]:
-    about = sealed_bundle.read_bundle_facts()
+    about = sealed_bundle.read_core_bundle_facts()
     return () if about is None else about.modules
 
 
 @cache
 def recorded_tape(slug: str) -> Tape | None:
     """Load the stored cases of an exercise; None outside of a sealed bundle."""
-    return Tape(slug) if sealed_bundle.is_sealed() else None
+    return Tape(slug) if sealed_bundle.is_core_sealed() else None
 
 
-if sealed_bundle.is_sealed():
+if sealed_bundle.is_core_sealed():
     sys.meta_path.insert(0, _Finder())

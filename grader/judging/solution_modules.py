@@ -8,7 +8,7 @@ from grader.core.records import Exercise
 from grader.cuda import compiled_answer as cuda
 from grader.judging import suite_runner
 from grader.judging.marks import Mistake, edited
-from grader.worker.in_process import load_answer_file
+from grader.worker.in_process import load_file_without_wall
 
 
 def load_solution_module(exercise: Exercise) -> ModuleType | None:
@@ -17,7 +17,7 @@ def load_solution_module(exercise: Exercise) -> ModuleType | None:
     if not path.is_file():
         return None
     if exercise.language == "python":
-        return load_answer_file(path, exercise.slug, exercise.prelude)
+        return load_file_without_wall(path, exercise.slug, exercise.prelude)
     return _copy_module(_compile_modules(exercise.slug)[""])
 
 
@@ -37,8 +37,10 @@ def _copy_module(module: ModuleType) -> ModuleType:
 @cache
 def _compile_modules(slug: str) -> dict[str, ModuleType]:
     """Compile, once and together, the solution (as "") and each mistake that is an edit of it."""
-    exercise = catalog.find(slug)
+    exercise = catalog.find_catalog_exercise(slug)
     text = exercise.solution.read_text(encoding="utf-8")
     mistakes = [m for m in suite_runner.suite_mistakes(exercise) if m.edits]
     wrong = {m.id: edited(text, m.edits) for m in mistakes}
-    return cuda.own_modules({"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes})
+    return cuda.build_own_cuda_modules(
+        {"": text, **wrong}, exercise, only={m.id: m.of for m in mistakes}
+    )

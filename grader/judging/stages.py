@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.core.records import Exercise, Function, Stage
+from grader.core.records import DeclaredFunction, Exercise, Stage
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.contract import parameter_names
 from grader.judging.draw import Draw
@@ -59,7 +59,7 @@ def first_wrong_stage(
     return None
 
 
-def _run_one_head(student: Student, function: Function, q: Tensor, k: Tensor, v: Tensor,
+def _run_one_head(student: Student, function: DeclaredFunction, q: Tensor, k: Tensor, v: Tensor,
            keep: Tensor | None) -> list[Array]:  # fmt: skip
     """Call a function on one head; return its output (L, Dv), and weights (L, L) if it has them.
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.core.records import Class, Exercise, Function, Submission
+from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Submission
 from grader.judging import contract, describe
 from grader.judging.case import LastCall, current_case, fault
 from grader.judging.door import Connection
@@ -27,10 +27,10 @@ from grader.judging.gradients import (
 )
 from grader.judging.held import HeldTensor, with_held_tensors
 from grader.worker.child.chain import Chain
-from grader.worker.client import CALLABLE, Answer, Client, Handle
+from grader.worker.client import CALLABLE_ATTRIBUTE, Client, ObjectHandle, WorkerAnswer
 from grader.worker.faults import WorkerFault
 
-_UNDECLARED = Function(name="", signature="()")
+_UNDECLARED = DeclaredFunction(name="", signature="()")
 
 
 class Student:
@@ -87,7 +87,12 @@ class StudentObject:
     """An object of the student's, whose attributes and methods stay in the worker."""
 
     def __init__(
-        self, door: "Connection", handle: Handle, declared: Class, text: str, sizes: contract.Sizes
+        self,
+        door: "Connection",
+        handle: ObjectHandle,
+        declared: DeclaredClass,
+        text: str,
+        sizes: contract.Sizes,
     ) -> None:
         fields = {"_door": door, "_handle": handle, "_declared": declared, "_text": text}
         fields["_sizes"] = sizes  # for the letters in the shapes of attributes
@@ -102,7 +107,7 @@ class StudentObject:
             method = self._declared.methods[name]
             return _Call(self._door, self, name, method, f"{self._text}.{name}")
         value = self.read(name)
-        if value is CALLABLE:
+        if value is CALLABLE_ATTRIBUTE:
             return _Call(self._door, self, name, _UNDECLARED, f"{self._text}.{name}")
         if callable(getattr(torch.nn.Module, name, None)):
             text = f"{self._text}.{name}"
@@ -137,7 +142,12 @@ class _Call:
     """A function or a method, ready to be called."""
 
     def __init__(
-        self, door: Connection, on: StudentObject | None, name: str, declared: Function, text: str
+        self,
+        door: Connection,
+        on: StudentObject | None,
+        name: str,
+        declared: DeclaredFunction,
+        text: str,
     ) -> None:
         self._door = door
         self._on = on
@@ -152,11 +162,11 @@ class _Call:
         leaves = list({id(x): x for x in found}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
-        def ask() -> Answer:
+        def ask() -> WorkerAnswer:
             sent = [_as_handle(x) for x in args]
             named = {key: _as_handle(x) for key, x in kwargs.items()}
             client = self._door.client
-            answer: Answer = self._door.guard(
+            answer: WorkerAnswer = self._door.guard(
                 owner,
                 text,
                 client.call,
@@ -189,7 +199,7 @@ class _Call:
         text = describe.call(self._text, args, kwargs)
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
         sent = [_as_handle(x) for x in args]
-        answer: Answer = guard(
+        answer: WorkerAnswer = guard(
             owner,
             text,
             client.call,
@@ -202,9 +212,9 @@ class _Call:
         value = answer.value
         parts = value if isinstance(value, tuple | list) else [value]
         found = [
-            guard(owner, text, client.get, x, "device") if isinstance(x, Handle) else x.device
+            guard(owner, text, client.get, x, "device") if isinstance(x, ObjectHandle) else x.device
             for x in parts
-            if isinstance(x, Handle | Tensor)
+            if isinstance(x, ObjectHandle | Tensor)
         ]
         if not all(isinstance(device, torch.device) for device in found):
             raise fault("the call returned something else than tensors", text)
@@ -220,7 +230,7 @@ class _Call:
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
         sent = [_as_handle(x) for x in args]
         named = {key: _as_handle(x) for key, x in kwargs.items()}
-        answer: Answer = guard(
+        answer: WorkerAnswer = guard(
             owner, text, client.call, _as_handle(self._on), self._name, sent, named,
             graph=False, hold=True,
         )  # fmt: skip
@@ -231,7 +241,7 @@ class _Call:
         return self._text.split("(")[0]
 
     def _call_with_graph(
-        self, ask: Callable[[], Answer], leaves: list[Tensor], owner: str, text: str
+        self, ask: Callable[[], WorkerAnswer], leaves: list[Tensor], owner: str, text: str
     ) -> Any:
         def backward(graph: int, gradients: Sequence[Tensor | None]) -> Any:
             client = self._door.client
@@ -260,7 +270,7 @@ class _CallAbout(_Call):
 class _Constructor:
     """A class of the student's, ready to be called."""
 
-    def __init__(self, door: Connection, declared: Class) -> None:
+    def __init__(self, door: Connection, declared: DeclaredClass) -> None:
         self._door = door
         self._declared = declared
 
@@ -268,10 +278,10 @@ class _Constructor:
         name = self._declared.name
         text = describe.call(name, args, kwargs)
         client = self._door.client
-        answer: Answer = self._door.guard(
+        answer: WorkerAnswer = self._door.guard(
             name, text, client.call, None, name, args, kwargs, graph=False
         )
-        if not isinstance(answer.value, Handle):
+        if not isinstance(answer.value, ObjectHandle):
             problem = f"{name} is {describe.kind(answer.value)}, but should be an object"
             raise fault(problem, text)
         sizes = contract.sizes_given(self._declared.signature, args, kwargs)

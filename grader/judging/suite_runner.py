@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from grader.core import sealed_bundle, toml_file
-from grader.core.catalog import SUITES
+from grader.core.catalog import SUITES_FOLDER
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise
 from grader.judging import suite_imports
@@ -58,7 +58,13 @@ def _collect_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     os.environ.pop("PYTEST_ADDOPTS", None)
     # Without a file, pytest would collect the working directory.
     file = str(_suite_file(exercise, "test_*.py"))
-    options = ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
+    options = [
+        "-c",
+        str(SUITES_FOLDER / "pytest.ini"),
+        "--rootdir",
+        str(SUITES_FOLDER),
+        "--noconftest",
+    ]
     unused = ("terminal", "logging", "faulthandler", "unraisableexception", "threadexception")
     quiet = [f"-pno:{name}" for name in unused] + ["--capture=no", "--collect-only"]
     collector = _Collector()
@@ -118,7 +124,7 @@ def speed_case(exercise: Exercise) -> SpeedCase | None:
 
 def suite_mistakes(exercise: Exercise) -> list[Mistake]:
     """Return an exercise's catalogue of named wrong answers; a sealed bundle has none."""
-    if sealed_bundle.is_sealed():
+    if sealed_bundle.is_core_sealed():
         return []
     return marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
 

@@ -95,7 +95,7 @@ def write_drill(
 
 def _is_untouched_drill(path: Path, hunt: Exercise) -> bool:
     """Return whether the file is the skeleton, or a drill that nobody has edited."""
-    if answer_file.is_untouched(path):
+    if answer_file.is_submission_file_untouched(path):
         return True
     try:
         found = path.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting.redact import of_exercise
 from grader.submission import answer_file, solution_text
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 from grader.worker.walls import PROCESS, Wall
 
 PROGRESS_FILE = ".hints.json"  # beside the answers
@@ -159,7 +159,7 @@ def _describe_failure(
     """Say what fails, and the mistake if it is known; its cure is left to the hints."""
     failed = first_failure(report)
     if failed is None:
-        lesson = answer_file.lesson_path(exercise.slug, words.language)
+        lesson = answer_file.locate_lesson_of_submission(exercise.slug, words.language)
         return (words("{slug} is not started yet. Its lesson is {lesson}; {name} comes first.",
                       slug=exercise.slug, lesson=lesson, name=name),)  # fmt: skip
     says = words.check(exercise.slug, failed.id, failed.says)
@@ -173,7 +173,7 @@ def _describe_failure(
 def _next_hint_advice(exercise: Exercise, number: int, count: int, kept: bool, words: Words) -> str:
     slug = exercise.slug
     if number == count:
-        lesson = answer_file.lesson_path(slug, words.language)
+        lesson = answer_file.locate_lesson_of_submission(slug, words.language)
         return words("This is the last hint; the lesson is {lesson}.", lesson=lesson)
     if not kept:
         return words("{file} cannot be written: `make hint EX={slug} ARGS='--level {number}'` "
@@ -197,6 +197,6 @@ def _solution_code(exercise: Exercise, words: Words) -> str:
         raise NoHint(words("The solution of {slug} is not at hand here.", slug=exercise.slug))
     parts = [c.text for c in solution_text.split_cells(path.read_text("utf-8")) if c.kind == "code"]
     lines = "\n\n\n".join(parts).splitlines()
-    return remove_harmful_characters(
+    return clean_worker_text(
         "\n".join(line for line in lines if line.strip() not in solution_text.MARKS)
     )

@@ -16,7 +16,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
-from grader.submission.answer_file import lesson_path
+from grader.submission.answer_file import locate_lesson_of_submission
 
 TOP_FOLDER = "attention-by-hand"
 _TOP_LEVEL_FILES = ("LICENSE", "pyproject.toml", "constraints.txt", ".github/CONTRIBUTING.md")
@@ -88,7 +88,9 @@ def zip_bytes(contents: Iterable[tuple[str, bytes]]) -> bytes:
 
 def _grader_files(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[str, bytes]]:
     """Yield the files that grading needs; of a draft none, unless the draft is released."""
-    drafts = {e.slug for e in catalog.exercises() if e.draft} - {e.slug for e in exercises}
+    drafts = {e.slug for e in catalog.list_catalog_exercises() if e.draft} - {
+        e.slug for e in exercises
+    }
     for name in _TOP_LEVEL_FILES:
         yield name, (ROOT / name).read_bytes()
     for name, note in _README_NOTES.items():
@@ -121,7 +123,7 @@ def open_bundle_files(
         yield f"notebooks/{exercise.slug}.ipynb", notebooks[exercise.slug].read_bytes()
         for language in LANGUAGES:
             lesson = lesson_text(exercise, source, language)
-            yield lesson_path(exercise.slug, language), lesson.encode()
+            yield locate_lesson_of_submission(exercise.slug, language), lesson.encode()
 
 
 def _is_bundled(path: Path, drafts: Iterable[str]) -> bool:

@@ -11,10 +11,10 @@ from grader.classroom.course_file import to_toml
 from grader.classroom.settings import COURSE_FILE, NO_COURSE, Chosen, Settings
 from grader.core import catalog
 from grader.core.errors import UserError
-from grader.core.grade_ids import grade_id
-from grader.core.packs import packs_in_use
+from grader.core.grade_ids import build_core_grade_id
+from grader.core.packs import list_packs_in_use
 from grader.core.records import Exercise
-from grader.core.this_python import pip_install
+from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
 from grader.grading.official_grader import course_secret
 from grader.release import bundle
@@ -43,7 +43,7 @@ sys.path.insert(0, {root!r})
 from grader.core import catalog
 from grader.release.nbgrader_bridge import configure
 
-catalog.add_packs(map(Path, {packs!r}))
+catalog.add_packs_to_catalog(map(Path, {packs!r}))
 
 c = get_config()
 c.CourseDirectory.course_id = "attention-by-hand"
@@ -85,10 +85,12 @@ def release_course(
     try:
         import nbgrader  # noqa: F401
     except ImportError:
-        cure = f"{pip_install('nbgrader')}, or `make release`, which does that."
+        cure = f"{build_pip_install_command('nbgrader')}, or `make release`, which does that."
         raise CannotRelease(f"nbgrader is not installed: {cure}") from None
     if terms.sealed and find_spec("safetensors") is None:
-        raise CannotRelease(f"safetensors is not installed: {pip_install('safetensors')}")
+        raise CannotRelease(
+            f"safetensors is not installed: {build_pip_install_command('safetensors')}"
+        )
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
     secret = course_secret(course)
@@ -155,7 +157,7 @@ def _write_sealed_bundle(
 
 def _write_config(course: Path, terms: ReleaseTerms) -> None:
     text = _GENERATED_CONFIG_TEMPLATE.format(
-        root=str(catalog.ROOT), packs=list(map(str, packs_in_use())), language=terms.language,
+        root=str(catalog.ROOT), packs=list(map(str, list_packs_in_use())), language=terms.language,
         device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
     )  # fmt: skip
     if terms.course.path is not None:
@@ -182,7 +184,7 @@ def _check_existing_grades(course: Path, exercise: Exercise, terms: ReleaseTerms
             return
         before = {cell.name for cell in cells}
         graded = bool(gradebook.assignment_submissions(exercise.slug))
-    if graded and before != {grade_id(task) for task in wanted}:
+    if graded and before != {build_core_grade_id(task) for task in wanted}:
         raise CannotRelease(
             f"{exercise.slug} has grades already, and this release would have other points. Make "
             "it on the same terms (--no-speed, DEVICE=), or in another folder (OUT=)."

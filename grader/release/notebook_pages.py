@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from grader.core.grade_ids import CUDA, METADATA, SPEED, grade_id
+from grader.core.grade_ids import CUDA, NOTEBOOK_METADATA, SPEED, build_core_grade_id
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.cuda import source
@@ -65,7 +65,7 @@ def source_notebook(
     built = list(_notebook_cells(exercise, words, points, shows))
     for number, cell in enumerate(built):
         cell["id"] = f"{exercise.slug}-{number:02}"  # by place, so that two builds are alike
-    return new_notebook(cells=built, metadata=METADATA)
+    return new_notebook(cells=built, metadata=NOTEBOOK_METADATA)
 
 
 def to_text(notebook: NotebookNode) -> str:
@@ -104,7 +104,7 @@ def _check_cells(
     language = "" if words.language == "en" else f', lang="{words.language}"'
     limited = "" if shows == "open" else f', shows="{shows}"'
     text = f'check("{exercise.slug}", "{name}"{language}{limited})  # {told}'
-    yield _code_cell(text, grade_id(name), locked=True, points=points[name])
+    yield _code_cell(text, build_core_grade_id(name), locked=True, points=points[name])
 
 
 def _code_cell(
@@ -127,5 +127,7 @@ def _python_definitions(code: str) -> set[str]:
 def _cuda_functions(code: str) -> set[str]:
     return {
         function.name
-        for function in source.find_functions(source.blank_comments(source.join_lines(code)))
+        for function in source.find_cuda_functions(
+            source.blank_cuda_comments(source.join_cuda_lines(code))
+        )
     }

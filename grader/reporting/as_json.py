@@ -8,10 +8,10 @@ from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,
-    Measured,
     Report,
     Score,
     Speed,
+    SpeedMeasurement,
     Stage,
 )
 
@@ -108,7 +108,7 @@ def of_speed(s: Speed) -> dict[str, Any]:
     }
 
 
-def _measurement_to_dict(m: Measured) -> dict[str, Any]:
+def _measurement_to_dict(m: SpeedMeasurement) -> dict[str, Any]:
     return {
         "unit": m.unit,
         "typical": dict(zip(PARTIES, m.typical, strict=True)),

@@ -9,14 +9,14 @@ from grader.core.records import (
     Diagnosis,
     ExerciseReport,
     Interval,
-    Measured,
-    Named,
-    Place,
+    NamedMistake,
     Report,
     Score,
     Speed,
+    SpeedMeasurement,
     Stage,
     Verdict,
+    WrongPlaces,
 )
 from grader.reporting.as_json import PARTIES, SCHEMA
 
@@ -84,9 +84,10 @@ def _check_from_dict(found: dict[str, Any]) -> CheckResult:
 
 def _diagnosis_from_dict(found: dict[str, Any]) -> Diagnosis:
     return Diagnosis(
-        mistakes=tuple(Named(**m) for m in found["mistakes"]),
+        mistakes=tuple(NamedMistake(**m) for m in found["mistakes"]),
         places=tuple(
-            Place(axis=p["axis"], wrong=tuple(p["wrong"]), size=p["size"]) for p in found["places"]
+            WrongPlaces(axis=p["axis"], wrong=tuple(p["wrong"]), size=p["size"])
+            for p in found["places"]
         ),
         stage=None if found["stage"] is None else _stage_from_dict(found["stage"]),
     )
@@ -109,12 +110,12 @@ def speed_from_json(found: dict[str, Any]) -> Speed:
     )
 
 
-def _measurement_from_dict(found: dict[str, Any]) -> Measured:
+def _measurement_from_dict(found: dict[str, Any]) -> SpeedMeasurement:
     measured = found["measured"]
     low, high = found["interval"]
     zero, reference, student = (measured["typical"][party] for party in PARTIES)
     rounds = (measured["rounds"][party] for party in PARTIES)
-    return Measured(
+    return SpeedMeasurement(
         unit=measured["unit"],
         typical=(zero, reference, student),
         position=_interval_from_numbers(*measured["position"]),

@@ -10,7 +10,7 @@ from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import Item, report_items
 from grader.reporting.redact import RECEIVED
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 MOST_ANNOTATIONS = 10  # of a step; the runner drops those beyond
 MOST_SUMMARY_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole
@@ -45,7 +45,7 @@ def _failed_items(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]
 def _annotation_command(e: ExerciseReport, title: str, message: str, line: int) -> str:
     at = f",line={line}" if line else ""
     said = f"file={_escape_command_property(e.path)}{at},title={_escape_command_property(title)}"
-    return f"::error {said}::{_escape_command_text(remove_harmful_characters(message))}"
+    return f"::error {said}::{_escape_command_text(clean_worker_text(message))}"
 
 
 def _escape_command_text(text: str) -> str:
@@ -53,11 +53,7 @@ def _escape_command_text(text: str) -> str:
 
 
 def _escape_command_property(text: str) -> str:
-    return (
-        _escape_command_text(remove_harmful_characters(text))
-        .replace(":", "%3A")
-        .replace(",", "%2C")
-    )
+    return _escape_command_text(clean_worker_text(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def github_summary(report: Report, words: Words) -> str:
@@ -108,12 +104,7 @@ def _markdown_details(e: ExerciseReport, words: Words) -> Iterator[str]:
 
 
 def _escape_html(text: str) -> str:
-    text = (
-        remove_harmful_characters(text)
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-    )
+    text = clean_worker_text(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\n", "&#10;")  # a blank line would end the block
 
 

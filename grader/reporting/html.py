@@ -17,11 +17,11 @@ from grader.core.records import (  # fmt: skip
     CheckResult,
     Diagnosis,
     ExerciseReport,
-    Measured,
-    Named,
+    NamedMistake,
     Report,
     Score,
     Speed,
+    SpeedMeasurement,
     Verdict,
 )
 from grader.core.translation import Words
@@ -107,10 +107,10 @@ class _Tell:
         self._words = words
 
     def title(self, e: ExerciseReport) -> str:
-        return self._words.title(catalog.find(e.slug))
+        return self._words.title(catalog.find_catalog_exercise(e.slug))
 
     def lesson(self, e: ExerciseReport) -> str:
-        return answer_file.lesson_path(e.slug, self._words.language)
+        return answer_file.locate_lesson_of_submission(e.slug, self._words.language)
 
     def check(self, e: ExerciseReport, c: CheckResult) -> str:
         return self._words.check(e.slug, c.id, c.says)
@@ -129,14 +129,14 @@ class _Tell:
         """Return heat maps of the weights of a small example, each with its name."""
         return stage_text.stage_maps(d.stage, self._words) if d.stage else []
 
-    def mistake(self, e: ExerciseReport, m: Named) -> tuple[str, str]:
+    def mistake(self, e: ExerciseReport, m: NamedMistake) -> tuple[str, str]:
         """Return what the mistake is, and how to mend it."""
         return self._words.mistake(e.slug, m.id, m.says, m.mend)
 
-    def measured(self, m: Measured) -> list[str]:
+    def measured(self, m: SpeedMeasurement) -> list[str]:
         return speed_text.measurement_lines(m, self._words)
 
-    def ends(self, m: Measured) -> tuple[str, str]:
+    def ends(self, m: SpeedMeasurement) -> tuple[str, str]:
         """Return the labels of the two ends of the scale."""
         return speed_text.scale_ends(m, self._words)
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import Item, report_items
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 _VERDICT_TAGS = {
     Verdict.FAILED: "failure",
@@ -67,4 +67,4 @@ def _add_case(suite: Element, e: ExerciseReport, item: Item) -> None:
 
 def _drop_characters_outside_xml(text: str) -> str:
     """Drop the characters of `text` that XML 1.0 does not allow."""
-    return remove_harmful_characters(text).replace("\ufffe", "").replace("\uffff", "")
+    return clean_worker_text(text).replace("\ufffe", "").replace("\uffff", "")

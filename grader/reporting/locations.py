@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from grader.core.records import Place
+from grader.core.records import WrongPlaces
 from grader.core.translation import Words
 
 _AXIS_NOUNS = {
@@ -15,13 +15,13 @@ _AXIS_NOUNS = {
 _MOST_LISTED_NUMBERS = 6  # numbers that are listed one by one
 
 
-def describe_places(places: Sequence[Place], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
+def describe_places(places: Sequence[WrongPlaces], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
     """Say 'Wrong: head 3 only, of 8; rows 0 to 10, of 12.'; "" if `places` is empty."""
     told = words("; ").join(_describe_place(place, words) for place in places)
     return words("Wrong: {places}.", places=told) if told else ""
 
 
-def _describe_place(place: Place, words: Words) -> str:
+def _describe_place(place: WrongPlaces, words: Words) -> str:
     wrong, size = place.wrong, place.size
     axis, several = map(words, _AXIS_NOUNS[place.axis])
     right = sorted(set(range(size)) - set(wrong))

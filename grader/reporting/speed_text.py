@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from grader.core.records import Measured, Speed
+from grader.core.records import Speed, SpeedMeasurement
 from grader.core.scoring import MARGIN
 from grader.core.translation import Words
 
@@ -33,7 +33,7 @@ def _speed_sign(s: Speed) -> Text:
     return Text("✗", style="red") if s.earned == 0 else Text("◐", style="yellow")
 
 
-def _draw_scale(m: Measured, words: Words) -> Text:
+def _draw_scale(m: SpeedMeasurement, words: Words) -> Text:
     """zero 40 ms ├────░●░──┤ 1.2 times the reference: 19.2 ms"""
     low, middle, high = (
         round(x * (_SCALE_CELLS - 1)) for x in (m.position.low, m.position.middle, m.position.high)
@@ -45,7 +45,7 @@ def _draw_scale(m: Measured, words: Words) -> Text:
     return Text.assemble(f"{zero} ├", ("".join(cells), "cyan"), f"┤ {full}")
 
 
-def scale_ends(m: Measured, words: Words) -> tuple[str, str]:
+def scale_ends(m: SpeedMeasurement, words: Words) -> tuple[str, str]:
     """Return the labels of the two ends of the scale: x = 0 and x = 1."""
     zero, reference, _ = m.typical
     full = "1.2 times the reference: {amount}"
@@ -55,7 +55,7 @@ def scale_ends(m: Measured, words: Words) -> tuple[str, str]:
     )
 
 
-def measurement_lines(m: Measured, words: Words) -> list[str]:
+def measurement_lines(m: SpeedMeasurement, words: Words) -> list[str]:
     """Describe the measurement in words, and then the device that it ran on."""
     r, x = m.ratio, m.position
     numbers = {"ratio": r.middle, "low": r.low, "high": r.high, "x": x.middle, "x_low": x.low,

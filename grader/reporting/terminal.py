@@ -119,7 +119,7 @@ def _state_text(e: ExerciseReport, words: Words) -> Text:
         case "graded":
             return Text(_graded_sentence(e, words))
         case "not_started":
-            lesson = answer_file.lesson_path(e.slug, words.language)
+            lesson = answer_file.locate_lesson_of_submission(e.slug, words.language)
             return Text(words("not started yet: {lesson}", lesson=lesson), style="dim")
         case "fault":
             return Text(words("grader fault: no score"), style="magenta")
@@ -157,7 +157,7 @@ def _reasons_not_run(e: ExerciseReport, words: Words) -> str:
 
 
 def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
-    title = words.title(catalog.find(e.slug))
+    title = words.title(catalog.find_catalog_exercise(e.slug))
     return Text.assemble("\n", (title, "bold"), "  ", (e.path, "dim"))
 
 
@@ -239,7 +239,7 @@ def _next_step_text(report: Report, words: Words) -> Text:
     several = len(report.exercises) > 1
     match step.kind:
         case Kind.START:
-            lesson = answer_file.lesson_path(e.slug, words.language)
+            lesson = answer_file.locate_lesson_of_submission(e.slug, words.language)
             read, write = words("Next: read "), words(", then write ")
             return Text.assemble("\n", read, (lesson, "bold"), write, path)
         case Kind.MEND_FILE:
@@ -257,7 +257,7 @@ def _report_footer(report: Report, words: Words) -> str:
     seconds = f"{report.seconds:.1f}"
     about = "device {device}, wall {wall}, {seconds} s"
     lines = [words(about, device=report.device, wall=report.isolation, seconds=seconds)]
-    if report.seed is not None and report.seed.startswith(sealed_bundle.CASES):
+    if report.seed is not None and report.seed.startswith(sealed_bundle.STORED_CASES_PREFIX):
         about = "{seed}: the stored cases of a sealed bundle, for practice; marks are advisory"
         lines.append(words(about, seed=report.seed))
     elif report.seed is not None and _has_inputs_of_seed(report):

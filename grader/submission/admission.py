@@ -11,9 +11,9 @@ from grader.core import catalog
 from grader.core.records import Exercise, Submission
 from grader.cuda import compiled_answer as cuda
 from grader.submission import answer_file
-from grader.submission.line_names import name_line
-from grader.submission.reader_client import Unread, ask_reader
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.submission.line_names import name_submission_line
+from grader.submission.reader_client import UnreadableContent, ask_submission_reader
+from grader.worker.harmless_text import clean_worker_text
 from grader.worker.walls import PROCESS, Wall
 
 
@@ -26,7 +26,7 @@ class NotGraded(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class AdmittedSubmission:
     """A submission that may be asked, and what its text says before it is."""
 
     runs: Submission  # what a worker is given: the file itself, or what was made of it
@@ -34,75 +34,79 @@ class Admitted:
     line_of: Callable[[str], int]  # of the first definition that a sentence names; 0 if none
 
 
-def read_worked_on(path: Path, exercise: Exercise) -> Submission:
+def read_begun_submission(path: Path, exercise: Exercise) -> Submission:
     """Read the submission at `path`. Raises `NotGraded` unless somebody has worked on it."""
     try:
-        answer = answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise))
-    except answer_file.Unreadable as problem:
+        answer = answer_file.read_submission(
+            path, exercise.slug, catalog.list_catalog_names(exercise)
+        )
+    except answer_file.UnreadableFile as problem:
         state = "missing" if "is not there" in str(problem) else "unreadable"
         raise NotGraded(state, str(problem)) from None
-    if not answer.source or answer_file.is_untouched_skeleton(answer.source):
-        lesson = answer_file.lesson_path(exercise.slug)
+    if not answer.source or answer_file.is_submission_text_untouched(answer.source):
+        lesson = answer_file.locate_lesson_of_submission(exercise.slug)
         raise NotGraded("not_started", f"Not started yet. The lesson: {lesson}")
     return answer
 
 
-def admit(
+def admit_submission(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
-) -> Admitted:
+) -> AdmittedSubmission:
     """Admit a submission that is in its language and uses only what is allowed.
 
     wall  behind which a compiler runs, if its language has one
     """
-    found = read_outline(answer, exercise)
-    problems = {n: remove_harmful_characters(why) for n, why in found["problems"].items()} | {
+    found = read_submission_outline(answer, exercise)
+    problems = {n: clean_worker_text(why) for n, why in found["problems"].items()} | {
         **answer.problems
     }
     if exercise.language == "python":
         worked = replace(answer, source=found["runs"], theirs=True)
     else:
         try:
-            made, program = cuda.build_module(
+            made, program = cuda.build_cuda_module(
                 answer.source, found["translated"], exercise, problems,
-                partial(name_line, answer.lines), wall=wall,
+                partial(name_submission_line, answer.lines), wall=wall,
                 on_cuda=on_cuda,
             )  # fmt: skip
         except cuda.NotCpp as problem:
-            raise NotGraded("unreadable", remove_harmful_characters(str(problem))) from None
+            raise NotGraded("unreadable", clean_worker_text(str(problem))) from None
         worked = replace(answer, source=made, program=program)
-    line_of = partial(line_of_definition, found["lines"])
-    return Admitted(runs=worked, problems=problems, line_of=line_of)
+    line_of = partial(find_submission_definition, found["lines"])
+    return AdmittedSubmission(runs=worked, problems=problems, line_of=line_of)
 
 
-def prepare_own_file(
+def prepare_own_submission(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> Submission:
     """Return what a worker receives of one of our own files, which may use anything."""
     if exercise.language == "python" or answer.path.suffix == ".py":
         return answer
-    return admit(answer, exercise, wall, on_cuda=on_cuda).runs
+    return admit_submission(answer, exercise, wall, on_cuda=on_cuda).runs
 
 
-def read_outline(answer: Submission, exercise: Exercise) -> dict[str, Any]:
-    """Return what the text of a submission says, as `readers.python` or `readers.cuda` returns it.
+def read_submission_outline(answer: Submission, exercise: Exercise) -> dict[str, Any]:
+    """Return what the text of a submission says, as the reader of its language returns it.
 
     Raises `NotGraded` for a text that cannot be read, or that uses what is not allowed.
     """
     given: dict[str, Any] = {"exercise": exercise, "lines": answer.lines}
     if exercise.language == "python":
-        given["slugs"] = frozenset(e.slug for e in catalog.exercises()) - {exercise.slug}
+        given["slugs"] = frozenset(e.slug for e in catalog.list_catalog_exercises()) - {
+            exercise.slug
+        }
     try:
-        found: dict[str, Any] = ask_reader(exercise.language, answer.source, **given)
-    except Unread as problem:
+        found: dict[str, Any] = ask_submission_reader(exercise.language, answer.source, **given)
+    except UnreadableContent as problem:
         raise NotGraded("unreadable", str(problem)) from None
     if "unreadable" in found:
-        raise NotGraded("unreadable", remove_harmful_characters(found["unreadable"]))
+        raise NotGraded("unreadable", clean_worker_text(found["unreadable"]))
     if "refused" in found:
-        raise NotGraded("refused", remove_harmful_characters(found["refused"]))
+        raise NotGraded("refused", clean_worker_text(found["refused"]))
     return found
 
 
-def line_of_definition(lines: Mapping[str, int], sentence: str) -> int:
+def find_submission_definition(lines: Mapping[str, int], sentence: str) -> int:
     """Return the line of the first definition that a sentence names; 0 if none."""
     named = (lines[word] for word in re.findall(r"\w+", sentence) if word in lines)
     return next(named, 0)

@@ -4,7 +4,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from grader.submission.scopes import Function, bound_names, local_names, nodes_with_scope
+from grader.submission.scopes import (
+    Function,
+    list_submitted_bound_names,
+    list_submitted_local_names,
+    walk_submission_scopes,
+)
 
 _SELF_NAMES = ("self", "cls")
 _ORDINARY_BASES = (
@@ -18,7 +23,7 @@ _ORDINARY_BASES = (
 )
 
 
-class Names:
+class SubmissionNames:
     """The names of one file.
 
     modules  those that an answer may import
@@ -29,21 +34,21 @@ class Names:
         nodes = list(ast.walk(tree))
         self._imports: dict[str, str] = {}
         self.twice: set[str] = set()  # imported under one name, as different things
-        for name, full in _imported_names(nodes):
+        for name, full in _list_submission_imports(nodes):
             if self._imports.setdefault(name, full) != full:
                 self.twice.add(name)
-        self.bound = frozenset(_bound_names(_nodes_outside_functions(tree)))
-        self.uses = frozenset(_used_names(nodes))
+        self.bound = frozenset(_list_submission_bindings(_walk_submission_top_level(tree)))
+        self.uses = frozenset(_list_submission_uses(nodes))
         self._parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
-        self._of_imports = frozenset(_imported_modules(nodes))
+        self._of_imports = frozenset(_list_submission_modules(nodes))
         self._followed: dict[str, frozenset[str]] = {}
         self._followed = self._find_module_variables(nodes)
         classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
-        self._own = {id(name) for c in classes for name in _self_nodes(c)}
+        self._own = {id(name) for c in classes for name in _find_self_in_submission(c)}
         self._classes = {c.name for c in classes}
         self.plain_classes = frozenset(self._closed_classes(classes, nodes))
-        self.members = frozenset(_member_names(classes))
-        self._objects = self._classes | set(_object_names(nodes, self._classes))
+        self.members = frozenset(_list_submission_members(classes))
+        self._objects = self._classes | set(_list_submission_objects(nodes, self._classes))
 
     def modules(self, node: ast.expr) -> frozenset[str]:
         """Return the modules that an expression may stand for; none if it may be anything else."""
@@ -115,20 +120,20 @@ class Names:
 
     def local_names(self, unit: Function) -> frozenset[str]:
         """Return the names that a function binds itself, except names of modules."""
-        return local_names(unit) - self._followed.keys()
+        return list_submitted_local_names(unit) - self._followed.keys()
 
     def scoped(
         self, root: ast.AST, own: frozenset[str]
     ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
         """Yield every node in a part of the file, with the names that its functions bind."""
-        for node, names in nodes_with_scope(root, own):
+        for node, names in walk_submission_scopes(root, own):
             yield node, names - self._followed.keys()
 
     def _find_module_variables(self, nodes: list[ast.AST]) -> dict[str, frozenset[str]]:
         """Return variables that only ever stand for modules: `xp = np if given else torch`."""
         times: dict[str, int] = {}
         found: dict[str, list[frozenset[str]]] = {}
-        for name in _bound_names(nodes):
+        for name in _list_submission_bindings(nodes):
             times[name] = times.get(name, 0) + 1
         for node in nodes:
             match node:
@@ -148,7 +153,7 @@ class Names:
     def _closed_classes(self, classes: list[ast.ClassDef], nodes: list[ast.AST]) -> Iterator[str]:
         """Yield classes whose objects only the file makes: their bases are ordinary, or such."""
         known = {c.name: c for c in classes}
-        others = set(_bound_names(n for n in nodes if not isinstance(n, ast.ClassDef)))
+        others = set(_list_submission_bindings(n for n in nodes if not isinstance(n, ast.ClassDef)))
 
         @cache
         def plain(name: str) -> bool:
@@ -168,16 +173,16 @@ class Names:
                 continue
 
 
-def _bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _list_submission_bindings(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield every name that the nodes bind, once for each place, arguments included."""
     for node in nodes:
         if not isinstance(node, ast.Tuple | ast.List | ast.Starred):  # its parts come too
-            yield from bound_names([node])
+            yield from list_submitted_bound_names([node])
         if isinstance(node, ast.arg):
             yield node.arg
 
 
-def _used_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _list_submission_uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield every name and attribute that stands in the file."""
     for node in nodes:
         match node:
@@ -185,15 +190,15 @@ def _used_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield name
 
 
-def _nodes_outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+def _walk_submission_top_level(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes that run with the file; of a function only its definition."""
     for node in ast.iter_child_nodes(tree):
         yield node
         if not isinstance(node, Function):
-            yield from _nodes_outside_functions(node)
+            yield from _walk_submission_top_level(node)
 
 
-def _imported_names(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+def _list_submission_imports(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
     """Yield each imported name, and what the name stands for."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -205,7 +210,7 @@ def _imported_names(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
-def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
+def _list_submission_modules(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield every module that an `import` names, and the packages that contain it."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -214,7 +219,7 @@ def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
                 yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
-def _self_nodes(owner: ast.ClassDef) -> Iterator[ast.Name]:
+def _find_self_in_submission(owner: ast.ClassDef) -> Iterator[ast.Name]:
     """Yield the names in a class's methods that refer to `self` or `cls`."""
     for method in owner.body:
         if isinstance(method, ast.FunctionDef) and (method.args.posonlyargs or method.args.args):
@@ -224,7 +229,7 @@ def _self_nodes(owner: ast.ClassDef) -> Iterator[ast.Name]:
                 yield from (n for n in names if n.id == first)
 
 
-def _member_names(classes: list[ast.ClassDef]) -> Iterator[str]:
+def _list_submission_members(classes: list[ast.ClassDef]) -> Iterator[str]:
     """Yield the names of members of the file's own classes."""
     for node in (inner for c in classes for inner in ast.walk(c)):
         match node:
@@ -244,7 +249,7 @@ def _member_names(classes: list[ast.ClassDef]) -> Iterator[str]:
             yield from (t.id for t in statement.targets if isinstance(t, ast.Name))
 
 
-def _object_names(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
+def _list_submission_objects(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
     """Yield the variables that hold objects of the file's classes, or are annotated so."""
     for node in nodes:
         match node:

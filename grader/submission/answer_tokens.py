@@ -12,7 +12,7 @@ import re
 import zlib
 from functools import lru_cache
 
-from grader.cuda.source import blank_comments
+from grader.cuda.source import blank_cuda_comments
 
 # Also of what Python would not take: a string that is not closed ends with its line or the file.
 _TOKEN = re.compile(
@@ -38,12 +38,12 @@ _CUDA_WORDS = frozenset(
 )
 
 
-def tokens(source: str, language: str = "python") -> tuple[str, list[tuple[int, int]]]:
+def tokenize_submission(source: str, language: str = "python") -> tuple[str, list[tuple[int, int]]]:
     """Return a letter for each token, and the start and end of each token in the source."""
     in_cuda = language == "cuda"
     kept = _CUDA_WORDS if in_cuda else _PYTHON_WORDS
     text = (
-        blank_comments(source).replace("#", " ") if in_cuda else source
+        blank_cuda_comments(source).replace("#", " ") if in_cuda else source
     )  # a directive is no comment
     texts: list[str] = []
     letters: list[str] = []
@@ -56,21 +56,23 @@ def tokens(source: str, language: str = "python") -> tuple[str, list[tuple[int, 
             del texts[-1], letters[-1], places[-1]
         is_name = found.lastgroup == "name"
         letters.append(
-            _letter_of_name(part, texts[-2:], kept) if is_name else _letter_of_text(part)
+            _encode_submission_name(part, texts[-2:], kept)
+            if is_name
+            else _encode_submission_token(part)
         )
         texts.append(part)
         places.append(found.span())
     return "".join(letters), places
 
 
-def _letter_of_name(text: str, before: list[str], language: frozenset[str]) -> str:
+def _encode_submission_name(text: str, before: list[str], language: frozenset[str]) -> str:
     """Return the letter of a name that follows the two tokens `before`."""
     if before[-1:] == ["."]:
-        return "V" if before[0] == "self" else _letter_of_text(f".{text}")
-    return _letter_of_text(text) if text in language else "V"
+        return "V" if before[0] == "self" else _encode_submission_token(f".{text}")
+    return _encode_submission_token(text) if text in language else "V"
 
 
 @lru_cache(maxsize=10_000)
-def _letter_of_text(text: str) -> str:
+def _encode_submission_token(text: str) -> str:
     """Return a letter for a text, the same in every answer; two texts seldom share one."""
     return chr(0x100 + zlib.crc32(text.encode("utf-8", "surrogatepass")) % 0xD000)

@@ -2,8 +2,8 @@
 
 import re
 
-from grader.cuda.source import blank_comments, find_functions, join_lines
-from grader.submission.notebook_cells import BadNotebook, NotebookAnswer, code_cells
+from grader.cuda.source import blank_cuda_comments, find_cuda_functions, join_cuda_lines
+from grader.submission.notebook_cells import BadNotebook, NotebookAnswer, list_submitted_code_cells
 
 _CUDA_CELL_START = re.compile(
     r"\s*(%%cu(da)?\b|%%(write)?file\s+\S+\.cuh?\s|//\s*cuda\b)", re.IGNORECASE
@@ -11,7 +11,7 @@ _CUDA_CELL_START = re.compile(
 _KERNEL = re.compile(r"\b__global__\b")
 
 
-def read_cuda_cells(content: bytes) -> NotebookAnswer:
+def read_submitted_cuda_cells(content: bytes) -> NotebookAnswer:
     """Return the CUDA file in a notebook's file: its cells that begin with `%%cuda`, in order.
 
     Cells that write a `.cu` file count too. Of cells that define the same function the last counts,
@@ -21,10 +21,11 @@ def read_cuda_cells(content: bytes) -> NotebookAnswer:
     """
     lines: list[str] = []
     where: list[tuple[int, int]] = []
-    cells = code_cells(content)
+    cells = list_submitted_code_cells(content)
     taken = [(n, text) for n, text in cells if _CUDA_CELL_START.match(text)]
     defined = [
-        {f.name for f in find_functions(blank_comments(join_lines(text)))} for _, text in taken
+        {f.name for f in find_cuda_functions(blank_cuda_comments(join_cuda_lines(text)))}
+        for _, text in taken
     ]
     for i, (number, text) in enumerate(taken):
         if defined[i] and any(defined[i] <= later for later in defined[i + 1 :]):
@@ -34,15 +35,17 @@ def read_cuda_cells(content: bytes) -> NotebookAnswer:
         lines += ["", *rest, ""]
         where += [(number, before + n) for n in range(1, len(rest) + 3)]
     source = "\n".join(lines).rstrip("\n") + "\n"
-    if _has_function_body(source):
+    if _is_submitted_function_written(source):
         return NotebookAnswer(source, tuple(where))
     for number, text in cells:
-        if _KERNEL.search(text) and _has_function_body(text):
+        if _KERNEL.search(text) and _is_submitted_function_written(text):
             told = f"Cell {number} has a kernel, but does not begin with a line %%cuda."
             raise BadNotebook(told)
     return NotebookAnswer("", ())
 
 
-def _has_function_body(text: str) -> bool:
+def _is_submitted_function_written(text: str) -> bool:
     """Return whether a function in a text has a body."""
-    return any(f.body.strip() for f in find_functions(blank_comments(join_lines(text))))
+    return any(
+        f.body.strip() for f in find_cuda_functions(blank_cuda_comments(join_cuda_lines(text)))
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.core.records import Exercise
-from grader.submission.forbidden_calls import Finder, Use
+from grader.submission.forbidden_calls import ForbiddenUse, ForbiddenUseFinder
 
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _IMPORTS = ast.Import | ast.ImportFrom
@@ -19,7 +19,7 @@ Change = tuple[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class CutSubmission:
     """A file after its forbidden parts were removed."""
 
     runs: str
@@ -27,44 +27,46 @@ class Cut:
     file: str = ""  # the sentence that costs the file
 
 
-def cut_forbidden(
+def cut_forbidden_from_submission(
     source: str, tree: ast.Module, exercise: Exercise, slugs: frozenset[str],
     named: Callable[[int], str] = str,
-) -> Cut:  # fmt: skip
+) -> CutSubmission:  # fmt: skip
     """Return the file without the parts that are not allowed.
 
     named  what its writer calls a line
     """
-    finder = Finder(tree, exercise, slugs)
+    finder = ForbiddenUseFinder(tree, exercise, slugs)
     changes: list[Change] = []
     refused: dict[str, str] = {}
-    costs: list[Use] = []
-    for part, unit, name in _split_file(_drop_main_block(tree).body):
+    costs: list[ForbiddenUse] = []
+    for part, unit, name in _split_submission(_drop_submission_main_block(tree).body):
         if unit is None and isinstance(part, _IMPORTS) and not finder.is_in_class(part):
             gone = [(a, why) for a in part.names if (why := finder.about_import(part, a))]
             for alias, why in gone:
-                use = Use(part.lineno, why)
+                use = ForbiddenUse(part.lineno, why)
                 if alias.name == "*":  # nobody can tell what it would bind
                     costs.append(use)
                 elif (alias.asname or alias.name) in exercise.names:
-                    refused.setdefault(alias.asname or alias.name, _refusal_sentence(use, named))
-            changes += _drop_aliases(part, [alias for alias, _ in gone])
+                    refused.setdefault(
+                        alias.asname or alias.name, _describe_forbidden_use(use, named)
+                    )
+            changes += _drop_forbidden_imports(part, [alias for alias, _ in gone])
         elif found := min(finder.uses(part, unit), default=None):
             if unit is None:
                 costs.append(found)
             else:
-                refused.setdefault(name, _refusal_sentence(found, named))
-                changes.append(_replace_body(unit, _refusal_sentence(found, named)))
+                refused.setdefault(name, _describe_forbidden_use(found, named))
+                changes.append(_replace_forbidden_body(unit, _describe_forbidden_use(found, named)))
     if costs:
-        return Cut(runs="", refused={}, file=_refusal_sentence(min(costs), named))
-    return Cut(runs=_apply_changes(source, changes), refused=refused)
+        return CutSubmission(runs="", refused={}, file=_describe_forbidden_use(min(costs), named))
+    return CutSubmission(runs=_apply_cuts_to_submission(source, changes), refused=refused)
 
 
-def _refusal_sentence(use: Use, named: Callable[[int], str]) -> str:
+def _describe_forbidden_use(use: ForbiddenUse, named: Callable[[int], str]) -> str:
     return f"Line {named(use.line)}: {use.why}"
 
 
-def _split_file(
+def _split_submission(
     body: Sequence[ast.stmt], owner: str = ""
 ) -> Iterator[tuple[ast.AST, _DEFINITIONS | None, str]]:
     """Yield parts of a file, each with its function, if any, and the name of that function."""
@@ -78,7 +80,7 @@ def _split_file(
                 yield from ((r, None, "") for r in [statement.returns] if r)
                 yield ast.arg(arg=statement.name, lineno=statement.lineno), None, ""
             case ast.ClassDef():
-                yield from _split_file(statement.body, f"{owner}{statement.name}.")
+                yield from _split_submission(statement.body, f"{owner}{statement.name}.")
                 outside = [*statement.decorator_list, *statement.bases, *statement.keywords]
                 yield from ((node, None, "") for node in outside)
                 yield ast.arg(arg=statement.name, lineno=statement.lineno), None, ""
@@ -87,16 +89,16 @@ def _split_file(
                     for node in value if isinstance(value, list) else [value]:
                         if isinstance(node, ast.ExceptHandler):
                             yield from ((t, None, "") for t in [node.type] if t)
-                            yield from _split_file(node.body, owner)
+                            yield from _split_submission(node.body, owner)
                         elif isinstance(node, ast.stmt):
-                            yield from _split_file([node], owner)
+                            yield from _split_submission([node], owner)
                         elif isinstance(node, ast.AST):
                             yield node, None, ""
             case _:
                 yield statement, None, ""
 
 
-def _drop_aliases(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterator[Change]:
+def _drop_forbidden_imports(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterator[Change]:
     """Yield the change that removes the names which are not allowed from an import."""
     if not gone:
         return
@@ -105,21 +107,21 @@ def _drop_aliases(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterator[Change]
         text = ast.unparse(ast.ImportFrom(module=node.module, names=good, level=node.level))
     else:
         text = ast.unparse(ast.Import(names=good)) if good else "pass"
-    yield (node.lineno, node.col_offset), _end_position(node), text
+    yield (node.lineno, node.col_offset), _find_end_in_submission(node), text
 
 
-def _replace_body(unit: _DEFINITIONS, says: str) -> Change:
+def _replace_forbidden_body(unit: _DEFINITIONS, says: str) -> Change:
     first = unit.body[0]
     decorators = [d.lineno for d in getattr(first, "decorator_list", [])]
     begins = min([first.lineno, *decorators]), first.col_offset
-    return begins, _end_position(unit.body[-1]), f"raise RuntimeError({says!r})"
+    return begins, _find_end_in_submission(unit.body[-1]), f"raise RuntimeError({says!r})"
 
 
-def _end_position(node: ast.stmt) -> tuple[int, int]:
+def _find_end_in_submission(node: ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
-def _apply_changes(source: str, changes: Sequence[Change]) -> str:
+def _apply_cuts_to_submission(source: str, changes: Sequence[Change]) -> str:
     """Return the text with its changes; what follows a change stays in its line."""
     if not changes:
         return source
@@ -134,31 +136,31 @@ def _apply_changes(source: str, changes: Sequence[Change]) -> str:
     return b"\n".join(lines).decode("utf-8", "surrogatepass")
 
 
-def _drop_main_block(tree: ast.Module) -> ast.Module:
+def _drop_submission_main_block(tree: ast.Module) -> ast.Module:
     """Return the module without the body of `if __name__ == "__main__":`, which never runs here."""
     names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
     if any(n.id == "__name__" and isinstance(n.ctx, ast.Store) for n in names):
         return tree
-    return ast.Module(body=[*_statements_that_run(tree.body)], type_ignores=[])
+    return ast.Module(body=[*_list_submitted_statements(tree.body)], type_ignores=[])
 
 
-def _statements_that_run(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def _list_submitted_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
-        asks = _tests_for_main(statement.test) if isinstance(statement, ast.If) else None
+        asks = _is_submission_main_test(statement.test) if isinstance(statement, ast.If) else None
         if asks is None:
             yield statement
         else:
             assert isinstance(statement, ast.If)
-            yield from _statements_that_run(statement.orelse if asks else statement.body)
+            yield from _list_submitted_statements(statement.orelse if asks else statement.body)
 
 
-def _tests_for_main(test: ast.expr) -> bool | None:
+def _is_submission_main_test(test: ast.expr) -> bool | None:
     """Return True for `__name__ == "__main__"`, False for its opposite, None for any other test."""
     match test:
         case ast.BoolOp(op=ast.And(), values=[first, *_]):
-            return True if _tests_for_main(first) else None
+            return True if _is_submission_main_test(first) else None
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            asks = _tests_for_main(inner) if isinstance(inner, ast.Compare) else None
+            asks = _is_submission_main_test(inner) if isinstance(inner, ast.Compare) else None
             return None if asks is None else not asks
         case ast.Compare(left=one, ops=[ast.Eq() | ast.NotEq() as op], comparators=[other]):
             said = {ast.unparse(one), ast.unparse(other)}

@@ -15,7 +15,7 @@ def definition_digests(source: str) -> dict[str, str]:
 
     Comments, docstrings and layout make no difference. Raises `NotPython`.
     """
-    tree = python_outline.parse(source)
+    tree = python_outline.parse_submission(source)
     for node in ast.walk(tree):
         if isinstance(node, python_outline.Definition) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
@@ -24,7 +24,7 @@ def definition_digests(source: str) -> dict[str, str]:
         if isinstance(statement, python_outline.Definition):
             bound[statement.name] = statement
         else:
-            bound |= python_outline.top_level_names([statement])
+            bound |= python_outline.list_submission_top_names([statement])
     return {
         part: BOUND_OTHERWISE if node is None else _digest(node)
         for name, whole in bound.items()

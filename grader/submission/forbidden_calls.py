@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from grader.core import allowed_tables
 from grader.core.records import Exercise
-from grader.submission.allowed_names import Names
+from grader.submission.allowed_names import SubmissionNames
 from grader.submission.scopes import Function
-from grader.worker.child.builtin_names import BUILTINS, FRAMES, ORDINARY, is_dunder
+from grader.worker.child.builtin_names import BUILTINS, FRAME_NAMES, ORDINARY_DUNDERS, is_dunder
 
 _ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
 _OWN_PACKAGES = ("grader", "reference", "solutions", "exercises")
@@ -25,7 +25,7 @@ _ATTRIBUTE_COPIERS = ("functools.wraps", "functools.update_wrapper")
 _NAMED_TUPLE_MEMBERS = ("_asdict", "_fields", "_make", "_replace")  # open in spite of the _
 _REACHES = "is not allowed: it reaches code by other ways than its name."
 _BREAKPOINT = "a breakpoint was left in: take it out."
-_UNLISTED = f"is not on the list of what an answer may use ({allowed_tables.PAGE})."
+_UNLISTED = f"is not on the list of what an answer may use ({allowed_tables.ALLOWED_PAGE_PATH})."
 _NO_VALUE = (
     "is a module and used as a value: write what you need of it, as in np.exp. "
     "`xp = np if ... else torch` is followed in the function in which it stands."
@@ -34,29 +34,29 @@ _IMPORTS = ast.Import | ast.ImportFrom
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Use:
+class ForbiddenUse:
     """A use of something that is not allowed, and its line."""
 
     line: int
     why: str
 
 
-class Finder:
+class ForbiddenUseFinder:
     """Finds what one file uses that its exercise does not allow."""
 
     def __init__(self, tree: ast.Module, exercise: Exercise, slugs: frozenset[str]) -> None:
         self._exercise = exercise
         self._alone = slugs | set(_OWN_PACKAGES)
-        self._modules = allowed_tables.importable_modules(exercise)
+        self._modules = allowed_tables.load_importable_modules(exercise)
         self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {
             name.split(".")[-1]: name
             for name in exercise.not_allowed
             if "." in name and not name.endswith(".*")
         }
-        self._names = Names(tree, frozenset(self._modules))
+        self._names = SubmissionNames(tree, frozenset(self._modules))
         self._gone = dict(self._refused_imports(tree))
-        self._unread = {id(n) for n in _unevaluated_annotations(tree)}
+        self._unread = {id(n) for n in _list_submission_annotations(tree)}
 
     def _refused_imports(self, tree: ast.Module) -> Iterator[tuple[str, str]]:
         """Yield each name that a refused import would bind, and why it is refused."""
@@ -84,7 +84,7 @@ class Finder:
             node.module or "", alias.name
         )
 
-    def uses(self, root: ast.AST, unit: Function | None) -> Iterator[Use]:
+    def uses(self, root: ast.AST, unit: Function | None) -> Iterator[ForbiddenUse]:
         """Yield what is not allowed in a part of the file.
 
         unit  the function that the part belongs to, if it runs only when that is called
@@ -92,7 +92,7 @@ class Finder:
         outer = self._names.local_names(unit) if unit is not None else frozenset()
         for node, own in self._names.scoped(root, outer):
             for why in self._reasons_against_node(node, own):
-                yield Use(getattr(node, "lineno", 1), why)
+                yield ForbiddenUse(getattr(node, "lineno", 1), why)
 
     def _reasons_against_node(self, node: ast.AST, own: frozenset[str]) -> Iterator[str]:
         if id(node) in self._unread:
@@ -113,18 +113,18 @@ class Finder:
             case ast.keyword(arg="metaclass"):
                 yield f"metaclass {_REACHES}"
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield from _reasons_against_dunder(name)
+                yield from _explain_forbidden_dunder(name)
             case ast.ClassDef(name=name) | ast.arg(arg=name):
-                yield from _reasons_against_dunder(name)
+                yield from _explain_forbidden_dunder(name)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 for name in names:
-                    yield from _reasons_against_dunder(name)
+                    yield from _explain_forbidden_dunder(name)
 
     def _reasons_against_variable(
         self, node: ast.Name, name: str, own: frozenset[str]
     ) -> Iterator[str]:
         if not isinstance(node.ctx, ast.Load):
-            yield from _reasons_against_dunder(name)
+            yield from _explain_forbidden_dunder(name)
         elif name in own:
             return
         elif name in self._names.twice:
@@ -143,7 +143,7 @@ class Finder:
             if name != "type" and not self._names.is_called(node):
                 yield f"{name} {_REACHES}"
         elif is_dunder(name):
-            if name not in (*ORDINARY, *BUILTINS):
+            if name not in (*ORDINARY_DUNDERS, *BUILTINS):
                 yield f"{name} {_REACHES}"
         elif hasattr(builtins, name) and name not in BUILTINS and name not in self._names.bound:
             yield _BREAKPOINT if name == "breakpoint" else f"{name} {_REACHES}"
@@ -184,10 +184,10 @@ class Finder:
         """Yield why an attribute of an object that is no module is not allowed."""
         if name in self._last and not self._may_be_own_member(name):
             yield self._refusal_with_cure(self._last[name])
-        elif name in FRAMES or name == "compile":
+        elif name in FRAME_NAMES or name == "compile":
             yield f".{name} {_REACHES}"
         elif is_dunder(name):
-            if name not in ORDINARY:
+            if name not in ORDINARY_DUNDERS:
                 yield f".{name} {_REACHES}"
         elif name.startswith("_") and name not in ("_", *_NAMED_TUPLE_MEMBERS):
             mine = value is not None and self._names.is_self(value)
@@ -263,11 +263,11 @@ class Finder:
             return self._refusal_with_cure(self._last[name])
         if full in self._modules or name in self._modules.get(module, ()):
             return ""
-        return "" if is_dunder(name) and name in ORDINARY else f"{full} {_UNLISTED}"
+        return "" if is_dunder(name) and name in ORDINARY_DUNDERS else f"{full} {_UNLISTED}"
 
     def _reason_against_name(self, name: str) -> str:
         """Return why the exercise does not allow a dotted name; "" if it does."""
-        refused = next((r for r in self._refused if allowed_tables.is_within(name, r)), None)
+        refused = next((r for r in self._refused if allowed_tables.is_within_name(name, r)), None)
         if refused:
             return self._refusal_with_cure(refused)
         only, top = self._exercise.only, name.split(".")[0]
@@ -281,7 +281,7 @@ _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "i
                   "str", "tuple")  # fmt: skip
 
 
-def _unevaluated_annotations(tree: ast.Module) -> Iterator[ast.AST]:
+def _list_submission_annotations(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the nodes of annotations, if the file says that annotations are texts."""
     if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__"
                and any(a.name == "annotations" for a in s.names) for s in tree.body):  # fmt: skip
@@ -294,6 +294,6 @@ def _unevaluated_annotations(tree: ast.Module) -> Iterator[ast.AST]:
                 yield from ast.walk(told)
 
 
-def _reasons_against_dunder(name: str) -> Iterator[str]:
-    if is_dunder(name) and name not in ORDINARY:
+def _explain_forbidden_dunder(name: str) -> Iterator[str]:
+    if is_dunder(name) and name not in ORDINARY_DUNDERS:
         yield f"{name} {_REACHES}"

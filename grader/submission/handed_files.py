@@ -1,66 +1,71 @@
 """Names of handed-in files, made safe to print, and the limits of their sizes."""
 
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
-MAX_BYTES = 150_000  # of an answer
-MAX_NOTEBOOK = 20_000_000
-MAX_ZIP = 20_000_000
-MAX_STAMP = 1_000  # nbgrader's timestamp.txt
-_MAX_PRINTED = 300  # characters; a name in a zip may have 65,535
+MAX_ANSWER_BYTES = 150_000  # of an answer
+MAX_NOTEBOOK_BYTES = 20_000_000
+MAX_ZIP_BYTES = 20_000_000
+MAX_STAMP_BYTES = 1_000  # nbgrader's timestamp.txt
+_MAX_PRINTED_CHARACTERS = 300  # characters; a name in a zip may have 65,535
 _LIMITS_AND_SENTENCES = {  # by the suffix: how large, and what is said beyond that
     **dict.fromkeys(
-        (".py", ".cu"), (MAX_BYTES, "{file} is too large: an answer has at most {bytes:,} bytes.")
+        (".py", ".cu"),
+        (MAX_ANSWER_BYTES, "{file} is too large: an answer has at most {bytes:,} bytes."),
     ),
     ".ipynb": (
-        MAX_NOTEBOOK,
+        MAX_NOTEBOOK_BYTES,
         "{file} is too large: a notebook has at most {bytes:,} bytes. "
         "Clear its outputs and save it again.",
     ),
-    ".txt": (MAX_STAMP, "{file} is too large: a time stamp has at most {bytes:,} bytes."),
+    ".txt": (MAX_STAMP_BYTES, "{file} is too large: a time stamp has at most {bytes:,} bytes."),
     ".zip": (
-        MAX_ZIP,
+        MAX_ZIP_BYTES,
         "{file} is too large: a zip has at most {bytes:,} bytes. Put only the answers into it.",
     ),
 }
 _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
 
 
-def printable(name: str) -> str:
+def clean_submitted_name(name: str) -> str:
     """Return a name as one line that can be printed anywhere; of a long name its end.
 
     A mark stands for every letter that is not seen, so that no name looks like another one.
     """
-    line = remove_harmful_characters(
+    line = clean_worker_text(
         "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
     )
-    return f"…{line[-_MAX_PRINTED:]}" if len(line) > _MAX_PRINTED else line or "?"
+    return (
+        f"…{line[-_MAX_PRINTED_CHARACTERS:]}"
+        if len(line) > _MAX_PRINTED_CHARACTERS
+        else line or "?"
+    )
 
 
-def is_passed_over(name: str) -> bool:
+def is_handed_in_accidentally(name: str) -> bool:
     """Return whether a file was handed in by accident: a hidden one, or one that systems leave."""
     hidden = name.startswith(".") and name not in (".", "..")
     return hidden or name in _LEFT_BY_MACHINES
 
 
-def is_zip(name: str) -> bool:
+def is_submitted_zip(name: str) -> bool:
     return name.lower().endswith(".zip")
 
 
-def size_limit(name: str) -> int:
+def find_submission_size_limit(name: str) -> int:
     """Return how many bytes an answer, a zip or a time stamp of this name may have."""
-    return _LIMITS_AND_SENTENCES[_lower_suffix(name)][0]
+    return _LIMITS_AND_SENTENCES[_lower_submission_suffix(name)][0]
 
 
-def describe_too_large(name: str, shown: str) -> str:
+def describe_too_large_submission(name: str, shown: str) -> str:
     """Return the sentence about a file that exceeds its size limit."""
-    most, sentence = _LIMITS_AND_SENTENCES[_lower_suffix(name)]
+    most, sentence = _LIMITS_AND_SENTENCES[_lower_submission_suffix(name)]
     return sentence.format(file=shown, bytes=most)
 
 
-def _lower_suffix(name: str) -> str:
+def _lower_submission_suffix(name: str) -> str:
     return name[name.rindex(".") :].lower()
 
 
-def describe_link(shown: str) -> str:
+def describe_submitted_link(shown: str) -> str:
     """Return the sentence about a link."""
     return f"{shown} is a link: hand in the file itself."

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def name_line(lines: Sequence[tuple[int, int]], number: int) -> str:
+def name_submission_line(lines: Sequence[tuple[int, int]], number: int) -> str:
     """Return the name of a line of a source: "3", or "3 of cell 4" in a notebook.
 
     lines  of each line its cell, and there; nothing if it is no notebook

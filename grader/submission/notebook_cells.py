@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from grader.submission.bindings import calls_method_of, names_bound_by
+from grader.submission.bindings import is_method_call_submitted, list_submission_bindings
 
-MAX_BYTES = 200_000_000  # pictures and long outputs may be in it
+MAX_FILE_BYTES = 200_000_000  # pictures and long outputs may be in it
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
 _MAGIC = re.compile(r"^([ \t]*+)[%!?].*$|^([ \t]*+)[\w.]++\?{1,2}[ \t]*+$", re.MULTILINE)
 _ASSIGNED_MAGIC = re.compile(r"^([ \t]*+\w[\w, ]*+=[ \t]*+)[%!].*$", re.MULTILINE)  # files = !ls
@@ -46,7 +46,7 @@ class _Unit:
 
     @cached_property
     def binds(self) -> frozenset[str]:
-        return frozenset(names_bound_by(self.node))
+        return frozenset(list_submission_bindings(self.node))
 
     @property
     def is_import(self) -> bool:
@@ -65,7 +65,7 @@ class _Unit:
     @cached_property
     def is_stub(self) -> bool:
         """Return whether this statement only says that nothing is written yet."""
-        return _is_only_stub(self.node)
+        return _is_submitted_stub(self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class _Unread:
         )
 
 
-def read_answer_cells(content: bytes, names: Sequence[str]) -> NotebookAnswer:
+def read_submitted_notebook(content: bytes, names: Sequence[str]) -> NotebookAnswer:
     """Return the answer in a notebook's file to an exercise that asks for `names`.
 
     Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
     Python. An untouched notebook has an empty answer.
     """
-    units, unread = _parse_cells(code_cells(content))
-    taken = _select_units(units, names)
+    units, unread = _parse_submitted_cells(list_submitted_code_cells(content))
+    taken = _select_submitted_units(units, names)
     written = {name for unit in taken if not unit.is_stub for name in unit.binds}
     problems = {
         name: cell.says
@@ -114,14 +114,14 @@ def read_answer_cells(content: bytes, names: Sequence[str]) -> NotebookAnswer:
             raise BadNotebook(next(iter(problems.values())))
         return NotebookAnswer("", ())
     lines, where = [], []
-    for unit in _imports_first(taken):
+    for unit in _move_submitted_imports_first(taken):
         text = unit.text.split("\n")
         lines += [*text, "", ""]
         where += [(unit.cell, unit.line + n) for n in range(len(text) + 2)]
     return NotebookAnswer("\n".join(lines).rstrip() + "\n", tuple(where), problems)
 
 
-def _imports_first(taken: Sequence[_Unit]) -> list[_Unit]:
+def _move_submitted_imports_first(taken: Sequence[_Unit]) -> list[_Unit]:
     """Return units in order, but imports first, and none before what it overrides."""
     place: dict[_Unit, int] = {}  # 0: the future, 1: imports, 2: the rest
     overridden: set[str] = set()
@@ -132,9 +132,9 @@ def _imports_first(taken: Sequence[_Unit]) -> list[_Unit]:
     return sorted(taken, key=place.__getitem__)  # a stable sort
 
 
-def definitions_in_notebook(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
+def list_submitted_definitions(content: bytes, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the text of each definition of `names` in a notebook's file, stubs included."""
-    units, _ = _parse_cells(code_cells(content))
+    units, _ = _parse_submitted_cells(list_submitted_code_cells(content))
     found: dict[str, list[str]] = {}
     for unit in units:
         for name in unit.binds & set(names):
@@ -142,25 +142,30 @@ def definitions_in_notebook(content: bytes, names: Sequence[str]) -> dict[str, l
     return found
 
 
-def code_cells(content: bytes) -> list[tuple[int, str]]:
+def list_submitted_code_cells(content: bytes) -> list[tuple[int, str]]:
     """Return the number and text of each code cell, and of solution cells of another type.
 
     Our own cells, which fetch and call `check`, are no part of an answer.
     """
-    return list(_student_cells(_parse_notebook(content)))
+    return list(_list_submitted_cells(_parse_submitted_notebook(content)))
 
 
-def _student_cells(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
+def _list_submitted_cells(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
     for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict) or _is_our_cell(_nbgrader_metadata(cell)):
+        if not isinstance(cell, dict) or _is_submitted_cell_ours(
+            _read_submitted_cell_metadata(cell)
+        ):
             continue
         source = cell.get("source", cell.get("input", ""))
         text = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        if cell.get("cell_type") == "code" or _nbgrader_metadata(cell).get("solution") is True:
+        if (
+            cell.get("cell_type") == "code"
+            or _read_submitted_cell_metadata(cell).get("solution") is True
+        ):
             yield number, text.replace("\r\n", "\n").replace("\0", "")
 
 
-def _parse_notebook(content: bytes) -> list[Any]:
+def _parse_submitted_notebook(content: bytes) -> list[Any]:
     """Return the cells of a notebook's file."""
     try:
         found = json.loads(content)
@@ -174,29 +179,29 @@ def _parse_notebook(content: bytes) -> list[Any]:
     return cells
 
 
-def _nbgrader_metadata(cell: dict[str, Any]) -> dict[str, Any]:
+def _read_submitted_cell_metadata(cell: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of nbgrader in a cell; empty if it is damaged."""
     metadata = cell.get("metadata")
     found = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-def _is_our_cell(nbgrader: dict[str, Any]) -> bool:
+def _is_submitted_cell_ours(nbgrader: dict[str, Any]) -> bool:
     ours = nbgrader.get("grade_id") == "setup" or nbgrader.get("grade") is True
     return ours and nbgrader.get("solution") is not True
 
 
-def _parse_cells(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:
+def _parse_submitted_cells(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_Unread]]:
     """Return the statements of all cells, and the cells that are not Python."""
     units: list[_Unit] = []
     unread: list[_Unread] = []
     for number, text in cells:
         problem = ""
-        for attempt in (text, _remove_magics(text)):
+        for attempt in (text, _remove_submitted_cell_magics(text)):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    units += list(_units_of_cell(number, attempt))
+                    units += list(_split_submitted_cell(number, attempt))
                 break
             except SyntaxError as error:
                 line = (error.text or "").strip()
@@ -209,7 +214,7 @@ def _parse_cells(cells: Sequence[tuple[int, str]]) -> tuple[list[_Unit], list[_U
     return units, unread
 
 
-def _remove_magics(text: str) -> str:
+def _remove_submitted_cell_magics(text: str) -> str:
     """Return a cell without IPython's syntax; its lines keep their numbers."""
     first = text.lstrip().split("\n", 1)[0]
     if first.startswith("%%") and not first.startswith(_PYTHON_CELL_MAGICS):
@@ -218,27 +223,29 @@ def _remove_magics(text: str) -> str:
     return _MAGIC.sub(lambda found: f"{found[1] or found[2] or ''}pass", text)
 
 
-def _units_of_cell(number: int, text: str) -> Iterator[_Unit]:
+def _split_submitted_cell(number: int, text: str) -> Iterator[_Unit]:
     lines = text.split("\n")
     nodes = ast.parse(text).body
-    on_line = Counter(n for node in nodes for n in {_first_line(node), node.end_lineno or 0})
+    on_line = Counter(
+        n for node in nodes for n in {_find_submitted_first_line(node), node.end_lineno or 0}
+    )
     for node in nodes:
-        first, last = _first_line(node), node.end_lineno or 0
+        first, last = _find_submitted_first_line(node), node.end_lineno or 0
         part = "\n".join(lines[first - 1 : last])
         if on_line[first] > 1 or on_line[last] > 1:  # it shares a line with another
             part = ast.get_source_segment(text, node) or part
-        uses = frozenset(_used_globals(symtable.symtable(part, "cell", "exec")))
+        uses = frozenset(_list_submitted_globals(symtable.symtable(part, "cell", "exec")))
         unit = _Unit(number, first, part, node, uses)
         if not unit.is_tool:
             yield unit
 
 
-def _first_line(node: ast.stmt) -> int:
+def _find_submitted_first_line(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])
 
 
-def _select_units(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
+def _select_submitted_units(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
     """Return the units that bind `names`, and the units that these use, in their order."""
     written = {name for unit in units if not unit.is_stub for name in unit.binds}
     useful = [u for u in units if not (u.is_stub and u.binds <= written)]
@@ -251,7 +258,7 @@ def _select_units(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
             if number not in taken and (
                 name in unit.binds
                 or "*" in unit.binds
-                or (name in variables and calls_method_of(unit.node, {name}))
+                or (name in variables and is_method_call_submitted(unit.node, {name}))
             ):
                 taken.add(number)
                 new = (unit.uses | unit.binds) - known
@@ -260,20 +267,20 @@ def _select_units(units: Sequence[_Unit], names: Iterable[str]) -> list[_Unit]:
     return [unit for number, unit in enumerate(useful) if number in taken]
 
 
-def _used_globals(table: symtable.SymbolTable) -> Iterator[str]:
+def _list_submitted_globals(table: symtable.SymbolTable) -> Iterator[str]:
     at_top = table.get_type() == "module"
     for symbol in table.get_symbols():
         if symbol.is_referenced() if at_top else symbol.is_global():
             yield symbol.get_name()
     for inner in table.get_children():
-        yield from _used_globals(inner)
+        yield from _list_submitted_globals(inner)
 
 
-def _is_only_stub(node: ast.stmt) -> bool:
+def _is_submitted_stub(node: ast.stmt) -> bool:
     """Return whether a function only says that it is not written; of a class, all methods."""
     if isinstance(node, ast.ClassDef):
         methods = [n for n in node.body if isinstance(n, _FUNCTIONS)]
-        return bool(methods) and all(map(_is_only_stub, methods))
+        return bool(methods) and all(map(_is_submitted_stub, methods))
     if not isinstance(node, _FUNCTIONS):
         return False
     *before, last = node.body  # a docstring, super().__init__()

@@ -24,31 +24,32 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MAX_WAIT_SECONDS = (
     120.0  # seconds of the clock for one text: the reader's own limit counts its processor's
 )
-_SERVER_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server; reader_server.serve(int(sys.argv[2]))"  # noqa: E501
+_SERVER_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server; reader_server.serve_submission_reader(int(sys.argv[2]))"  # noqa: E501
 
 
-class Unread(Exception):
+class UnreadableContent(Exception):
     """A text that cannot be read within the limits; the message is the student's sentence."""
 
 
 LIMITS_EXCEEDED = (
-    f"The file cannot be read within {reading_limits.SECONDS} seconds and "
-    f"{reading_limits.MEMORY_MIB} MiB: "
+    f"The file cannot be read within {reading_limits.READER_CPU_SECONDS} seconds and "
+    f"{reading_limits.READER_MEMORY_MIB} MiB: "
     "write it shorter, with less in one line or one pair of brackets."
 )
 
 
-def ask_reader(question: str, content: bytes | str, **given: Any) -> Any:
+def ask_submission_reader(question: str, content: bytes | str, **given: Any) -> Any:
     """Return what a reader finds in `content`.
 
     question  a name of `readers.READERS`
     given     what that function takes besides
 
-    Raises `Unread` where the limits do not suffice, and `NurseryFailed` where no reader answers.
+    Raises `UnreadableContent` where the limits do not suffice, and `NurseryFailed` where no reader
+    answers.
     """
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogatepass")  # JSON may have half a letter
-    with _connect_to_fork() as reader:
+    with _connect_to_reader_fork() as reader:
         reader.settimeout(MAX_WAIT_SECONDS)
         try:
             head = pickle.dumps((question, given))
@@ -56,34 +57,34 @@ def ask_reader(question: str, content: bytes | str, **given: Any) -> Any:
             reader.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # it has ended before it had read everything: there is no answer either
-        answer = _receive_reply(reader)
+        answer = _receive_reader_reply(reader)
     if not answer:
-        raise Unread(LIMITS_EXCEEDED)
+        raise UnreadableContent(LIMITS_EXCEEDED)
     found = json.loads(answer)
     if "fault" in found:
         raise NurseryFailed(f"the reader stopped: {found['fault']}")
     return found["found"]
 
 
-def _receive_reply(reader: socket.socket) -> bytes:
+def _receive_reader_reply(reader: socket.socket) -> bytes:
     """Return the whole reply; empty if it ends early or is too long."""
     parts, size = [], 0
     try:
         while part := reader.recv(1 << 16):
             parts.append(part)
             size += len(part)
-            if size > reading_limits.ANSWER_BYTES:
+            if size > reading_limits.MAX_REPLY_BYTES:
                 return b""
     except OSError:
         return b""
     answer = b"".join(parts)
-    return answer[:-1] if answer.endswith(reading_limits.WHOLE) else b""
+    return answer[:-1] if answer.endswith(reading_limits.REPLY_END) else b""
 
 
-def _connect_to_fork() -> socket.socket:
+def _connect_to_reader_fork() -> socket.socket:
     """Return a socket to a fork of the reader; a reader that has ended is started again."""
     for _ in range(2):
-        server = _reader_socket(os.getpid())
+        server = _open_reader_socket(os.getpid())
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -91,7 +92,7 @@ def _connect_to_fork() -> socket.socket:
                     socket.send_fds(server, [b"?"], [theirs.fileno()])
             except OSError:
                 ours.close()
-                _reader_socket.cache_clear()
+                _open_reader_socket.cache_clear()
                 continue
         return ours
     raise NurseryFailed("the reader of submissions cannot be started")
@@ -101,7 +102,7 @@ _LOCK = threading.Lock()
 
 
 @cache
-def _reader_socket(process: int) -> socket.socket:
+def _open_reader_socket(process: int) -> socket.socket:
     """Return the socket of this process's reader; a fork of this process has one of its own."""
     ours, theirs = socket.socketpair()
     with theirs:

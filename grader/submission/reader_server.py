@@ -17,11 +17,11 @@ from grader.core import allowed_tables
 from grader.submission import readers, reading_limits
 
 
-def serve(number: int) -> None:
+def serve_submission_reader(number: int) -> None:
     """Answer questions until the other side closes the socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away what has ended
     asked = socket.socket(fileno=number)
-    allowed_tables.module_tables()  # read once, for all forks
+    allowed_tables.load_allowed_module_tables()  # read once, for all forks
     gc.freeze()
     while True:
         word, sockets, _, _ = socket.recv_fds(asked, 1, 1)
@@ -29,16 +29,19 @@ def serve(number: int) -> None:
             return
         if os.fork() == 0:
             asked.close()
-            _answer_question(socket.socket(fileno=sockets[0]))
+            _answer_reader_question(socket.socket(fileno=sockets[0]))
             os._exit(0)
         os.close(sockets[0])
 
 
-def _answer_question(to: socket.socket) -> None:
+def _answer_reader_question(to: socket.socket) -> None:
     """Answer one question. A fork that exceeds its limits ends without an answer."""
     for what, limit in (
-        (resource.RLIMIT_CPU, (reading_limits.SECONDS, reading_limits.SECONDS + 1)),
-        (resource.RLIMIT_AS, (reading_limits.MEMORY_MIB * 2**20,) * 2),
+        (
+            resource.RLIMIT_CPU,
+            (reading_limits.READER_CPU_SECONDS, reading_limits.READER_CPU_SECONDS + 1),
+        ),
+        (resource.RLIMIT_AS, (reading_limits.READER_MEMORY_MIB * 2**20,) * 2),
         (resource.RLIMIT_CORE, (0, 0)),
     ):
         with suppress(ValueError, OSError):  # macOS refuses some of them
@@ -53,4 +56,4 @@ def _answer_question(to: socket.socket) -> None:
         return
     except Exception as error:  # a hole of ours: told to the grader, whose fault it is
         answer = {"fault": f"{type(error).__name__}: {error}"[:500]}
-    to.sendall(json.dumps(answer).encode() + reading_limits.WHOLE)
+    to.sendall(json.dumps(answer).encode() + reading_limits.REPLY_END)

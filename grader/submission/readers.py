@@ -14,89 +14,100 @@ from grader.submission import (
     notebook_cells,
     python_outline,
 )
-from grader.submission.cut_functions import cut_forbidden
+from grader.submission.cut_functions import cut_forbidden_from_submission
 from grader.submission.definition_digests import definition_digests
-from grader.submission.line_names import name_line
-from grader.submission.zip_entries import unzipped, zipped
+from grader.submission.line_names import name_submission_line
+from grader.submission.zip_entries import list_submitted_zip_files, unpack_submitted_zip_file
 
-Told = dict[str, Any]
+ReaderReply = dict[str, Any]
 
 
-def notebook(content: bytes, *, names: Sequence[str], language: str) -> Told:
+def read_notebook_submission(content: bytes, *, names: Sequence[str], language: str) -> ReaderReply:
     """Return the answer in a notebook: {"source", "lines", "problems"}, or {"bad": sentence}."""
     try:
         found = (
-            cuda_cells.read_cuda_cells(content)
+            cuda_cells.read_submitted_cuda_cells(content)
             if language == "cuda"
-            else notebook_cells.read_answer_cells(content, names)
+            else notebook_cells.read_submitted_notebook(content, names)
         )
     except notebook_cells.BadNotebook as problem:
         return {"bad": str(problem)}
     return {"source": found.source, "lines": found.lines, "problems": dict(found.problems)}
 
 
-def python(
+def read_python_submission(
     content: bytes, *, exercise: Exercise, slugs: frozenset[str],
     lines: Sequence[tuple[int, int]] = (),
-) -> Told:  # fmt: skip
+) -> ReaderReply:  # fmt: skip
     """Return what a Python file says before it runs; {"unreadable"} or {"refused"} with a sentence.
 
     {"runs": what is run of it, "problems": {name: sentence}, "lines": {name: line}}
 
     lines  of a notebook: of each line its cell, and there
     """
-    source = _decode(content)
+    source = _decode_submission_content(content)
     try:
-        tree = python_outline.parse(source)
+        tree = python_outline.parse_submission(source)
     except python_outline.NotPython as problem:
         return {"unreadable": str(problem)}
-    done = cut_forbidden(source, tree, exercise, slugs, partial(name_line, lines))
+    done = cut_forbidden_from_submission(
+        source, tree, exercise, slugs, partial(name_submission_line, lines)
+    )
     if done.file:
         return {"refused": done.file}
     return {
         "runs": done.runs,
-        "problems": python_outline.compare_with_manifest(tree, exercise) | done.refused,
-        "lines": python_outline.definition_lines(tree),
+        "problems": python_outline.compare_submission_with_manifest(tree, exercise) | done.refused,
+        "lines": python_outline.list_submission_lines(tree),
     }
 
 
-def cuda(content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]] = ()) -> Told:
+def read_cuda_submission(
+    content: bytes, *, exercise: Exercise, lines: Sequence[tuple[int, int]] = ()
+) -> ReaderReply:
     """Return the same for a CUDA file; "translated" is what a C++ compiler receives."""
-    text = _decode(content)
-    if refused := allowed_cuda.refused_cuda_lines(text):
+    text = _decode_submission_content(content)
+    if refused := allowed_cuda.find_refused_cuda_lines(text):
         line, why = refused[0]
-        return {"refused": f"Line {name_line(lines, line)}: {why}"}
-    problems = cuda_outline.compare_with_manifest(text, exercise)
+        return {"refused": f"Line {name_submission_line(lines, line)}: {why}"}
+    problems = cuda_outline.compare_cuda_with_manifest(text, exercise)
     return {
         "problems": problems,
-        "lines": cuda_outline.function_lines(text),
-        "translated": translate.translate_answer(text, "answer_0"),
+        "lines": cuda_outline.list_cuda_function_lines(text),
+        "translated": translate.translate_cuda_answer(text, "answer_0"),
     }
 
 
-def drawn(content: bytes) -> str:
+def read_drill_of_submission(content: bytes) -> str:
     """Return the drill that an answer to a bug hunt names, or ""."""
-    return hunt_answers.read_drill_name(_decode(content))
+    return hunt_answers.read_submitted_drill_name(_decode_submission_content(content))
 
 
-def definitions(content: bytes) -> Told:
+def read_definitions_of_submission(content: bytes) -> ReaderReply:
     """Return a digest of each function, method and class; {} for a text that is not Python."""
     try:
-        return dict(definition_digests(_decode(content)))
+        return dict(definition_digests(_decode_submission_content(content)))
     except python_outline.NotPython:
         return {}
 
 
-def letters(content: bytes, *, language: str) -> Told:
+def read_letters_of_submission(content: bytes, *, language: str) -> ReaderReply:
     """Return the tokens of an answer: {"letters", "places": [[from, to], ...]}."""
-    found, places = answer_tokens.tokens(_decode(content), language)
+    found, places = answer_tokens.tokenize_submission(_decode_submission_content(content), language)
     return {"letters": found, "places": places}
 
 
-def _decode(content: bytes) -> str:
+def _decode_submission_content(content: bytes) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
 READERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (notebook, python, cuda, drawn, definitions, letters, zipped, unzipped)
+    "notebook": read_notebook_submission,
+    "python": read_python_submission,
+    "cuda": read_cuda_submission,
+    "drawn": read_drill_of_submission,
+    "definitions": read_definitions_of_submission,
+    "letters": read_letters_of_submission,
+    "zipped": list_submitted_zip_files,
+    "unzipped": unpack_submitted_zip_file,
 }

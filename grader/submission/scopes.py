@@ -8,7 +8,7 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _INNER_SCOPES = Function | ast.ClassDef
 
 
-def nodes_with_scope(
+def walk_submission_scopes(
     node: ast.AST, own: frozenset[str]
 ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
     """Yield every node, with the names that enclosing functions bind there.
@@ -20,21 +20,26 @@ def nodes_with_scope(
     yield node, own
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            outside, inside = _split_function(node)
-            inner = own | local_names(node)
+            outside, inside = _split_submitted_function(node)
+            inner = own | list_submitted_local_names(node)
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             first = node.generators[0].iter
-            outside, inside = [first], [n for n in _comprehension_parts(node) if n is not first]
-            inner = own | {name for g in node.generators for name in bound_names([g.target])}
+            outside, inside = (
+                [first],
+                [n for n in _split_submitted_comprehension(node) if n is not first],
+            )
+            inner = own | {
+                name for g in node.generators for name in list_submitted_bound_names([g.target])
+            }
         case _:
             outside, inside, inner = list(ast.iter_child_nodes(node)), [], own
     for child in outside:
-        yield from nodes_with_scope(child, own)
+        yield from walk_submission_scopes(child, own)
     for child in inside:
-        yield from nodes_with_scope(child, inner)
+        yield from walk_submission_scopes(child, inner)
 
 
-def _split_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
+def _split_submitted_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
     """Return what is evaluated where a function is defined, and what where it is called."""
     args = node.args
     outside: list[ast.AST] = [*args.defaults, *(d for d in args.kw_defaults if d)]
@@ -47,7 +52,7 @@ def _split_function(node: Function) -> tuple[list[ast.AST], list[ast.AST]]:
     return outside, list(node.body)
 
 
-def _comprehension_parts(node: ast.AST) -> Iterator[ast.AST]:
+def _split_submitted_comprehension(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the parts of a comprehension, each clause by itself."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.comprehension):
@@ -56,18 +61,20 @@ def _comprehension_parts(node: ast.AST) -> Iterator[ast.AST]:
             yield child
 
 
-def local_names(function: Function) -> frozenset[str]:
+def list_submitted_local_names(function: Function) -> frozenset[str]:
     """Return the names that a function binds itself, except imported ones."""
     args = function.args
     given = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
-    nodes = list(_scope_nodes(function))
+    nodes = list(_walk_submitted_scope(function))
     elsewhere = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
     imports = (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom))
     imported = {a.asname or a.name.split(".")[0] for x in imports for a in x.names}
-    return frozenset({*bound_names(nodes), *(a.arg for a in given if a)} - elsewhere - imported)
+    return frozenset(
+        {*list_submitted_bound_names(nodes), *(a.arg for a in given if a)} - elsewhere - imported
+    )
 
 
-def _scope_nodes(node: ast.AST) -> Iterator[ast.AST]:
+def _walk_submitted_scope(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes that bind names in the scope of a function."""
     body = [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
     waiting: list[ast.AST] = list(body)
@@ -84,16 +91,16 @@ def _scope_nodes(node: ast.AST) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(found)
 
 
-def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def list_submitted_bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield every name that the nodes bind, once for each binding."""
     for node in nodes:
         match node:
             case ast.Name(ctx=ast.Store() | ast.Del()):
                 yield node.id
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                yield from bound_names(parts)
+                yield from list_submitted_bound_names(parts)
             case ast.Starred(value=value):
-                yield from bound_names([value])
+                yield from list_submitted_bound_names([value])
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name
             case ast.alias():

@@ -30,7 +30,7 @@ class Cell:
 
 
 def solution_path(slug: str) -> Path:
-    return catalog.find(slug).solution
+    return catalog.find_catalog_exercise(slug).solution
 
 
 def split_cells(source: str) -> list[Cell]:

@@ -15,9 +15,9 @@ from grader.submission.admission import NotGraded
 from grader.timing.contest import Contest
 from grader.timing.speed import failed_speed, measure_speed, not_run
 from grader.worker import requirements
-from grader.worker.faults import NotHere
+from grader.worker.faults import UnmetRequirement
 from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall, hide_this_process
+from grader.worker.walls import Wall, hide_grader_from_workers
 
 
 def measure_all(
@@ -25,7 +25,7 @@ def measure_all(
     progress: Callable[[str, float], None],
 ) -> dict[str, Speed]:  # fmt: skip
     """Return, by slug, the verdict on each answer's speed; only timed answers are verified."""
-    hide_this_process()
+    hide_grader_from_workers()
     torch.set_num_threads(1)
     secret = seed or secrets.token_hex(8)
     cases = [(e, case) for e in exercises if (case := suite_runner.speed_case(e)) is not None]
@@ -50,15 +50,17 @@ def _measure_exercise(
     progress: Callable[[float], None],
 ) -> Speed:  # fmt: skip
     try:
-        answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
-        admission.admit(answer, exercise, nursery.wall)
+        answer = admission.read_begun_submission(
+            answer_file.locate_submission(place, exercise.slug), exercise
+        )
+        admission.admit_submission(answer, exercise, nursery.wall)
     except NotGraded as problem:
         nothing = problem.state in ("not_started", "missing")
         return (not_run if nothing else failed_speed)(case, str(problem))
-    except NotHere as needs:
+    except UnmetRequirement as needs:
         return not_run(case, str(needs))
-    if lacking := requirements.unmet_requirement(
-        requirements.required_by(exercise, on_cuda=device.startswith("cuda"))
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=device.startswith("cuda"))
     ):
         return not_run(case, lacking)
     contest = Contest(

@@ -7,9 +7,9 @@ from typing import Any
 
 from pytest_benchmark.plugin import pytest_addoption
 
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
-from grader.core.this_python import pip_install
+from grader.core.this_python import build_pip_install_command
 
 
 class BadOption(UserError):
@@ -43,10 +43,10 @@ def split_benchmark_options(words: Sequence[str]) -> tuple[list[str], list[str]]
     for name in names:
         if name.startswith("-"):
             every = [option for action in parser._actions for option in action.option_strings]
-            close = did_you_mean(name.partition("=")[0], every)
+            close = suggest_close_name(name.partition("=")[0], every)
             raise BadOption(f"{name} is no option of bench, and none of pytest-benchmark's.{close}")
     if known.benchmark_histogram and importlib.util.find_spec("pygal") is None:
-        cure = pip_install("pygal", "pygaljs")
+        cure = build_pip_install_command("pygal", "pygaljs")
         raise BadOption(f"--benchmark-histogram draws with pygal: {cure}")
     rest = list(names)
     options = []

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pytest_benchmark.session import PerformanceRegression
 
-from grader.core.catalog import SUITES, suite_folder
-from grader.core.records import Measured, Speed
+from grader.core.catalog import SUITES_FOLDER, find_catalog_suite
+from grader.core.records import Speed, SpeedMeasurement
 from grader.judging.draw import Draw
 from grader.timing.statistics import PARTIES
 
@@ -26,12 +26,18 @@ def print_benchmark_table(speeds: Mapping[str, Speed], options: Sequence[str]) -
         for slug, s in speeds.items()
         if s.measured is not None and s.measured.unit == "s"
     }
-    files = [str(path) for slug in seconds for path in suite_folder(slug).glob("bench_*.py")]
+    files = [str(path) for slug in seconds for path in find_catalog_suite(slug).glob("bench_*.py")]
     if not files:
         return 0
     settings = {"addopts": "", "python_files": "bench_*.py", "python_functions": "bench_*"}
     ours = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
-    ours += ["-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), "--noconftest"]
+    ours += [
+        "-c",
+        str(SUITES_FOLDER / "pytest.ini"),
+        "--rootdir",
+        str(SUITES_FOLDER),
+        "--noconftest",
+    ]
     ours += ["--import-mode=importlib", "-p", "no:cacheprovider", "-p", "pytest_benchmark.plugin"]
     try:  # the files first: a bare --benchmark-compare takes what follows it
         return int(pytest.main([*ours, "-q", "--no-header", *files, *options], [_Replay(seconds)]))
@@ -73,7 +79,7 @@ class _Race:
 class _Replay:
     """The pytest plugin that gives bench functions their `race`."""
 
-    def __init__(self, measured: Mapping[str, Measured]) -> None:
+    def __init__(self, measured: Mapping[str, SpeedMeasurement]) -> None:
         self._measured = measured
 
     @pytest.fixture(params=PARTIES)

@@ -114,9 +114,9 @@ class Contest:
         if answer.sha256 not in self.made:  # compiled once, where it is compiled
             given = answer, self.exercise, self.nursery.wall
             self.made[answer.sha256] = (
-                admission.admit(*given, on_cuda=on_cuda).runs
+                admission.admit_submission(*given, on_cuda=on_cuda).runs
                 if name == STUDENT
-                else admission.prepare_own_file(*given, on_cuda=on_cuda)
+                else admission.prepare_own_submission(*given, on_cuda=on_cuda)
             )
         worker = Supervisor(
             self.nursery, self.made[answer.sha256], self.exercise.limits, on_cuda=on_cuda,

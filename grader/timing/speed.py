@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from grader.core.records import Interval, Measured, Speed
+from grader.core.records import Interval, Speed, SpeedMeasurement
 from grader.judging.case import StudentFault
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import SpeedCase
@@ -92,7 +92,7 @@ def _judge_time(contest: Contest, progress: Progress) -> Speed:
         why=why,
         earned=round_half_up(fraction, contest.case.points) if scored else 0,
         fraction=fraction if scored else None,
-        measured=Measured(
+        measured=SpeedMeasurement(
             unit="s",
             typical=found.quantiles,
             position=found.x,
@@ -169,7 +169,7 @@ def _judge_memory(contest: Contest, progress: Progress) -> Speed:
         points=case.points,
         earned=round_half_up(fraction, case.points),
         fraction=fraction,
-        measured=Measured(
+        measured=SpeedMeasurement(
             unit="bytes",
             typical=(float(zero), float(reference), float(student)),
             position=Interval(

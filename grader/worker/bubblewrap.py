@@ -7,33 +7,33 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from grader.worker.readable_paths import Visible
+from grader.worker.readable_paths import VisiblePaths
 
-INSIDE = "/run/attention_worker"  # where bubblewrap mounts the folder `child`
+CHILD_FOLDER_INSIDE = "/run/attention_worker"  # where bubblewrap mounts the folder `child`
 _TEMP_BYTES = 256 << 20
 
 
-def installed_path() -> str | None:
+def find_bubblewrap() -> str | None:
     """Return the path of bubblewrap; None if it is not installed."""
     return shutil.which("bwrap")
 
 
 @functools.cache
-def bubblewrap_version() -> tuple[int, ...]:
+def read_bubblewrap_version() -> tuple[int, ...]:
     """Return the version of bubblewrap; () if it is not installed or prints none."""
-    program = installed_path()
+    program = find_bubblewrap()
     if program is None:
         return ()
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return tuple(map(int, re.findall(r"\d+", said.stdout)))
 
 
-def command_prefix(visible: Visible, child: Path) -> list[str]:
+def build_bubblewrap_command(visible: VisiblePaths, child: Path) -> list[str]:
     """Return the start of a command that hides the network and the course and mounts read-only.
 
     Root keeps the capabilities to become another user; other users get a user namespace.
     """
-    program = installed_path()
+    program = find_bubblewrap()
     assert program is not None
     root = os.geteuid() == 0
     spaces = ["ipc", "pid", "net", "uts"] + ([] if root else ["user"])
@@ -41,9 +41,9 @@ def command_prefix(visible: Visible, child: Path) -> list[str]:
     arguments += ["--die-with-parent", "--new-session", "--hostname", "worker", "--cap-drop", "ALL"]
     if root:
         arguments += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    size = ["--size", str(_TEMP_BYTES)] if bubblewrap_version() >= (0, 7) else []
+    size = ["--size", str(_TEMP_BYTES)] if read_bubblewrap_version() >= (0, 7) else []
     arguments += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/tmp"]
-    folders = [Path(path).parent for path in (*visible.read, INSIDE)]
+    folders = [Path(path).parent for path in (*visible.read, CHILD_FOLDER_INSIDE)]
     for folder in dict.fromkeys(p for f in folders for p in (*reversed(f.parents), f)):
         if folder not in (Path("/"), Path("/tmp")):
             arguments += ["--perms", "0755", "--dir", str(folder)]
@@ -54,5 +54,5 @@ def command_prefix(visible: Visible, child: Path) -> list[str]:
         arguments += ["--tmpfs", path]
     for path in visible.devices:
         arguments += ["--dev-bind", path, path]
-    arguments += ["--ro-bind", str(child), INSIDE]
+    arguments += ["--ro-bind", str(child), CHILD_FOLDER_INSIDE]
     return [*arguments, "--chdir", "/tmp", "--remount-ro", "/", "--"]

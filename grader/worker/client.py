@@ -10,13 +10,13 @@ from torch import Tensor
 
 from grader.worker.child import frames, wire
 from grader.worker.child.chain import Chain
-from grader.worker.faults import NoAnswer, Raised
-from grader.worker.given import Given, Places
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.faults import AnswerRaised, NoAnswer
+from grader.worker.given import Places, SentArguments
+from grader.worker.harmless_text import clean_worker_text
 
-CALLABLE = object()  # what `get` returns for a method
+CALLABLE_ATTRIBUTE = object()  # what `get` returns for a method
 MAX_MESSAGE = 2000  # characters of an exception's message
-MAX_LINE = 1_000_000  # a file has at most a million bytes, and so no more lines
+MAX_LINE_NUMBER = 1_000_000  # a file has at most a million bytes, and so no more lines
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Handle:
+class ObjectHandle:
     """The number of an object in a worker, with the generation of that worker."""
 
     id: int
@@ -33,7 +33,7 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerAnswer:
     """A call's value, the number of its graph if one was kept, and the arguments it modified."""
 
     value: Any
@@ -45,9 +45,9 @@ class Client:
     """The operations of `worker.child.executor`; `exchange` carries each request there.
 
     No reply is trusted: it decodes to a value of the form requested, or the client raises the
-    `Raised` of the submission, or `NoAnswer`. After `NoAnswer` it calls `reject`, to end a worker
-    whose next reply might belong to this request. With `watch` an answer names the arguments that
-    the call has changed; the client keeps copies for that.
+    `AnswerRaised` of the submission, or `NoAnswer`. After `NoAnswer` it calls `reject`, to end a
+    worker whose next reply might belong to this request. With `watch` an answer names the arguments
+    that the call has changed; the client keeps copies for that.
     """
 
     def __init__(
@@ -77,19 +77,28 @@ class Client:
         self._places.clear()
         self._forget = True
 
-    def call(self, on: Handle | None, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
-             *, graph: bool, hold: bool = False) -> Answer:  # fmt: skip
+    def call(self, on: ObjectHandle | None, name: str, args: Sequence[Any],
+             kwargs: Mapping[str, Any],
+             *, graph: bool, hold: bool = False) -> WorkerAnswer:  # fmt: skip
         """Call a function of the module (`on` None), a method, or the object itself (name "").
 
         The worker calls under `torch.no_grad()` if the caller is under it and `graph` is False.
         With `hold` tensors and arrays stay in the worker, and the value has a handle for each.
         """
-        given = Given(self._inputs, self._places, _require_handle_id, watch=self._watch)
+        given = SentArguments(
+            self._inputs, self._places, _require_wire_handle_id, watch=self._watch
+        )
         sent = {
             "args": [given.encode(x, str(i)) for i, x in enumerate(args)],
             "kwargs": {key: given.encode(x, key) for key, x in kwargs.items()},
         }
-        request = {"op": "call", "on": _handle_id(on), "name": name, **sent, "graph": graph}
+        request = {
+            "op": "call",
+            "on": _read_wire_handle_id(on),
+            "name": name,
+            **sent,
+            "graph": graph,
+        }
         if given.lists:
             request["lists"] = list(given.lists)
         if not (graph or torch.is_grad_enabled()):
@@ -106,13 +115,13 @@ class Client:
                 given.compare_lists(reply.pop("lists", None))
             if not graph:
                 return self._decode(reply), None
-            number = _positive_or_none(reply.pop("call", None))
+            number = _read_positive_wire_number(reply.pop("call", None))
             if number is None:
                 raise frames.WireError("a call without its number")
             return self._decode(reply), number
 
         value, number = self._send_request(request, read)
-        return Answer(value, number, given.modified_labels())
+        return WorkerAnswer(value, number, given.modified_labels())
 
     def ping(self) -> None:
         """Wait until the worker is idle."""
@@ -120,7 +129,10 @@ class Client:
 
     def chain(self, name: str, chain: Chain, kwargs: Mapping[str, Any]) -> Any:
         """Return the digest of a chain of calls to a function of the module."""
-        sent = {key: wire.encode(x, self._inputs, _require_handle_id) for key, x in kwargs.items()}
+        sent = {
+            key: wire.encode_wire(x, self._inputs, _require_wire_handle_id)
+            for key, x in kwargs.items()
+        }
         request = {"op": "chain", "name": name, "chain": asdict(chain), "kwargs": sent}
         return self._send_request(request, self._decode)
 
@@ -128,26 +140,29 @@ class Client:
         """Return the variable, or what the function returns, of this name of the prelude."""
         return self._send_request({"op": "told", "name": name}, self._decode)
 
-    def get(self, on: Handle | None, name: str) -> Any:
-        """Return the value of an attribute, or `CALLABLE`."""
-        request = {"op": "get", "on": _handle_id(on), "name": name}
+    def get(self, on: ObjectHandle | None, name: str) -> Any:
+        """Return the value of an attribute, or `CALLABLE_ATTRIBUTE`."""
+        request = {"op": "get", "on": _read_wire_handle_id(on), "name": name}
         return self._send_request(
-            request, lambda reply: CALLABLE if reply == {"callable": True} else self._decode(reply)
+            request,
+            lambda reply: (
+                CALLABLE_ATTRIBUTE if reply == {"callable": True} else self._decode(reply)
+            ),
         )
 
-    def set(self, on: Handle | None, name: str, value: Any) -> None:
+    def set(self, on: ObjectHandle | None, name: str, value: Any) -> None:
         """Set an attribute."""
-        sent = wire.encode(value, self._inputs, _require_handle_id)
-        request = {"op": "set", "on": _handle_id(on), "name": name, "value": sent}
+        sent = wire.encode_wire(value, self._inputs, _require_wire_handle_id)
+        request = {"op": "set", "on": _read_wire_handle_id(on), "name": name, "value": sent}
         self._send_request(request, self._decode)
 
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
         """Return the gradients of a kept call's inputs, given the gradients of its results."""
         # Later calls may have overwritten the tensors of the graph: write them again.
-        given = Given(self._inputs, self._places, _require_handle_id, watch=True)
+        given = SentArguments(self._inputs, self._places, _require_wire_handle_id, watch=True)
         for tensor, _ in list(self._places.values()):
             given.encode(tensor, "")
-        sent = [wire.encode(g, self._inputs, _require_handle_id) for g in gradients]
+        sent = [wire.encode_wire(g, self._inputs, _require_wire_handle_id) for g in gradients]
         request = {"op": "backward", "call": graph, "gradients": sent}
         return self._send_request(request, self._decode)
 
@@ -155,7 +170,7 @@ class Client:
         """Have the next request drop a kept graph."""
         self._dropped_calls.append(graph)
 
-    def drop_handle(self, handle: Handle) -> None:
+    def drop_handle(self, handle: ObjectHandle) -> None:
         """Have the next request drop an object."""
         if handle.generation == self._generation():
             self._dropped_handles.append(handle.id)
@@ -171,67 +186,67 @@ class Client:
             if reply.pop("id", None) != number:
                 raise frames.WireError("a reply to another request")
             if reply.keys() == {"error"}:
-                raise _decode_error(reply["error"])
+                raise _decode_worker_error(reply["error"])
             return read(reply)
         except frames.WireError as error:
             self._reject()
-            raise _no_answer_fault(error) from None
+            raise _build_worker_reply_fault(error) from None
 
     def _decode(self, reply: Reply) -> Any:
         if reply.keys() != {"value"}:
             raise frames.WireError("a reply of no known form")
-        value = wire.decode(reply["value"], self._answers, untrusted=True)
-        return _replace_refs(value, self._generation())
+        value = wire.decode_wire(reply["value"], self._answers, untrusted=True)
+        return _replace_wire_references(value, self._generation())
 
 
-def decode_raised(error: Any) -> Raised:
+def decode_worker_exception(error: Any) -> AnswerRaised:
     """Return the exception that a reply describes; raises `NoAnswer` if the form is wrong."""
     try:
-        return _decode_error(error)
+        return _decode_worker_error(error)
     except frames.WireError as problem:
-        raise _no_answer_fault(problem) from None
+        raise _build_worker_reply_fault(problem) from None
 
 
-def _decode_error(error: Any) -> Raised:
+def _decode_worker_error(error: Any) -> AnswerRaised:
     match error:
         case {"type": str(kind), "message": str(message), "line": line} if len(error) == 3:
-            number = _positive_or_none(line)
-            number = number if number is not None and number <= MAX_LINE else None
-            return Raised(
-                _type_name(kind), remove_harmful_characters(message[:MAX_MESSAGE]), number
+            number = _read_positive_wire_number(line)
+            number = number if number is not None and number <= MAX_LINE_NUMBER else None
+            return AnswerRaised(
+                _clean_worker_type_name(kind), clean_worker_text(message[:MAX_MESSAGE]), number
             )
     raise frames.WireError("an error of no known form")
 
 
-def _no_answer_fault(why: frames.WireError) -> NoAnswer:
+def _build_worker_reply_fault(why: frames.WireError) -> NoAnswer:
     return NoAnswer(f"the worker sent something that is no answer ({why})")
 
 
-def _type_name(text: str) -> str:
+def _clean_worker_type_name(text: str) -> str:
     """Return the name of a type, cut to its limit, in one line."""
-    return " ".join(remove_harmful_characters(text[: wire.MAX_NAME]).split())
+    return " ".join(clean_worker_text(text[: wire.MAX_NAME_CHARACTERS]).split())
 
 
-def _positive_or_none(value: Any) -> int | None:
+def _read_positive_wire_number(value: Any) -> int | None:
     return value if type(value) is int and 0 < value < 1 << 63 else None
 
 
-def _handle_id(on: Handle | None) -> int | None:
+def _read_wire_handle_id(on: ObjectHandle | None) -> int | None:
     return None if on is None else on.id
 
 
-def _require_handle_id(value: Any) -> int:
-    if isinstance(value, Handle):
+def _require_wire_handle_id(value: Any) -> int:
+    if isinstance(value, ObjectHandle):
         return value.id
     raise TypeError(f"a {type(value).__name__} cannot be sent to a submission")
 
 
-def _replace_refs(value: Any, generation: int) -> Any:
+def _replace_wire_references(value: Any, generation: int) -> Any:
     match value:
-        case wire.Ref():
-            return Handle(value.id, generation, _type_name(value.type))
+        case wire.ObjectReference():
+            return ObjectHandle(value.id, generation, _clean_worker_type_name(value.type))
         case list() | tuple():
-            return type(value)(_replace_refs(item, generation) for item in value)
+            return type(value)(_replace_wire_references(item, generation) for item in value)
         case dict():
-            return {key: _replace_refs(item, generation) for key, item in value.items()}
+            return {key: _replace_wire_references(item, generation) for key, item in value.items()}
     return value

@@ -22,26 +22,31 @@ _ASK_SECONDS = 10.0
 
 
 @cache
-def programs() -> tuple[str, ...]:
+def find_worker_compilers() -> tuple[str, ...]:
     """Return the programs to start, with the links that lead to each; () if no compiler is here."""
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None or sys.platform != "linux":
         return ()
-    parts = (_find_part(compiler, name) for name in _COMPILER_PARTS)
+    parts = (_find_worker_compiler_part(compiler, name) for name in _COMPILER_PARTS)
     triton = importlib.util.find_spec("triton")
     folders = (triton and triton.submodule_search_locations) or ()
     ptxas = (str(path) for folder in folders for path in Path(folder).glob(_PTXAS))
     found = [compiler, *parts, *ptxas, *_LOADERS]
-    return tuple(dict.fromkeys(path for one in found if one for path in _follow_links(one)))
+    return tuple(
+        dict.fromkeys(path for one in found if one for path in _follow_worker_compiler_links(one))
+    )
 
 
-def read_paths() -> tuple[str, ...]:
+def list_worker_compiler_paths() -> tuple[str, ...]:
     """Return the programs, and the folders of headers that they read."""
     headers = ("/usr/include", sysconfig.get_path("include"))
-    return (*programs(), *(path for path in headers if path and programs()))
+    return (
+        *find_worker_compilers(),
+        *(path for path in headers if path and find_worker_compilers()),
+    )
 
 
-def _find_part(compiler: str, name: str) -> str | None:
+def _find_worker_compiler_part(compiler: str, name: str) -> str | None:
     """Return the path of a program that the compiler starts, as the compiler finds it."""
     try:
         said = subprocess.run(
@@ -53,7 +58,7 @@ def _find_part(compiler: str, name: str) -> str | None:
     return shutil.which(said or name)
 
 
-def _follow_links(path: str) -> Iterator[str]:
+def _follow_worker_compiler_links(path: str) -> Iterator[str]:
     """Yield a path and what each link leads to, the file itself last."""
     while os.path.lexists(path):
         yield path

@@ -14,29 +14,33 @@ from pathlib import Path
 
 from grader.worker import traces
 
-MEMORY_BYTES = 8 << 30
-PROCESSES = 512  # threads count as well
+MAX_MEMORY_BYTES = 8 << 30
+MAX_PROCESSES = 512  # threads count as well
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _LIMITS_OF_VERSION_1 = {
-    "memory": {"memory.limit_in_bytes": MEMORY_BYTES},
-    "pids": {"pids.max": PROCESSES},
+    "memory": {"memory.limit_in_bytes": MAX_MEMORY_BYTES},
+    "pids": {"pids.max": MAX_PROCESSES},
 }
 _REMOVAL_TRIES = 100  # attempts to remove a group, 10 ms apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class ControlGroup:
     """The control groups of one nursery: none, one (version 2), or one a limit (version 1)."""
 
     groups: tuple[Path, ...] = ()
 
     @classmethod
-    def where_possible(cls) -> "Share":
+    def where_possible(cls) -> "ControlGroup":
         """Make groups with limits; return a share without groups where the system refuses them."""
-        name, made = traces.new_name(), list[Path]()
-        for parents, limits in _possible_parents():
-            Share(groups=tuple(g for p in parents for g in traces.left_by_ended_graders(p))).close()
-            group = next(filter(None, (_make_group(p / name, limits) for p in parents)), None)
+        name, made = traces.new_worker_trace_name(), list[Path]()
+        for parents, limits in _list_parent_control_groups():
+            ControlGroup(
+                groups=tuple(g for p in parents for g in traces.find_orphaned_worker_traces(p))
+            ).close()
+            group = next(
+                filter(None, (_make_control_group(p / name, limits) for p in parents)), None
+            )
             if group is not None:
                 made.append(group)
         share = cls(groups=tuple(made))
@@ -61,7 +65,7 @@ class Share:
     def kill(self) -> None:
         """Kill all processes in the groups."""
         for group in self.groups:
-            for pid in _group_pids(group):
+            for pid in _list_control_group_processes(group):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, 9)
 
@@ -77,7 +81,7 @@ class Share:
                     time.sleep(0.01)
 
 
-def _possible_parents() -> Iterator[tuple[list[Path], dict[str, int]]]:
+def _list_parent_control_groups() -> Iterator[tuple[list[Path], dict[str, int]]]:
     """Yield parents for a new group, nearest first, with the limits of the new group."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -85,12 +89,12 @@ def _possible_parents() -> Iterator[tuple[list[Path], dict[str, int]]]:
             own = Path(path.lstrip("/"))
             if not controllers and (_CGROUP_ROOT / "cgroup.controllers").exists():
                 parents = [_CGROUP_ROOT / place for place in (own, *own.parents)]
-                yield parents, {"memory.max": MEMORY_BYTES, "pids.max": PROCESSES}
+                yield parents, {"memory.max": MAX_MEMORY_BYTES, "pids.max": MAX_PROCESSES}
             elif controllers in _LIMITS_OF_VERSION_1:
                 yield [_CGROUP_ROOT / controllers / own], _LIMITS_OF_VERSION_1[controllers]
 
 
-def _make_group(group: Path, limits: dict[str, int]) -> Path | None:
+def _make_control_group(group: Path, limits: dict[str, int]) -> Path | None:
     try:
         group.mkdir()
     except OSError:  # this process may not make it
@@ -104,7 +108,7 @@ def _make_group(group: Path, limits: dict[str, int]) -> Path | None:
     return group
 
 
-def _group_pids(group: Path) -> list[int]:
+def _list_control_group_processes(group: Path) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
     return []

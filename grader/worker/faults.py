@@ -9,7 +9,7 @@ _MACHINE_SENTENCES = (
 )
 
 
-def may_be_the_machine(sentence: str) -> bool:
+def may_be_worker_overload(sentence: str) -> bool:
     """Return whether a sentence tells of a fault that may not happen on an idle machine."""
     return any(told in sentence for told in _MACHINE_SENTENCES)
 
@@ -18,7 +18,7 @@ class WorkerFault(Exception):
     """Raised when a submission does not answer; the message is the sentence the student reads."""
 
 
-class Raised(WorkerFault):
+class AnswerRaised(WorkerFault):
     """Raised when the submission raised an exception."""
 
     def __init__(self, kind: str, message: str, line: int | None) -> None:
@@ -29,11 +29,11 @@ class Raised(WorkerFault):
         super().__init__(what if line is None else f"line {line}: {what}")
 
 
-class TimedOut(WorkerFault):
+class AnswerTimedOut(WorkerFault):
     """Raised when a call, or all calls of an exercise, took too long."""
 
 
-class Died(WorkerFault):
+class WorkerDied(WorkerFault):
     """Raised when the submission's process ended."""
 
 
@@ -41,7 +41,7 @@ class NoAnswer(WorkerFault):
     """Raised when a reply has the wrong form."""
 
 
-class NotHere(Exception):
+class UnmetRequirement(Exception):
     """Raised when the machine lacks a requirement of the exercise; the message names it."""
 
 

@@ -12,7 +12,7 @@ from grader.worker.child import frames, wire
 Places = dict[int, tuple[Any, dict[str, Any]]]
 
 
-class Given:
+class SentArguments:
     """The arguments of one call: written into the arena `inputs`, and copied for comparison.
 
     The worker may write to the arena at any time, so arguments are compared with copies.
@@ -38,10 +38,10 @@ class Given:
         self._label = label
         if self._watch and isinstance(value, Tensor | np.ndarray):
             return self._encode_at_place(value)
-        if self._watch and type(value) is tuple and _are_all_arrays(value):
+        if self._watch and type(value) is tuple and _are_all_sent_arrays(value):
             return {"tuple": [self._encode_at_place(item) for item in value]}
-        form = wire.encode(value, self, self._handle)
-        if self._watch and _is_list_of_numbers(value):
+        form = wire.encode_wire(value, self, self._handle)
+        if self._watch and _is_sent_number_list(value):
             self.lists[label] = form
         return form
 
@@ -49,7 +49,7 @@ class Given:
         """Encode a tensor or an array; one of an earlier call keeps its place in the arena."""
         _, before = self._places.get(id(value), (None, None))
         self._at = None if before is None else next(iter(before.values()))
-        form = wire.encode(value, self, self._handle)
+        form = wire.encode_wire(value, self, self._handle)
         self._at = None
         self._places[id(value)] = value, form
         return form
@@ -84,12 +84,12 @@ class Given:
         return np.array_equal(now, then)
 
 
-def _are_all_arrays(values: tuple[Any, ...]) -> bool:
+def _are_all_sent_arrays(values: tuple[Any, ...]) -> bool:
     return all(isinstance(x, Tensor | np.ndarray) for x in values)
 
 
-def _is_list_of_numbers(value: Any) -> bool:
+def _is_sent_number_list(value: Any) -> bool:
     """Return whether `value` is a list of numbers, or of such lists."""
     return isinstance(value, list) and all(
-        isinstance(x, bool | int | float) or _is_list_of_numbers(x) for x in value
+        isinstance(x, bool | int | float) or _is_sent_number_list(x) for x in value
     )

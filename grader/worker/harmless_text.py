@@ -8,7 +8,7 @@ _CONTROL_CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u2
 _RUNNER_COMMAND = re.compile(r"(?:(?<!\S)|(?<=\S{20})):(?=:)|##(?=\[)")
 
 
-def remove_harmful_characters(text: str) -> str:
+def clean_worker_text(text: str) -> str:
     """Remove control characters, lone surrogates and marks of text direction from `text`.
 
     A line that begins with `::`, or has `##[` in it, is a command to GitHub's runner: put a blank

@@ -10,26 +10,26 @@ from pathlib import Path
 from types import ModuleType
 
 from grader.worker.child import wire
-from grader.worker.child.executor import Room
-from grader.worker.child.prelude import prepare
+from grader.worker.child.executor import Executor
+from grader.worker.child.prelude import run_worker_prelude
 from grader.worker.client import Client
 
 ARENA_BYTES = 64 << 20
 
 
-def in_process(module: ModuleType, prelude: str = "") -> Client:
+def call_without_wall(module: ModuleType, prelude: str = "") -> Client:
     """Return a client of `module` that encodes values as for a worker, without a wall."""
     # PyTorch makes this folder for tensors on `meta`: an existing one leaves nothing behind.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
-    room = Room(inputs, answers)
+    room = Executor(inputs, answers)
     room.bind(module, prelude)
     return Client(room.answer, inputs, answers, lambda: 1)
 
 
-def load_answer_file(path: Path, name: str, prelude: str = "") -> ModuleType:
+def load_file_without_wall(path: Path, name: str, prelude: str = "") -> ModuleType:
     """Run the prelude of an exercise, then load a module from a file."""
-    prepare(prelude)
+    run_worker_prelude(prelude)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -37,9 +37,9 @@ def load_answer_file(path: Path, name: str, prelude: str = "") -> ModuleType:
     return module
 
 
-def load_answer_text(source: str, name: str, prelude: str = "") -> ModuleType:
+def load_text_without_wall(source: str, name: str, prelude: str = "") -> ModuleType:
     """Run the prelude, then load a module from a text like a worker: Triton can read the text."""
-    prepare(prelude)
+    run_worker_prelude(prelude)
     file = f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     module = ModuleType(name)

@@ -14,10 +14,10 @@ from grader.core import allowed_tables
 from grader.core.records import Limits
 from grader.worker import compiler_programs, traces
 from grader.worker.child import frames
-from grader.worker.child.remove_tree import wipe
-from grader.worker.control_group import Share
+from grader.worker.child.remove_tree import remove_worker_folder
+from grader.worker.control_group import ControlGroup
 from grader.worker.faults import NurseryFailed
-from grader.worker.readable_paths import driver_folders
+from grader.worker.readable_paths import find_worker_driver_folders
 from grader.worker.walls import PROCESS, Wall
 
 START_SECONDS = 120.0  # a cold `import torch` from a slow disk
@@ -31,7 +31,7 @@ _MALLOC_VARIABLES = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class NurseryProcess:
     """A worker: its pid, which only the nursery can use, and its socket."""
 
     pid: int
@@ -48,18 +48,22 @@ class Nursery:
     def __init__(self, wall: Wall = PROCESS) -> None:
         self.wall = wall
         self.failures = 0
-        traces.sweep_folders()
+        traces.sweep_worker_folders()
         # Behind bubblewrap the workers' folders lie in a tmpfs that ends with the nursery.
-        self._home = None if wall.prefix else Path(tempfile.mkdtemp(prefix=traces.trace_prefix()))
-        self._share = Share.where_possible()
+        self._home = (
+            None
+            if wall.prefix
+            else Path(tempfile.mkdtemp(prefix=traces.build_worker_trace_prefix()))
+        )
+        self._share = ControlGroup.where_possible()
         self._launch_process()
 
     def _launch_process(self) -> None:
         ours, theirs = socket.socketpair()
         if self._home:
             self._home.mkdir(exist_ok=True)
-        listed, without = allowed_tables.listed_operators()
-        frames.send(ours, {"operators": listed, "without": without})
+        listed, without = allowed_tables.load_allowed_operators()
+        frames.send_frame(ours, {"operators": listed, "without": without})
         self._socket = ours
         self._ready = False
         self._process = subprocess.Popen(
@@ -67,7 +71,7 @@ class Nursery:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=_process_environment(str(self._home or "/tmp")),
+            env=_build_nursery_environment(str(self._home or "/tmp")),
             cwd=self._home or "/",
             pass_fds=[theirs.fileno()],
             start_new_session=True,
@@ -91,11 +95,11 @@ class Nursery:
         self._end_and_read_error(seconds=10)
         self._share.close()
         if self._home:
-            wipe(self._home)
+            remove_worker_folder(self._home)
 
     def start(self, *, arenas: tuple[int, int], printed: int, program: int | None, limits: Limits,
               on_cuda: bool, core: int | None, preload: Sequence[str] = (),
-              gives_back: bool = False, kernels: str = "") -> Process:  # fmt: skip
+              gives_back: bool = False, kernels: str = "") -> NurseryProcess:  # fmt: skip
         """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
 
         `program` is an open file that runs beside the worker.
@@ -110,8 +114,10 @@ class Nursery:
         # Triton reads this at its import: it compiles for a GPU, and interprets kernels elsewhere.
         environment = {"TRITON_INTERPRET": "0" if on_cuda else "1"}
         compiles = on_cuda and limits.compiles_on_cuda
-        compilers = compiler_programs.programs() if compiles else ()
-        if compiles and (driver := driver_folders()):  # else Triton would start ldconfig to find it
+        compilers = compiler_programs.find_worker_compilers() if compiles else ()
+        if compiles and (
+            driver := find_worker_driver_folders()
+        ):  # else Triton would start ldconfig to find it
             environment["TRITON_LIBCUDA_PATH"] = driver[0]
         request = {"op": "start", "limits": wanted, "lock": self.wall.files, "core": core,
                    "environment": environment, "preload": list(preload),
@@ -123,9 +129,9 @@ class Nursery:
             reply = self._send_request(request, descriptors)
         finally:
             theirs.close()
-        return Process(pid=reply["pid"], control=ours)
+        return NurseryProcess(pid=reply["pid"], control=ours)
 
-    def end(self, process: Process, *, wait: bool = False) -> dict[str, int]:
+    def end(self, process: NurseryProcess, *, wait: bool = False) -> dict[str, int]:
         """Kill a worker and the processes it started; return how the worker ended.
 
         With `wait` the worker gets a second to end by itself; "alive" says that it did not.
@@ -133,23 +139,23 @@ class Nursery:
         process.control.close()
         return self._send_request({"op": "end", "pid": process.pid, "wait": wait}, [])
 
-    def stop(self, process: Process) -> None:
+    def stop(self, process: NurseryProcess) -> None:
         """Stop a worker and the processes it started, and wait until they have stopped."""
         self._send_request({"op": "stop", "pid": process.pid}, [])
 
-    def resume(self, process: Process) -> None:
+    def resume(self, process: NurseryProcess) -> None:
         """Continue a stopped worker."""
         self._send_request({"op": "continue", "pid": process.pid}, [])
 
-    def usage(self, process: Process) -> dict[str, int]:
+    def usage(self, process: NurseryProcess) -> dict[str, int]:
         """Return what a worker has used so far (see `child.usage`); {} if unknown."""
         return self._send_request({"op": "usage", "pid": process.pid}, [])
 
     def _send_request(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:
             self._wait_until_ready()
-            socket.send_fds(self._socket, [frames.frame(request)], descriptors)
-            return frames.receive(self._receive_bytes)
+            socket.send_fds(self._socket, [frames.encode_frame(request)], descriptors)
+            return frames.receive_frame(self._receive_bytes)
         except (OSError, EOFError, frames.WireError) as error:
             self._socket.close()
             words = self._end_and_read_error() or str(error)
@@ -160,7 +166,7 @@ class Nursery:
     def _wait_until_ready(self) -> None:
         if not self._ready:
             self._socket.settimeout(START_SECONDS)
-            frames.receive(self._receive_bytes)
+            frames.receive_frame(self._receive_bytes)
             self._socket.settimeout(30.0)
             self._ready = True
 
@@ -185,7 +191,7 @@ class Nursery:
         return lines[-1] if lines else ""
 
 
-def _process_environment(home: str) -> dict[str, str]:
+def _build_nursery_environment(home: str) -> dict[str, str]:
     passed = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     own = {"HOME": home, "TMPDIR": home, "PYTHONUTF8": "1"}
     return passed | own | dict.fromkeys(THREAD_VARIABLES, "1") | _MALLOC_VARIABLES

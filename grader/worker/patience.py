@@ -13,7 +13,7 @@ from typing import Any
 
 from .child import frames
 
-MAX_TIMES_LIMIT = 10  # of elapsed time, however busy the machine was
+MAX_ELAPSED_PER_LIMIT = 10  # of elapsed time, however busy the machine was
 _UNMEASURED_SHARE = 0.1  # of the limit; most calls are shorter, so that they are not measured
 
 
@@ -40,13 +40,15 @@ class Patience:
             self._first, self._before = passed, self._usage()
         if passed < self.seconds:
             return self.seconds - passed
-        used = self._first + count_time(passed - self._first, self._usage(), self._before)
-        if used >= self.seconds or passed >= MAX_TIMES_LIMIT * self.seconds:
+        used = self._first + count_worker_seconds(passed - self._first, self._usage(), self._before)
+        if used >= self.seconds or passed >= MAX_ELAPSED_PER_LIMIT * self.seconds:
             raise TimeoutError
         return self.seconds - used
 
 
-def count_time(passed: float, usage: dict[str, int], before: dict[str, int] | None = None) -> float:
+def count_worker_seconds(
+    passed: float, usage: dict[str, int], before: dict[str, int] | None = None
+) -> float:
     """Return the seconds to charge, of those that passed.
 
     usage   what the worker has used since it began
@@ -59,7 +61,7 @@ def count_time(passed: float, usage: dict[str, int], before: dict[str, int] | No
     return max(passed - queued, min(passed, computed))
 
 
-def send_and_wait(
+def send_request_to_worker(
     sock: socket.socket, request: dict[str, Any], patience: Patience
 ) -> dict[str, Any]:
     """Send a request and wait for its reply. Raises `TimeoutError`, `EOFError`, `WireError`."""
@@ -78,5 +80,5 @@ def send_and_wait(
         return bytes(data)
 
     sock.settimeout(patience.seconds)
-    frames.send(sock, request)
-    return frames.receive(read)
+    frames.send_frame(sock, request)
+    return frames.receive_frame(read)

@@ -12,23 +12,23 @@ from typing import Any
 
 from grader.core.records import Limits, Submission
 from grader.worker.child import companion, frames, wire
-from grader.worker.client import Client, decode_raised
+from grader.worker.client import Client, decode_worker_exception
 from grader.worker.faults import (
-    Died,
+    AnswerTimedOut,
     NoAnswer,
-    NotHere,
     NurseryFailed,
-    TimedOut,
+    UnmetRequirement,
+    WorkerDied,
     WorkerFault,
 )
-from grader.worker.harmless_text import remove_harmful_characters
-from grader.worker.nursery import Nursery, Process
-from grader.worker.patience import Patience, count_time, send_and_wait
+from grader.worker.harmless_text import clean_worker_text
+from grader.worker.nursery import Nursery, NurseryProcess
+from grader.worker.patience import Patience, count_worker_seconds, send_request_to_worker
 
 ARENA_BYTES = 512 << 20  # of address space; only pages that were written take memory
 MAX_RESTARTS = 5
 _OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-MAX_SHOWN_OUTPUT = 2000  # characters of what a submission printed
+MAX_SHOWN_CHARACTERS = 2000  # characters of what a submission printed
 
 
 class Supervisor:
@@ -60,11 +60,13 @@ class Supervisor:
         self._prelude = prelude  # the text that runs before the submission
         self._core = core  # the processor to which the worker is bound
         self._gives_back = gives_back  # freed memory goes back at once: for measuring memory
-        self._descriptors = (_make_shared_memory("inputs"), _make_shared_memory("answers"))
+        self._descriptors = (_make_worker_arena("inputs"), _make_worker_arena("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
-        self._program = companion.open_in_memory(submission.program) if submission.program else None
-        self._process: Process | None = None
+        self._program = (
+            companion.open_worker_memory_file(submission.program) if submission.program else None
+        )
+        self._process: NurseryProcess | None = None
         self._starts = 0
         self._spent = 0.0  # seconds of the exercise that former workers used up
         self._asked = 0.0  # seconds that requests to this worker have taken
@@ -88,7 +90,8 @@ class Supervisor:
     def load(self) -> None:
         """Run the submission's file now, so that its own errors come first.
 
-        Raises `NotHere` if the prelude of the exercise says that the exercise cannot run here.
+        Raises `UnmetRequirement` if the prelude of the exercise says that the exercise cannot run
+        here.
         """
         self._ensure_started()
 
@@ -125,8 +128,8 @@ class Supervisor:
     def output(self) -> str:
         """Return the first characters that the submission has printed."""
         self._printed.seek(0)
-        return remove_harmful_characters(
-            self._printed.read(MAX_SHOWN_OUTPUT).decode("utf-8", "replace")
+        return clean_worker_text(
+            self._printed.read(MAX_SHOWN_CHARACTERS).decode("utf-8", "replace")
         )
 
     def _ensure_started(self) -> None:
@@ -135,7 +138,9 @@ class Supervisor:
         if self._nursery.failures > self._failures:
             raise NurseryFailed("the process that starts workers went away")
         if self._starts > MAX_RESTARTS:
-            raise Died(f"the process ended {self._starts} times; nothing more was asked of it")
+            raise WorkerDied(
+                f"the process ended {self._starts} times; nothing more was asked of it"
+            )
         self._starts += 1
         self.generation += 1
         self._process = self._nursery.start(
@@ -172,18 +177,20 @@ class Supervisor:
             raise NurseryFailed(f"the prelude of {self._submission.slug} failed ({problem})")
         if reply["value"]:
             self._end_worker()
-            raise NotHere(reply["value"])
+            raise UnmetRequirement(reply["value"])
 
     def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None
         seconds = min(self._exercise_seconds_left(), self._limits.call_seconds)
         if seconds <= 0:
-            raise TimedOut(f"the exercise used up its {self._limits.exercise_seconds:g} seconds")
+            raise AnswerTimedOut(
+                f"the exercise used up its {self._limits.exercise_seconds:g} seconds"
+            )
         try:
             return self._converse_timed(self._process.control, request, seconds)
         except TimeoutError:
             self._end_worker()
-            raise TimedOut(f"no answer within {seconds:g} s") from None
+            raise AnswerTimedOut(f"no answer within {seconds:g} s") from None
         except frames.WireError as error:
             self._end_worker()
             raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
@@ -195,7 +202,7 @@ class Supervisor:
     ) -> dict[str, Any]:
         started = time.monotonic()
         try:
-            return send_and_wait(sock, request, Patience(seconds, self.usage))
+            return send_request_to_worker(sock, request, Patience(seconds, self.usage))
         finally:
             self._asked += time.monotonic() - started
 
@@ -203,37 +210,39 @@ class Supervisor:
         """Return the exercise's seconds that are left; near the end, by the worker's usage."""
         left = self._limits.exercise_seconds - self._spent - self._asked
         if left < self._limits.call_seconds:
-            return left + self._asked - count_time(self._asked, self.usage())
+            return left + self._asked - count_worker_seconds(self._asked, self.usage())
         return left
 
     def _explain_death(self) -> WorkerFault:
         """End the worker and return the fault that says how it ended."""
         ended = self._end_worker(wait=True)
         if ended.get("alive"):
-            return Died("the process closed its connection and gave no answer")
+            return WorkerDied("the process closed its connection and gave no answer")
         number = ended.get("signal")
         if ended.get("crowded"):
-            return Died("the process was killed: it started too many other processes")
-        if ended.get("exit") == frames.DEVICE_LOST:
-            return Died("a kernel broke off on the GPU (an access outside of its arrays, say)")
+            return WorkerDied("the process was killed: it started too many other processes")
+        if ended.get("exit") == frames.DEVICE_LOST_STATUS:
+            return WorkerDied(
+                "a kernel broke off on the GPU (an access outside of its arrays, say)"
+            )
         if number is None:
             code = ended.get("exit")
-            return Died(f"the process ended itself (exit code {code}) and gave no answer")
+            return WorkerDied(f"the process ended itself (exit code {code}) and gave no answer")
         self._killed = self._killed or number in _OUTSIDE_SIGNALS
         if number in (signal.SIGXCPU, signal.SIGKILL):
-            return Died("the process was killed: it used too much memory or processor time")
-        return Died(f"the process crashed ({_signal_name(number)})")
+            return WorkerDied("the process was killed: it used too much memory or processor time")
+        return WorkerDied(f"the process crashed ({_name_worker_signal(number)})")
 
     def _end_worker(self, *, wait: bool = False) -> dict[str, int]:
         if self._process is None:
             return {}
         process, self._process = self._process, None
-        self._spent += count_time(self._asked, self._nursery.usage(process))
+        self._spent += count_worker_seconds(self._asked, self._nursery.usage(process))
         self._asked = 0.0
         return self._nursery.end(process, wait=wait)
 
 
-def _signal_name(number: int) -> str:
+def _name_worker_signal(number: int) -> str:
     if number == signal.SIGSEGV:
         return "a segmentation fault"
     known = {s.value: s.name for s in signal.Signals}
@@ -244,12 +253,12 @@ class LoadFailed(WorkerFault):
     """Raised when the submission's file raises while it loads; `error` is as in the reply."""
 
     def __init__(self, error: Any) -> None:
-        problem = decode_raised(error)
+        problem = decode_worker_exception(error)
         super().__init__(f"the file could not be loaded again after a crash ({problem})")
         self.problem = problem
 
 
-def _make_shared_memory(name: str) -> int:
+def _make_worker_arena(name: str) -> int:
     """Return a descriptor of memory for two processes; on Linux its size is sealed."""
     if sys.platform == "linux":
         import fcntl

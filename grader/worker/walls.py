@@ -16,10 +16,14 @@ from typing import Any
 
 from grader.worker import bubblewrap
 from grader.worker.child import linux
-from grader.worker.readable_paths import Visible, readable_paths, site_folders
+from grader.worker.readable_paths import (
+    VisiblePaths,
+    collect_worker_paths,
+    find_worker_site_folders,
+)
 
-CHILD = Path(__file__).resolve().parent / "child"
-NAMES = ("process", "locked", "contained")  # from the weakest to the strongest
+CHILD_FOLDER = Path(__file__).resolve().parent / "child"
+WALL_NAMES = ("process", "locked", "contained")  # from the weakest to the strongest
 _NOBODY_USER = 65534
 _PROBE_SECONDS = 60.0
 _KERNEL_SETTINGS = Path("/proc/sys")
@@ -31,13 +35,13 @@ class Wall:
 
     name: str
     prefix: tuple[str, ...] = ()  # of the command that starts the nursery
-    child: str = str(CHILD)  # the folder `child`, at its path behind the wall
+    child: str = str(CHILD_FOLDER)  # the folder `child`, at its path behind the wall
     user: int | None = None  # the user id that the nursery takes
     files: dict[str, Any] | None = field(default=None, hash=False)  # what a locked worker may open
 
     def command(self, mode: str, argument: str) -> list[str]:
         """Return the command line that runs `child/__main__.py` in one of its modes."""
-        settings = json.dumps({"sites": site_folders(), "user": self.user})
+        settings = json.dumps({"sites": find_worker_site_folders(), "user": self.user})
         python = [os.path.realpath(sys.executable), "-I", "-S"]
         return [*self.prefix, *python, self.child, mode, argument, settings]
 
@@ -46,7 +50,7 @@ PROCESS = Wall(name="process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class WallProbe:
     """The result of probing a wall: the wall, or why it does not work here, and the cure."""
 
     name: str
@@ -59,19 +63,19 @@ class NoSuchWall(Exception):
     """Raised when a wall does not work here; the message says why, and the cure."""
 
 
-def hide_this_process() -> None:
+def hide_grader_from_workers() -> None:
     """Hide this process's memory, environment and descriptors from its user's other processes."""
     if sys.platform == "linux":
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)
+        linux.set_process_attribute(linux.PR_SET_DUMPABLE, 0)
 
 
-def choose(wanted: str, *, on_cuda: bool = False, weakest: str = "process") -> Wall:
+def choose_wall(wanted: str, *, on_cuda: bool = False, weakest: str = "process") -> Wall:
     """Return the wall called `wanted`, or for "auto" the strongest that works here.
 
     Raises `NoSuchWall` if the wall does not work here, or is weaker than `weakest`.
     """
     found = _choose_working_wall(wanted, on_cuda=on_cuda)
-    if NAMES.index(found.name) < NAMES.index(weakest):
+    if WALL_NAMES.index(found.name) < WALL_NAMES.index(weakest):
         here = "the strongest here" if wanted == "auto" else "what was asked for"
         raise NoSuchWall(f"The course demands the wall {weakest!r}, and {found.name!r} is {here}.")
     return found
@@ -79,45 +83,45 @@ def choose(wanted: str, *, on_cuda: bool = False, weakest: str = "process") -> W
 
 def _choose_working_wall(wanted: str, *, on_cuda: bool) -> Wall:
     if wanted != "auto":
-        tried = probe(wanted, on_cuda=on_cuda)
+        tried = probe_wall(wanted, on_cuda=on_cuda)
         if tried.wall is None:
             raise NoSuchWall(f"The wall {wanted!r} does not work here: {tried.why}. {tried.cure}")
         return tried.wall
-    for name in reversed(NAMES):
-        if (wall := probe(name, on_cuda=on_cuda).wall) is not None:
+    for name in reversed(WALL_NAMES):
+        if (wall := probe_wall(name, on_cuda=on_cuda).wall) is not None:
             return wall
     return PROCESS
 
 
-def probe(name: str, *, on_cuda: bool = False) -> Probe:
+def probe_wall(name: str, *, on_cuda: bool = False) -> WallProbe:
     """Probe a wall in a throw-away process."""
     if name == "process":
-        return Probe(name=name, wall=PROCESS)
+        return WallProbe(name=name, wall=PROCESS)
     if sys.platform != "linux":
-        return Probe(name=name, wall=None, why="it needs Linux", cure="On Windows, WSL is one.")
-    seen = readable_paths(on_cuda=on_cuda)
+        return WallProbe(name=name, wall=None, why="it needs Linux", cure="On Windows, WSL is one.")
+    seen = collect_worker_paths(on_cuda=on_cuda)
     if name == "locked":
-        wall = Wall(name=name, files=_lockable_files(seen))
-        return _probe_wall(wall, "Linux 5.13 or later is needed.", on_cuda=on_cuda)
+        wall = Wall(name=name, files=_list_files_behind_wall(seen))
+        return _probe_built_wall(wall, "Linux 5.13 or later is needed.", on_cuda=on_cuda)
     return _probe_contained_wall(seen, on_cuda=on_cuda)
 
 
-def _probe_contained_wall(seen: Visible, *, on_cuda: bool) -> Probe:
-    if bubblewrap.installed_path() is None:
+def _probe_contained_wall(seen: VisiblePaths, *, on_cuda: bool) -> WallProbe:
+    if bubblewrap.find_bubblewrap() is None:
         why, cure = "bubblewrap is not installed", "Install it: `apt-get install bubblewrap`."
-        return Probe(name="contained", wall=None, why=why, cure=cure)
-    prefix = tuple(bubblewrap.command_prefix(seen, CHILD))
-    child, files = bubblewrap.INSIDE, _lockable_files(seen)
+        return WallProbe(name="contained", wall=None, why=why, cure=cure)
+    prefix = tuple(bubblewrap.build_bubblewrap_command(seen, CHILD_FOLDER))
+    child, files = bubblewrap.CHILD_FOLDER_INSIDE, _list_files_behind_wall(seen)
     users = (_NOBODY_USER, None) if os.geteuid() == 0 else (None,)
     for user in users:
         wall = Wall(name="contained", prefix=prefix, child=child, user=user, files=files)
-        tried = _probe_wall(wall, cure_for_bubblewrap(), on_cuda=on_cuda)
+        tried = _probe_built_wall(wall, describe_bubblewrap_cure(), on_cuda=on_cuda)
         if tried.wall is not None:
             break
     return tried
 
 
-def cure_for_bubblewrap(settings: Path = _KERNEL_SETTINGS) -> str:
+def describe_bubblewrap_cure(settings: Path = _KERNEL_SETTINGS) -> str:
     """Say which kernel setting keeps bubblewrap from working, and the command that changes it."""
     known = [
         ("kernel/apparmor_restrict_unprivileged_userns", "1", "0",
@@ -135,9 +139,9 @@ def cure_for_bubblewrap(settings: Path = _KERNEL_SETTINGS) -> str:
     )
 
 
-def _probe_wall(wall: Wall, cure: str, *, on_cuda: bool = False) -> Probe:
+def _probe_built_wall(wall: Wall, cure: str, *, on_cuda: bool = False) -> WallProbe:
     """Probe a wall; it works if a process behind it is refused all that the wall must refuse."""
-    needed = [str(Path(folder) / "torch" / "__init__.py") for folder in site_folders()]
+    needed = [str(Path(folder) / "torch" / "__init__.py") for folder in find_worker_site_folders()]
     request = {
         "files": wall.files,
         "needed": [path for path in needed if Path(path).exists()],
@@ -150,19 +154,21 @@ def _probe_wall(wall: Wall, cure: str, *, on_cuda: bool = False) -> Probe:
                 wall.command("probe", json.dumps(request)), cwd=home, env={}, check=False,
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PROBE_SECONDS,
             )  # fmt: skip
-        wrong = json.loads(ran.stdout) if ran.returncode == 0 else [_last_line(ran.stderr)]
+        wrong = (
+            json.loads(ran.stdout) if ran.returncode == 0 else [_find_last_probe_line(ran.stderr)]
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         wrong = [f"trying it failed ({type(error).__name__})"]
     if wrong:
-        return Probe(name=wall.name, wall=None, why="; ".join(wrong), cure=cure)
-    return Probe(name=wall.name, wall=wall)
+        return WallProbe(name=wall.name, wall=None, why="; ".join(wrong), cure=cure)
+    return WallProbe(name=wall.name, wall=wall)
 
 
-def _last_line(text: str) -> str:
+def _find_last_probe_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else "it ended without a word"
 
 
-def _lockable_files(seen: Visible) -> dict[str, Any]:
+def _list_files_behind_wall(seen: VisiblePaths) -> dict[str, Any]:
     read, list_only = seen.carve_out_hidden()
     return {"landlock": True, "read": read, "list_only": list_only, "devices": list(seen.devices)}

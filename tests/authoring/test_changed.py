@@ -14,7 +14,7 @@ def exercises(tmp_path):
     """Two exercises, whose files lie in a folder of their own."""
     return [
         replace(e, home=tmp_path, folder=tmp_path / "grader/suites" / e.slug)
-        for e in map(catalog.find, ("ex01", "ex02"))
+        for e in map(catalog.find_catalog_exercise, ("ex01", "ex02"))
     ]
 
 

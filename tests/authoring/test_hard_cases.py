@@ -9,7 +9,7 @@ from grader.judging import Draw, Hard
 from grader.judging.case import CASE, Case
 from grader.judging.hard import LIMITS
 
-EXERCISES = [e for e in catalog.exercises() if not e.draft]
+EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
 SIZES = {"B": 2, "Lq": 5, "Lk": 7, "D": 4}
 
 
@@ -81,7 +81,7 @@ def test_a_statement_that_cannot_be_read_is_a_sentence(tmp_path, text, says):
     from dataclasses import replace
 
     (tmp_path / "hard.toml").write_text(text)
-    exercise = replace(catalog.find("ex01"), folder=tmp_path)
+    exercise = replace(catalog.find_catalog_exercise("ex01"), folder=tmp_path)
     with pytest.raises(BadFile, match=r"hard\.toml") as raised:
         hard_cases.read_statements(exercise)
     assert says in str(raised.value)

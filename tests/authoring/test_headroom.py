@@ -13,10 +13,10 @@ from grader.core import catalog
 from grader.judging import agree, suite_runner, tolerance
 from grader.judging.case import CASE, Case, Rule
 from grader.judging.student import Student
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 from reference import Expected
 
-EXERCISE = catalog.find("ex03_sdpa")
+EXERCISE = catalog.find_catalog_exercise("ex03_sdpa")
 PLACE = Place(slug="ex03_sdpa", answer=SOLUTION, check="test_a", case="test_a[1]", seed=3)
 
 
@@ -69,7 +69,7 @@ def test_every_part_of_a_tuple_is_observed(rules):
 def measured(check, module=None):
     """One seed of a check on the solution, or on another module."""
     module = module or headroom._load_right_answer(EXERCISE, SOLUTION)
-    student = Student(EXERCISE, in_process(module, EXERCISE.prelude))
+    student = Student(EXERCISE, call_without_wall(module, EXERCISE.prelude))
     cases = [case for case in suite_runner.suite_cases(EXERCISE) if case.check.id == check]
     assert cases
     return headroom.join_measured(
@@ -153,7 +153,7 @@ def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatc
     rejection = Rejection(place=variant, why="out[0] is 1, but should be 2")
     found = one(ratio(0.3), ratio(0.6, place=variant), rejections=(rejection,))
     monkeypatch.setattr(headroom_table, "measure_headroom", lambda *_, **__: found)
-    exercise = catalog.find("ex03_sdpa")
+    exercise = catalog.find_catalog_exercise("ex03_sdpa")
     assert not headroom_table.print_headroom([exercise], 7, Console(quiet=True), write=True)
     [(command, columns, rows)] = written
     assert command == "headroom" and len(columns) == len(rows[0])
@@ -166,6 +166,6 @@ def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatc
 
 def test_the_command_measures_in_processes_and_says_whether_all_is_right(monkeypatch):
     console = Console(record=True, width=200)
-    exercise = catalog.find("ex09_gradients")
+    exercise = catalog.find_catalog_exercise("ex09_gradients")
     assert headroom_table.print_headroom([exercise], 1, console, variants=False)
     assert "0 rejected" in console.export_text()

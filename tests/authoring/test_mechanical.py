@@ -30,9 +30,9 @@ def exercise(tmp_path_factory):
     """The exercise of the pack, which the processes that are started know as well."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv(packs.PACKS_VARIABLE, "")
-        catalog.add_packs([pack.write(tmp_path_factory.mktemp("pack"))])
-        yield catalog.find(pack.SLUG)
-    catalog.exercises.cache_clear()
+        catalog.add_packs_to_catalog([pack.write(tmp_path_factory.mktemp("pack"))])
+        yield catalog.find_catalog_exercise(pack.SLUG)
+    catalog.list_catalog_exercises.cache_clear()
 
 
 @pytest.fixture(scope="module")

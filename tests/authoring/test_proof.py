@@ -14,7 +14,7 @@ from grader.core import catalog
 from grader.core.records import Verdict
 from grader.judging import suite_runner
 
-EXERCISE = catalog.find("ex00")
+EXERCISE = catalog.find_catalog_exercise("ex00")
 MISTAKE = suite_runner.suite_mistakes(EXERCISE)[0]
 CAUGHT = {"verdict": "failed", "earned": [], "faults": [], "named": [MISTAKE.id]}
 

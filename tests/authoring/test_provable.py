@@ -12,7 +12,7 @@ LACKING = "needs triton, which is not installed here"
 @pytest.fixture
 def no_triton(monkeypatch):
     monkeypatch.setattr(
-        requirements, "installed_version", lambda name: "" if name == "triton" else "9"
+        requirements, "read_worker_version", lambda name: "" if name == "triton" else "9"
     )
 
 

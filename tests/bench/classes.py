@@ -25,7 +25,7 @@ from tests.classes.classroom import environment
 from tests.classes.dask import Dask
 from tests.notebooks.course import answered, grader, hand_in, run
 
-SLUGS = [e.slug for e in catalog.exercises() if e.track == "core"]
+SLUGS = [e.slug for e in catalog.list_catalog_exercises() if e.track == "core"]
 STUDENTS = 6
 
 

@@ -42,7 +42,10 @@ def scaled_dot_product_attention(q, k, v, keep=None, scale=None): return WEIGHTS
 def main(device: str) -> None:
     torch.set_num_threads(1)
     table = Table("exercise", "crossing, ms", "reference, ms", "share")
-    with Nursery(walls.choose("auto", on_cuda=device != "cpu")) as nursery, ExitStack() as stack:
+    with (
+        Nursery(walls.choose_wall("auto", on_cuda=device != "cpu")) as nursery,
+        ExitStack() as stack,
+    ):
         rows = on_the_cpu(nursery, stack) if device == "cpu" else on_cuda(nursery, stack, device)
         for name, (empty, full) in rows.items():
             table.add_row(name, f"{1e3 * empty:.2f}", f"{1e3 * full:.2f}", f"{empty / full:.0%}")
@@ -83,8 +86,8 @@ def measured(meter: meters.Meter, one: Party, name: str, inputs: list[torch.Tens
 def party(
     nursery: Nursery, slug: str, text: str | None, stack: ExitStack, *, on_cuda: bool = False
 ) -> Party:
-    exercise = catalog.find(slug)
-    answer = answer_file.read_answer(exercise.folder / "parties/reference.py", slug)
+    exercise = catalog.find_catalog_exercise(slug)
+    answer = answer_file.read_submission(exercise.folder / "parties/reference.py", slug)
     if text is not None:
         answer = Submission(slug=slug, path=answer.path, sha256="", source=text)
     worker = Supervisor(

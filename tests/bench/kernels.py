@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from grader.authoring.mutants import variant_source
 from grader.core import catalog
 from grader.judging import suite_runner
-from grader.worker.in_process import load_answer_file, load_answer_text
+from grader.worker.in_process import load_file_without_wall, load_text_without_wall
 
 TOKENS, HEADS, WIDTH, DTYPE = 16384, 16, 128, torch.bfloat16
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
@@ -45,11 +45,11 @@ def work(length: int, *, causal: bool) -> float:
 @cache
 def answers() -> dict[str, ModuleType]:
     """The solution, and it with each of the other kernels."""
-    exercise = catalog.find("ex14")
-    found = {"triton": load_answer_file(exercise.solution, exercise.slug)}
+    exercise = catalog.find_catalog_exercise("ex14")
+    found = {"triton": load_file_without_wall(exercise.solution, exercise.slug)}
     variants = {variant.id: variant for variant in suite_runner.suite_variants(exercise)}
     for name, variant in OURS.items():
-        found[name] = load_answer_text(variant_source(exercise, variants[variant]), variant)
+        found[name] = load_text_without_wall(variant_source(exercise, variants[variant]), variant)
     return found
 
 
@@ -72,8 +72,8 @@ def parties(*, causal: bool) -> dict[str, Party]:
 
 def tiles() -> dict[str, Party]:
     """The solution with each of the tiles that `compiled.py` of its suite lists."""
-    folder = catalog.find("ex14").folder
-    listed = load_answer_file(folder / "compiled.py", "compiled").TILES
+    folder = catalog.find_catalog_exercise("ex14").folder
+    listed = load_file_without_wall(folder / "compiled.py", "compiled").TILES
     solution = answers()["triton"]
 
     def tiled(one: Mapping[str, int]) -> Party:

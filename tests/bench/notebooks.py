@@ -20,7 +20,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from tests.notebooks.course import answered, grader, hand_in, run
 
-SLUGS = [e.slug for e in catalog.exercises() if e.track == "core"]
+SLUGS = [e.slug for e in catalog.list_catalog_exercises() if e.track == "core"]
 PLAIN = "c = get_config()\nc.CourseDirectory.course_id = 'attention-by-hand'\n"
 PLAIN += "c.ExecutePreprocessor.timeout = 600\n"
 

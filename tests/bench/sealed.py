@@ -31,7 +31,7 @@ from grader.release.sealed.record_cases import (
     reference_modules,
 )
 from grader.release.sealed.sealed_page import remaining_points
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
 SOME = 8
 
@@ -55,7 +55,7 @@ class Row:
 
 def played(one: Recorded, every: bool) -> Row:
     """The verdicts of stored cases, in a process of its own."""
-    exercise = catalog.find(one.slug)
+    exercise = catalog.find_catalog_exercise(one.slug)
     here, whole = remaining_points(exercise, one.left_out)
     row = Row(
         slug=one.slug, here=here, whole=whole, size=len(one.content), left_out=dict(one.left_out)
@@ -64,7 +64,7 @@ def played(one: Recorded, every: bool) -> Row:
     variants = {v.id: _with(exercise, v) for v in suite_runner.suite_variants(exercise)}
     _take_place()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / sealed_bundle.FOLDER / f"{one.slug}.safetensors"
+        path = Path(folder) / sealed_bundle.STORED_CASES_FOLDER / f"{one.slug}.safetensors"
         path.parent.mkdir()
         path.write_bytes(one.content)
         tape = recorded_cases.Tape(one.slug, Path(folder))
@@ -98,14 +98,14 @@ def _take_place() -> None:
 def _with(exercise: Exercise, variant):
     if variant.edits:
         text = (catalog.ROOT / "solutions" / exercise.file).read_text(encoding="utf-8")
-        return cuda.own_modules({"": edited(text, variant.edits)}, exercise, only={})[""]
+        return cuda.build_own_cuda_modules({"": edited(text, variant.edits)}, exercise, only={})[""]
     return load_solution(exercise, variant)
 
 
 def _asked(
     exercise: Exercise, module, tape, mistake: Mistake | None = None
 ) -> tuple[CheckResult, ...]:
-    student = Student(exercise, in_process(module, exercise.prelude))
+    student = Student(exercise, call_without_wall(module, exercise.prelude))
     only = frozenset({mistake.caught_by}) if mistake else frozenset()
     with np.errstate(all="ignore"):
         return suite_runner.run_suite(exercise, Judge(student, ("",), tape=tape), only)
@@ -139,7 +139,12 @@ def show(row: Row) -> str:
 def main() -> None:
     every = "--all" in sys.argv
     named = [name for name in sys.argv[1:] if not name.startswith("--")]
-    slugs = [e.slug for e in (map(catalog.find, named) if named else catalog.exercises())]
+    slugs = [
+        e.slug
+        for e in (
+            map(catalog.find_catalog_exercise, named) if named else catalog.list_catalog_exercises()
+        )
+    ]
     print("exercise               points  stored         earns     earn all     caught   left out")
     for slug in slugs:
         print(show(measured(slug, every)), flush=True)

@@ -28,14 +28,14 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from tests.course.copying import disguised, handed_in, honest, right, skeleton, variant
 
-SLUGS = [e.slug for e in catalog.exercises()]
+SLUGS = [e.slug for e in catalog.list_catalog_exercises()]
 COPIED = 50  # one student in so many hands in a copy, in each exercise
 _SEARCH = """
 import json, sys, time
 from pathlib import Path
 from grader.core import catalog
 from grader.classroom.similar.similar_search import SearchTerms, find_similar_answers
-found = find_similar_answers(Path(sys.argv[1]), [], catalog.exercises(), SearchTerms(most=int(sys.argv[2])))
+found = find_similar_answers(Path(sys.argv[1]), [], catalog.list_catalog_exercises(), SearchTerms(most=int(sys.argv[2])))
 groups = [[group.slug, *group.everybody] for group in found.groups]
 status = Path("/proc/self/status").read_text()  # getrusage would tell the peak of our parent
 peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -87,7 +87,9 @@ def shares() -> Table:
     chance = random.Random(1)
     for slug in SLUGS:
         given = read_tokens(skeleton(slug))
-        ways = range(min(len(right(slug)[name]) for name in catalog.find(slug).names))
+        ways = range(
+            min(len(right(slug)[name]) for name in catalog.find_catalog_exercise(slug).names)
+        )
         sources = [variant(number, slug) for number in ways]
         written = [remove_given(read_tokens(source), given) for source in sources]
         copied = [remove_given(read_tokens(disguised(source, chance)), given) for source in sources]

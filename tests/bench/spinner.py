@@ -25,7 +25,7 @@ from grader.timing.statistics import PARTIES, QUANTILE
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
-EXERCISE = catalog.find("ex05_causal_mask")
+EXERCISE = catalog.find_catalog_exercise("ex05_causal_mask")
 HONEST = EXERCISE.folder / "parties/zero.py"
 SPINNER = Path(__file__).parents[1] / "cheats/clock/slows_the_reference.py"
 
@@ -33,7 +33,7 @@ SPINNER = Path(__file__).parents[1] / "cheats/clock/slows_the_reference.py"
 def main(sets: int, wall: str) -> None:
     torch.set_num_threads(1)
     times: dict[Path, list[float]] = {HONEST: [], SPINNER: []}
-    with Nursery(walls.choose(wall)) as nursery:
+    with Nursery(walls.choose_wall(wall)) as nursery:
         for number in track(range(sets), "timing"):
             for answer in (HONEST, SPINNER) if number % 2 else (SPINNER, HONEST):
                 times[answer].append(reference_seconds(nursery, answer))

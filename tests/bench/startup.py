@@ -45,7 +45,7 @@ def measure_round(
     answers: Path, environment: dict[str, str], found: dict[str, list[float]]
 ) -> None:
     """Measure each row once. The first run keeps what the others find unchanged."""
-    number = len(catalog.exercises())
+    number = len(catalog.list_catalog_exercises())
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import torch"], check=True)
     found["import torch"].append(time.perf_counter() - started)

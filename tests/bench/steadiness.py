@@ -31,7 +31,7 @@ from grader.worker import walls
 from grader.worker.nursery import Nursery
 from tests.bench.submissions import SUBMISSIONS
 
-EXERCISE = catalog.find("ex05_causal_mask")
+EXERCISE = catalog.find_catalog_exercise("ex05_causal_mask")
 SHAPE = (1, 1, 1536, 64)  # as in the exercise's own speed case
 CALLS = 20
 BURN = "while True: pass"
@@ -42,7 +42,7 @@ def main(gradings: int, loads: list[str]) -> None:
     console = Console()
     table = Table("machine", "submission", "fraction", "spread", "inconclusive", "the usual way",
                   "its spread", "seconds")  # fmt: skip
-    with Progress(console=console) as bar, Nursery(walls.choose("auto")) as nursery:
+    with Progress(console=console) as bar, Nursery(walls.choose_wall("auto")) as nursery:
         rows = [(load, name) for load in loads for name in SUBMISSIONS]
         for load, name in bar.track(rows, description="grading"):
             with burning(BURNERS[load]):

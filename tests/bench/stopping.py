@@ -32,7 +32,8 @@ from tests.bench.steadiness import burning
 from tests.timing.contests import made_up
 
 EXERCISES = [
-    catalog.find(s) for s in ("ex03_sdpa", "ex05_causal_mask", "ex06_kv_cache", "ex13_mla")
+    catalog.find_catalog_exercise(s)
+    for s in ("ex03_sdpa", "ex05_causal_mask", "ex06_kv_cache", "ex13_mla")
 ]
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 BURNERS = {"quiet": 0, "busy": 6}  # processes
@@ -44,7 +45,7 @@ def main(each: int, loads: Sequence[str]) -> None:
     torch.set_num_threads(1)
     console = Console()
     table = Table("machine", "points", "alike", "rounds", "of", "luck of sets")
-    with Nursery(walls.choose("auto")) as nursery:
+    with Nursery(walls.choose_wall("auto")) as nursery:
         for load in loads:
             with burning(BURNERS[load]):
                 rounds = [

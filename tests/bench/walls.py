@@ -21,7 +21,7 @@ from rich.table import Table
 from grader.core import catalog
 from grader.core.records import Limits, Submission
 from grader.submission import readers
-from grader.submission.reader_client import ask_reader
+from grader.submission.reader_client import ask_submission_reader
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor
@@ -47,11 +47,14 @@ def first_worker(wall: walls.Wall) -> float:
 
 def reading() -> tuple[float, float]:
     """Milliseconds to read a solution in the reader, and in this process."""
-    exercise = catalog.find("ex03_sdpa")
+    exercise = catalog.find_catalog_exercise("ex03_sdpa")
     text = exercise.solution.read_text(encoding="utf-8")
     given = {"exercise": exercise, "slugs": frozenset()}
     times = []
-    for read in (partial(ask_reader, "python", text), partial(readers.python, text.encode())):
+    for read in (
+        partial(ask_submission_reader, "python", text),
+        partial(readers.read_python_submission, text.encode()),
+    ):
         started = time.perf_counter()
         read(**given)
         times.append(1e3 * (time.perf_counter() - started))
@@ -66,7 +69,7 @@ from grader.worker.child import operator_list
 
 torch.set_num_threads(1)
 if sys.argv[1] == "True":
-    operator_list.refuse_unlisted_operators(*allowed_tables.listed_operators())
+    operator_list.refuse_unlisted_worker_operators(*allowed_tables.load_allowed_operators())
 x = torch.randn(4, 4, requires_grad=True)
 times = []
 for _ in range(200):
@@ -92,12 +95,12 @@ def import_torch() -> float:
 
 def probing(name: str) -> float:
     started = time.perf_counter()
-    walls.probe(name)
+    walls.probe_wall(name)
     return 1e3 * (time.perf_counter() - started)
 
 
 def main() -> None:
-    here = {p.name: p.wall for p in map(walls.probe, walls.NAMES) if p.wall is not None}
+    here = {p.name: p.wall for p in map(walls.probe_wall, walls.WALL_NAMES) if p.wall is not None}
     times: dict[tuple[str, str], list[float]] = defaultdict(list)
     for _ in range(STARTS):
         times["import torch", ""].append(import_torch())

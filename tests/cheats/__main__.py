@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Column, Table
 
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 from tests.cheats.cheat import Cheat, all_cheats
 from tests.cheats.lanes import Lanes
 from tests.cheats.outcomes import Outcome, admitted, run, working_walls
@@ -34,7 +34,7 @@ def _chosen(names: list[str]) -> list[Cheat]:
     cheats = all_cheats()
     known = {c.name for c in cheats} | {c.kind for c in cheats}
     if unknown := [name for name in names if name not in known]:
-        sys.exit(f"There is no cheat called {unknown[0]!r}.{did_you_mean(unknown[0], known)}")
+        sys.exit(f"There is no cheat called {unknown[0]!r}.{suggest_close_name(unknown[0], known)}")
     return [c for c in cheats if not names or {c.name, c.kind} & set(names)]
 
 

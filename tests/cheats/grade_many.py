@@ -25,14 +25,14 @@ from grader.core.records import Exercise
 from grader.grading import session
 from grader.reporting.as_json import to_dict
 from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall, choose, hide_this_process
+from grader.worker.walls import Wall, choose_wall, hide_grader_from_workers
 
 
 def main(wall: str, slug: str, descriptor: str) -> None:
     """Answer requests until there are no more, or the nursery is not the first one any more."""
-    hide_this_process()
+    hide_grader_from_workers()
     with closing(socket.socket(fileno=int(descriptor))) as sock:
-        for reply in _replies(choose(wall), slug, sock):
+        for reply in _replies(choose_wall(wall), slug, sock):
             sock.sendall(json.dumps(reply).encode() + b"\n")
 
 
@@ -54,7 +54,10 @@ def _replies(wall: Wall, slug: str, sock: socket.socket) -> Iterator[dict[str, A
 
 
 def _graded(request: dict[str, Any], wall: Wall) -> dict[str, Any]:
-    exercises = [_limited(catalog.find(s), request["limits"].get(s, {})) for s in request["slugs"]]
+    exercises = [
+        _limited(catalog.find_catalog_exercise(s), request["limits"].get(s, {}))
+        for s in request["slugs"]
+    ]
     with opened(open_=request.get("open", False)):
         return to_dict(session.grade_all(exercises, Path(request["place"]), wall=wall, speed=False))
 

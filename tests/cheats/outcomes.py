@@ -61,7 +61,7 @@ class Outcome:
 
 def working_walls() -> list[str]:
     """The walls that work on this machine, weakest first."""
-    return [name for name in walls.NAMES if walls.probe(name).wall is not None]
+    return [name for name in walls.WALL_NAMES if walls.probe_wall(name).wall is not None]
 
 
 def admitted(cheat: Cheat, wall: str) -> set[Harm]:
@@ -140,7 +140,7 @@ def limits_of(cheat: Cheat) -> Limits:
     What it earns or does must not depend on how busy the machine is: there they are wider.
     """
     if cheat.timed:
-        return catalog.find(cheat.exercise).limits
+        return catalog.find_catalog_exercise(cheat.exercise).limits
     if cheat.earns or cheat.process:
         return PATIENT
     return Limits(call_seconds=cheat.call_seconds, exercise_seconds=CALLS * cheat.call_seconds)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import pytest
 
-from grader.worker.walls import NAMES, PROCESS
+from grader.worker.walls import PROCESS, WALL_NAMES
 from tests.cheats import outcomes
 from tests.cheats.cheat import CALL_SECONDS, Cheat, all_cheats
 from tests.cheats.lanes import GradingProcesses, Lanes
@@ -107,7 +107,7 @@ def test_every_sin_has_a_file_of_its_own():
 def test_a_cheat_says_in_a_sentence_what_it_does(cheat):
     assert cheat.does.endswith(".")
     assert cheat.exercise != WITNESS
-    assert cheat.behind in ("", *NAMES)
+    assert cheat.behind in ("", *WALL_NAMES)
     assert bool(cheat.process) == bool(admitted(cheat, "process")), "it names no known harm"
     if cheat.call_seconds != CALL_SECONDS:
         assert cheat.call_seconds < CALL_SECONDS and not (cheat.earns or cheat.process)

@@ -14,7 +14,7 @@ from typing import Any
 from grader.classroom.run import class_grading
 from grader.classroom.run.results_folder import PARTS_FOLDER
 from grader.cli.app import app
-from grader.core.result_store import Store
+from grader.core.result_store import ResultStore
 from tests.classes.lanes import Known
 
 CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}
@@ -35,7 +35,7 @@ class Killer:
 
 
 if __name__ == "__main__":
-    store, killer = Store(Path(sys.argv.pop(1)) / PARTS_FOLDER), Killer(int(sys.argv.pop(1)))
+    store, killer = ResultStore(Path(sys.argv.pop(1)) / PARTS_FOLDER), Killer(int(sys.argv.pop(1)))
     class_grading.LocalLanes = lambda jobs, secret: Known(store)
     sys.addaudithook(killer)
     app(standalone_mode=False)

@@ -4,8 +4,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from grader.classroom.run.grade_task import SPEED, Task
 from grader.classroom.run.grade_work import perform_task
-from grader.core.result_store import Store
-from grader.core.scoring import TO_COME
+from grader.core.result_store import ResultStore
+from grader.core.scoring import SPEED_TO_COME
 
 
 class InThisProcess:
@@ -36,7 +36,7 @@ class Known:
 
     losses = ()
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ResultStore) -> None:
         self._store = store
         self._pool = ThreadPoolExecutor(2)
 
@@ -94,7 +94,7 @@ class Pretended:
         elif task.lane == SPEED:
             future.set_result(result(5, "inconclusive" if word == "busy" else "scored"))
         elif word in ("right", "busy"):
-            future.set_result(result(2, "not_run", TO_COME))
+            future.set_result(result(2, "not_run", SPEED_TO_COME))
         else:
             future.set_result(result(0, "failed"))
         return future

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from grader.submission.handed_files import MAX_BYTES, MAX_ZIP
+from grader.submission.handed_files import MAX_ANSWER_BYTES, MAX_ZIP_BYTES
 from grader.submission.zip_entries import MAX_ENTRIES
 from tests.classes.handing import (
     A_LINK,
@@ -98,8 +98,8 @@ REFUSED = {
     "damaged": (damaged(GOOD), f"{PY} {DAMAGED}"),
     "a smaller size than it has": (patched(GOOD, "unpacked", 3), f"{PY} {DAMAGED}"),
     "a size beyond the end": (patched(patched(STORED, "unpacked", 90_000), "packed", 90_000), f"{PY} {DAMAGED}"),
-    "too large": (zipped((PY, random.Random(1).randbytes(MAX_BYTES + 1))), f"{PY} {TOO_LARGE}"),
-    "too large, as it says": (patched(zipped((PY, random.Random(1).randbytes(MAX_BYTES))), "unpacked", MAX_BYTES + 1), f"{PY} {TOO_LARGE}"),
+    "too large": (zipped((PY, random.Random(1).randbytes(MAX_ANSWER_BYTES + 1))), f"{PY} {TOO_LARGE}"),
+    "too large, as it says": (patched(zipped((PY, random.Random(1).randbytes(MAX_ANSWER_BYTES))), "unpacked", MAX_ANSWER_BYTES + 1), f"{PY} {TOO_LARGE}"),
     "a bomb": (zipped((PY, bytes(2_000_000))), f"{PY} {RATIO}"),
     "a bomb, as it says": (patched(GOOD, "unpacked", 0xFFFFFFF0), f"{PY} {RATIO}"),
     "a bomb that says that it is large already": (
@@ -184,7 +184,7 @@ NO_ZIP = [
     ("its directory is elsewhere", GOOD[:-6] + b"\xff\xff\xff\x7f\0\0", None),
     ("its names are no UTF-8", patched(GOOD, "flags", 0x800).replace(PY.encode(), b"\xff" * len(PY)), BROKEN),
     ("of a later version", GOOD.replace(b"PK\x01\x02\x14\x03\x14", b"PK\x01\x02\x14\x03\xff"), BROKEN),
-    ("larger than allowed", bytes(MAX_ZIP) + GOOD,
+    ("larger than allowed", bytes(MAX_ZIP_BYTES) + GOOD,
      "bob.zip is too large: a zip has at most 20,000,000 bytes. Put only the answers into it."),
     ("too many entries", directory([b"x"] * (MAX_ENTRIES + 1)),
      "bob.zip holds more than 2,000 files: put only the answers into it."),

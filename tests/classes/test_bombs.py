@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from grader.classroom.run import class_archive
 from grader.classroom.run.gather_answers import read_student
 from grader.core import catalog
-from grader.submission.handed_files import MAX_BYTES, MAX_NOTEBOOK, MAX_ZIP
+from grader.submission.handed_files import MAX_ANSWER_BYTES, MAX_NOTEBOOK_BYTES, MAX_ZIP_BYTES
 from grader.submission.readers import READERS
-from grader.submission.zip_entries import MAX_ENTRIES, MAX_UNPACKED
+from grader.submission.zip_entries import MAX_ENTRIES, MAX_UNPACKED_BYTES
 from tests.classes.handing import (
     ANSWER,
     NOTEBOOK,
@@ -70,7 +70,7 @@ def counting(monkeypatch):
 
     counting = Counting()
     monkeypatch.setattr(zlib, "decompressobj", counting)
-    monkeypatch.setattr(class_archive, "ask_reader", read_here)
+    monkeypatch.setattr(class_archive, "ask_submission_reader", read_here)
     return counting
 
 
@@ -97,17 +97,17 @@ SLACK = 100_000  # bytes of what zlib and Python keep meanwhile
 
 @pytest.mark.parametrize("name, size, checksum, state", [
     (PY, 0xFFFFFFF0, 0, "unreadable"),
-    (PY, MAX_BYTES, 0, "unreadable"),
-    (PY, MAX_BYTES, zlib.crc32(bytes(MAX_BYTES)), "graded"),
-    (NOTEBOOK, MAX_NOTEBOOK, 0, "unreadable"),
-    (NOTEBOOK, MAX_NOTEBOOK, zlib.crc32(bytes(MAX_NOTEBOOK)), "graded"),
-    (NOTEBOOK, MAX_NOTEBOOK + 1, 0, "unreadable"),
+    (PY, MAX_ANSWER_BYTES, 0, "unreadable"),
+    (PY, MAX_ANSWER_BYTES, zlib.crc32(bytes(MAX_ANSWER_BYTES)), "graded"),
+    (NOTEBOOK, MAX_NOTEBOOK_BYTES, 0, "unreadable"),
+    (NOTEBOOK, MAX_NOTEBOOK_BYTES, zlib.crc32(bytes(MAX_NOTEBOOK_BYTES)), "graded"),
+    (NOTEBOOK, MAX_NOTEBOOK_BYTES + 1, 0, "unreadable"),
 ])  # fmt: skip
 def test_of_ten_gigabytes_no_more_is_unpacked_than_the_limit(
     tmp_path, counting, name, size, checksum, state
 ):
     packed = of_stream(name, zeros(10), size, checksum)
-    most = size if size <= MAX_NOTEBOOK else 0
+    most = size if size <= MAX_NOTEBOOK_BYTES else 0
     tracemalloc.start()
     answer = of_zip(tmp_path, packed).answers[0]
     peak = tracemalloc.get_traced_memory()[1]
@@ -115,19 +115,21 @@ def test_of_ten_gigabytes_no_more_is_unpacked_than_the_limit(
     assert (answer.state, len(answer.content)) == (state, size if state == "graded" else 0)
     assert counting.unpacked <= most + SLACK
     # Beside the zip: what was unpacked, and once more in base64 on both sides.
-    assert peak < MAX_ZIP + len(packed) + 4 * most + 10 * SLACK
+    assert peak < MAX_ZIP_BYTES + len(packed) + 4 * most + 10 * SLACK
 
 
 def test_all_answers_of_a_zip_together_have_a_limit(tmp_path, counting):
-    exercises = catalog.exercises()[:4]  # two that fit, and two that do not
+    exercises = catalog.list_catalog_exercises()[:4]  # two that fit, and two that do not
     some = random.Random(1)
-    content = b"".join(some.randbytes(10) + bytes(490) for _ in range(MAX_NOTEBOOK // 500))
+    content = b"".join(some.randbytes(10) + bytes(490) for _ in range(MAX_NOTEBOOK_BYTES // 500))
     packed = zipped(*((f"{e.slug}.ipynb", content) for e in exercises))
     (tmp_path / "bob.zip").write_bytes(packed)
     answers = read_student(tmp_path / "bob.zip", exercises).answers
-    fit = MAX_UNPACKED // MAX_NOTEBOOK
-    assert [len(a.content) for a in answers] == [MAX_NOTEBOOK] * fit + [0] * (len(answers) - fit)
-    assert counting.unpacked <= MAX_UNPACKED + SLACK
+    fit = MAX_UNPACKED_BYTES // MAX_NOTEBOOK_BYTES
+    assert [len(a.content) for a in answers] == [MAX_NOTEBOOK_BYTES] * fit + [0] * (
+        len(answers) - fit
+    )
+    assert counting.unpacked <= MAX_UNPACKED_BYTES + SLACK
     says = (
         f"{answers[-1].name} was not read: the answers in a zip have at most 40,000,000 bytes "
         "together. Clear the outputs of the notebooks."
@@ -152,14 +154,14 @@ def over_the_same_data(names: list[str], content: bytes) -> bytes:
 @pytest.mark.parametrize("names, most", [
     ([PY] * MAX_ENTRIES, 0),
     ([f"{n}/{PY}" for n in range(MAX_ENTRIES)], 0),
-    ([f"{e.slug}{s}" for s in (".py", ".ipynb") for e in catalog.exercises()], MAX_BYTES),
-    ([PY, *(f"{n}.bin" for n in range(MAX_ENTRIES - 1))], MAX_BYTES),
+    ([f"{e.slug}{s}" for s in (".py", ".ipynb") for e in catalog.list_catalog_exercises()], MAX_ANSWER_BYTES),
+    ([PY, *(f"{n}.bin" for n in range(MAX_ENTRIES - 1))], MAX_ANSWER_BYTES),
 ])  # fmt: skip
 def test_entries_over_the_same_data_unpack_it_once_at_most(tmp_path, counting, names, most):
-    (tmp_path / "bob.zip").write_bytes(over_the_same_data(names, b"#" * MAX_BYTES))
-    bob = read_student(tmp_path / "bob.zip", catalog.exercises())
+    (tmp_path / "bob.zip").write_bytes(over_the_same_data(names, b"#" * MAX_ANSWER_BYTES))
+    bob = read_student(tmp_path / "bob.zip", catalog.list_catalog_exercises())
     assert counting.unpacked <= most
-    assert len(bob.answers) == len(catalog.exercises())
+    assert len(bob.answers) == len(catalog.list_catalog_exercises())
     assert len(bob.notes) <= 11
 
 
@@ -231,6 +233,6 @@ def test_whatever_a_zip_is_each_exercise_gets_an_answer_or_a_sentence(tmp_path_f
     for answer in bob.answers:
         assert answer.state in ("graded", "missing", "unreadable")
         assert bool(answer.sentence) == (answer.state != "graded")
-        assert len(answer.content) <= MAX_BYTES
+        assert len(answer.content) <= MAX_ANSWER_BYTES
     for text in (*bob.notes, *(text for a in bob.answers for text in (a.sentence, a.path))):
         assert not re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", text)

@@ -63,7 +63,7 @@ WHICH_COUNTS = [
 @pytest.mark.parametrize("contents, name, notes", [c[1:] for c in WHICH_COUNTS], ids=[c[0] for c in WHICH_COUNTS])  # fmt: skip
 def test_the_file_that_counts_is_the_one_that_counts_at_home(tmp_path, contents, name, notes):
     alice = of_alice(tmp_path, contents)
-    at_home = answer_file.locate(tmp_path / "submissions/alice", SLUGS[0])
+    at_home = answer_file.locate_submission(tmp_path / "submissions/alice", SLUGS[0])
     assert alice.answers[0].name == name == at_home.name
     assert alice.answers[0].content == contents.get(name, b"")
     assert alice.notes == notes

@@ -11,7 +11,7 @@ from grader.classroom.run.class_run import ClassRun
 from grader.classroom.run.gather_answers import list_students
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms
 from grader.core import catalog
-from grader.core.result_store import Store
+from grader.core.result_store import ResultStore
 from grader.core.translation import Words
 from grader.grading import source_digest
 from tests.classes.lanes import Pretended
@@ -39,8 +39,8 @@ def run(folder: Path, *, speed: bool = True, terms: GradeTerms = TERMS, during=N
     students, _ = list_students(folder / "submissions")
     lanes = Pretended()
     progress = Progress(Console(file=io.StringIO()), Words())
-    made = ClassRun(entries=students, exercises=[catalog.find(SLUG)], terms=terms,
-                    store=Store(folder / "parts"), start=lambda: lanes)  # fmt: skip
+    made = ClassRun(entries=students, exercises=[catalog.find_catalog_exercise(SLUG)], terms=terms,
+                    store=ResultStore(folder / "parts"), start=lambda: lanes)  # fmt: skip
     with made:
         made.judge(progress)
         if during:
@@ -135,8 +135,8 @@ def test_a_damaged_result_is_made_again(folder):
 
 def test_an_error_ends_the_processes_at_once(folder):
     lanes, (students, _) = Pretended(), list_students(folder / "submissions")
-    made = ClassRun(entries=students, exercises=[catalog.find(SLUG)], terms=TERMS,
-                    store=Store(folder / "parts"), start=lambda: lanes)  # fmt: skip
+    made = ClassRun(entries=students, exercises=[catalog.find_catalog_exercise(SLUG)], terms=TERMS,
+                    store=ResultStore(folder / "parts"), start=lambda: lanes)  # fmt: skip
     made.lanes  # noqa: B018 - it is started
     made.__exit__(RuntimeError, RuntimeError(), None)
     assert lanes.closed == [True]

@@ -10,7 +10,7 @@ import pytest
 from grader.classroom.run import answer_files
 from grader.classroom.run.gather_answers import read_student
 from grader.submission import answer_file
-from grader.submission.handed_files import MAX_NOTEBOOK, size_limit
+from grader.submission.handed_files import MAX_NOTEBOOK_BYTES, find_submission_size_limit
 from tests.classes.handing import (
     A_LINK,
     ANSWER,
@@ -27,7 +27,7 @@ from tests.classes.handing import (
     of_alice,
 )
 
-LARGE = b"#" * (answer_file.MAX_BYTES + 1)
+LARGE = b"#" * (answer_file.MAX_ANSWER_BYTES + 1)
 
 
 def link_to_nothing(path: Path) -> None:
@@ -96,10 +96,12 @@ def test_what_cannot_be_read_costs_its_own_exercise_only(tmp_path, monkeypatch, 
     assert (unreadable.sentence, other.content) == (says, ANSWER)
 
 
-NOTEBOOK_LIMIT = MAX_NOTEBOOK
+NOTEBOOK_LIMIT = MAX_NOTEBOOK_BYTES
 
 
-@pytest.mark.parametrize("name, most", [(PY, answer_file.MAX_BYTES), (NOTEBOOK, NOTEBOOK_LIMIT)])
+@pytest.mark.parametrize(
+    "name, most", [(PY, answer_file.MAX_ANSWER_BYTES), (NOTEBOOK, NOTEBOOK_LIMIT)]
+)
 @pytest.mark.parametrize("more, state", [(0, "graded"), (1, "unreadable")])
 def test_a_file_may_have_as_many_bytes_as_its_limit(tmp_path, name, most, more, state):
     assert of_alice(tmp_path, {name: b" " * (most + more)}).answers[0].state == state
@@ -117,17 +119,17 @@ def test_of_a_file_that_grows_no_more_is_read_than_its_limit(tmp_path, monkeypat
 
     monkeypatch.setattr(answer_files.os, "fstat", small)
     tracemalloc.start()
-    with pytest.raises(answer_file.Unreadable, match="too large"):
+    with pytest.raises(answer_file.UnreadableFile, match="too large"):
         answer_files.read_file(path, name)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2.5 * size_limit(name) + 100_000
+    assert peak < 2.5 * find_submission_size_limit(name) + 100_000
 
 
 def test_nothing_is_read_of_a_file_whose_size_says_that_it_is_too_large(tmp_path, monkeypatch):
     sparse(tmp_path / NOTEBOOK)
     monkeypatch.setattr("builtins.open", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(answer_file.Unreadable, match="too large"):
+    with pytest.raises(answer_file.UnreadableFile, match="too large"):
         answer_files.read_file(tmp_path / NOTEBOOK, NOTEBOOK)
 
 
@@ -161,7 +163,7 @@ def test_a_folder_that_is_exchanged_for_a_link_meanwhile_is_still_the_one_that_w
 def test_a_folder_that_became_a_link_is_not_opened(tmp_path):
     (tmp_path / "alice").symlink_to(laid(tmp_path / "mallory", {PY: ANSWER}))
     with (
-        pytest.raises(answer_file.Unreadable),
+        pytest.raises(answer_file.UnreadableFile),
         answer_files.open_folder(tmp_path / "alice", "alice"),
     ):
         pass
@@ -174,7 +176,7 @@ def test_a_file_that_is_exchanged_meanwhile_is_not_read(tmp_path, make, says):
         [file] = answer_files.list_folder(folder, "alice")
         (alice / PY).unlink()
         make(alice / PY)
-        with at_once(), pytest.raises(answer_file.Unreadable) as told:
+        with at_once(), pytest.raises(answer_file.UnreadableFile) as told:
             file.content()
     assert str(told.value) == f"{PY} {says}"
 

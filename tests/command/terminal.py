@@ -20,7 +20,7 @@ from grader.core import catalog
 from grader.core.translation import Words
 from grader.practice.watch.watch_session import watch
 place, *names = sys.argv[1:]
-watch([catalog.find(n) for n in names], Path(place), words=Words(), console=Console())
+watch([catalog.find_catalog_exercise(n) for n in names], Path(place), words=Words(), console=Console())
 """  # of some exercises only, behind the plain wall
 
 

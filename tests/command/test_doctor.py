@@ -21,11 +21,11 @@ from grader.doctor.machine_facts import MachineFacts, Torch, read_machine_facts
 from grader.doctor.problem import Problem
 from grader.worker import walls
 from grader.worker.faults import NurseryFailed
-from grader.worker.walls import PROCESS, Probe
+from grader.worker.walls import PROCESS, WallProbe
 
 HAN = re.compile("[\u4e00-\u9fff]")
 GIB = 1 << 30
-EXERCISES = catalog.exercises()
+EXERCISES = catalog.list_catalog_exercises()
 HEALTHY = MachineFacts(
     system="Linux", environment={}, prefix="/venv", encoding="utf-8", cores=4, load=0.3,
     memory_bytes=16 * GIB, address_bytes=None, temporary="/tmp", free_bytes=20 * GIB,
@@ -38,14 +38,14 @@ HAVE = {"torch": "2.13.0+cpu", "numpy": "2.4.6", "triton": "3.7.1", "nbgrader": 
 LOCKED, CONTAINED = (replace(PROCESS, name=name) for name in ("locked", "contained"))
 
 
-def probes(*working: str, why: str = "bubblewrap is not installed") -> list[Probe]:
+def probes(*working: str, why: str = "bubblewrap is not installed") -> list[WallProbe]:
     wall = {"process": PROCESS, "locked": LOCKED, "contained": CONTAINED}
     cure = "Install it: `apt-get install bubblewrap`."
     return [
-        Probe(name=name, wall=wall[name])
+        WallProbe(name=name, wall=wall[name])
         if name in ("process", *working)
-        else Probe(name=name, wall=None, why=why, cure=cure)
-        for name in walls.NAMES
+        else WallProbe(name=name, wall=None, why=why, cure=cure)
+        for name in walls.WALL_NAMES
     ]
 
 
@@ -152,7 +152,7 @@ def test_what_stops_grading_is_told_first():
 def test_only_what_stops_grading_fails(monkeypatch, limits, fit):
     bad = [Problem(kind, "It is bad.", "Mend it.") for kind in limits]
     monkeypatch.setattr(doctor, "read_machine_facts", lambda: HEALTHY)
-    monkeypatch.setattr(walls, "probe", lambda name: Probe(name=name, wall=PROCESS))
+    monkeypatch.setattr(walls, "probe_wall", lambda name: WallProbe(name=name, wall=PROCESS))
     monkeypatch.setattr(doctor, "_find_problems", lambda *_, **__: iter(bad))
     monkeypatch.setattr(doctor, "_try_wall", lambda wall: iter(()))
     with open(os.devnull, "w") as nowhere:
@@ -198,7 +198,7 @@ def test_this_machine_can_be_read():
 def test_why_bubblewrap_is_refused_is_read_off_the_kernels_settings(tmp_path, name, value, cure):
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text(f"{value}\n")
-    found = walls.cure_for_bubblewrap(tmp_path)
+    found = walls.describe_bubblewrap_cure(tmp_path)
     assert cure in found
     assert HAN.search(Words("zh").said(found))
 

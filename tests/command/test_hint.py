@@ -11,7 +11,7 @@ from grader.grading.exercise import Run, grade_answer
 from grader.practice import hints
 from tests.conftest import ROOT, solution
 
-EX01 = catalog.find("ex01")
+EX01 = catalog.find_catalog_exercise("ex01")
 EN = Words("en")
 SKELETON = (ROOT / "exercises" / "ex01_softmax.py").read_text(encoding="utf-8")
 BEGUN = SKELETON + "\n# begun\n"
@@ -47,7 +47,7 @@ def asked(tmp_path):
 
     def ask(source: str, slug: str = "ex01_softmax", words: Words = EN, **how) -> tuple[str, ...]:
         (tmp_path / f"{slug}.py").write_text(source, encoding="utf-8")
-        return hints.next_hint(catalog.find(slug), tmp_path, words=words, **how)
+        return hints.next_hint(catalog.find_catalog_exercise(slug), tmp_path, words=words, **how)
 
     return ask
 
@@ -192,7 +192,7 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
         id="test_inverse", says="", verdict=Verdict.FAILED, points=1, why=why,
         calls=frozenset({"split_heads", "merge_heads"}),
     )  # fmt: skip
-    assert hints.concerned_name(catalog.find("ex04"), check) == name
+    assert hints.concerned_name(catalog.find_catalog_exercise("ex04"), check) == name
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def desk(monkeypatch) -> Desk:
     monkeypatch.setattr(interview_command, "Keyboard", lambda: desk)
     now = lambda: desk.time  # noqa: E731
     monkeypatch.setattr(interview_command, "Clock", lambda seconds: clock.Clock(seconds, now))
-    monkeypatch.setattr(interview_command, "read_questions", lambda exercise: ASKED)
+    monkeypatch.setattr(interview_command, "read_questions_toml", lambda exercise: ASKED)
     return desk
 
 
@@ -201,7 +201,9 @@ def test_a_file_that_the_grader_fails_on_ends_with_3(desk, held, writes, monkeyp
 
 def test_a_seed_brings_the_same_exercise_and_questions_back(desk, held):
     first, again = (held("--seed", "4711", "--minutes", "45")[1] for _ in range(2))
-    [slug] = {e.slug for e in catalog.exercises() if f"Drawn: {e.slug} (SEED=4711" in first}
+    [slug] = {
+        e.slug for e in catalog.list_catalog_exercises() if f"Drawn: {e.slug} (SEED=4711" in first
+    }
     assert f"Drawn: {slug} (SEED=4711 draws it again)." in again
     asked = [line for line in first.splitlines() if line.startswith("What is")]
     assert len(asked) == len(set(asked)) == 3
@@ -243,7 +245,9 @@ def test_what_cannot_be_held_gets_a_sentence(desk, held, tmp_path, arguments, sa
 
 def test_what_cannot_be_graded_here_is_not_begun(desk, held, tmp_path, monkeypatch):
     why = "needs triton, which is not installed here: pip install triton"
-    monkeypatch.setattr(interview_command.requirements, "unmet_requirement", lambda _: why)
+    monkeypatch.setattr(
+        interview_command.requirements, "find_unmet_worker_requirement", lambda _: why
+    )
     assert held("ex14") == (2, "", f"ex14_triton cannot be graded here: {why}\n")
     assert not (tmp_path / "held").exists()
 
@@ -256,7 +260,7 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(desk, held, tmp_path):
 
 
 def test_without_questions_there_is_a_sentence(desk, held, monkeypatch):
-    monkeypatch.setattr(interview_command, "read_questions", lambda exercise: ())
+    monkeypatch.setattr(interview_command, "read_questions_toml", lambda exercise: ())
     assert "There are no questions on ex02_masking yet." in held("ex02")[1]
 
 

@@ -45,7 +45,7 @@ def test_an_editor_is_waited_for_until_the_end_and_no_longer(tmp_path):
     left_open.wait()
 
 
-@pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
+@pytest.mark.parametrize("exercise", catalog.list_catalog_exercises(), ids=lambda e: e.slug)
 def test_the_file_says_what_to_write_and_holds_no_code(exercise):
     text = interview_task_text(exercise, 30, Words())
     sign = "#" if exercise.language == "python" else "//"
@@ -84,7 +84,7 @@ def test_the_line_on_the_screen_is_there_in_chinese(left):
 
 
 def test_an_exercise_of_a_pack_is_graded_again_with_its_pack():
-    packed = replace(catalog.find("ex02"), home=Path("/my packs/one"))
+    packed = replace(catalog.find_catalog_exercise("ex02"), home=Path("/my packs/one"))
     assert _describe_repeat(packed, Path("a.py")) == (
         "  make grade EX=ex02_masking EXERCISES='/my packs/one' SUBMISSION=a.py"
     )

@@ -17,7 +17,7 @@ from grader.submission import answer_file
 from tests.classes.handing import as_an_ordinary_user, folder_for_everybody, in_chinese
 from tests.conftest import solution
 
-EXERCISE = catalog.find("ex02")
+EXERCISE = catalog.find_catalog_exercise("ex02")
 SKELETON = skeleton_text(EXERCISE, solution("ex02"))
 NAME = "ex02_masking.py"
 
@@ -43,7 +43,7 @@ def test_an_answer_is_kept_beside_the_skeleton(answer):
         f"Your earlier answer is kept as ex02_masking.2.py.\n{answer} is the skeleton.\n"
     )
     assert [answer.with_suffix(f".{n}.py").read_text() for n in (1, 2)] == ["# one\n", "# two\n"]
-    assert answer_file.locate(answer.parent, "ex02_masking") == answer
+    assert answer_file.locate_submission(answer.parent, "ex02_masking") == answer
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b""], ids=["no text", "empty"])
@@ -68,7 +68,7 @@ def test_an_untouched_skeleton_stays(answer):
 
 
 def test_an_old_skeleton_that_nobody_touched_is_renewed_and_not_kept(answer):
-    answer.write_text(f"# Skeleton {NAME} {answer_file.skeleton_digest('old')}.\nold")
+    answer.write_text(f"# Skeleton {NAME} {answer_file.digest_submitted_skeleton('old')}.\nold")
     assert reset("ex02", "--submission", answer.parent)[0] == 0
     assert (answer.read_text(), os.listdir(answer.parent)) == (SKELETON, [NAME])
 
@@ -83,7 +83,7 @@ def test_a_notebook_is_kept_too_and_no_longer_the_answer(answer, script):
     assert code == 0
     assert "Your earlier answer is kept as ex02_masking.1.ipynb.\n" in printed
     assert printed.endswith("A notebook is not made anew: a fresh one is where yours came from.\n")
-    assert answer_file.locate(answer.parent, "ex02_masking") == answer
+    assert answer_file.locate_submission(answer.parent, "ex02_masking") == answer
     assert (answer.with_suffix(".1.py").exists()) == (script == "# mine\n")
 
 
@@ -91,7 +91,7 @@ def test_an_exercise_in_cuda_has_a_skeleton_too(tmp_path):
     (tmp_path / "ex15_cuda_kernel.cu").write_text("// mine\n")
     assert reset("ex15", "--submission", tmp_path)[0] == 0
     assert (tmp_path / "ex15_cuda_kernel.1.cu").read_text() == "// mine\n"
-    assert answer_file.is_untouched(tmp_path / "ex15_cuda_kernel.cu")
+    assert answer_file.is_submission_file_untouched(tmp_path / "ex15_cuda_kernel.cu")
 
 
 LINK = "{} is a link: put a file in its place, then reset it.\n"
@@ -163,8 +163,8 @@ def in_bundle(tmp_path, monkeypatch):
         archive.extractall(tmp_path)
     root = tmp_path / bundle.TOP_FOLDER
     monkeypatch.setattr(skeletons, "ROOT", root)
-    there = tuple(replace(e, home=root) for e in catalog.exercises())
-    monkeypatch.setattr(catalog, "exercises", lambda: there)
+    there = tuple(replace(e, home=root) for e in catalog.list_catalog_exercises())
+    monkeypatch.setattr(catalog, "list_catalog_exercises", lambda: there)
     return root
 
 

@@ -56,7 +56,7 @@ def handed_in(
 
 @cache
 def skeleton(slug: str) -> str:
-    return skeleton_text(catalog.find(slug), solution(slug))
+    return skeleton_text(catalog.find_catalog_exercise(slug), solution(slug))
 
 
 @cache
@@ -66,7 +66,7 @@ def right(slug: str) -> Mapping[str, list[str]]:
     found = {
         node.name: [ast.unparse(node)] for node in ast.parse(code).body if hasattr(node, "name")
     }
-    for variant in suite_runner.suite_variants(catalog.find(slug)):
+    for variant in suite_runner.suite_variants(catalog.find_catalog_exercise(slug)):
         [node] = ast.parse(textwrap.dedent(inspect.getsource(variant.answer))).body
         node.name, node.decorator_list = variant.of, []
         found[variant.of].append(ast.unparse(node))

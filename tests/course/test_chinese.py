@@ -10,11 +10,11 @@ from grader.authoring import chinese_rules
 from grader.core import catalog, translation
 from grader.core.catalog import ROOT
 from grader.core.records import Verdict
-from grader.core.translation import Words, preferred_language
+from grader.core.translation import Words, choose_translation_language
 from grader.submission import solution_text
 from tests.conftest import solution
 
-EXERCISES = [e for e in catalog.exercises() if not e.draft]
+EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
 OWN = tomllib.loads((ROOT / "grader/core/zh.toml").read_text(encoding="utf-8"))
 HAN = re.compile("[\u4e00-\u9fff]")
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
@@ -108,7 +108,7 @@ def test_what_the_judging_says_about_a_mistake_is_said_in_chinese(graded):
     ],
 )
 def test_the_language_is_that_of_the_environment(environment, language):
-    assert preferred_language(environment) == language
+    assert choose_translation_language(environment) == language
 
 
 def test_braces_in_what_a_student_wrote_do_no_harm():

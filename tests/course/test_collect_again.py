@@ -132,6 +132,6 @@ def test_a_class_run_reads_it_and_has_a_row_for_everybody(tmp_path):
     collect(tmp_path, laid(tmp_path / "all", {f"ben/{NAME}": ANSWER}))
     found, notes = list_students(tmp_path / "submissions")
     assert ([path.name for path in found], notes) == (["ada", "ben", "eve"], [])
-    students = [read_student(path, [catalog.find(SLUG)]) for path in found]
+    students = [read_student(path, [catalog.find_catalog_exercise(SLUG)]) for path in found]
     assert [s.answers[0].state for s in students] == ["missing", "graded", "missing"]
     assert students[0].notes == ("submissions/ada holds no file.",)

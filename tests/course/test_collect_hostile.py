@@ -6,7 +6,7 @@ import pytest
 
 from grader.classroom.collecting import git_objects
 from grader.classroom.collecting.clones import Clone
-from grader.submission.answer_file import Unreadable
+from grader.submission.answer_file import UnreadableFile
 from tests.classes.handing import at_once
 from tests.course.collected import ANSWER, AT, SLUG, clone, collect, commit, files, git, pushes
 
@@ -181,6 +181,6 @@ def test_no_process_of_git_is_left(tmp_path, ben):
     made = Clone(name="ben", path=ben, git=ben / ".git")
     with git_objects.open_objects(made) as found:
         processes = [found.sizes, found.contents]
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableFile):
             found.files("f" * 40)
     assert all(process.poll() is not None for process in processes)

@@ -27,11 +27,11 @@ from grader.judging.student import Student
 from grader.judging.suite_runner import suite_mistakes
 from grader.practice import bug_hunts as files
 from grader.worker import requirements
-from grader.worker.in_process import in_process, load_answer_file
+from grader.worker.in_process import call_without_wall, load_file_without_wall
 from tests.conftest import ROOT, solution
 
-HUNT = catalog.find("ex17")
-SOME = [e for e in catalog.exercises() if read_drills(e) and not e.draft]
+HUNT = catalog.find_catalog_exercise("ex17")
+SOME = [e for e in catalog.list_catalog_exercises() if read_drills(e) and not e.draft]
 NAME = "ex05_causal_mask 6"
 each = pytest.mark.parametrize("exercise", SOME, ids=lambda e: e.slug)
 
@@ -41,14 +41,14 @@ def asked(tmp_path):
     """asked(exercise, source): the first fault that the exercise finds in it; None if it passes."""
 
     def ask(exercise, source):
-        if lacking := requirements.unmet_requirement(
-            requirements.required_by(exercise, on_cuda=False)
+        if lacking := requirements.find_unmet_worker_requirement(
+            requirements.list_worker_requirements(exercise, on_cuda=False)
         ):
             pytest.skip(f"{exercise.slug} {lacking}")
         path = tmp_path / f"{exercise.slug}.py"
         path.write_text(source)
-        module = load_answer_file(path, exercise.slug, exercise.prelude)
-        return first_fault(exercise, Student(exercise, in_process(module, exercise.prelude)))
+        module = load_file_without_wall(path, exercise.slug, exercise.prelude)
+        return first_fault(exercise, Student(exercise, call_without_wall(module, exercise.prelude)))
 
     return ask
 
@@ -64,7 +64,7 @@ def first_fault(exercise, student):
 # A drill is solved by the solution, which tests/suites grades; these have cases of every kind.
 @pytest.mark.parametrize("slug", ["ex00_plain_python", "ex02_masking", "ex16_paged_cache"])
 def test_what_is_drawn_from_can_be_solved(asked, slug):
-    assert asked(catalog.find(slug), solution(slug)) is None
+    assert asked(catalog.find_catalog_exercise(slug), solution(slug)) is None
 
 
 @each
@@ -79,7 +79,7 @@ def test_there_are_several_drills_and_each_is_in_the_catalogue(exercise):
 
 
 def test_there_are_drills_of_every_exercise_in_python_but_the_hunt():
-    named = [e for e in catalog.exercises() if e.language == "python" and not e.hunts]
+    named = [e for e in catalog.list_catalog_exercises() if e.language == "python" and not e.hunts]
     assert named == SOME
 
 
@@ -95,11 +95,15 @@ def test_the_right_name_is_offered_once_and_none_that_is_alike(exercise, seed):
 
 def test_seeds_reach_every_drill_of_an_exercise():
     found = {drill(f"ex05_causal_mask {seed}").mistake for seed in range(200)}
-    assert found == {d.mistake for d in read_drills(catalog.find("ex05"))}
+    assert found == {d.mistake for d in read_drills(catalog.find_catalog_exercise("ex05"))}
 
 
 def test_an_edit_that_does_not_fit_the_solution_is_a_fault_of_ours():
-    stale = Drill(exercise=catalog.find("ex05"), mistake="top_left", edits=(("no such text", ""),))
+    stale = Drill(
+        exercise=catalog.find_catalog_exercise("ex05"),
+        mistake="top_left",
+        edits=(("no such text", ""),),
+    )
     with pytest.raises(GraderFault, match="0 times in the solution"):
         stale.applied(solution("ex05_causal_mask"))
 
@@ -217,8 +221,8 @@ def mended(monkeypatch):
 
 def needs(slug):
     """Skip where what this exercise requires is not installed."""
-    if lacking := requirements.unmet_requirement(
-        requirements.required_by(catalog.find(slug), on_cuda=False)
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(catalog.find_catalog_exercise(slug), on_cuda=False)
     ):
         pytest.skip(lacking)
 

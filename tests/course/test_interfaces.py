@@ -6,7 +6,7 @@ from grader.authoring import allowed_page, architecture_page, exercise_index
 from grader.core import catalog
 from tests.conftest import ROOT, solution
 
-EXERCISES = catalog.exercises()
+EXERCISES = catalog.list_catalog_exercises()
 CLASSES = [(e, c) for e in EXERCISES for c in e.classes.values() if c.parameters]
 
 
@@ -38,7 +38,9 @@ def test_the_solution_has_the_parameters_that_the_page_names(exercise, declared)
 
 
 def test_the_page_says_what_an_attribute_is():
-    said = exercise_index.exercise_section(catalog.find("ex16"))
+    said = exercise_index.exercise_section(catalog.find_catalog_exercise("ex16"))
     pool = "(tensor (num_blocks, block_size, num_heads, head_dim))"
     assert f"Attributes: `free_blocks` (int), `keys` {pool}, `values` {pool}." in said
-    assert "`fused` (True or False)" in exercise_index.exercise_section(catalog.find("ex12"))
+    assert "`fused` (True or False)" in exercise_index.exercise_section(
+        catalog.find_catalog_exercise("ex12")
+    )

@@ -183,7 +183,7 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
     change(home / PAGE, "", exercise_index.page())
     assert project_rules.check_laws() == State(
         unchecked=(
-            f"{SLUG}: its suite is not checked. It {requirements.unmet_requirement(['no-such-package'])}",
+            f"{SLUG}: its suite is not checked. It {requirements.find_unmet_worker_requirement(['no-such-package'])}",
         )
     )
     change(home / MANIFEST, ', "It is a sum."', "")
@@ -258,7 +258,9 @@ def test_a_drill_of_no_mistake_is_a_sentence_to_who_draws_it(home, mistake):
 
 def test_a_chinese_reader_gets_a_sentence_too(home, monkeypatch):
     change(home / CHINESE, "[hints]", "[hint]")
-    monkeypatch.setattr(translation, "_read_suite_texts", translation._read_suite_texts.__wrapped__)
+    monkeypatch.setattr(
+        translation, "_read_suite_translations", translation._read_suite_translations.__wrapped__
+    )
     with pytest.raises(BadFile, match=r"hint is an entry that nothing reads\. Write hints\."):
         Words("zh").title(*tiny.exercises())
 

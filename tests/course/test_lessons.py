@@ -12,7 +12,7 @@ from grader.core import catalog
 from grader.submission import solution_text
 from tests.conftest import solution
 
-EXERCISES = [e for e in catalog.exercises() if not e.draft]
+EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 

@@ -51,11 +51,11 @@ def test_it_writes_what_an_exercise_of_ours_has(tmp_path):
     ours = {p.name for p in (ROOT / "grader/suites/ex01_softmax").iterdir() if p.is_file()}
     wanted = {"test_two_words.py" if name.startswith("test_") else name for name in ours}
     assert {p.name for p in (tmp_path / "suites" / SLUG).iterdir()} == wanted | {"questions.toml"}
-    found = catalog.read_manifest(tmp_path / "suites" / SLUG / "exercise.toml", tmp_path)
+    found = catalog.read_exercise_manifest(tmp_path / "suites" / SLUG / "exercise.toml", tmp_path)
     assert (found.draft, found.track, found.title) == (True, "draft", "Two words")
     for room in ("solutions", "reference", "exercises"):
         assert [p.name for p in (tmp_path / room).iterdir()] == [f"{SLUG}.py"]
-    assert answer_file.is_untouched(tmp_path / "exercises" / f"{SLUG}.py")
+    assert answer_file.is_submission_file_untouched(tmp_path / "exercises" / f"{SLUG}.py")
     written = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert [p for p in written if "{{" in p.read_text(encoding="utf-8")] == []
 
@@ -95,7 +95,7 @@ def test_an_open_place_is_told_with_its_line(tmp_path):
     run(SLUG, "--into", tmp_path)
     folder = tmp_path / "suites" / SLUG
     (folder / "variants.py").write_text("# one\n# TODO: write five.\nTODOS = 1\n# TODO\n")
-    found = catalog.read_manifest(folder / "exercise.toml", tmp_path)
+    found = catalog.read_exercise_manifest(folder / "exercise.toml", tmp_path)
     told = [line for line in new_exercise.open_places(found) if "variants.py" in line]
     assert told == [
         f"{folder}/variants.py line 2 is open: write five. Write it.",

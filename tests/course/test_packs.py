@@ -35,12 +35,12 @@ def use(monkeypatch):
 
     def add(*paths):
         monkeypatch.setenv(packs.PACKS_VARIABLE, "")
-        catalog.add_packs(paths)
-        return catalog.find("ex50") if paths else None
+        catalog.add_packs_to_catalog(paths)
+        return catalog.find_catalog_exercise("ex50") if paths else None
 
     yield add
     monkeypatch.undo()
-    catalog.exercises.cache_clear()
+    catalog.list_catalog_exercises.cache_clear()
 
 
 @pytest.fixture
@@ -50,12 +50,12 @@ def copied(tmp_path):
 
 
 def test_no_pack_is_in_use_unless_it_is_named():
-    assert all(e.home == ROOT for e in catalog.exercises())
+    assert all(e.home == ROOT for e in catalog.list_catalog_exercises())
 
 
 def test_it_comes_after_our_own(use):
     use(SAMPLE)
-    assert [e.slug for e in catalog.exercises()][-1] == SLUG
+    assert [e.slug for e in catalog.list_catalog_exercises()][-1] == SLUG
 
 
 def test_an_answer_is_graded_and_its_mistake_is_named(use, graded):
@@ -202,9 +202,9 @@ def test_the_house_looks_into_it(use, copied):
 
 def test_no_answer_may_read_it(use, copied, monkeypatch):
     """Not even where it lies below something that an answer may read, such as the packages."""
-    monkeypatch.setattr(readable_paths, "site_folders", lambda: [str(copied.parent)])
+    monkeypatch.setattr(readable_paths, "find_worker_site_folders", lambda: [str(copied.parent)])
     use(copied)
-    seen = readable_paths.readable_paths(on_cuda=False)
+    seen = readable_paths.collect_worker_paths(on_cuda=False)
     assert str(copied.parent) in seen.read
     assert str(copied) in seen.hidden
 

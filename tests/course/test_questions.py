@@ -12,7 +12,7 @@ from grader.authoring import chinese_rules as wanted
 from grader.core import catalog
 from tests.course.test_chinese import HAN
 
-EXERCISES = catalog.exercises()
+EXERCISES = catalog.list_catalog_exercises()
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 TERM = re.compile(r"[(]*[0-9.,*/+^()-]*(?:\de-?\d+)?[0-9.,*/+^()-]*")  # or an operator
@@ -187,14 +187,14 @@ FIGURES = [
 
 @pytest.mark.parametrize("slug, id, figure", FIGURES)
 def test_a_figure_is_what_its_formula_gives(slug, id, figure):
-    exercise = catalog.find(slug)
+    exercise = catalog.find_catalog_exercise(slug)
     answer = next(q["answer"] for q in english(exercise) if q["id"] == id)
     for text in (answer, chinese(exercise)[id]["answer"]):
         assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|[.,]\d)", text)
 
 
 def test_a_question_without_chinese_and_chinese_without_a_question_are_told(tmp_path):
-    exercise = catalog.find("ex02")
+    exercise = catalog.find_catalog_exercise("ex02")
     folder = tmp_path / exercise.slug
     shutil.copytree(exercise.folder, folder)
     path = folder / "questions.toml"

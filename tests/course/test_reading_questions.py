@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from grader.core import catalog, translation
-from grader.core.questions import read_questions
+from grader.core.questions import read_questions_toml
 from grader.core.toml_file import BadFile
 from grader.core.translation import Words
 
 ONE = '[[questions]]\nid = "scale"\nasks = """Why\n divide?"""\nanswer = "The variance."\n'
-EXERCISE = catalog.find("ex02")
+EXERCISE = catalog.find_catalog_exercise("ex02")
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def read(file):
-    return lambda: read_questions(replace(EXERCISE, folder=file.parent))
+    return lambda: read_questions_toml(replace(EXERCISE, folder=file.parent))
 
 
 def test_a_question_is_read_with_its_answer(file, read):
@@ -72,7 +72,7 @@ def test_a_folder_in_its_place_gets_a_sentence(file, read):
 
 def test_the_chinese_is_found_by_the_id(monkeypatch):
     table = {"questions": {"scale": {"asks": "为什么？", "answer": "方差。"}}}
-    monkeypatch.setattr(translation, "_read_suite_texts", lambda slug: table)
+    monkeypatch.setattr(translation, "_read_suite_translations", lambda slug: table)
     words = Words("zh")
     assert words.question("ex02", "scale", "Why?", "Variance.") == ("为什么？", "方差。")
     assert words.question("ex02", "other", "Why?", "Variance.") == ("Why?", "Variance.")

@@ -29,7 +29,7 @@ from grader.release.sealed.record_cases import (
 from grader.release.sealed.sealed_page import page_text
 
 SLUG = "ex02_masking"
-EXERCISE = catalog.find(SLUG)
+EXERCISE = catalog.find_catalog_exercise(SLUG)
 SOLUTION = (ROOT / "solutions" / EXERCISE.file).read_text(encoding="utf-8")
 CHINESE = sorted(ROOT.glob("grader/suites/*/zh.toml"))
 HIDDEN = """
@@ -59,7 +59,7 @@ def made(recorded, tmp_path_factory):
     notebook = tmp_path_factory.mktemp("notebooks") / f"{SLUG}.ipynb"
     notebook.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4}))
     without = "ex17_bug_hunt", "its checks need the catalogue of mistakes"
-    exercises = [EXERCISE, catalog.find("ex17")]
+    exercises = [EXERCISE, catalog.find_catalog_exercise("ex17")]
     return bundle_contents.for_students(exercises, {SLUG: notebook}, [recorded, without], "a seed")
 
 
@@ -143,7 +143,7 @@ def test_what_a_sealed_bundle_has_not_is_said(asked, monkeypatch):
 
     from grader.cli.app import app
 
-    monkeypatch.setattr(sealed_bundle, "is_sealed", lambda: True)
+    monkeypatch.setattr(sealed_bundle, "is_core_sealed", lambda: True)
     done = CliRunner().invoke(app, asked.split())
     command = asked.partition(" ")[0]
     assert done.exit_code == 2
@@ -233,16 +233,16 @@ def played(recorded, folder: Path):
 
 @pytest.mark.parametrize("lost", [sealed_bundle.ABOUT, sealed_bundle.EXPECTED])
 def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
-    assert sealed_bundle.read_bundle_facts(tmp_path) is None  # the whole project
-    folder = tmp_path / sealed_bundle.FOLDER
+    assert sealed_bundle.read_core_bundle_facts(tmp_path) is None  # the whole project
+    folder = tmp_path / sealed_bundle.STORED_CASES_FOLDER
     folder.mkdir()
-    (tmp_path / sealed_bundle.PAGE).touch()
+    (tmp_path / sealed_bundle.SEALED_PAGE_NAME).touch()
     (folder / sealed_bundle.ABOUT).write_text('{"seed": "5", "modules": []}')
     (folder / sealed_bundle.EXPECTED).touch()
     (folder / lost).unlink()
-    sealed_bundle.read_bundle_facts.cache_clear()
+    sealed_bundle.read_core_bundle_facts.cache_clear()
     with pytest.raises(SystemExit) as ended:
-        sealed_bundle.read_bundle_facts(tmp_path)
+        sealed_bundle.read_core_bundle_facts(tmp_path)
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
 

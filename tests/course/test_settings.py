@@ -60,7 +60,7 @@ def course(tmp_path, monkeypatch):
         return path
 
     yield write
-    catalog.exercises.cache_clear()
+    catalog.list_catalog_exercises.cache_clear()
 
 
 def test_every_entry_is_read(course, tmp_path):

@@ -25,7 +25,9 @@ from tests.course.copying import (
 
 # Not those whose answers are a solution but for a line, nor kernels, which have a frame in common.
 SLUGS = [
-    e.slug for e in catalog.exercises() if e.language == "python" and not (e.hunts or e.requires)
+    e.slug
+    for e in catalog.list_catalog_exercises()
+    if e.language == "python" and not (e.hunts or e.requires)
 ]
 
 
@@ -36,7 +38,9 @@ def hand_in(tmp_path):
 
 
 def found(submissions, *also, slug=SLUG, **terms):
-    return find_similar_answers(submissions, also, [catalog.find(slug)], SearchTerms(**terms))
+    return find_similar_answers(
+        submissions, also, [catalog.find_catalog_exercise(slug)], SearchTerms(**terms)
+    )
 
 
 def names(alike):
@@ -78,7 +82,9 @@ def test_what_everybody_was_given_counts_for_nothing(hand_in):
     )
     given = skeleton(SLUG)
     folder = hand_in({"ada": f"{given}\n\n{first}\n", "ben": f"{given}\n\n{second}\n"})
-    everything = find_similar_answers(folder, [], [catalog.find(SLUG)], SearchTerms(least=1))
+    everything = find_similar_answers(
+        folder, [], [catalog.find_catalog_exercise(SLUG)], SearchTerms(least=1)
+    )
     marked = [
         line
         for group in everything.groups
@@ -120,7 +126,7 @@ def test_a_copy_of_a_short_answer_stands_above_long_ones_that_are_alike_in_part(
     hand_in(
         {f"s{number}": honest("ex06_kv_cache", chance) for number in range(9)}, slug="ex06_kv_cache"
     )
-    exercises = [catalog.find(slug) for slug in ("ex02_masking", "ex06_kv_cache")]
+    exercises = [catalog.find_catalog_exercise(slug) for slug in ("ex02_masking", "ex06_kv_cache")]
     groups = find_similar_answers(folder, [], exercises, SearchTerms()).groups
     assert groups[0].everybody == ("s0", "s8")
     assert {group.slug for group in groups} == {"ex02_masking", "ex06_kv_cache"}
@@ -249,7 +255,7 @@ def test_without_solutions_the_untouched_file_is_the_skeleton(hand_in, tmp_path,
         (tmp_path / f"grader/skeletons/{SLUG}.py.txt").write_text(skeleton(SLUG))
     folder = hand_in({"ada": f"# ada\n{skeleton(SLUG)}", "ben": f"# ben\n{skeleton(SLUG)}"})
     result = find_similar_answers(
-        folder, (), [replace(catalog.find(SLUG), home=tmp_path)], SearchTerms()
+        folder, (), [replace(catalog.find_catalog_exercise(SLUG), home=tmp_path)], SearchTerms()
     )
     assert (result.answers, len(result.groups)) == ((0, 0) if kept else (2, 1))
     assert [note.split(",")[0] for note in result.notes] == (

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from grader.cli.app import app
 from grader.core.catalog import ROOT
-from grader.core.this_python import pip_install
+from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
 from tests.course.copying import SLUG, copy, handed_in, honest, variant
 
@@ -56,7 +56,7 @@ def test_without_copydetect_the_command_says_how_to_get_it(hand_in, monkeypatch)
     monkeypatch.setitem(sys.modules, "copydetect", None)
     done = CliRunner().invoke(app, ["similar", str(hand_in({"ada": variant(0)})), "--lang", "en"])
     assert done.exit_code == 2
-    cure = f"`{pip_install('copydetect')}`, or `make similar`.\n"
+    cure = f"`{build_pip_install_command('copydetect')}`, or `make similar`.\n"
     assert done.output == f"Comparing needs copydetect: {cure}"
 
 

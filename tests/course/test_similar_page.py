@@ -31,7 +31,9 @@ def drawn(tmp_path):
 
     def draw(sources, language="en", **terms):
         folder = handed_in(tmp_path, sources)
-        found = find_similar_answers(folder, [], [catalog.find(SLUG)], SearchTerms(**terms))
+        found = find_similar_answers(
+            folder, [], [catalog.find_catalog_exercise(SLUG)], SearchTerms(**terms)
+        )
         return to_html(found, Words(language))
 
     return draw

@@ -12,29 +12,33 @@ from grader.core.catalog import ROOT
 from grader.submission import answer_file, solution_text
 from tests.conftest import solution
 
-EXERCISES = catalog.exercises()
+EXERCISES = catalog.list_catalog_exercises()
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 
 @each
 def test_the_skeleton_in_the_repository_is_in_step(exercise):
     text = (ROOT / "exercises" / exercise.file).read_text(encoding="utf-8")
-    if answer_file.is_untouched_skeleton(text):  # else it is a student's, and theirs to change
+    if answer_file.is_submission_text_untouched(
+        text
+    ):  # else it is a student's, and theirs to change
         assert text == skeletons.skeleton_text(exercise, solution(exercise.slug))
 
 
 @each
 def test_the_lesson_in_the_repository_is_in_step(exercise):
-    text = (ROOT / answer_file.lesson_path(exercise.slug)).read_text(encoding="utf-8")
+    text = (ROOT / answer_file.locate_lesson_of_submission(exercise.slug)).read_text(
+        encoding="utf-8"
+    )
     assert text == skeletons.lesson_text(exercise, solution(exercise.slug))
 
 
 @each
 def test_line_one_names_exercise_digest_and_lesson(exercise):
     text = skeletons.skeleton_text(exercise, solution(exercise.slug))
-    assert answer_file.is_untouched_skeleton(text)
-    assert not answer_file.is_untouched_skeleton(text + " ")
-    assert answer_file.lesson_path(exercise.slug) in text.splitlines()[0]
+    assert answer_file.is_submission_text_untouched(text)
+    assert not answer_file.is_submission_text_untouched(text + " ")
+    assert answer_file.locate_lesson_of_submission(exercise.slug) in text.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +89,12 @@ def test_the_search_for_bodies_finds_one_that_is_left():
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """A tree of its own with one exercise."""
-    exercise = replace(catalog.find("ex01"), home=tmp_path)
+    exercise = replace(catalog.find_catalog_exercise("ex01"), home=tmp_path)
     exercise.solution.parent.mkdir()
     exercise.solution.write_text(solution("ex01_softmax"))
     (tmp_path / "exercises").mkdir()
     monkeypatch.setattr(skeletons, "ROOT", tmp_path)
-    monkeypatch.setattr(catalog, "exercises", lambda: (exercise,))
+    monkeypatch.setattr(catalog, "list_catalog_exercises", lambda: (exercise,))
 
 
 @pytest.mark.usefixtures("tree")
@@ -107,7 +111,7 @@ def test_a_changed_answer_is_left_alone(tmp_path):
 @pytest.mark.usefixtures("tree")
 def test_an_old_skeleton_that_nobody_touched_is_renewed(tmp_path):
     old = tmp_path / "exercises" / "ex01_softmax.py"
-    old.write_text(f"# Skeleton ex01_softmax {answer_file.skeleton_digest('old')}.\nold")
+    old.write_text(f"# Skeleton ex01_softmax {answer_file.digest_submitted_skeleton('old')}.\nold")
     assert dict(skeletons.write_all())["exercises/ex01_softmax.py"] == "written"
 
 

@@ -171,8 +171,8 @@ FILES = {
 
 
 def exercises():
-    """What `catalog.exercises` finds where there is nothing else; read anew at each call."""
-    return (catalog.read_manifest(catalog.ROOT / SUITE / "exercise.toml", catalog.ROOT),)
+    """What `catalog.list_catalog_exercises` finds where there is nothing else; read anew at each call."""
+    return (catalog.read_exercise_manifest(catalog.ROOT / SUITE / "exercise.toml", catalog.ROOT),)
 
 
 def build(home: Path, monkeypatch) -> Path:
@@ -182,7 +182,7 @@ def build(home: Path, monkeypatch) -> Path:
         (home / name).write_text(text, encoding="utf-8")
     for module in (catalog, project_rules, skeletons):
         monkeypatch.setattr(module, "ROOT", home)
-    monkeypatch.setattr(catalog, "exercises", exercises)
+    monkeypatch.setattr(catalog, "list_catalog_exercises", exercises)
     monkeypatch.setattr(suite_rules, "POINTS", {SLUG: (2, 1)})
     for package in (grader.suites, reference):  # to which the home is added, as that of a pack
         monkeypatch.setattr(package, "__path__", list(package.__path__))

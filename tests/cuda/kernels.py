@@ -3,7 +3,7 @@
 from grader.core import catalog
 from grader.cuda import compiled_answer
 
-EXERCISE = catalog.find("ex15_cuda_kernel")
+EXERCISE = catalog.find_catalog_exercise("ex15_cuda_kernel")
 PARAMETERS = """const float* q, const float* k, const float* v, float* out,
     int heads, int Lq, int Lk, int D, float scale, int causal"""
 
@@ -18,4 +18,4 @@ extern "C" void tiled_attention({PARAMETERS}) {{ {launch} }}
 
 def compiled(files):
     """By name, the modules of some files, all in one library."""
-    return compiled_answer.own_modules(files, EXERCISE, only={})
+    return compiled_answer.build_own_cuda_modules(files, EXERCISE, only={})

@@ -8,7 +8,7 @@ import pytest
 from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.cuda import compiled_answer, compiler
-from grader.cuda.translate import translate_answer, write_doors
+from grader.cuda.translate import translate_cuda_answer, write_cuda_doors
 from grader.grading.exercise import Run, grade_answer
 from grader.release import notebook_pages
 from grader.reporting import as_json
@@ -25,7 +25,9 @@ BARRIER = "    __syncthreads();  // everybody"
 
 def compiled(text):
     """The module of a whole answer."""
-    return compiled_answer.build_module(text, translate_answer(text, "answer_0"), EXERCISE, {})
+    return compiled_answer.build_cuda_module(
+        text, translate_cuda_answer(text, "answer_0"), EXERCISE, {}
+    )
 
 
 def notebook_of(source: str) -> bytes:
@@ -71,11 +73,11 @@ def test_a_report_from_a_notebook_names_the_cell(nursery, tmp_path):
 def test_a_cell_that_writes_a_file_of_cuda_counts():
     text = notebook_of(solution(SLUG)).replace(b"%%cuda", b"%%writefile kernels.cu")
     assert (
-        cells.read_cuda_cells(text).source
-        == cells.read_cuda_cells(notebook_of(solution(SLUG))).source
+        cells.read_submitted_cuda_cells(text).source
+        == cells.read_submitted_cuda_cells(notebook_of(solution(SLUG))).source
     )
     with pytest.raises(BadNotebook, match="Cell 8 has a kernel"):
-        cells.read_cuda_cells(text.replace(b"kernels.cu", b"notes.txt"))
+        cells.read_submitted_cuda_cells(text.replace(b"kernels.cu", b"notes.txt"))
 
 
 def test_a_kernel_in_a_cell_without_cuda_is_told(nursery, tmp_path):
@@ -177,7 +179,7 @@ def test_an_endless_kernel_is_stopped(graded):
 
 @pytest.mark.parametrize("name", ["locked", pytest.param("contained", marks=pytest.mark.weekly)])
 def test_behind_a_wall_compilers_and_kernels_work(name, tmp_path):
-    tried = walls.probe(name)
+    tried = walls.probe_wall(name)
     if tried.wall is None:
         pytest.skip(tried.why)
     path = tmp_path / EXERCISE.file
@@ -191,15 +193,17 @@ def test_behind_a_wall_compilers_and_kernels_work(name, tmp_path):
 
 
 def test_behind_a_wall_a_compiler_reads_no_other_file(tmp_path):
-    tried = walls.probe("locked")
+    tried = walls.probe_wall("locked")
     if tried.wall is None:
         pytest.skip(tried.why)
     secret = tmp_path / "secret.h"
-    secret.write_text(write_doors([]))
-    said = compiler.compile_for_cpu(f'#include "{secret}"\n', tried.wall)
-    assert isinstance(said, compiler.Failed)
+    secret.write_text(write_cuda_doors([]))
+    said = compiler.compile_cuda_for_cpu(f'#include "{secret}"\n', tried.wall)
+    assert isinstance(said, compiler.CompilationFailure)
     assert "Permission denied" in said.says
-    assert not isinstance(compiler.compile_for_cpu(f'#include "{secret}"\n'), compiler.Failed)
+    assert not isinstance(
+        compiler.compile_cuda_for_cpu(f'#include "{secret}"\n'), compiler.CompilationFailure
+    )
 
 
 ESCAPES = '#define EX extern\nEX "C" int PyGILState_Ensure();\n'

@@ -12,11 +12,11 @@ import pytest
 from grader.core.translation import Words
 from grader.cuda import compiler, gpu
 from grader.cuda.kernel_machine import Machine
-from grader.cuda.sanitizer import NotAsked, Sanitizer, finding
+from grader.cuda.sanitizer import Sanitizer, SanitizerNotRun, parse_cuda_sanitizer_finding
 from grader.judging import solution_modules
 from grader.judging.case import StudentFault
 from grader.judging.student import Student
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE
 
@@ -87,7 +87,7 @@ FOUND = {
 @pytest.mark.parametrize("said", FOUND)
 def test_a_finding_has_its_kind_its_line_and_its_words(said):
     kind, line, more = FOUND[said]
-    found = finding(said)
+    found = parse_cuda_sanitizer_finding(said)
     assert found is not None
     says, _, rest = found[2].partition("\n")
     assert (found[0], found[1], rest) == (kind, line, more)
@@ -97,7 +97,7 @@ def test_a_finding_has_its_kind_its_line_and_its_words(said):
 
 @pytest.mark.parametrize("said", [CLEAN, NO_RACE])
 def test_where_nothing_is_found_nothing_is_said(said):
-    assert finding(said) is None
+    assert parse_cuda_sanitizer_finding(said) is None
 
 
 NO_ANSWER = ["", "========= COMPUTE-SANITIZER\n========= Error: No supported devices\n",
@@ -106,8 +106,8 @@ NO_ANSWER = ["", "========= COMPUTE-SANITIZER\n========= Error: No supported dev
 
 @pytest.mark.parametrize("said", NO_ANSWER)
 def test_a_tool_that_did_not_run_says_nothing_of_the_answer(said):
-    with pytest.raises(NotAsked):
-        finding(said)
+    with pytest.raises(SanitizerNotRun):
+        parse_cuda_sanitizer_finding(said)
 
 
 def with_tool(folder, script):
@@ -132,11 +132,11 @@ def test_the_program_is_run_under_the_tool_with_its_arguments(tmp_path):
 
 def test_where_there_is_no_tool_or_it_may_not_start_nothing_is_asked(tmp_path):
     for sanitizer in (Sanitizer({}), with_tool(tmp_path, "exit 1")):
-        with pytest.raises(NotAsked):
+        with pytest.raises(SanitizerNotRun):
             sanitizer.ask("memcheck", "tiled_attention", (1,))
     closed = with_tool(tmp_path, f"cat <<'END'\n{CLEAN}END")
     (tmp_path / "compute-sanitizer").chmod(0o644)
-    with pytest.raises(NotAsked):
+    with pytest.raises(SanitizerNotRun):
         closed.ask("memcheck", "tiled_attention", (1,))
 
 
@@ -148,7 +148,7 @@ def student_with(sanitizer):
     module = solution_modules.load_solution_module(EXERCISE)
     module.__dict__.update(calls["functions"](machine, sanitizer))
     assert isinstance(machine, Machine)
-    return Student(EXERCISE, in_process(module, ""))
+    return Student(EXERCISE, call_without_wall(module, ""))
 
 
 def test_a_finding_reaches_the_student_as_the_reports_of_the_machine_do(tmp_path):
@@ -166,9 +166,9 @@ def test_both_texts_for_a_gpu_compile():
     if compiler.find_nvcc() is None:
         pytest.skip("needs nvcc: pip install nvidia-cuda-nvcc")
     text = solution(EXERCISE.slug) + "\nint main() { return 0; }\n"
-    texts = gpu.library_text(text, DECLARED), gpu.program_text(text, DECLARED)
-    made = compiler.compile_for_gpu(*texts, "sm_90")
-    assert not isinstance(made, compiler.Failed), made
+    texts = gpu.write_cuda_library(text, DECLARED), gpu.write_cuda_program(text, DECLARED)
+    made = compiler.compile_cuda_for_gpu(*texts, "sm_90")
+    assert not isinstance(made, compiler.CompilationFailure), made
     assert all(part.startswith(b"\x7fELF") for part in made)
 
 
@@ -176,10 +176,10 @@ def test_a_program_without_a_gpu_ends_with_a_word(tmp_path):
     if compiler.find_nvcc() is None:
         pytest.skip("needs nvcc: pip install nvidia-cuda-nvcc")
     text = solution(EXERCISE.slug)
-    made = compiler.compile_for_gpu(
-        gpu.library_text(text, DECLARED), gpu.program_text(text, DECLARED), "sm_90"
+    made = compiler.compile_cuda_for_gpu(
+        gpu.write_cuda_library(text, DECLARED), gpu.write_cuda_program(text, DECLARED), "sm_90"
     )
-    assert not isinstance(made, compiler.Failed)
+    assert not isinstance(made, compiler.CompilationFailure)
     program = tmp_path / "program"
     program.write_bytes(made[1])
     program.chmod(0o755)

@@ -172,8 +172,8 @@ def test_after_a_crash_the_machine_goes_on():
 
 def test_code_behind_a_row_without_a_number_belongs_to_no_line():
     said = "answer_0   7  0x10  x\nanswer_0   -  0x20\nwarp.h  9  0x30  x\nanswer_0  8  0x20  x\n"
-    assert compiler._line_table(said) == {0x10: 7, 0x20: 8, 0x30: 8}
-    assert compiler._line_table(said.replace("8  0x20", "8  0x40")) == {
+    assert compiler._read_cuda_line_table(said) == {0x10: 7, 0x20: 8, 0x30: 8}
+    assert compiler._read_cuda_line_table(said.replace("8  0x20", "8  0x40")) == {
         0x10: 7,
         0x20: 0,
         0x30: 0,

@@ -10,9 +10,9 @@ import torch
 
 from grader.core.records import Limits, Submission
 from grader.cuda import compiled_answer
-from grader.cuda.translate import translate_answer
+from grader.cuda.translate import translate_cuda_answer
 from grader.worker import walls
-from grader.worker.faults import Died
+from grader.worker.faults import WorkerDied
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor
 from tests.cuda.kernels import EXERCISE, compiled, file_with
@@ -95,7 +95,9 @@ EARLY = {
 def test_nothing_of_an_answer_runs_before_it_is_called(name):
     text = file_with(EARLY[name], "")
     with pytest.raises(compiled_answer.NotCpp, match="would run before the program begins"):
-        compiled_answer.build_module(text, translate_answer(text, "answer_0"), EXERCISE, {})
+        compiled_answer.build_cuda_module(
+            text, translate_cuda_answer(text, "answer_0"), EXERCISE, {}
+        )
 
 
 # What the list of words would refuse, as if a way round it had been found.
@@ -112,11 +114,11 @@ DEFINED = {
 @pytest.mark.parametrize("name", DEFINED)
 def test_an_answer_defines_nothing_that_others_use(name):
     text = file_with("", "")
-    translation = translate_answer(text, "answer_0").replace(
+    translation = translate_cuda_answer(text, "answer_0").replace(
         "#line 1", f"{DEFINED[name]}\n#line 1", 1
     )
     with pytest.raises(compiled_answer.NotCpp, match="cannot be defined"):
-        compiled_answer.build_module(text, translation, EXERCISE, {})
+        compiled_answer.build_cuda_module(text, translation, EXERCISE, {})
 
 
 def test_constants_are_no_such_thing():
@@ -132,15 +134,15 @@ def test_constants_are_no_such_thing():
         ("ask(234, ask(39), ask(186), 9)", "the process was killed"),
     ],
 )
-@pytest.mark.parametrize("name", walls.NAMES)
+@pytest.mark.parametrize("name", walls.WALL_NAMES)
 def test_where_it_ends_the_worker_ends_alike_and_another_one_comes(name, end, says):
-    tried = walls.probe(name)
+    tried = walls.probe_wall(name)
     if tried.wall is None:
         pytest.skip(tried.why)
     launch = f"if (heads == 2) {end}; tells<<<1, 1>>>(out, -3);"
     text = file_with(CALL, launch)
-    made, program = compiled_answer.build_module(
-        text, translate_answer(text, "answer_0"), EXERCISE, {}
+    made, program = compiled_answer.build_cuda_module(
+        text, translate_cuda_answer(text, "answer_0"), EXERCISE, {}
     )
     submission = Submission(
         slug=EXERCISE.slug, path=Path("x.cu"), sha256="", source=made, program=program
@@ -150,7 +152,7 @@ def test_where_it_ends_the_worker_ends_alike_and_another_one_comes(name, end, sa
         client = it.client()
         for _ in range(2):
             assert call(client, "tiled_attention", one, one, one, 1.0, 0).flatten()[0] == 3
-            with pytest.raises(Died, match=says):
+            with pytest.raises(WorkerDied, match=says):
                 call(client, "tiled_attention", two, two, two, 1.0, 0)
 
 

@@ -3,14 +3,14 @@
 import pytest
 
 from grader.cuda import allowed_cuda, declarations
-from grader.cuda.source import blank_comments, join_lines
-from grader.cuda.translate import translate_answer
+from grader.cuda.source import blank_cuda_comments, join_cuda_lines
+from grader.cuda.translate import translate_cuda_answer
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE, PARAMETERS
 
 
 def refusals(text):
-    return [f"Line {line}: {why}" for line, why in allowed_cuda.refused_cuda_lines(text)]
+    return [f"Line {line}: {why}" for line, why in allowed_cuda.find_refused_cuda_lines(text)]
 
 
 # text, and a part of the sentence
@@ -100,13 +100,13 @@ def test_the_solution_uses_nothing_that_is_refused():
 
 @pytest.mark.parametrize("text", ["a\\\nb\nc", "a\\\n\\\nb\nc\nd", "a\n", "// x\\\ny\nz"])
 def test_joined_lines_keep_the_places_of_the_others(text):
-    assert join_lines(text).count("\n") == text.count("\n")
-    assert join_lines(text).split("\n")[-1] == text.split("\n")[-1]
+    assert join_cuda_lines(text).count("\n") == text.count("\n")
+    assert join_cuda_lines(text).split("\n")[-1] == text.split("\n")[-1]
 
 
 def test_bare_code_keeps_every_place():
     text = 'int a; // "x\n/* y\n*/ char* b = "z;\\"//";\nint c = 1\'000;'
-    code = blank_comments(text)
+    code = blank_cuda_comments(text)
     assert len(code) == len(text)
     assert [i for i, c in enumerate(code) if c == "\n"] == [
         i for i, c in enumerate(text) if c == "\n"
@@ -128,13 +128,13 @@ LAUNCHES = {
 
 @pytest.mark.parametrize("text", LAUNCHES)
 def test_launches_become_calls(text):
-    made = " ".join(translate_answer(text, "answer_0").split()).replace("( ", "(")
+    made = " ".join(translate_cuda_answer(text, "answer_0").split()).replace("( ", "(")
     assert LAUNCHES[text].replace(" ", "") in made.replace(" ", "")
 
 
 def test_every_line_keeps_its_number():
     text = solution(EXERCISE.slug)
-    made = translate_answer(text, "answer_0")
+    made = translate_cuda_answer(text, "answer_0")
     body = made.split('#line 1 "answer_0"\n')[1]
     for number, line in enumerate(text.split("\n")):
         if "expf(" in line:
@@ -155,7 +155,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("text", UNFIT)
 def test_what_is_missing_gets_its_sentence(text):
-    assert UNFIT[text] in declarations.compare_with_manifest(text, EXERCISE)["naive_attention"]
+    assert UNFIT[text] in declarations.compare_cuda_with_manifest(text, EXERCISE)["naive_attention"]
 
 
 FITS = [
@@ -171,4 +171,4 @@ FITS = [
 
 @pytest.mark.parametrize("text", FITS)
 def test_other_spellings_of_the_declaration_fit(text):
-    assert "naive_attention" not in declarations.compare_with_manifest(text, EXERCISE)
+    assert "naive_attention" not in declarations.compare_cuda_with_manifest(text, EXERCISE)

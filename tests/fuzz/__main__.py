@@ -34,8 +34,10 @@ _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 def seeds(question: str) -> list[bytes]:
     """Answers of ours in the form that this reader meets."""
     of_cuda = question == "cuda"
-    found = [e.solution for e in catalog.exercises() if (e.language == "cuda") == of_cuda]
-    found += [e.folder / "variants.py" for e in catalog.exercises() if not of_cuda]
+    found = [
+        e.solution for e in catalog.list_catalog_exercises() if (e.language == "cuda") == of_cuda
+    ]
+    found += [e.folder / "variants.py" for e in catalog.list_catalog_exercises() if not of_cuda]
     texts = [p.read_text(encoding="utf-8") for p in found if p.is_file()]
     if question == "notebook":
         cells = ({"cell_type": "code", "source": part} for t in texts for part in t.split("\n\n\n"))
@@ -56,8 +58,11 @@ def zipped(text: str) -> bytes:
 
 def asks(question: str) -> Callable[[bytes], object]:
     """The reader, with what it is told besides."""
-    exercises = {e.language: e for e in (catalog.find("ex15"), catalog.find("ex03"))}
-    slugs = frozenset(e.slug for e in catalog.exercises())
+    exercises = {
+        e.language: e
+        for e in (catalog.find_catalog_exercise("ex15"), catalog.find_catalog_exercise("ex03"))
+    }
+    slugs = frozenset(e.slug for e in catalog.list_catalog_exercises())
     given = {
         "notebook": {"names": ["sdpa"], "language": "python"},
         "python": {"exercise": exercises["python"], "slugs": slugs},
@@ -116,8 +121,8 @@ def main() -> None:
     given.corpus.mkdir(parents=True, exist_ok=True)
     for seed in seeds(given.reader):
         (given.corpus / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
-    options = [f"-max_total_time={given.seconds}", f"-timeout={reading_limits.SECONDS}",
-               f"-max_len={LENGTH}", f"-rss_limit_mb={4 * reading_limits.MEMORY_MIB}"]  # fmt: skip
+    options = [f"-max_total_time={given.seconds}", f"-timeout={reading_limits.READER_CPU_SECONDS}",
+               f"-max_len={LENGTH}", f"-rss_limit_mb={4 * reading_limits.READER_MEMORY_MIB}"]  # fmt: skip
     atheris.Setup(
         [sys.argv[0], *options, str(given.corpus)], asks(given.reader), custom_mutator=mixed
     )

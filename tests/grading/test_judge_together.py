@@ -13,13 +13,18 @@ from grader.worker.walls import PROCESS
 from tests.conftest import solution
 
 EXERCISES = tuple(
-    map(catalog.find, ("ex01_softmax", "ex02_masking", "ex03_sdpa", "ex05_causal_mask"))
+    map(
+        catalog.find_catalog_exercise,
+        ("ex01_softmax", "ex02_masking", "ex03_sdpa", "ex05_causal_mask"),
+    )
 )
 
 
 @pytest.fixture(autouse=True)
 def visible(monkeypatch):
-    monkeypatch.setattr(sessions, "hide_this_process", lambda: None)  # it is that of the tests
+    monkeypatch.setattr(
+        sessions, "hide_grader_from_workers", lambda: None
+    )  # it is that of the tests
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ from grader.worker.walls import PROCESS
 from tests.conftest import solution
 
 SLUGS = ("ex01_softmax", "ex09_gradients")
-EXERCISES = [catalog.find(slug) for slug in SLUGS]
+EXERCISES = [catalog.find_catalog_exercise(slug) for slug in SLUGS]
 FIRST = EXERCISES[0]
-TIMED = [catalog.find(slug) for slug in ("ex03_sdpa", "ex05_causal_mask")]
+TIMED = [catalog.find_catalog_exercise(slug) for slug in ("ex03_sdpa", "ex05_causal_mask")]
 ENDLESS = "def softmax(x, dim=-1):\n    while True:\n        pass\n"
 
 
@@ -223,7 +223,7 @@ def test_another_solution_manifest_course_or_wall_judges_anew(tmp_path, answers)
 
 
 def test_every_suite_counts_for_a_bug_hunt(tmp_path, answers, monkeypatch):
-    [hunt] = [e for e in catalog.exercises() if e.hunts]
+    [hunt] = [e for e in catalog.list_catalog_exercises() if e.hunts]
     kept = open_kept_results(tmp_path, PROCESS, "cpu", "")
     before = kept.digest(hunt, answers / hunt.file), kept.digest(FIRST, answers / FIRST.file)
     real = kept_results.code_digest
@@ -424,7 +424,7 @@ def test_only_a_students_own_run_uses_what_is_kept(change, own):
 
 
 def test_a_sealed_bundle_uses_nothing_that_is_kept(monkeypatch):
-    monkeypatch.setattr("grader.core.sealed_bundle.is_sealed", lambda: True)
+    monkeypatch.setattr("grader.core.sealed_bundle.is_core_sealed", lambda: True)
     assert not is_own_run("terminal", 0, NO_COURSE, {})
 
 

@@ -168,9 +168,9 @@ def test_printing_costs_nothing_and_is_shown(graded):
 
 def test_the_skeleton_is_not_started_and_earns_nothing(graded):
     from grader.authoring.skeletons import skeleton_text
-    from grader.core.catalog import find
+    from grader.core.catalog import find_catalog_exercise
 
-    report = graded(SLUG, skeleton_text(find(SLUG), RIGHT))
+    report = graded(SLUG, skeleton_text(find_catalog_exercise(SLUG), RIGHT))
     assert report.state == "not_started"
     assert report.sentence == "Not started yet. The lesson: docs/lessons/ex01_softmax.en.md"
     assert report.score.earned == 0
@@ -267,8 +267,8 @@ def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
 
 def test_what_is_no_file_is_said(tmp_path):
     (tmp_path / "ex01_softmax.py").mkdir()
-    with pytest.raises(answer_file.Unreadable, match="is not a file"):
-        answer_file.read_answer(tmp_path / "ex01_softmax.py", SLUG)
+    with pytest.raises(answer_file.UnreadableFile, match="is not a file"):
+        answer_file.read_submission(tmp_path / "ex01_softmax.py", SLUG)
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -278,7 +278,7 @@ def test_a_link_is_followed_at_home_and_not_where_it_counts(nursery, tmp_path, o
     path = tmp_path / "ex01_softmax.py"
     path.symlink_to(catalog.ROOT / "solutions" / path.name)
     run = Run(nursery=nursery, student="test", secret="test", own=own, speed=False)
-    report = grade_answer(catalog.find("ex01"), tmp_path, run)
+    report = grade_answer(catalog.find_catalog_exercise("ex01"), tmp_path, run)
     assert report.score.earned == (10 if own else 0)
     said = "" if own else "ex01_softmax.py is a link: hand in the file itself."
     assert report.sentence == said

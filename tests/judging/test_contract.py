@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from grader.core import catalog
-from grader.core.records import Class, Function
+from grader.core.records import DeclaredClass, DeclaredFunction
 from grader.judging import contract
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.student import Student
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
-ATTENTION = Function(
+ATTENTION = DeclaredFunction(
     name="attention",
     signature="(q, k, v, keep=None)",
     shapes={"q": "... Lq D", "k": "... Lk D", "v": "... Lk Dv"},
@@ -39,8 +39,8 @@ def message(value, *args) -> str:
     return str(caught.value)
 
 
-def returning(**returns) -> Function:
-    return Function(name="f", signature="(x)", shapes={"x": "B L E"}, returns=returns)
+def returning(**returns) -> DeclaredFunction:
+    return DeclaredFunction(name="f", signature="(x)", shapes={"x": "B L E"}, returns=returns)
 
 
 def test_leading_dimensions_are_broadcast_over_the_inputs():
@@ -115,7 +115,7 @@ def test_kinds_do_not_fit(wanted, value, says):
 
 
 def test_every_one_of_many_arguments_binds():
-    combine = Function(
+    combine = DeclaredFunction(
         name="f", signature="(*masks)", shapes={"masks": "..."}, returns={"keep": "bool tensor ..."}
     )
     masks = (torch.ones(3, 1, dtype=torch.bool), None, torch.ones(2, 1, 4, dtype=torch.bool))
@@ -123,7 +123,7 @@ def test_every_one_of_many_arguments_binds():
     assert "keep.shape" in message(torch.ones(3, 4, dtype=torch.bool), combine, masks)
 
 
-ROWS = Function(
+ROWS = DeclaredFunction(
     name="matmul", signature="(a, b)", shapes={"a": "n m", "b": "m p"}, returns={"c": "rows n p"}
 )
 A, B = [[1, 2, 3], [4, 5, 6]], [[1.0], [2.0], [3.0]]
@@ -198,11 +198,11 @@ def test_the_letters_of_an_attribute_are_what_the_constructor_was_given(wanted, 
 def test_an_object_is_held_to_its_attributes(value, says):
     module = ModuleType("made_up")
     module.Pool = type("Pool", (), {"__init__": lambda self, n, d: None, "keys": value})
-    declared = Class(
+    declared = DeclaredClass(
         name="Pool", signature=POOL, methods={}, attributes={"keys": "tensor num_blocks head_dim"}
     )
-    exercise = replace(catalog.find("ex16"), classes={"Pool": declared})
-    pool = Student(exercise, in_process(module)).Pool(5, 3)
+    exercise = replace(catalog.find_catalog_exercise("ex16"), classes={"Pool": declared})
+    pool = Student(exercise, call_without_wall(module)).Pool(5, 3)
     with pytest.raises(StudentFault) as caught:
         pool.keys  # noqa: B018 (it is read)
     assert str(caught.value) == says

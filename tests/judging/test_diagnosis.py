@@ -11,23 +11,26 @@ import torch
 
 from grader.authoring.mutants import load_solution
 from grader.core import catalog
-from grader.core.records import Place
+from grader.core.records import WrongPlaces
 from grader.judging import diagnosis, likeness, location, suite_runner
 from grader.judging.case import Differs, StudentFault
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.reporting import locations
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
-CATALOGUES = {e.slug: diagnosis.Catalogue(e) for e in catalog.exercises()}
+CATALOGUES = {e.slug: diagnosis.Catalogue(e) for e in catalog.list_catalog_exercises()}
 
 
 def judged(slug, **names):
     """The judge that asked the solution with other functions in it."""
-    exercise, module = catalog.find(slug), load_solution(catalog.find(slug))
+    exercise, module = (
+        catalog.find_catalog_exercise(slug),
+        load_solution(catalog.find_catalog_exercise(slug)),
+    )
     for name, answer in names.items():
         setattr(module, name, answer)
-    judge = Judge(Student(exercise, in_process(module)), ("diagnosis", slug))
+    judge = Judge(Student(exercise, call_without_wall(module)), ("diagnosis", slug))
     suite_runner.run_suite(exercise, judge)
     return judge
 
@@ -213,7 +216,7 @@ def test_heads_and_batches_are_told_too():
     wrong = np.zeros((2, 4, 5, 8), bool)
     wrong[:, 3] = True
     assert location.wrong_places(wrong, ["...", "Lq", "D"]) == (
-        Place(axis="head", wrong=(3,), size=4),
+        WrongPlaces(axis="head", wrong=(3,), size=4),
     )
 
 
@@ -239,14 +242,17 @@ def test_many_scattered_rows_are_counted():
     ],
 )
 def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
-    assert " ".join(location.shape_letters(catalog.find(slug), call, subject)) == letters
+    assert (
+        " ".join(location.shape_letters(catalog.find_catalog_exercise(slug), call, subject))
+        == letters
+    )
 
 
 def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
     wrong = np.zeros((2, 6, 5, 4), bool)
     wrong[1] = True
     assert location.wrong_places(wrong, ["...", "H", "Lq", "Dv"]) == (
-        Place(axis="batch", wrong=(1,), size=2),
+        WrongPlaces(axis="batch", wrong=(1,), size=2),
     )
 
 
@@ -263,7 +269,7 @@ def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
 
 
 def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monkeypatch):
-    known = diagnosis.Catalogue(catalog.find("ex01_softmax"))
+    known = diagnosis.Catalogue(catalog.find_catalog_exercise("ex01_softmax"))
     mistake = next(m for m in known.mistakes if m.caught_by == "test_numpy_values")
     none, asked, run = frozenset(), [], Judge.run
     monkeypatch.setattr(Judge, "run", lambda self, cases: asked.append(cases) or run(self, cases))
@@ -271,6 +277,10 @@ def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monke
     assert len(asked) == 1  # the first check of the suite fails, where the student's passed
     alone = frozenset({"test_numpy_values"})
     assert known.fails(mistake, alone, none)
-    assert len(asked) == len(suite_runner.suite_checks(catalog.find("ex01_softmax")))
+    assert len(asked) == len(
+        suite_runner.suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
+    )
     assert not known.fails(mistake, none, none)
-    assert len(asked) == len(suite_runner.suite_checks(catalog.find("ex01_softmax")))
+    assert len(asked) == len(
+        suite_runner.suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
+    )

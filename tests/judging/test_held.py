@@ -9,7 +9,7 @@ from grader.core import catalog
 from grader.judging import Student, lasting
 from grader.judging.case import CASE, Case, StudentFault
 from grader.judging.one_place import written_over
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
 
 def softmax(body):
@@ -17,7 +17,7 @@ def softmax(body):
     CASE.set(Case())
     module = types.ModuleType("answer")
     module.softmax = body
-    return Student(catalog.find("ex01"), in_process(module)).softmax
+    return Student(catalog.find_catalog_exercise("ex01"), call_without_wall(module)).softmax
 
 
 def asked(body, changed=lambda x: x.neg_()):

@@ -13,7 +13,7 @@ from grader.core.records import Verdict
 from grader.judging import suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 from tests.conftest import solution as text
 from tests.worker.asking import worker
 
@@ -53,8 +53,8 @@ def verdicts(tmp_path):
         (tmp_path / "test_made_up.py").write_text(
             text.format(first=first, second=second, other=other)
         )
-        exercise = replace(catalog.find("ex01_softmax"), folder=tmp_path)
-        student = Student(exercise, in_process(load_solution(exercise)))
+        exercise = replace(catalog.find_catalog_exercise("ex01_softmax"), folder=tmp_path)
+        student = Student(exercise, call_without_wall(load_solution(exercise)))
         return {c.id: c for c in suite_runner.run_suite(exercise, Judge(student, ("seed",)))}
 
     return run
@@ -129,20 +129,20 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
 
 
 def test_the_names_that_a_check_called_are_known():
-    exercise = catalog.find("ex01_softmax")
+    exercise = catalog.find_catalog_exercise("ex01_softmax")
     calls = {c.id: c.calls for c in run_suite_on_module(exercise, load_solution(exercise))}
     assert calls["test_numpy_values"] == {"softmax_numpy"}
     assert calls["test_gradient"] == {"softmax"}
 
 
 def test_a_student_that_declares_no_such_name_is_our_mistake():
-    exercise = catalog.find("ex01_softmax")
+    exercise = catalog.find_catalog_exercise("ex01_softmax")
     with pytest.raises(AttributeError, match="declares no 'sofmax'"):
-        Student(exercise, in_process(load_solution(exercise))).sofmax  # noqa: B018
+        Student(exercise, call_without_wall(load_solution(exercise))).sofmax  # noqa: B018
 
 
 def test_pytorchs_own_gradcheck_passes_through_the_door(nursery):
-    exercise = catalog.find("ex01_softmax")
+    exercise = catalog.find_catalog_exercise("ex01_softmax")
     with worker(nursery, text("ex01_softmax")) as (client, _):
         x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(Student(exercise, client).softmax, x)

@@ -17,12 +17,12 @@ from grader.worker.nursery import Nursery
 from tests.conftest import solution
 
 SLUG = "ex01_softmax"
-STRONGEST = [name for name in walls.NAMES if walls.probe(name).wall is not None][-1]
+STRONGEST = [name for name in walls.WALL_NAMES if walls.probe_wall(name).wall is not None][-1]
 
 
 @pytest.fixture(scope="module", params=dict.fromkeys(["process", STRONGEST]))
 def run(request):
-    with Nursery(walls.choose(request.param)) as nursery:
+    with Nursery(walls.choose_wall(request.param)) as nursery:
         yield Run(nursery=nursery, student="test", secret="test", speed=False)
 
 
@@ -37,7 +37,7 @@ def answer(tmp_path_factory):
 
 @pytest.mark.parametrize("moments", [2, pytest.param(30, marks=pytest.mark.weekly)])
 def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer, moments, monkeypatch):
-    exercise = catalog.find(SLUG)
+    exercise = catalog.find_catalog_exercise(SLUG)
     with monkeypatch.context() as patch:
         killer = _Killer(patch, run.nursery)
         undisturbed = grade_answer(exercise, answer, run)
@@ -61,7 +61,7 @@ def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer, moments,
 
 def test_a_nursery_that_is_killed_every_time_is_a_fault_without_a_score(run, answer, monkeypatch):
     _Killer(monkeypatch, run.nursery, victim=1, moments=range(10**6))
-    report = grade_answer(catalog.find(SLUG), answer, run)
+    report = grade_answer(catalog.find_catalog_exercise(SLUG), answer, run)
     assert (report.state, report.score) == ("fault", None)
 
 
@@ -76,9 +76,9 @@ class _Killer:
         self, patch, nursery: Nursery, victim=0, moments: Container[int] = (), *, computing=False
     ) -> None:
         self._nursery, self._victim, self._moments = nursery, victim, moments
-        self._computing, self._converse = computing, supervisor.send_and_wait
+        self._computing, self._converse = computing, supervisor.send_request_to_worker
         self.requests, self.done = 0, False
-        patch.setattr(supervisor, "send_and_wait", self._ask)
+        patch.setattr(supervisor, "send_request_to_worker", self._ask)
 
     def _ask(self, *request):
         number, self.requests = self.requests, self.requests + 1

@@ -4,14 +4,16 @@ import pytest
 
 from grader.core import catalog
 from grader.submission import python_outline
-from grader.submission.cut_functions import cut_forbidden
+from grader.submission.cut_functions import cut_forbidden_from_submission
 from tests.classes.handing import in_chinese
 
 SLUGS = frozenset({"ex02_masking", "ex03_sdpa"})
 
 
 def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
-    done = cut_forbidden(source, python_outline.parse(source), catalog.find(slug), SLUGS)
+    done = cut_forbidden_from_submission(
+        source, python_outline.parse_submission(source), catalog.find_catalog_exercise(slug), SLUGS
+    )
     return [done.file] if done.file else list(done.refused.values())
 
 

@@ -9,7 +9,9 @@ NUMPY = "def softmax_numpy(x, axis=-1): ...\n"
 
 
 def problems(source: str, slug: str = "ex01_softmax") -> dict[str, str]:
-    return python_outline.compare_with_manifest(python_outline.parse(source), catalog.find(slug))
+    return python_outline.compare_submission_with_manifest(
+        python_outline.parse_submission(source), catalog.find_catalog_exercise(slug)
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,5 +106,5 @@ def test_inherited_methods_count():
 )
 def test_what_does_not_parse_gets_a_sentence(source, says):
     with pytest.raises(python_outline.NotPython) as caught:
-        python_outline.parse(source)
+        python_outline.parse_submission(source)
     assert says in str(caught.value)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from grader.core import catalog
 from grader.core.records import Report, Score, Verdict
-from grader.core.this_python import interpreter, pip_install
+from grader.core.this_python import build_pip_install_command, find_this_python
 from grader.core.translation import Words
 from grader.grading.exercise import Run, add_speed, grade_answer
 from grader.reporting import (
@@ -27,14 +27,14 @@ from grader.reporting.next_step import Kind, next_step
 from grader.worker import requirements as packages
 from tests.conftest import solution
 
-PIP = f"{interpreter()} -m pip install"
+PIP = f"{find_this_python()} -m pip install"
 MISSING = f"needs no-such-package, which is not installed here: {PIP} no-such-package"
 CASES = [
     ([], ""), (["torch"], ""), (["torch>=2"], ""), (["numpy", "torch"], ""),
     (["no-such-package"], MISSING), (["torch", "no-such-package"], MISSING),
     (["no-such-package>=3"],
      f"needs no-such-package, which is not installed here: {PIP} 'no-such-package>=3'"),
-    (["torch>=1000"], f"needs torch>=1000, and {packages.installed_version('torch')} is installed here: "
+    (["torch>=1000"], f"needs torch>=1000, and {packages.read_worker_version('torch')} is installed here: "
                       f"{PIP} 'torch>=1000'"),
 ]  # fmt: skip
 ENVIRONMENT = {
@@ -45,7 +45,7 @@ ENVIRONMENT = {
 
 @pytest.mark.parametrize("requirements, says", CASES)
 def test_what_is_lacking_is_said_with_its_cure(requirements, says):
-    assert packages.unmet_requirement(requirements) == says
+    assert packages.find_unmet_worker_requirement(requirements) == says
 
 
 def test_what_is_lacking_is_said_in_chinese_too():
@@ -64,23 +64,26 @@ def test_what_is_lacking_is_said_in_chinese_too():
 def test_the_cure_names_the_python_that_runs(tmp_path, monkeypatch, executable, says):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.executable", executable.format(here=tmp_path))
-    assert pip_install("x") == says
+    assert build_pip_install_command("x") == says
 
 
 @pytest.mark.parametrize("on_cuda, found", [(False, ("a>=3",)), (True, ("a>=2",))])
 def test_a_manifest_can_require_something_else_on_cuda(tmp_path, on_cuda, found):
-    manifest = catalog.find("ex01").folder / "exercise.toml"
+    manifest = catalog.find_catalog_exercise("ex01").folder / "exercise.toml"
     lines = manifest.read_text(encoding="utf-8").replace(
         "requires = []", 'requires = ["a>=3"]\nrequires_on_cuda = ["a>=2"]'
     )
     path = tmp_path / "ex01_softmax" / "exercise.toml"
     path.parent.mkdir()
     path.write_text(lines, encoding="utf-8")
-    assert packages.required_by(catalog.read_manifest(path), on_cuda=on_cuda) == found
+    assert (
+        packages.list_worker_requirements(catalog.read_exercise_manifest(path), on_cuda=on_cuda)
+        == found
+    )
 
 
 def test_what_is_required_on_cuda_is_what_is_required_unless_a_manifest_says_otherwise(exercise):
-    assert packages.required_by(exercise, on_cuda=True) == ("no-such-package",)
+    assert packages.list_worker_requirements(exercise, on_cuda=True) == ("no-such-package",)
 
 
 def test_a_run_on_cuda_is_held_to_what_is_required_there(exercise, run, tmp_path):
@@ -91,7 +94,7 @@ def test_a_run_on_cuda_is_held_to_what_is_required_there(exercise, run, tmp_path
 
 @pytest.fixture
 def exercise():
-    return replace(catalog.find("ex03_sdpa"), requires=("no-such-package",))
+    return replace(catalog.find_catalog_exercise("ex03_sdpa"), requires=("no-such-package",))
 
 
 @pytest.fixture

@@ -15,18 +15,18 @@ from grader.core.translation import Words
 from grader.judging import stages
 from grader.judging.student import Student
 from grader.reporting import stage_text as told
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
-EXERCISE = catalog.find("ex03_sdpa")
+EXERCISE = catalog.find_catalog_exercise("ex03_sdpa")
 NAME = "scaled_dot_product_attention"
 
 
 def student(slug=EXERCISE.slug, **names):
-    exercise = catalog.find(slug)
+    exercise = catalog.find_catalog_exercise(slug)
     module = load_solution(exercise)
     for name, answer in names.items():
         setattr(module, name, answer)
-    return Student(exercise, in_process(module))
+    return Student(exercise, call_without_wall(module))
 
 
 def attention(scores=lambda s: s, mask=lambda s, keep: s.masked_fill(~keep, -torch.inf),
@@ -89,7 +89,7 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
     def causal_attention(q, k, v):
         return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
 
-    exercise = catalog.find("ex05_causal_mask")
+    exercise = catalog.find_catalog_exercise("ex05_causal_mask")
     found = stages.first_wrong_stage(
         exercise, "causal_attention",
         student(exercise.slug, causal_attention=causal_attention), student(exercise.slug),
@@ -99,7 +99,7 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
 
 @pytest.mark.parametrize("name", ["no_such", "causal_mask"])
 def test_what_is_no_attention_has_no_stages(name):
-    exercise = catalog.find("ex05_causal_mask")
+    exercise = catalog.find_catalog_exercise("ex05_causal_mask")
     assert (
         stages.first_wrong_stage(exercise, name, student(exercise.slug), student(exercise.slug))
         is None
@@ -142,7 +142,7 @@ def test_lists_of_rows_are_looked_at_as_well():
     def unscaled(q, k, v, keep=None):
         return right_one.attention([[2.0 * x for x in row] for row in q], k, v, keep)
 
-    exercise = catalog.find("ex00_plain_python")
+    exercise = catalog.find_catalog_exercise("ex00_plain_python")
     right_one = load_solution(exercise)
     wrong, right = student(exercise.slug, attention=unscaled), student(exercise.slug)
     found = stages.first_wrong_stage(exercise, "attention", wrong, right)

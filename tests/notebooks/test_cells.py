@@ -20,7 +20,9 @@ def taken(*sources, names=("softmax",)) -> list[str]:
     """The units of the answer, in order."""
     return [
         u
-        for u in notebook_cells.read_answer_cells(notebook(*sources), names).source.split("\n\n\n")
+        for u in notebook_cells.read_submitted_notebook(notebook(*sources), names).source.split(
+            "\n\n\n"
+        )
         if u.strip()
     ]
 
@@ -109,12 +111,12 @@ def test_the_future_comes_first():
 
 
 def test_nothing_written_is_an_empty_answer():
-    assert notebook_cells.read_answer_cells(
+    assert notebook_cells.read_submitted_notebook(
         notebook("import numpy as np", STUB), ["softmax"]
     ) == notebook_cells.NotebookAnswer("", ())
-    assert notebook_cells.read_answer_cells(notebook(), ["softmax"]).source == ""
+    assert notebook_cells.read_submitted_notebook(notebook(), ["softmax"]).source == ""
     methods = "class A:\n    x: int\n    def __init__(self):\n        super().__init__()\n        raise NotImplementedError('a')"
-    assert notebook_cells.read_answer_cells(notebook(methods), ["A"]).source == ""
+    assert notebook_cells.read_submitted_notebook(notebook(methods), ["A"]).source == ""
 
 
 def test_a_class_that_is_half_written_is_an_answer():
@@ -123,7 +125,7 @@ def test_a_class_that_is_half_written_is_an_answer():
 
 
 def test_every_line_knows_where_it_came_from():
-    answer = notebook_cells.read_answer_cells(
+    answer = notebook_cells.read_submitted_notebook(
         notebook("# a note", TASK, "1 + 1\nimport numpy as np"), ["softmax"]
     )
     lines = answer.source.splitlines()
@@ -147,12 +149,12 @@ def test_every_line_knows_where_it_came_from():
 )
 def test_what_is_no_notebook_gets_a_sentence(content, says):
     with pytest.raises(BadNotebook, match=says):
-        notebook_cells.read_answer_cells(content, ["softmax"])
+        notebook_cells.read_submitted_notebook(content, ["softmax"])
 
 
 def test_a_cell_that_cannot_be_read_is_named_where_a_task_is_missing():
     with pytest.raises(BadNotebook, match=r"Cell 2 is not valid Python \(.*\): def softmax\(x:"):
-        notebook_cells.read_answer_cells(
+        notebook_cells.read_submitted_notebook(
             notebook("import numpy as np", "def softmax(x:\n    pass"), ["softmax"]
         )
 
@@ -162,7 +164,7 @@ def test_what_only_the_compiler_refuses_gets_a_sentence_too():
     with pytest.raises(
         BadNotebook, match=r"Cell 1 is not valid Python .*assigned to before global"
     ):
-        notebook_cells.read_answer_cells(notebook(task), ["softmax"])
+        notebook_cells.read_submitted_notebook(notebook(task), ["softmax"])
     assert taken("import numpy as np", TASK, task.replace("softmax", "scratch"))[1] == TASK + "\n"
 
 
@@ -170,7 +172,7 @@ def test_the_old_format_is_read_too():
     old = {"worksheets": [{"cells": [{"cell_type": "code", "input": "def softmax(x): pass"}]}]}
     assert (
         "def softmax"
-        in notebook_cells.read_answer_cells(json.dumps(old).encode(), ["softmax"]).source
+        in notebook_cells.read_submitted_notebook(json.dumps(old).encode(), ["softmax"]).source
     )
 
 
@@ -180,7 +182,7 @@ def test_odd_characters_do_no_harm(text):
 
 
 def test_definitions_are_told_by_name_and_in_order():
-    found = notebook_cells.definitions_in_notebook(notebook(STUB, TASK), ["softmax", "other"])
+    found = notebook_cells.list_submitted_definitions(notebook(STUB, TASK), ["softmax", "other"])
     assert found == {"softmax": [STUB, TASK]}
 
 
@@ -216,22 +218,22 @@ OTHER = "def other(x):\n    return x"
 
 @pytest.mark.parametrize("broken", ["print(", "def half(:", "%%time\nx = ("])
 def test_a_cell_that_is_not_python_costs_nothing_where_it_defines_nothing(broken):
-    found = notebook_cells.read_answer_cells(
+    found = notebook_cells.read_submitted_notebook(
         notebook(TASK, broken, STUB.replace("softmax", "other")), ("softmax", "other")
     )
     assert (dict(found.problems), "np.exp" in found.source) == ({}, True)
-    assert notebook_cells.read_answer_cells(notebook(STUB, broken), ("softmax",)).source == ""
+    assert notebook_cells.read_submitted_notebook(notebook(STUB, broken), ("softmax",)).source == ""
 
 
 @pytest.mark.parametrize("broken", ["def other(x:\n    return x", "other = = 3", "class other(\n"])
 def test_a_cell_that_is_not_python_costs_the_task_that_it_defines(broken):
-    found = notebook_cells.read_answer_cells(notebook(TASK, broken), ("softmax", "other"))
+    found = notebook_cells.read_submitted_notebook(notebook(TASK, broken), ("softmax", "other"))
     assert list(found.problems) == ["other"]
     assert found.problems["other"].startswith("Cell 2 is not valid Python")
     assert "np.exp" in found.source
     assert (
         dict(
-            notebook_cells.read_answer_cells(
+            notebook_cells.read_submitted_notebook(
                 notebook(TASK, broken, OTHER), ("softmax", "other")
             ).problems
         )
@@ -263,6 +265,6 @@ def test_what_a_magic_gives_is_nothing(magic):
 
 def test_the_line_that_is_quoted_is_the_wrong_one():
     with pytest.raises(BadNotebook, match=r"def softmax\(x:$"):
-        notebook_cells.read_answer_cells(
+        notebook_cells.read_submitted_notebook(
             notebook("%matplotlib inline\ndef softmax(x:"), ("softmax",)
         )

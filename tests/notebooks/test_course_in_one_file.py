@@ -114,7 +114,7 @@ def test_the_wall_that_is_demanded_is_nbgraders_too(out):
     judge = course_release.load_config(out / "course").Judge
     assert (judge.weakest, judge.shows) == ("locked", "nothing")
     with pytest.raises(walls.NoSuchWall, match="demands the wall 'locked'"):
-        walls.choose("process", weakest=judge.weakest)
+        walls.choose_wall("process", weakest=judge.weakest)
 
 
 def test_the_gradebook_has_the_score_and_the_student_sees_nothing_of_it(course):

@@ -36,14 +36,14 @@ def saved(folder, *sources):
 )
 def test_a_task_that_was_run_must_be_in_the_file(tmp_path, file, run, stale):
     path = saved(tmp_path, IMPORTS, *file)
-    assert notebook._stale(path, [IMPORTS, *run], catalog.find(SLUG)) is stale
+    assert notebook._stale(path, [IMPORTS, *run], catalog.find_catalog_exercise(SLUG)) is stale
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]"])
 def test_of_a_damaged_file_grading_says_what_is_wrong(tmp_path, content):
     path = saved(tmp_path)
     path.write_bytes(content)
-    assert notebook._stale(path, [TASK], catalog.find(SLUG)) is False
+    assert notebook._stale(path, [TASK], catalog.find_catalog_exercise(SLUG)) is False
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tests.notebooks.course import (
 )
 
 ZIPS = ("attention-by-hand.zip", "gradescope.zip")
-SLUGS = [e.slug for e in catalog.exercises()]
+SLUGS = [e.slug for e in catalog.list_catalog_exercises()]
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +127,10 @@ def test_two_builds_are_byte_identical(out, tmp_path):
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
     notebooks = {s: out / "course" / "release" / s / f"{s}.ipynb" for s in SLUGS}
     students, gradescope = (out / name for name in ZIPS)
-    assert students.read_bytes() == bundle.for_students(catalog.exercises(), notebooks, "")
-    assert gradescope.read_bytes() == bundle.for_gradescope(catalog.exercises(), "")
+    assert students.read_bytes() == bundle.for_students(
+        catalog.list_catalog_exercises(), notebooks, ""
+    )
+    assert gradescope.read_bytes() == bundle.for_gradescope(catalog.list_catalog_exercises(), "")
 
 
 def test_building_again_keeps_the_secret_the_settings_and_the_gradebook(out, tmp_path):
@@ -167,7 +169,7 @@ def test_other_points_are_refused_where_there_are_grades(tmp_path):
     assert {p: p.read_bytes() for p in course.rglob("*.ipynb")} == before
 
 
-@pytest.mark.parametrize("exercise", catalog.exercises(), ids=lambda e: e.slug)
+@pytest.mark.parametrize("exercise", catalog.list_catalog_exercises(), ids=lambda e: e.slug)
 def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
     """Without what needs CUDA, unless it is released for CUDA; with speed or without."""
     case, checks = suite_runner.speed_case(exercise), suite_runner.suite_checks(exercise)
@@ -184,7 +186,7 @@ def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
 
 
 def test_chinese_notebooks_are_chinese():
-    made = source_notebook(catalog.find("ex01_softmax"), Words("zh"))
+    made = source_notebook(catalog.find_catalog_exercise("ex01_softmax"), Words("zh"))
     text = "".join(c.source for c in made.cells)
     assert "**问题**" in text
     assert "**The question.**" not in text

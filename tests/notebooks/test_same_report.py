@@ -20,15 +20,17 @@ from grader.submission.solution_text import solution_path
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
-EXERCISES = [e for e in catalog.exercises() if e.language == "python"]
+EXERCISES = [e for e in catalog.list_catalog_exercises() if e.language == "python"]
 # Behind the text nothing asks which exercise it is: numbers alone, NumPy and tensors, a class with
 # a prelude, kernels with what they need preloaded.
 KINDS = [
-    pytest.param(catalog.find("ex00"), id="ex00_plain_python"),
-    pytest.param(catalog.find("ex01"), id="ex01_softmax"),
+    pytest.param(catalog.find_catalog_exercise("ex00"), id="ex00_plain_python"),
+    pytest.param(catalog.find_catalog_exercise("ex01"), id="ex01_softmax"),
     # These take ten times as long.
-    pytest.param(catalog.find("ex12"), id="ex12_attention_block", marks=pytest.mark.weekly),
-    pytest.param(catalog.find("ex14"), id="ex14_triton", marks=pytest.mark.weekly),
+    pytest.param(
+        catalog.find_catalog_exercise("ex12"), id="ex12_attention_block", marks=pytest.mark.weekly
+    ),
+    pytest.param(catalog.find_catalog_exercise("ex14"), id="ex14_triton", marks=pytest.mark.weekly),
 ]
 SCRATCH = ["%matplotlib inline", "print(", "import json\nprint(json.dumps(1))", "input()", "1 / 0"]
 
@@ -86,23 +88,23 @@ def units_of(exercise) -> list:
     """The statements of the solution and of the mistakes, with what these use of the reference."""
     texts = [without_marks(path) for path in modules_behind(exercise.folder / "mistakes.py")]
     texts.append(solution_path(exercise.slug).read_text(encoding="utf-8"))
-    units, _ = notebook_cells._parse_cells(list(enumerate(texts, 1)))
+    units, _ = notebook_cells._parse_submitted_cells(list(enumerate(texts, 1)))
     names = set(exercise.names)  # the reference has them as well
     units = [u for u in units if u.cell == len(texts) or not u.binds & names]
-    return notebook_cells._select_units(
+    return notebook_cells._select_submitted_units(
         units, [*names, *(mistake.id for mistake in suite_runner.suite_mistakes(exercise))]
     )
 
 
 def with_mistake(mistake, units) -> list:
     """All statements, and a mistake in the place of one of the names of its exercise."""
-    [wrong], _ = notebook_cells._parse_cells([(99, f"{mistake.of} = {mistake.id}")])
+    [wrong], _ = notebook_cells._parse_submitted_cells([(99, f"{mistake.of} = {mistake.id}")])
     return [*units, wrong]
 
 
 def answer_of(units, names) -> list[str]:
     """The statements of a file with these names alone."""
-    taken = notebook_cells._select_units(units, names)
+    taken = notebook_cells._select_submitted_units(units, names)
     return [alone(unit.text) for unit in sorted(taken, key=lambda u: not u.is_import)]
 
 
@@ -114,13 +116,13 @@ def test_the_text_of_every_mistake_is_taken_as_it_stands(exercise):
     answers += [([m.of], with_mistake(m, units)) for m in suite_runner.suite_mistakes(exercise)]
     for names, written in answers:
         statements = answer_of(written, names)
-        taken = notebook_cells.read_answer_cells(notebook_of(statements), names).source
+        taken = notebook_cells.read_submitted_notebook(notebook_of(statements), names).source
         assert taken == "\n\n\n".join(statements) + "\n"
 
 
 @pytest.fixture(scope="module")
 def run():
-    with Nursery(walls.choose("auto")) as nursery:
+    with Nursery(walls.choose_wall("auto")) as nursery:
         yield Run(nursery=nursery, student="me", secret="same", speed=False)
 
 

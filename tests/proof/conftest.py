@@ -6,7 +6,7 @@ from grader.authoring.proof import KINDS_BESIDE_MISTAKES, NAMES_BY_KIND, Proof, 
 from grader.authoring.proof_store import Store
 from grader.core import catalog
 
-EXERCISES = [e for e in catalog.exercises() if not e.draft]
+EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
 
 
 @pytest.fixture(scope="session")

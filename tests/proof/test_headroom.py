@@ -9,7 +9,9 @@ SEEDS = 3  # the weekly workflow asks more, and the variants too
 HERE = [
     e
     for e in EXERCISES
-    if not requirements.unmet_requirement(requirements.required_by(e, on_cuda=False))
+    if not requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(e, on_cuda=False)
+    )
 ]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from grader.core import catalog
 from grader.submission import python_outline
-from grader.submission.cut_functions import cut_forbidden
+from grader.submission.cut_functions import cut_forbidden_from_submission
 
 HABITS = {
     "einops": "from einops import rearrange, einsum\ndef f(x): return rearrange(x, 'b h l d -> b l (h d)')",
@@ -87,10 +87,15 @@ DROPPED = {"unused imports", "optional import", "demonstration"}  # what is not 
 @pytest.mark.parametrize("name", HABITS)
 def test_an_honest_habit_is_run_as_it_is_written(name, slug):
     source = HABITS[name] + "\n"
-    done = cut_forbidden(source, python_outline.parse(source), catalog.find(slug), frozenset())
+    done = cut_forbidden_from_submission(
+        source,
+        python_outline.parse_submission(source),
+        catalog.find_catalog_exercise(slug),
+        frozenset(),
+    )
     assert (done.file, done.refused) == ("", {})
     assert (done.runs == source) == (name not in DROPPED)
-    python_outline.parse(done.runs)
+    python_outline.parse_submission(done.runs)
     assert done.runs.count("\n") == source.count("\n")
 
 

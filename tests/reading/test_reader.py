@@ -12,11 +12,14 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.submission import admission
 from grader.submission import reader_client as asking
-from grader.submission.reader_client import Unread, ask_reader
+from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 from grader.worker.faults import NurseryFailed
 from tests.conftest import solution
 
-PYTHON, CUDA = catalog.find("ex01_softmax"), catalog.find("ex15_cuda_kernel")
+PYTHON, CUDA = (
+    catalog.find_catalog_exercise("ex01_softmax"),
+    catalog.find_catalog_exercise("ex15_cuda_kernel"),
+)
 TWICE = "".join(
     f"class A{i}(A{(i + 1) % 40}, A{(i + 2) % 40}):\n    pass\n\n\n" for i in range(40)
 )  # forty classes, each of which inherits from the next two, in a circle
@@ -41,11 +44,11 @@ SIZE = 140_000
 def read(language, text):
     if language == "notebook":
         cell = {"cell_type": "code", "source": text + "\n%magic\ndef softmax(x): return x"}
-        return ask_reader("notebook", json.dumps({"cells": [cell]}).encode(), names=("softmax",),
+        return ask_submission_reader("notebook", json.dumps({"cells": [cell]}).encode(), names=("softmax",),
                    language="python")  # fmt: skip
     given = {"slugs": frozenset()} if language == "python" else {}
     exercise = PYTHON if language == "python" else CUDA
-    return ask_reader(language, text, exercise=exercise, **given)
+    return ask_submission_reader(language, text, exercise=exercise, **given)
 
 
 def test_what_is_read_comes_back_as_plain_data():
@@ -80,34 +83,34 @@ def test_no_repetition_is_too_much(language, part):
 def test_a_reader_that_does_not_end_or_grows_or_dies_is_a_sentence(what, monkeypatch):
     # No text is known that does so; the reader itself is made to.
     spoiled = asking._SERVER_CODE.replace(
-        "reader_server.serve(",
+        "reader_server.serve_submission_reader(",
         f"from grader.submission import readers; readers.READERS['drawn'] = lambda content: exec({what!r});"
-        " reader_server.serve(",
+        " reader_server.serve_submission_reader(",
     )
     monkeypatch.setattr(asking, "_SERVER_CODE", spoiled)
-    asking._reader_socket.cache_clear()
+    asking._open_reader_socket.cache_clear()
     try:
-        with pytest.raises(Unread, match="cannot be read within 5 seconds and 512 MiB"):
-            ask_reader("drawn", "x = 1")
+        with pytest.raises(UnreadableContent, match="cannot be read within 5 seconds and 512 MiB"):
+            ask_submission_reader("drawn", "x = 1")
         assert read("python", "x = 1")["runs"] == "x = 1"  # the next one is read
     finally:
-        asking._reader_socket.cache_clear()
+        asking._open_reader_socket.cache_clear()
 
 
 def test_an_answer_that_is_too_long_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(asking.reading_limits, "ANSWER_BYTES", 10)
-    with pytest.raises(Unread):
+    monkeypatch.setattr(asking.reading_limits, "MAX_REPLY_BYTES", 10)
+    with pytest.raises(UnreadableContent):
         read("python", solution("ex01_softmax"))
 
 
 def test_a_hole_of_ours_is_a_fault_and_not_the_students():
     with pytest.raises(NurseryFailed, match="the reader stopped: KeyError: 'no such question'"):
-        ask_reader("no such question", "")
+        ask_submission_reader("no such question", "")
 
 
 def test_a_reader_that_was_killed_is_started_again():
     read("python", "x = 1")
-    asking._reader_socket(os.getpid()).close()
+    asking._open_reader_socket(os.getpid()).close()
     assert read("python", "x = 1")["runs"] == "x = 1"
 
 
@@ -119,9 +122,9 @@ def test_many_texts_are_read_at_once():
 
 def test_a_text_that_cannot_be_read_is_the_sentence_of_the_report(graded, monkeypatch):
     def gives_up(*_, **__):
-        raise Unread(asking.LIMITS_EXCEEDED)
+        raise UnreadableContent(asking.LIMITS_EXCEEDED)
 
-    monkeypatch.setattr(admission, "ask_reader", gives_up)
+    monkeypatch.setattr(admission, "ask_submission_reader", gives_up)
     report = graded("ex01_softmax", "x = 1\n")
     assert report.state == "unreadable"
     assert report.sentence == asking.LIMITS_EXCEEDED

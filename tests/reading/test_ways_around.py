@@ -4,17 +4,19 @@ import pytest
 
 from grader.core import catalog
 from grader.submission import python_outline
-from grader.submission.cut_functions import cut_forbidden
+from grader.submission.cut_functions import cut_forbidden_from_submission
 from tests.classes.handing import in_chinese
 from tests.reading.ways import TARGETS, WAYS, answers
 
-EXERCISE = catalog.find("ex01_softmax")
+EXERCISE = catalog.find_catalog_exercise("ex01_softmax")
 
 
 def refused(source):
     """The sentence about a file or its softmax, "" if it runs as it is, or why it is no Python."""
     try:
-        done = cut_forbidden(source, python_outline.parse(source), EXERCISE, frozenset())
+        done = cut_forbidden_from_submission(
+            source, python_outline.parse_submission(source), EXERCISE, frozenset()
+        )
     except python_outline.NotPython as problem:
         return str(problem)
     return done.file or done.refused.get("softmax", "")

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from torch import nn
 
 from grader.core.catalog import ROOT
-from grader.worker.in_process import load_answer_file
+from grader.worker.in_process import load_file_without_wall
 from reference import ex04_heads as reference
 from reference import raised
 
-solution = load_answer_file(ROOT / "solutions" / "ex04_heads.py", "solution_ex04")
+solution = load_file_without_wall(ROOT / "solutions" / "ex04_heads.py", "solution_ex04")
 
 NAMES = ("w_q", "w_k", "w_v", "w_o")
 HALVES = [torch.float16, torch.bfloat16]

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from grader.core.catalog import find
-from grader.worker.child.prelude import prepare
+from grader.core.catalog import find_catalog_exercise
+from grader.worker.child.prelude import run_worker_prelude
 from reference import blocks
 from reference import ex12_attention_block as reference
 
@@ -180,7 +180,7 @@ X, Y = draw(2, 3), draw(3, 4)
     ],
 )
 def test_the_prelude_records_every_product_once(product, recorded):
-    prelude = prepare(find("ex12_attention_block").prelude)
+    prelude = run_worker_prelude(find_catalog_exercise("ex12_attention_block").prelude)
     prelude.start()
     product()
     assert prelude.stop() == recorded

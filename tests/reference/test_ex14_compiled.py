@@ -15,7 +15,7 @@ LARGEST_SHARED = 227 << 10  # bytes that a program may have on an H100 or H200
 
 def compiled(folder, *options):
     """What each compiled kernel takes, by the name of its case."""
-    exercise = catalog.find("ex14")
+    exercise = catalog.find_catalog_exercise("ex14")
     command = [sys.executable, exercise.folder / "compiled.py", exercise.solution, "cpu", *options]
     environment = os.environ | {"TRITON_CACHE_DIR": str(folder)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

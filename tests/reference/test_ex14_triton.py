@@ -8,13 +8,13 @@ from torch.nn.attention.bias import causal_lower_right
 
 from grader.core import catalog
 from grader.core.catalog import ROOT
-from grader.worker.in_process import load_answer_file
+from grader.worker.in_process import load_file_without_wall
 from reference import ex14_triton as reference
 from reference.expected import f64
 
 pytest.importorskip("triton", reason="the extra `gpu` is not installed")
-EXERCISE = catalog.find("ex14_triton")
-solution = load_answer_file(
+EXERCISE = catalog.find_catalog_exercise("ex14_triton")
+solution = load_file_without_wall(
     ROOT / "solutions" / "ex14_triton.py", "solution_ex14", EXERCISE.prelude
 )
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from grader.core import catalog
-from grader.core.records import Diagnosis, Exercise, Interval, Named, Score, Verdict
+from grader.core.records import Diagnosis, Exercise, Interval, NamedMistake, Score, Verdict
 from grader.core.translation import Words
 from grader.reporting.class_page import to_html
 from grader.reporting.class_summary import Adjustment, ClassSummary, Graded, summarise_class
@@ -20,12 +20,12 @@ from tests.reporting.samples import (
     report,
 )
 
-CORE = tuple(catalog.find(name) for name in ("ex01", "ex02", "ex03"))
-FURTHER = replace(catalog.find("ex04"), track="further")
+CORE = tuple(catalog.find_catalog_exercise(name) for name in ("ex01", "ex02", "ex03"))
+FURTHER = replace(catalog.find_catalog_exercise("ex04"), track="further")
 EXERCISES: tuple[Exercise, ...] = (*CORE, FURTHER)
 
-SCALED = Named(id="own_1", says="Divided by D.", mend="Divide by `sqrt(D)`.")
-FORGOT = Named(id="own_2", says="Not divided.", mend="Divide.")
+SCALED = NamedMistake(id="own_1", says="Divided by D.", mend="Divide by `sqrt(D)`.")
+FORGOT = NamedMistake(id="own_2", says="Not divided.", mend="Divide.")
 
 
 def score(earned: int, possible: int = 10, not_run: int = 0) -> Score:

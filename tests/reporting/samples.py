@@ -7,14 +7,14 @@ from grader.core.records import (
     Diagnosis,
     ExerciseReport,
     Interval,
-    Measured,
-    Named,
-    Place,
+    NamedMistake,
     Report,
     Score,
     Speed,
+    SpeedMeasurement,
     Stage,
     Verdict,
+    WrongPlaces,
 )
 
 HOSTILE = (
@@ -22,7 +22,7 @@ HOSTILE = (
 )
 LONG = "a" * 400  # no place to break a line
 
-MEASURED = Measured(
+MEASURED = SpeedMeasurement(
     unit="s", typical=(0.04, 0.00525, 0.0123), rounds=((0.04, 0.005, 0.012), (0.05, 0.006, 0.013)),
     position=Interval(low=0.61, middle=0.66, high=0.72), ratio=Interval(low=2.1, middle=2.34, high=2.5),
     device={"device": "NVIDIA H200"},
@@ -30,10 +30,13 @@ MEASURED = Measured(
 SCORED = Speed(says="As fast as can be.", verdict="scored", points=3, earned=1, measured=MEASURED)
 DIAGNOSIS = Diagnosis(
     mistakes=(
-        Named(id="own_1", says="Divided by D.", mend="Divide by `sqrt(D)`."),
-        Named(id="own_2", says="Not divided.", mend=""),
+        NamedMistake(id="own_1", says="Divided by D.", mend="Divide by `sqrt(D)`."),
+        NamedMistake(id="own_2", says="Not divided.", mend=""),
     ),
-    places=(Place(axis="head", wrong=(3,), size=8), Place(axis="row", wrong=(0, 1), size=9)),
+    places=(
+        WrongPlaces(axis="head", wrong=(3,), size=8),
+        WrongPlaces(axis="row", wrong=(0, 1), size=9),
+    ),
     stage=Stage(name="mask", got=((0.75, 0.25), (0.5, math.nan)), right=((1.0, 0.0), (0.5, 0.5))),
 )
 

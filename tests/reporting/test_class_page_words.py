@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import Diagnosis, Named, Verdict
+from grader.core.records import Diagnosis, NamedMistake, Verdict
 from grader.core.translation import Words
 from grader.reporting.class_page import to_html
 from tests.course.test_chinese import HAN
@@ -73,7 +73,7 @@ def test_why_somebody_should_look_is_told_in_chinese(name):
 def test_titles_checks_and_mistakes_are_told_in_chinese():
     entries = tomllib.loads((ROOT / f"grader/suites/{ONE}/zh.toml").read_text())
     id, mistake = next(iter(entries["mistakes"].items()))
-    named = Named(id=id, says="In English.", mend="In English.")
+    named = NamedMistake(id=id, says="In English.", mend="In English.")
     failed = check("test_values", Verdict.FAILED, diagnosis=Diagnosis(mistakes=(named,)))
     summary = of(graded("ada", wrong(ONE, checks=(failed,))))
     found = Page(to_html(summary, Words("zh"), title="Spring", facts={}))

@@ -32,9 +32,9 @@ SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text(
 @pytest.fixture(autouse=True)
 def one_draft(monkeypatch):
     """ex02 is a draft."""
-    draft = replace(catalog.find(SLUG), draft=True, track="draft")
-    others = [e for e in catalog.exercises() if e.slug != SLUG]
-    monkeypatch.setattr(catalog, "exercises", lambda: (*others, draft))
+    draft = replace(catalog.find_catalog_exercise(SLUG), draft=True, track="draft")
+    others = [e for e in catalog.list_catalog_exercises() if e.slug != SLUG]
+    monkeypatch.setattr(catalog, "list_catalog_exercises", lambda: (*others, draft))
     return draft
 
 
@@ -47,7 +47,7 @@ def test_a_manifest_makes_a_draft_of_neither_track(tmp_path):
     text = (ROOT / "grader/suites" / SLUG / "exercise.toml").read_text(encoding="utf-8")
     path = tmp_path / "exercise.toml"
     path.write_text(f"draft = true\n{text}", encoding="utf-8")
-    found = catalog.read_manifest(path)
+    found = catalog.read_exercise_manifest(path)
     assert (found.draft, found.track) == (True, "draft")
 
 
@@ -57,7 +57,9 @@ def test_the_total_leaves_it_out():
 
 
 def test_the_total_of_a_class_leaves_it_out(one_draft):
-    summary = summarise_class([Graded(report=BOTH)], [catalog.find("ex01"), one_draft])
+    summary = summarise_class(
+        [Graded(report=BOTH)], [catalog.find_catalog_exercise("ex01"), one_draft]
+    )
     assert summary.rows[0].total == DONE.score.earned
     assert [figures.exercise.slug for figures in summary.further] == [SLUG]
 
@@ -98,8 +100,8 @@ def test_the_page_of_all_exercises_leaves_it_out():
 
 
 def test_no_bug_hunt_is_drawn_from_it(tmp_path, monkeypatch, one_draft):
-    few = (catalog.find("ex01"), one_draft, catalog.find("ex17"))
-    monkeypatch.setattr(catalog, "exercises", lambda: few)
+    few = (catalog.find_catalog_exercise("ex01"), one_draft, catalog.find_catalog_exercise("ex17"))
+    monkeypatch.setattr(catalog, "list_catalog_exercises", lambda: few)
     drill = ["drill", SLUG, "--submission", str(tmp_path), "--isolation", "process"]
     done = CliRunner().invoke(app.app, drill)
     assert done.exit_code == 2
@@ -108,7 +110,7 @@ def test_no_bug_hunt_is_drawn_from_it(tmp_path, monkeypatch, one_draft):
 
 @pytest.mark.parametrize("named, goes", [(False, False), (True, True)])
 def test_a_bundle_has_it_only_if_it_is_released(one_draft, named, goes):
-    released = [catalog.find("ex01"), *([one_draft] if named else [])]
+    released = [catalog.find_catalog_exercise("ex01"), *([one_draft] if named else [])]
     names = zipfile.ZipFile(io.BytesIO(bundle.for_gradescope(released))).namelist()
     there = {f"grader/suites/{SLUG}/exercise.toml", f"reference/{SLUG}.py"} & set(names)
     assert bool(there) == goes

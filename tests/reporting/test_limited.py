@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import Diagnosis, Named, Place, Stage, Verdict
+from grader.core.records import Diagnosis, NamedMistake, Stage, Verdict, WrongPlaces
 from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
 from grader.reporting.from_json import from_json
@@ -25,8 +25,8 @@ from tests.reporting.samples import (
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
 KNOWN = Diagnosis(
-    mistakes=(Named(id="own_1", says="NAMED", mend="MEND"),),
-    places=(Place(axis="row", wrong=(3,), size=4),),
+    mistakes=(NamedMistake(id="own_1", says="NAMED", mend="MEND"),),
+    places=(WrongPlaces(axis="row", wrong=(3,), size=4),),
     stage=Stage(name="scores", factor=7.25, got=((0.125,),), right=((0.875,),)),
 )
 CHECKS = (

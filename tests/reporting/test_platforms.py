@@ -192,11 +192,14 @@ def test_classroom_50_is_asked_for_its_runner_before_anything_is_graded(tmp_path
 
 
 def test_a_wrong_value_points_at_the_function():
-    from grader.submission.admission import line_of_definition
+    from grader.submission.admission import find_submission_definition
 
-    lines = python_outline.definition_lines(
-        python_outline.parse("x = 1\n\n\ndef softmax(x):\n    return x\n")
+    lines = python_outline.list_submission_lines(
+        python_outline.parse_submission("x = 1\n\n\ndef softmax(x):\n    return x\n")
     )
-    assert line_of_definition(lines, "out[0] is 1, but should be 2  [softmax(float32 (3,))]") == 4
-    assert line_of_definition(lines, "nothing of theirs") == 0
+    assert (
+        find_submission_definition(lines, "out[0] is 1, but should be 2  [softmax(float32 (3,))]")
+        == 4
+    )
+    assert find_submission_definition(lines, "nothing of theirs") == 0
     assert CheckResult(id="a", says="", verdict=Verdict.PASSED, points=1).line == 0

@@ -12,27 +12,29 @@ from grader.practice.show import show_text
 from grader.practice.show.example import trace_example
 from grader.practice.show.sentence import split_sentence
 from grader.practice.show.trace import Trace
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
 
 def shown(
     slug: str, student: Student | None, tokens: str = "the cat sat on the mat", **how
 ) -> Trace:
     head = how.pop("head", None)
-    return trace_example(catalog.find(slug), split_sentence(tokens, **how), student, head)
+    return trace_example(
+        catalog.find_catalog_exercise(slug), split_sentence(tokens, **how), student, head
+    )
 
 
 def solver(slug: str) -> Student:
     """A student whose answer is the solution."""
     from grader.authoring.mutants import load_solution
 
-    exercise = catalog.find(slug)
-    return Student(exercise, in_process(load_solution(exercise)))
+    exercise = catalog.find_catalog_exercise(slug)
+    return Student(exercise, call_without_wall(load_solution(exercise)))
 
 
 def mistaken(slug: str, mistake: str) -> Student:
     """A student who makes one mistake of the catalogue."""
-    known = Catalogue(catalog.find(slug))
+    known = Catalogue(catalog.find_catalog_exercise(slug))
     return known.student(next(m for m in known.mistakes if m.id == mistake))
 
 

@@ -28,7 +28,7 @@ def ask(tmp_path, nursery, monkeypatch):
         path: Path = tmp_path / f"{slug}.py"
         if source is not None:
             path.write_text(source)
-        print_example(catalog.find(slug), tmp_path, console, wall=PROCESS, words=Words("en"), tokens=tokens,
+        print_example(catalog.find_catalog_exercise(slug), tmp_path, console, wall=PROCESS, words=Words("en"), tokens=tokens,
              **how)  # fmt: skip
         return console.file.getvalue()
 

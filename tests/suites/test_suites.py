@@ -7,7 +7,7 @@ import pytest
 from grader.core import catalog
 from grader.judging import suite_runner
 
-EXERCISES = [e for e in catalog.exercises() if not e.draft]
+EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
 CORE = [e for e in EXERCISES if e.track == "core"]
 
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)

@@ -10,9 +10,9 @@ from grader.worker import walls
 from grader.worker.nursery import Nursery
 
 
-@pytest.fixture(scope="module", params=walls.NAMES)
+@pytest.fixture(scope="module", params=walls.WALL_NAMES)
 def wall(request) -> Iterator[Nursery]:
-    tried = walls.probe(request.param)
+    tried = walls.probe_wall(request.param)
     if tried.wall is None:
         pytest.skip(f"{tried.name}: {tried.why}")
     with Nursery(tried.wall) as nursery:

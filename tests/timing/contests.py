@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from grader.core import catalog
-from grader.core.records import Class, Exercise, Function, Submission
+from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Submission
 from grader.judging import agree
 from grader.judging.marks import SpeedCase
 from grader.timing import meters
@@ -24,10 +24,10 @@ from tests.timing.rounds import as_rows
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 ECHO = "def answer(x): return x\n"  # what a party answers unless a test says otherwise
 FUNCTIONS = {
-    name: Function(name=name, signature=signature, returns={"out": "any"})
+    name: DeclaredFunction(name=name, signature=signature, returns={"out": "any"})
     for name, signature in {"answer": "(x)", "used": "()"}.items()
 }
-BOX = Class(name="Box", signature="()", methods={"open": FUNCTIONS["answer"]})
+BOX = DeclaredClass(name="Box", signature="()", methods={"open": FUNCTIONS["answer"]})
 
 
 def case(bench: Callable[[Any], None] = lambda race: None, **more) -> SpeedCase:
@@ -56,7 +56,7 @@ class MadeUp(Contest):
 
 def made_up(one_set: Callable[[int], Any], work: float = 0.0, stops: bool = True, **more) -> MadeUp:
     return MadeUp(
-        exercise=catalog.find("ex05_causal_mask"), case=case(**more), answer=text(ECHO),
+        exercise=catalog.find_catalog_exercise("ex05_causal_mask"), case=case(**more), answer=text(ECHO),
         nursery=None, seed=("a",), one_set=one_set, work=work, tries=[], stops=stops,
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ def text(source: str) -> Submission:
 def exercise(folder: Path) -> Exercise:
     """An exercise that asks for answer(x), used() and a Box, and refuses nothing."""
     return replace(
-        catalog.find("ex05_causal_mask"), folder=folder, functions=FUNCTIONS,
+        catalog.find_catalog_exercise("ex05_causal_mask"), folder=folder, functions=FUNCTIONS,
         classes={"Box": BOX}, refused=(),
     )  # fmt: skip
 

@@ -47,14 +47,14 @@ def report(nursery, tmp_path):
         if source is not None:
             (tmp_path / f"{slug}.py").write_text(source)
         default = {"nursery": nursery, "student": "test", "secret": "test"}
-        return grade_answer(catalog.find(slug), tmp_path, Run(**(default | more)))
+        return grade_answer(catalog.find_catalog_exercise(slug), tmp_path, Run(**(default | more)))
 
     return run
 
 
 def worth(slug: str = SLUG) -> tuple[int, int]:
     """The points of the checks that run on the CPU, and those of speed."""
-    exercise = catalog.find(slug)
+    exercise = catalog.find_catalog_exercise(slug)
     checks = sum(c.points for c in suite_runner.suite_checks(exercise) if not c.cuda)
     return checks, suite_runner.speed_case(exercise).points
 
@@ -96,7 +96,7 @@ def test_without_speed_its_points_are_left_out(report, timed):
 @pytest.mark.parametrize(
     "source, state",
     [
-        (skeleton_text(catalog.find(SLUG), RIGHT), "not_started"),
+        (skeleton_text(catalog.find_catalog_exercise(SLUG), RIGHT), "not_started"),
         (None, "missing"),
         ("def f(:\n", "unreadable"),
         ("import torch\ntorch.nn.MultiheadAttention\n", "refused"),
@@ -161,7 +161,7 @@ def small(monkeypatch):
             for found in race.time("scaled_dot_product_attention", q, k, v):
                 agree(found[0], weights @ v)
 
-    case = replace(suite_runner.speed_case(catalog.find(SLUG)), bench=bench)
+    case = replace(suite_runner.speed_case(catalog.find_catalog_exercise(SLUG)), bench=bench)
     monkeypatch.setattr(suite_runner, "speed_case", lambda exercise: case)
 
 

@@ -109,13 +109,13 @@ def test_what_a_process_waited_for_is_known_where_it_may_not_fork(may_fork):
     spin = "while True: pass"
     with subprocess.Popen([sys.executable, "-c", spin]) as busy:
         try:
-            while usage.of_process(busy.pid, may_fork=True).get("cpu_ns", 0) < 10**7:
+            while usage.measure_worker_process(busy.pid, may_fork=True).get("cpu_ns", 0) < 10**7:
                 time.sleep(0.01)
             busy.send_signal(signal.SIGSTOP)
             while Path(f"/proc/{busy.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
                 time.sleep(0.01)
             _, waited, _ = map(int, Path(f"/proc/{busy.pid}/schedstat").read_text().split())
-            found = usage.of_process(busy.pid, may_fork=may_fork)
+            found = usage.measure_worker_process(busy.pid, may_fork=may_fork)
         finally:
             busy.kill()
     assert found["cpu_ns"] >= 10**7

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from grader.cli import app, options
 from grader.core.catalog import ROOT
 from grader.core.errors import GraderFault
-from grader.core.records import Interval, Measured, Speed
+from grader.core.records import Interval, Speed, SpeedMeasurement
 from grader.timing import bench_command
 from grader.timing.benchmark_table import print_benchmark_table
 from tests.timing.rounds import rounds
@@ -25,7 +25,7 @@ NOWHERE = Interval(low=0.0, middle=0.5, high=1.0)
 def speed(times=None, unit: str = "s", **more) -> Speed:
     measured = None
     if times is not None:
-        measured = Measured(
+        measured = SpeedMeasurement(
             unit=unit, typical=tuple(np.median(times, axis=0)), position=NOWHERE, ratio=NOWHERE,
             rounds=tuple(map(tuple, times)),
         )  # fmt: skip
@@ -171,7 +171,7 @@ def timed(monkeypatch):
             bench_command, "Nursery", lambda wall: nullcontext(SimpleNamespace(wall=wall))
         )
         monkeypatch.setattr(
-            bench_command, "hide_this_process", lambda: None
+            bench_command, "hide_grader_from_workers", lambda: None
         )  # it is that of the tests
         return CliRunner().invoke(app.app, ["bench", "--isolation", "process", *args])
 

@@ -14,16 +14,16 @@ from grader.core.records import (
     CheckResult,
     ExerciseReport,
     Interval,
-    Measured,
     Report,
     Score,
     Speed,
+    SpeedMeasurement,
     Verdict,
 )
 from grader.reporting import as_json, speed_text, terminal
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
-SECONDS = Measured(
+SECONDS = SpeedMeasurement(
     unit="s", typical=(0.04, 0.00525, 0.0063), rounds=((0.04, 0.005, 0.006), (0.05, 0.006, 0.007)),
     position=Interval(low=0.9, middle=0.95, high=1.0), ratio=Interval(low=1.1, middle=1.2, high=1.3),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from grader.timing.statistics import PARTIES, memory_position
 from grader.worker.nursery import Nursery
 from tests.timing.contests import LINUX, text
 
-EXERCISE = catalog.find("ex10_online_softmax")
+EXERCISE = catalog.find_catalog_exercise("ex10_online_softmax")
 SOLUTION = (catalog.ROOT / "solutions" / "ex10_online_softmax.py").read_text()
 
 WHOLE_ROWS = """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from grader.core.errors import GraderFault
-from grader.core.scoring import sum_points
+from grader.core.scoring import sum_score_points
 from grader.judging.case import StudentFault
 from grader.timing.contest import Disturbed
 from grader.timing.speed import (
@@ -15,7 +15,7 @@ from grader.timing.speed import (
     measure_speed,
 )
 from grader.timing.statistics import memory_position, round_half_up
-from grader.worker.faults import TimedOut
+from grader.worker.faults import AnswerTimedOut
 from tests.timing.contests import made_up
 from tests.timing.rounds import POSITION, TYPICAL, rounds
 
@@ -84,7 +84,7 @@ def test_a_machine_that_is_too_busy_costs_nothing(noise):
     assert speed.why == "the machine was too busy to time the grader's own two: try again"
     assert (speed.earned, speed.fraction, speed.counts) == (0, None, False)
     assert speed.measured is not None
-    total = sum_points((), speed)
+    total = sum_score_points((), speed)
     assert (total.earned, total.possible, total.not_run) == (0, 0, 100)
     assert contest.sets == MAX_SETS
 
@@ -96,7 +96,7 @@ def test_a_zero_that_cannot_be_told_from_the_reference_costs_nothing():
     assert speed.why == (
         "this machine cannot tell them apart: the zero takes 1.15 times as long as the reference"
     )
-    assert sum_points((), speed).possible == 0
+    assert sum_score_points((), speed).possible == 0
     assert contest.sets == 1  # more of it would not help
 
 
@@ -174,7 +174,7 @@ def test_what_was_disturbed_is_measured_again_from_the_start():
     "error, why",
     [
         (StudentFault("out[0] is 1, but should be 2"), "out[0] is 1, but should be 2"),
-        (TimedOut("no answer within 10 s"), "While it was timed, no answer within 10 s."),
+        (AnswerTimedOut("no answer within 10 s"), "While it was timed, no answer within 10 s."),
     ],
 )
 def test_a_wrong_or_missing_answer_earns_nothing(error, why):

@@ -10,7 +10,7 @@ import pytest
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
-PROBES = [walls.probe(name) for name in walls.NAMES]
+PROBES = [walls.probe_wall(name) for name in walls.WALL_NAMES]
 WALLS = [
     pytest.param(
         p.wall, id=p.name, marks=pytest.mark.skipif(p.wall is None, reason=f"{p.name}: {p.why}")

@@ -110,7 +110,7 @@ def files(starts):
 
 def main(name: str, place: str) -> None:
     """What a worker behind the wall sees of what is secret here."""
-    walls.hide_this_process()  # as a grading run does
+    walls.hide_grader_from_workers()  # as a grading run does
     seed = secrets.token_hex(16)
     expected = np.random.default_rng(7).standard_normal(64)
     needles = {
@@ -119,7 +119,7 @@ def main(name: str, place: str) -> None:
         "expected values": expected.tobytes()[8:40],
         "other submission": (Path(place) / "other.py").read_bytes(),
     }
-    wall = walls.choose(name)
+    wall = walls.choose_wall(name)
     with Nursery(wall) as nursery, worker(nursery, LOOK, call_seconds=60) as (client, _):
         dumps = {dump: call(client, dump).tobytes() for dump in ("environment", "memory", "above")}
         guesses = [
@@ -130,7 +130,7 @@ def main(name: str, place: str) -> None:
             "/etc",
             "/dev/shm",
             place,
-            str(walls.CHILD.parents[2]),
+            str(walls.CHILD_FOLDER.parents[2]),
         ]
         known = (
             wall.files["read"] if wall.files else []

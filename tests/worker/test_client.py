@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from grader.worker.child import wire
-from grader.worker.client import Client, Handle, decode_raised
-from grader.worker.faults import NoAnswer, Raised
+from grader.worker.client import Client, ObjectHandle, decode_worker_exception
+from grader.worker.faults import AnswerRaised, NoAnswer
 
 
 class Fake:
@@ -118,7 +118,7 @@ def test_nobody_can_tell_the_number_of_the_next_request():
 
 def test_an_exception_is_raised():
     fake = replies({"error": ERROR})
-    with pytest.raises(Raised, match="line 3: ValueError: no"):
+    with pytest.raises(AnswerRaised, match="line 3: ValueError: no"):
         fake.call()
     assert fake.rejected == 0
 
@@ -127,11 +127,11 @@ def test_an_exception_is_raised():
     "line", [None, True, 0, -1, 10**7, 10**400, 1.0, "3", [3]], ids=lambda n: f"{n!r:.9}"
 )
 def test_a_line_that_no_file_has_is_left_out(line):
-    assert decode_raised(ERROR | {"line": line}).line is None
+    assert decode_worker_exception(ERROR | {"line": line}).line is None
 
 
 def test_the_text_of_an_exception_is_short_and_harmless():
-    error = decode_raised(
+    error = decode_worker_exception(
         {"type": "A\n::x\ud800\x1b" * 99, "message": "\n::\ud800\x1b" * 10**5, "line": 1}
     )
     assert len(error.kind) <= 200
@@ -143,13 +143,15 @@ def test_the_text_of_an_exception_is_short_and_harmless():
 
 def test_a_message_of_many_lines_takes_no_time():
     started = time.thread_time()
-    decode_raised(ERROR | {"message": "\n" * 50_000})  # seconds, if all of it were searched
+    decode_worker_exception(
+        ERROR | {"message": "\n" * 50_000}
+    )  # seconds, if all of it were searched
     assert time.thread_time() - started < 1
 
 
 def test_the_type_of_an_object_is_one_harmless_line():
     fake = replies({"value": {"handle": [4, "\nA\x1b[31m\n::B\ud800"]}})
-    assert fake.call().value == Handle(4, 1, "A[31m : :B?")
+    assert fake.call().value == ObjectHandle(4, 1, "A[31m : :B?")
 
 
 def test_whatever_a_worker_writes_to_its_inputs_is_seen():

@@ -30,20 +30,22 @@ def copied(program):
         new.write(old.read())
     return started("./own", "--version")
 """
-SEEN = readable_paths.readable_paths(on_cuda=True)
-FILES = walls._lockable_files(SEEN)
-COMPILER = next(iter(compiler_programs.programs()), "")
+SEEN = readable_paths.collect_worker_paths(on_cuda=True)
+FILES = walls._list_files_behind_wall(SEEN)
+COMPILER = next(iter(compiler_programs.find_worker_compilers()), "")
 
 
 def build_walls():
     """The two walls of a run on CUDA, but for CUDA, which a machine without a GPU cannot start."""
     yield Wall(name="locked", files=FILES)
-    if walls.probe("contained").wall is not None:
-        prefix = tuple(bubblewrap.command_prefix(SEEN, walls.CHILD))
-        yield Wall(name="contained", prefix=prefix, child=bubblewrap.INSIDE, files=FILES)
+    if walls.probe_wall("contained").wall is not None:
+        prefix = tuple(bubblewrap.build_bubblewrap_command(SEEN, walls.CHILD_FOLDER))
+        yield Wall(
+            name="contained", prefix=prefix, child=bubblewrap.CHILD_FOLDER_INSIDE, files=FILES
+        )
 
 
-WALLS = list(build_walls()) if walls.probe("locked").wall is not None else []
+WALLS = list(build_walls()) if walls.probe_wall("locked").wall is not None else []
 pytestmark = [
     pytest.mark.skipif(not WALLS, reason="no process can be locked on this machine"),
     pytest.mark.skipif(not COMPILER, reason="no C compiler is installed"),
@@ -67,7 +69,9 @@ def test_it_compiles_and_loads_what_it_compiled(client):
 
 
 def test_it_starts_ptxas(client):
-    ptxas = [path for path in compiler_programs.programs() if Path(path).name == "ptxas"]
+    ptxas = [
+        path for path in compiler_programs.find_worker_compilers() if Path(path).name == "ptxas"
+    ]
     if not ptxas:
         pytest.skip("triton, which brings ptxas, is not installed")
     assert "NVIDIA" in call(client, "started", ptxas[0], "--version")
@@ -75,12 +79,12 @@ def test_it_starts_ptxas(client):
 
 @pytest.mark.parametrize("program", ["/bin/sh", "/usr/bin/env", "/usr/bin/python3"])
 def test_it_starts_no_other_program(client, program):
-    with pytest.raises(faults.Raised, match=r"PermissionError|FileNotFoundError"):
+    with pytest.raises(faults.AnswerRaised, match=r"PermissionError|FileNotFoundError"):
         call(client, "started", program, "--version")
 
 
 def test_it_starts_no_program_of_its_own_making(client):
-    with pytest.raises(faults.Raised, match="PermissionError"):
+    with pytest.raises(faults.AnswerRaised, match="PermissionError"):
         call(client, "copied", COMPILER)
 
 
@@ -88,7 +92,9 @@ def test_it_starts_no_program_of_its_own_making(client):
 def test_all_else_stays_refused(client, tmp_path, what):
     outside = tmp_path / "solution.py"
     outside.write_text("return softmax")
-    with pytest.raises(faults.Raised, match=r"OSError|PermissionError|FileNotFound|ValueError"):
+    with pytest.raises(
+        faults.AnswerRaised, match=r"OSError|PermissionError|FileNotFound|ValueError"
+    ):
         call(client, "attempt", REFUSED[what], outside=str(outside))
     assert outside.read_text() == "return softmax"
 
@@ -96,7 +102,7 @@ def test_all_else_stays_refused(client, tmp_path, what):
 def test_a_crowd_of_its_processes_is_ended(nursery):
     allowed = {"on_cuda": True, "compiles_on_cuda": True, "call_seconds": 20}
     with worker(nursery, SOURCE, **allowed) as (client, _):
-        with pytest.raises(faults.Died, match="started too many other processes"):
+        with pytest.raises(faults.WorkerDied, match="started too many other processes"):
             call(client, "crowd")
         assert call(client, "threads") == 8
 
@@ -105,6 +111,6 @@ def test_a_crowd_of_its_processes_is_ended(nursery):
 def test_another_worker_starts_no_compiler(nursery, more):
     with (
         worker(nursery, COMPILED, **more) as (client, _),
-        pytest.raises(faults.Raised, match=r"PermissionError|FileNotFoundError"),
+        pytest.raises(faults.AnswerRaised, match=r"PermissionError|FileNotFoundError"),
     ):
         call(client, "compiled", COMPILER)

@@ -29,10 +29,12 @@ def test_the_child_of_one_that_was_ending_when_it_was_stopped_is_found(monkeypat
     states = {first: iter("RZ"), second: iter("T")}
     told: list[int] = []
     monkeypatch.setattr(
-        process_tree, "child_processes", lambda pid: next(looks) if pid == me else []
+        process_tree, "list_child_processes", lambda pid: next(looks) if pid == me else []
     )
-    monkeypatch.setattr(process_tree, "thread_states", lambda pid: {next(states[pid])})
-    monkeypatch.setattr(process_tree, "_send_signal", lambda pid, number: told.append(pid))
+    monkeypatch.setattr(process_tree, "read_process_thread_states", lambda pid: {next(states[pid])})
+    monkeypatch.setattr(
+        process_tree, "_signal_worker_process", lambda pid, number: told.append(pid)
+    )
     assert process_tree.stop_process_tree(first, []) == {first, second}
     assert told == [first, first, second]
 
@@ -44,15 +46,15 @@ def test_every_thread_of_a_process_has_a_state():
         [sys.executable, "-c", f"{threads}; print(1, flush=True)"], stdout=subprocess.PIPE
     )
     process.stdout.readline()
-    assert process_tree.thread_states(process.pid) <= {"S", "R"}
+    assert process_tree.read_process_thread_states(process.pid) <= {"S", "R"}
     process.send_signal(signal.SIGSTOP)
     os.waitpid(process.pid, os.WUNTRACED)
-    assert process_tree.thread_states(process.pid) == {"T"}
+    assert process_tree.read_process_thread_states(process.pid) == {"T"}
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert process_tree.thread_states(process.pid) == {"Z"}
+    assert process_tree.read_process_thread_states(process.pid) == {"Z"}
     process.wait()
-    assert process_tree.thread_states(process.pid) == set()
+    assert process_tree.read_process_thread_states(process.pid) == set()
 
 
 @LINUX
@@ -63,7 +65,7 @@ def test_a_thread_that_outlives_the_first_one_is_not_overlooked():
     )
     process = subprocess.Popen([sys.executable, "-c", program])
     until = time.monotonic() + 30
-    while "Z" not in (found := process_tree.thread_states(process.pid)):
+    while "Z" not in (found := process_tree.read_process_thread_states(process.pid)):
         assert time.monotonic() < until
         time.sleep(0.01)
     assert found == {"Z", "S"}
@@ -77,17 +79,17 @@ def test_who_moves_on_to_a_new_process_all_the_time_is_ended():
     program = f"""
 import os, subprocess, sys, time
 from grader.worker.child import linux, process_tree
-linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+linux.set_process_attribute(linux.PR_SET_CHILD_SUBREAPER, 1)
 for _ in range(10):
     process = subprocess.Popen([sys.executable, "-c", {RUNS_AWAY!r}], stdout=subprocess.PIPE)
     process.stdout.readline()
     time.sleep(0.02)
     ended = process_tree.kill_process_tree(process.pid, [])
-    while any(process_tree.thread_states(pid) - set("Z") for pid in ended):
+    while any(process_tree.read_process_thread_states(pid) - set("Z") for pid in ended):
         time.sleep(0.01)
-    left = process_tree.child_processes(os.getpid())
+    left = process_tree.list_child_processes(os.getpid())
     time.sleep(0.05)
-    assert process_tree.child_processes(os.getpid()) == left, "somebody goes on"
+    assert process_tree.list_child_processes(os.getpid()) == left, "somebody goes on"
     while True:
         try:
             os.waitpid(-1, 0)
@@ -105,14 +107,14 @@ def test_a_process_is_waited_for_that_is_ours_only_when_its_parent_has_ended():
     program = """
 import os, signal, subprocess, sys, threading
 from grader.worker.child import fork_server, linux, process_tree
-linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+linux.set_process_attribute(linux.PR_SET_CHILD_SUBREAPER, 1)
 starts = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
 parent = subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE)
 child = int(parent.stdout.readline())
 os.kill(child, signal.SIGKILL)
 threading.Timer(0.5, parent.kill).start()
-fork_server._reap_orphans({child})
-print(process_tree.thread_states(child))
+fork_server._reap_worker_orphans({child})
+print(process_tree.read_process_thread_states(child))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=Path(process_tree.__file__).parents[3],
                           capture_output=True, text=True, timeout=120)  # fmt: skip

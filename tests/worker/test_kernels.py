@@ -7,11 +7,11 @@ import torch
 from packaging.version import Version
 
 from grader.core import catalog
-from grader.worker.faults import Raised
+from grader.worker.faults import AnswerRaised
 from tests.worker.asking import call, worker
 
 pytest.importorskip("triton", reason="the extra `gpu` is not installed")
-EXERCISE = catalog.find("ex14_triton")
+EXERCISE = catalog.find_catalog_exercise("ex14_triton")
 SOURCE = """
 import torch
 import triton
@@ -123,7 +123,7 @@ HAS_BLOCK_POINTERS = Version(version("triton")) < Version("3.8")
     ],
 )
 def test_an_access_outside_is_told_with_its_program_and_its_line(client, name):
-    with pytest.raises(Raised) as caught:
+    with pytest.raises(AnswerRaised) as caught:
         call(client, "run", name, torch.randn(3, 13))
     assert caught.value.kind == "IndexError"
     assert caught.value.message.startswith(f"{name}, {OUTSIDE[name]}")
@@ -133,12 +133,12 @@ def test_an_access_outside_is_told_with_its_program_and_its_line(client, name):
 
 def test_a_view_is_no_larger_than_itself(client):
     whole = torch.randn(4, 13)
-    with pytest.raises(Raised, match=r"3 elements past the end of x_ptr \(3 x 13\)"):
+    with pytest.raises(AnswerRaised, match=r"3 elements past the end of x_ptr \(3 x 13\)"):
         call(client, "run", "loads_without_a_mask", whole[:3])
 
 
 def test_what_a_kernel_raises_itself_has_its_own_name_and_line(client):
-    with pytest.raises(Raised, match="power of 2") as caught:
+    with pytest.raises(AnswerRaised, match="power of 2") as caught:
         call(client, "run", "fails", torch.randn(3, 13))
     assert "tl.arange(0, 3)" in SOURCE.splitlines()[caught.value.line - 1]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.worker.faults import Died, NoAnswer, Raised, TimedOut
+from grader.worker.faults import AnswerRaised, AnswerTimedOut, NoAnswer, WorkerDied
 from grader.worker.supervisor import ARENA_BYTES
 from tests.conftest import solution
 from tests.worker.asking import call, worker
@@ -120,13 +120,13 @@ def test_a_lie_is_no_answer_and_the_next_call_is_answered(client, data, then):
 
 @pytest.mark.parametrize("data", [b"", b"ABH1", framed(b"{}")[:-1], b"ABH1\0\0\1\0" + b"{"])
 def test_a_frame_that_ends_early(client, data):
-    with pytest.raises(Died, match="ended itself"):
+    with pytest.raises(WorkerDied, match="ended itself"):
         lie(client, data, "exit")
     assert call(client, "twice", 4) == 8
 
 
 def test_a_frame_that_never_ends(client):
-    with pytest.raises(TimedOut):
+    with pytest.raises(AnswerTimedOut):
         lie(client, b"ABH1\0\0\1\0", "return")
     assert call(client, "twice", 4) == 8
 
@@ -139,17 +139,19 @@ def test_an_answer_given_twice_is_taken_once(client):
 
 
 def test_an_answer_that_is_too_long_is_named(client):
-    with pytest.raises(Raised, match="WireError: the answer cannot be sent: a header of 2,000,0"):
+    with pytest.raises(
+        AnswerRaised, match="WireError: the answer cannot be sent: a header of 2,000,0"
+    ):
         call(client, "long")
     assert call(client, "twice", 4) == 8
 
 
 def test_the_object_of_a_worker_that_ended_is_not_another_one_in_the_next(client):
     old = call(client, "Thing", "old")
-    with pytest.raises(Died):
+    with pytest.raises(WorkerDied):
         call(client, "crash")
     call(client, "Thing", "new")
-    with pytest.raises(Raised, match="KeyError"):
+    with pytest.raises(AnswerRaised, match="KeyError"):
         client.get(old, "name")
 
 

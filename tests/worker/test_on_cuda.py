@@ -9,8 +9,8 @@ import torch
 from grader.cuda import compiled_answer, compiler, gpu
 from grader.worker import readable_paths
 from grader.worker.child import arrays, executor, sandbox, wire
-from grader.worker.faults import Died
-from grader.worker.in_process import in_process
+from grader.worker.faults import WorkerDied
+from grader.worker.in_process import call_without_wall
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE
 from tests.worker.asking import call, worker
@@ -40,12 +40,12 @@ def copied(monkeypatch):
     """Inputs are copies for the answer, as those on a GPU are."""
 
     def copy(form, arena):
-        there = arrays.shared_tensor(form, arena)
+        there = arrays.view_tensor_in_arena(form, arena)
         flat = torch.frombuffer(arena.take(form["at"], form["bytes"]), dtype=there.dtype).clone()
         return flat.as_strided(there.shape, there.stride(), there.storage_offset())
 
-    monkeypatch.setattr(wire, "shared_tensor", copy)
-    monkeypatch.setattr(executor, "is_device_copy", lambda x: isinstance(x, torch.Tensor))
+    monkeypatch.setattr(wire, "view_tensor_in_arena", copy)
+    monkeypatch.setattr(executor, "needs_arena_copy", lambda x: isinstance(x, torch.Tensor))
 
 
 @pytest.mark.parametrize("x", [torch.ones(3, 4), torch.ones(4, 3).T, torch.ones(3, 8)[:, ::2]])
@@ -53,7 +53,7 @@ def test_a_change_of_a_copied_input_is_seen(copied, x):
     module = ModuleType("submission")
     module.doubled = lambda x: x.mul_(2)
     module.sum_of = lambda x: x.sum()
-    client = in_process(module)
+    client = call_without_wall(module)
     assert client.call(None, "doubled", [x], {}, graph=False).modified == ("0",)
     assert client.call(None, "sum_of", [x + 0], {}, graph=False).modified == ()
 
@@ -61,7 +61,7 @@ def test_a_change_of_a_copied_input_is_seen(copied, x):
 def test_an_error_of_the_gpu_ends_the_worker_and_the_next_call_meets_another(nursery):
     source = "def fails():\n    raise ValueError('kernel')\ndef right():\n    return 7\n"
     with worker(nursery, source, prelude=LOST) as (client, _):
-        with pytest.raises(Died, match="a kernel broke off on the GPU"):
+        with pytest.raises(WorkerDied, match="a kernel broke off on the GPU"):
             call(client, "fails")
         assert call(client, "right") == 7
 
@@ -78,7 +78,7 @@ def test_an_error_of_python_ends_no_worker(nursery):
 def test_workers_of_one_answer_find_the_kernels_that_were_compiled(nursery):
     with worker(nursery, KERNELS, on_cuda=True) as (client, _):
         call(client, "keep", "compiled")
-        with pytest.raises(Died):
+        with pytest.raises(WorkerDied):
             call(client, "fails")
         assert call(client, "kept") == "compiled"
     with worker(nursery, KERNELS, on_cuda=True) as (client, _):  # judged before, timed now
@@ -88,10 +88,12 @@ def test_workers_of_one_answer_find_the_kernels_that_were_compiled(nursery):
 def test_nvcc_is_told_the_architecture_of_the_device(monkeypatch):
     given = []
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
-    monkeypatch.setattr(compiler, "find_sanitizer", lambda: "")
-    monkeypatch.setattr(compiler, "compile_for_gpu", lambda *args: given.append(args) or (b"", b""))
-    compiled_answer._build_for_gpu(solution("ex15"), EXERCISE, {}, None)
-    assert gpu.gpu_architecture() == "sm_89" and given[0][2] == "sm_89"
+    monkeypatch.setattr(compiler, "find_cuda_sanitizer", lambda: "")
+    monkeypatch.setattr(
+        compiler, "compile_cuda_for_gpu", lambda *args: given.append(args) or (b"", b"")
+    )
+    compiled_answer._build_cuda_for_gpu(solution("ex15"), EXERCISE, {}, None)
+    assert gpu.find_cuda_architecture() == "sm_89" and given[0][2] == "sm_89"
 
 
 def test_the_folder_of_the_driver_is_where_its_library_was_loaded(monkeypatch, tmp_path):
@@ -102,7 +104,7 @@ def test_the_folder_of_the_driver_is_where_its_library_was_loaded(monkeypatch, t
         "7f02-7f03 r-xp 00000000 00:00 0    /usr/lib/libc.so.6\n"
     )
     monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
-    assert readable_paths.driver_folders(maps) == ["/usr/lib64-nvidia"]
+    assert readable_paths.find_worker_driver_folders(maps) == ["/usr/lib64-nvidia"]
 
 
 def test_a_wall_is_tried_by_a_context_and_work_on_the_device(monkeypatch):
@@ -118,9 +120,9 @@ def test_a_wall_is_tried_by_a_context_and_work_on_the_device(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(ctypes, "CDLL", driver())
-    sandbox._start_cuda()
+    sandbox._start_cuda_in_sandbox()
     assert called[-2:] == ["cuMemsetD8_v2", "cuCtxSynchronize"]
     monkeypatch.setattr(ctypes, "CDLL", driver(cuCtxSynchronize=700))
     with pytest.raises(OSError, match="cuCtxSynchronize") as error:
-        sandbox._start_cuda()
+        sandbox._start_cuda_in_sandbox()
     assert error.value.errno == 700

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from grader.core import allowed_tables
-from grader.worker.child.operator_list import operator_family
-from grader.worker.faults import Raised
+from grader.worker.child.operator_list import find_worker_operator_family
+from grader.worker.faults import AnswerRaised
 from tests.worker.asking import call, worker
 
 # Each is given x of (2, 3, 4).
@@ -71,7 +71,7 @@ def asked(client, name, grad):
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_an_operator_that_is_not_listed_is_refused(client, name):
-    with pytest.raises(Raised, match=r"NotAllowed: torch's .* is not on the list"):
+    with pytest.raises(AnswerRaised, match=r"NotAllowed: torch's .* is not on the list"):
         asked(client, name, grad=False)
 
 
@@ -93,16 +93,19 @@ def test_what_is_listed_runs(client, name, grad):
     ],
 )
 def test_the_family_of_an_operator(operator, belongs):
-    assert operator_family(operator) == belongs
+    assert find_worker_operator_family(operator) == belongs
 
 
 def test_each_word_beside_the_names_opens_something():
     there = {
-        operator_family(full.removeprefix("aten::").partition(".")[0])
+        find_worker_operator_family(full.removeprefix("aten::").partition(".")[0])
         for full in torch._C._dispatch_get_all_op_names()
         if full.startswith("aten::")
     }
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
-    beside, without = allowed_tables.underlying_operators(), allowed_tables.listed_operators()[1]
-    assert {operator_family(name) for name in beside} <= there
+    beside, without = (
+        allowed_tables.load_underlying_operators(),
+        allowed_tables.load_allowed_operators()[1],
+    )
+    assert {find_worker_operator_family(name) for name in beside} <= there
     assert set(without) <= {name.strip("_") for name in methods}

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from grader.worker.faults import TimedOut
-from grader.worker.patience import count_time
+from grader.worker.faults import AnswerTimedOut
+from grader.worker.patience import count_worker_seconds
 from grader.worker.supervisor import Supervisor
 from tests.worker.asking import call, worker
 
@@ -65,18 +65,18 @@ def test_a_call_that_waits_for_others_has_its_time(nursery, crowd):
 
 
 def test_a_call_that_computes_too_long_is_ended_beside_others_too(nursery, crowd):
-    with pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+    with pytest.raises(AnswerTimedOut, match=r"no answer within 0\.3 s"):
         ask(nursery, "spin", 3600, limit=0.3, core=crowd)
 
 
 def test_sleeping_counts(nursery):
-    with pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+    with pytest.raises(AnswerTimedOut, match=r"no answer within 0\.3 s"):
         ask(nursery, "sleep", 3600, limit=0.3)
 
 
 def test_threads_that_wait_for_each_other_have_waited_for_themselves(nursery):
     began = time.monotonic()
-    with pytest.raises(TimedOut):
+    with pytest.raises(AnswerTimedOut):
         ask(nursery, "threads", 0, limit=0.5)
     assert time.monotonic() - began < 60
 
@@ -100,7 +100,7 @@ def test_a_call_is_not_charged_what_calls_before_it_used(nursery, crowd):
     ],
 )
 def test_what_was_used_before_neither_costs_nor_helps(before, after, counts):
-    assert count_time(6.0, after, before) == counts
+    assert count_worker_seconds(6.0, after, before) == counts
 
 
 def test_the_exercise_is_charged_what_counts(nursery, crowd):
@@ -113,9 +113,9 @@ def test_the_exercise_is_charged_what_counts(nursery, crowd):
 def test_a_worker_that_was_ended_leaves_what_counted(nursery):
     with worker(nursery, SOURCE, call_seconds=0.4, exercise_seconds=1.0) as (client, _):
         for _ in range(2):
-            with pytest.raises(TimedOut, match=r"no answer within 0\.4 s"):
+            with pytest.raises(AnswerTimedOut, match=r"no answer within 0\.4 s"):
                 call(client, "sleep", 3600)
-        with pytest.raises(TimedOut, match=r"no answer within 0\.1|used up its 1 seconds"):
+        with pytest.raises(AnswerTimedOut, match=r"no answer within 0\.1|used up its 1 seconds"):
             call(client, "sleep", 3600)
 
 
@@ -123,6 +123,6 @@ def test_after_ten_times_as_long_it_ends_whatever_is_said(nursery, monkeypatch):
     told = ({"queued_ns": n * 10**15, "cpu_ns": 1} for n in itertools.count())
     monkeypatch.setattr(Supervisor, "usage", lambda _: next(told))
     began = time.monotonic()
-    with pytest.raises(TimedOut):
+    with pytest.raises(AnswerTimedOut):
         ask(nursery, "sleep", 3600, limit=0.3)
     assert time.monotonic() - began >= 3.0

@@ -5,8 +5,8 @@ import torch
 
 from grader.core import catalog
 from grader.worker.child.chain import Chain
-from grader.worker.faults import Died, NotHere, NurseryFailed, Raised
-from grader.worker.in_process import in_process, load_answer_file
+from grader.worker.faults import AnswerRaised, NurseryFailed, UnmetRequirement, WorkerDied
+from grader.worker.in_process import call_without_wall, load_file_without_wall
 from tests.worker.asking import call, worker
 
 PRELUDE = """
@@ -44,7 +44,7 @@ def test_it_runs_before_the_submission_and_keeps_what_the_suite_asks_for(nursery
 def test_it_runs_again_in_a_fresh_worker(nursery):
     with worker(nursery, SOURCE, prelude=PRELUDE) as (client, _):
         call(client, "ask")
-        with pytest.raises(Died):
+        with pytest.raises(WorkerDied):
             call(client, "end")
         assert call(client, "ask") == 42
         assert client.told("kept") == {"asked": 1}
@@ -58,7 +58,7 @@ def test_it_leaves_no_name_in_the_submission(nursery):
 def test_what_it_needs_is_said_before_anything_of_the_submission_runs(nursery):
     with (
         worker(nursery, "1 / 0", prelude="needs = 'needs a telescope'") as (_, supervisor),
-        pytest.raises(NotHere, match="needs a telescope"),
+        pytest.raises(UnmetRequirement, match="needs a telescope"),
     ):
         supervisor.load()
 
@@ -74,7 +74,10 @@ def test_a_prelude_that_fails_is_a_fault_of_ours(nursery):
 def test_in_our_own_process_it_runs_once(tmp_path):
     path = tmp_path / "answer.py"
     path.write_text(SOURCE)
-    clients = [in_process(load_answer_file(path, "answer", PRELUDE), PRELUDE) for _ in range(2)]
+    clients = [
+        call_without_wall(load_file_without_wall(path, "answer", PRELUDE), PRELUDE)
+        for _ in range(2)
+    ]
     for client in clients:
         call(client, "ask")
     assert [client.told("kept") for client in clients] == [{"asked": 2}] * 2
@@ -98,7 +101,7 @@ def scripts(x): return torch.jit.CompilationUnit("def f(x):\\n    return x.relu(
 def attends(q, k, v): return v * 2
 def passes_on(q, k, v): return q.clone()
 """
-REFUSED = catalog.GROUPS["arithmetic"]
+REFUSED = catalog.FORBIDDEN_GROUPS["arithmetic"]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +115,7 @@ def arithmetic(nursery):
     "name", ["adds", "multiplies", "exponentiates", "reads", "branches", "prints", "scripts"]
 )
 def test_where_only_kernels_compute_a_function_does_not(arithmetic, name):
-    with pytest.raises(Raised, match=r"is not allowed in this exercise|in the TorchScript"):
+    with pytest.raises(AnswerRaised, match=r"is not allowed in this exercise|in the TorchScript"):
         call(arithmetic, name, torch.randn(2, 3))
 
 
@@ -125,5 +128,5 @@ def test_a_chain_computes_between_its_links_where_the_submission_may_not(arithme
     chain = Chain(seed=1, shape=(1, 2, 4, 8), dtype="float32", links=3, device="cpu")
     right = chain.run(lambda q, k, v: q)
     assert torch.equal(arithmetic.chain("passes_on", chain, {}), right)
-    with pytest.raises(Raised, match="is not allowed in this exercise"):
+    with pytest.raises(AnswerRaised, match="is not allowed in this exercise"):
         arithmetic.chain("attends", chain, {})

@@ -48,7 +48,7 @@ ATTENTION = ("fused", "dispatcher", "attention_module")
 
 @pytest.fixture(scope="module", params=["ex01_softmax", "ex03_sdpa"])
 def client(request, nursery):
-    refused = catalog.find(request.param).refused
+    refused = catalog.find_catalog_exercise(request.param).refused
     with worker(nursery, SOURCE, refuse=refused) as (client, _):
         yield client, request.param
 
@@ -60,7 +60,7 @@ def test_operators_are_refused_where_all_ways_to_them_end(client, name, graph):
     x = torch.randn(1, 2, 4, 4, requires_grad=graph)
     if name in ATTENTION or (name in SOFTMAX and slug == "ex01_softmax"):
         says = r"not allowed in this exercise|Can't get source|Compiled functions can't"
-        with pytest.raises(faults.Raised, match=says):
+        with pytest.raises(faults.AnswerRaised, match=says):
             call(client, name, x, graph=graph)
     else:
         assert call(client, name, x, graph=graph).shape == x.shape
@@ -116,14 +116,14 @@ class Layer:
 
 @pytest.fixture(scope="module")
 def in_numpy(nursery):
-    refused = catalog.find("ex01").refused
+    refused = catalog.find_catalog_exercise("ex01").refused
     with worker(nursery, IN_NUMPY, refuse=refused) as (client, _):
         yield client
 
 
 @pytest.mark.parametrize("way", ["direct", "helper", "no gradient", "mapped", "tensor"])
 def test_a_function_in_numpy_may_call_no_operator_of_torch(in_numpy, way):
-    with pytest.raises(faults.Raised, match=r"not allowed in softmax_numpy: write .* NumPy"):
+    with pytest.raises(faults.AnswerRaised, match=r"not allowed in softmax_numpy: write .* NumPy"):
         call(in_numpy, "softmax_numpy", np.ones((2, 3)), way)
 
 
@@ -140,7 +140,10 @@ def test_its_neighbours_and_methods_of_its_name_may_use_torch(in_numpy):
 
 def test_functions_in_numpy_are_those_that_return_arrays():
     found = {
-        f.name for e in catalog.exercises() for f in e.functions.values() if catalog.is_in_numpy(f)
+        f.name
+        for e in catalog.list_catalog_exercises()
+        for f in e.functions.values()
+        if catalog.is_declared_in_numpy(f)
     }
     assert found == {
         "softmax_numpy", "attention_numpy", "multi_head_attention_numpy", "softmax_backward",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.worker.in_process import in_process
+from grader.worker.in_process import call_without_wall
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def client():
     module.seen_before = lambda x: any(x is y for y in seen) or bool(seen.append(x))
     module.doubled = lambda x: x.mul_(2)
     module.pair = lambda x: (x.clone(), [x.numpy().copy()])
-    return in_process(module)
+    return call_without_wall(module)
 
 
 def call(client, name, *args, graph=False, hold=False):

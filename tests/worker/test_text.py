@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 COMMAND = "::error::owned"
 
@@ -19,7 +19,7 @@ COMMAND = "::error::owned"
     ],
 )  # fmt: skip
 def test_no_line_is_a_command_to_githubs_runner(text):
-    lines = remove_harmful_characters(text).splitlines()
+    lines = clean_worker_text(text).splitlines()
     assert not [line for line in lines if line.strip().startswith("::") or "##[" in line]
 
 
@@ -28,14 +28,14 @@ def test_no_line_is_a_command_to_githubs_runner(text):
 def test_neither_is_one_that_is_wrapped(before, letter):
     said = (letter * before)[:before] + COMMAND
     file = io.StringIO()
-    Console(file=file, width=80).print(f"  ✗ {remove_harmful_characters(said)}", markup=False)
+    Console(file=file, width=80).print(f"  ✗ {clean_worker_text(said)}", markup=False)
     assert not [line for line in file.getvalue().splitlines() if line.strip().startswith("::")]
 
 
 @pytest.mark.parametrize("text", ["x[::2]", "a: b", "std::vector", "# a comment", "#[1]", "::"[:1]])
 def test_other_text_is_left_as_it_is(text):
-    assert remove_harmful_characters(text) == text
+    assert clean_worker_text(text) == text
 
 
 def test_controls_and_lone_surrogates_are_gone():
-    assert remove_harmful_characters("a\x00\x1b[31mb\udcff\tc\nd") == "a[31mb?\tc\nd"
+    assert clean_worker_text("a\x00\x1b[31mb\udcff\tc\nd") == "a[31mb?\tc\nd"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.worker import traces
-from grader.worker.control_group import Share
+from grader.worker.control_group import ControlGroup
 from tests.conftest import ROOT
 
 ANSWER = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(600)\n"
@@ -68,20 +68,20 @@ def test_what_a_killed_one_leaves_goes_when_the_next_begins(grading, monkeypatch
     process, folder = grading
     (folder / f"{next(folder.glob('grader-*')).name}x").mkdir()  # that of its compiler, say
     groups = groups_of(process.pid)
-    assert bool(groups) == bool(Share.where_possible().groups)
+    assert bool(groups) == bool(ControlGroup.where_possible().groups)
     process.kill()
     process.wait()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    traces.sweep_folders.__wrapped__()
+    traces.sweep_worker_folders.__wrapped__()
     until(lambda: not list(folder.iterdir()))
-    Share.where_possible().close()
+    ControlGroup.where_possible().close()
     assert not any(group.exists() for group in groups)
 
 
 def test_what_belongs_to_another_stays(tmp_path, monkeypatch):
     living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    started = traces._start_ticks(living.pid)
-    own = traces.trace_prefix()
+    started = traces._read_start_ticks(living.pid)
+    own = traces.build_worker_trace_prefix()
     namespace = own.split("-")[1]
     stays = [
         f"{own}abc", "grader-notes", "grader-1-2-3", "mine",
@@ -94,6 +94,6 @@ def test_what_belongs_to_another_stays(tmp_path, monkeypatch):
     for name in (*stays, *goes):
         (tmp_path / name / "inside").mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    traces.sweep_folders.__wrapped__()
+    traces.sweep_worker_folders.__wrapped__()
     living.communicate(b"\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(stays)

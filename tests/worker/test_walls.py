@@ -13,9 +13,9 @@ import pytest
 
 from grader.worker import bubblewrap, faults, walls
 from grader.worker.child import seccomp
-from grader.worker.child.remove_tree import wipe
+from grader.worker.child.remove_tree import remove_worker_folder
 from grader.worker.nursery import Nursery
-from grader.worker.readable_paths import Visible
+from grader.worker.readable_paths import VisiblePaths
 from tests.worker.asking import call, worker
 from tests.worker.conftest import OUTER, WALLS
 
@@ -131,10 +131,12 @@ def outside(tmp_path):
 def test_a_locked_worker_may_not(nursery, client, outside, what):
     weakest = nursery.wall.name == "process"
     if weakest and what not in REFUSED_EVERYWHERE:  # so that the other two cases mean something
-        with pytest.raises(faults.Died) if what == "run a program" else nullcontext():
+        with pytest.raises(faults.WorkerDied) if what == "run a program" else nullcontext():
             call(client, "attempt", REFUSED[what], outside=str(outside))
         return
-    with pytest.raises(faults.Raised, match=r"OSError|PermissionError|FileNotFound|ValueError"):
+    with pytest.raises(
+        faults.AnswerRaised, match=r"OSError|PermissionError|FileNotFound|ValueError"
+    ):
         call(client, "attempt", REFUSED[what], outside=str(outside))
     assert outside.read_text() == "return softmax"
     assert call(client, "threads") == 8
@@ -146,7 +148,7 @@ def test_a_worker_has_a_folder_of_its_own_that_goes_with_it(nursery):
         before = call(client, "parents")
     with worker(nursery, SOURCE) as (client, _):
         assert call(client, "parents") != before
-        with pytest.raises(faults.Raised, match="FileNotFoundError"):
+        with pytest.raises(faults.AnswerRaised, match="FileNotFoundError"):
             call(client, "attempt", "open('notes.txt')")
         call(client, "attempt", "assert os.listdir('.') == []")
 
@@ -167,7 +169,7 @@ def test_a_daemon_ends_with_the_worker_that_started_it(weakest, tmp_path):
 
 def test_a_crowd_of_processes_is_ended(weakest):
     with worker(weakest, SOURCE, call_seconds=20) as (client, _):
-        with pytest.raises(faults.Died, match="started too many other processes"):
+        with pytest.raises(faults.WorkerDied, match="started too many other processes"):
             call(client, "crowd")
         assert call(client, "threads") == 8
 
@@ -179,7 +181,7 @@ def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
         "from grader.worker.nursery import Nursery\n"
         "from tests.worker.asking import call, worker\n"
         "from tests.worker.test_walls import SOURCE\n"
-        "with worker(Nursery(walls.probe(sys.argv[1]).wall), SOURCE) as (client, _):\n"
+        "with worker(Nursery(walls.probe_wall(sys.argv[1]).wall), SOURCE) as (client, _):\n"
         "    call(client, 'write', 'notes.txt', 'mine')\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(600)\n"
@@ -188,7 +190,7 @@ def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
         folder = tmp_path / wall
         folder.mkdir()
         process = subprocess.Popen(
-            [sys.executable, "-c", program, wall], stdout=subprocess.PIPE, cwd=walls.CHILD.parents[2],
+            [sys.executable, "-c", program, wall], stdout=subprocess.PIPE, cwd=walls.CHILD_FOLDER.parents[2],
             env=os.environ | {"TMPDIR": str(folder)},
         )  # fmt: skip
         process.stdout.readline()
@@ -201,11 +203,11 @@ def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
 
 
 def test_what_was_asked_for_is_taken_or_refused_with_a_cure(monkeypatch):
-    monkeypatch.setattr(bubblewrap, "installed_path", lambda: None)
+    monkeypatch.setattr(bubblewrap, "find_bubblewrap", lambda: None)
     with pytest.raises(walls.NoSuchWall, match="bubblewrap is not installed"):
-        walls.choose("contained")
-    assert walls.choose("process") is walls.PROCESS
-    assert walls.choose("auto").name in ("locked", "process")
+        walls.choose_wall("contained")
+    assert walls.choose_wall("process") is walls.PROCESS
+    assert walls.choose_wall("auto").name in ("locked", "process")
 
 
 @pytest.mark.parametrize(
@@ -217,22 +219,22 @@ def test_what_was_asked_for_is_taken_or_refused_with_a_cure(monkeypatch):
     ],
 )
 def test_a_probe_sees_a_wall_with_a_hole(broken, why):
-    locked = walls.probe("locked")
+    locked = walls.probe_wall("locked")
     if locked.wall is None:
         pytest.skip(reason=locked.why)
     files = locked.wall.files | broken
-    assert re.search(why, walls._probe_wall(replace(locked.wall, files=files), "").why)
+    assert re.search(why, walls._probe_built_wall(replace(locked.wall, files=files), "").why)
 
 
 def test_where_user_namespaces_are_refused_locked_still_works(tmp_path):
     """As in a container: no privilege, and bubblewrap inside it is not allowed to work."""
-    if os.geteuid() != 0 or walls.probe("contained").wall is None:
+    if os.geteuid() != 0 or walls.probe_wall("contained").wall is None:
         pytest.skip(reason="it takes root and bubblewrap to build such a place")
     python = [os.path.realpath(sys.executable), "-c"]
     program = (
-        f"import sys; sys.path[:0] = {[str(walls.CHILD.parents[2]), *sys.path]!r}\n"
+        f"import sys; sys.path[:0] = {[str(walls.CHILD_FOLDER.parents[2]), *sys.path]!r}\n"
         "from grader.worker import walls\n"
-        "print([walls.probe(name).wall is not None for name in walls.NAMES])"
+        "print([walls.probe_wall(name).wall is not None for name in walls.WALL_NAMES])"
     )
     place = ["bwrap", "--unshare-user", "--unshare-pid", "--disable-userns", "--cap-drop", "ALL",
              "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run",
@@ -246,7 +248,7 @@ def test_our_own_packages_are_hidden_where_they_lie_among_others(tmp_path):
         (tmp_path / "lib/site" / name).mkdir(parents=True)
     (tmp_path / "lib/other.py").write_text("")
     site = tmp_path / "lib/site"
-    seen = Visible(
+    seen = VisiblePaths(
         read=(str(tmp_path / "lib"), "/usr/lib"),
         hidden=(str(site / "grader"), str(site / "reference")),
         devices=(),
@@ -269,7 +271,7 @@ def test_the_numbers_are_those_of_the_kernel_headers(machine):
         pytest.skip(reason=f"{header} is not installed")
     lines = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
     theirs = {name: int(number) for name, number in lines}
-    ours = {name: numbers[column] for name, numbers in seccomp.REFUSED.items()}
+    ours = {name: numbers[column] for name, numbers in seccomp.REFUSED_CALLS.items()}
     assert ours == {name: theirs.get(name) for name in ours}
 
 
@@ -289,7 +291,7 @@ def test_a_folder_is_removed_however_it_is_built(tmp_path):
     os.close(here)
     (folder / "closed" / "inner").mkdir(parents=True)
     (folder / "closed").chmod(0)
-    wipe(folder)
+    remove_worker_folder(folder)
     assert not folder.exists()
     assert (victim / "keep").exists()
 
@@ -298,7 +300,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path):
     (tmp_path / "course").mkdir()
     (tmp_path / "course" / "keep").write_text("")
     (tmp_path / "worker").symlink_to(tmp_path / "course")
-    wipe(tmp_path / "worker")
+    remove_worker_folder(tmp_path / "worker")
     assert [p.name for p in tmp_path.rglob("*")] == ["course", "keep"]
 
 

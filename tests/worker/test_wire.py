@@ -13,15 +13,15 @@ from grader.worker.child import frames, wire
 def sent(value):
     """A value as a worker gets it from the grader."""
     arena = wire.Arena(bytearray(1 << 20))
-    header = wire.encode(value, arena, lambda _: 7)
-    return wire.decode(json.loads(json.dumps(header)), arena, untrusted=False)
+    header = wire.encode_wire(value, arena, lambda _: 7)
+    return wire.decode_wire(json.loads(json.dumps(header)), arena, untrusted=False)
 
 
 def answered(value):
     """A value as the grader gets it from a worker."""
     arena = wire.Arena(bytearray(1 << 20))
-    header = wire.encode(value, arena, lambda _: 7, dense=True)
-    return wire.decode(json.loads(json.dumps(header)), arena, untrusted=True)
+    header = wire.encode_wire(value, arena, lambda _: 7, dense=True)
+    return wire.decode_wire(json.loads(json.dumps(header)), arena, untrusted=True)
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,22 @@ def test_a_view_that_wants_a_gradient_says_so_where_none_is_recorded():
 
 
 def test_unknown_objects_become_references():
-    assert answered([object(), torch.float8_e5m2]) == [wire.Ref(7), wire.Ref(7, "dtype")]
+    assert answered([object(), torch.float8_e5m2]) == [
+        wire.ObjectReference(7),
+        wire.ObjectReference(7, "dtype"),
+    ]
 
 
 def test_what_the_grader_sends_is_a_view_and_what_it_gets_a_copy():
     arena = wire.Arena(bytearray(1 << 10))
-    header = wire.encode([torch.zeros(3), np.zeros(3)], arena, lambda _: 0)
-    for x in wire.decode(header, arena, untrusted=False):
+    header = wire.encode_wire([torch.zeros(3), np.zeros(3)], arena, lambda _: 0)
+    for x in wire.decode_wire(header, arena, untrusted=False):
         x[0] = 5.0
-    assert [x[0] for x in wire.decode(header, arena, untrusted=False)] == [5.0, 5.0]
+    assert [x[0] for x in wire.decode_wire(header, arena, untrusted=False)] == [5.0, 5.0]
 
     arena = wire.Arena(bytearray(1 << 10))
-    header = wire.encode([torch.zeros(3), np.zeros(3)], arena, lambda _: 0, dense=True)
-    got = wire.decode(header, arena, untrusted=True)
+    header = wire.encode_wire([torch.zeros(3), np.zeros(3)], arena, lambda _: 0, dense=True)
+    got = wire.decode_wire(header, arena, untrusted=True)
     arena.view[:] = bytes([255]) * len(arena.view)
     assert [x[0] for x in got] == [0.0, 0.0]
 
@@ -119,13 +122,13 @@ def test_a_bool_is_true_or_false_whatever_byte_it_was(kind):
     arena = wire.Arena(bytearray(range(8)))
     form = {"dtype": "bool", "shape": [8], "at": 0, "bytes": 8}
     form |= {"device": "cpu", "grad": False} if kind == "tensor" else {}
-    got = wire.decode({kind: form}, arena, untrusted=True)
+    got = wire.decode_wire({kind: form}, arena, untrusted=True)
     assert bytes(memoryview(np.asarray(got))) == bytes([0, *[1] * 7])
 
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(wire.ArenaFull):
-        wire.encode(torch.zeros(100), wire.Arena(bytearray(64)), lambda _: 0)
+        wire.encode_wire(torch.zeros(100), wire.Arena(bytearray(64)), lambda _: 0)
 
 
 def tensor(**changes):
@@ -177,15 +180,18 @@ def test_lies_are_wire_errors(lie):
     arena = wire.Arena(bytearray(64))
     for item in (lie, {"list": [None, {"tuple": [lie]}]}):
         with pytest.raises(frames.WireError) as caught:
-            wire.decode(item, arena, untrusted=True)
+            wire.decode_wire(item, arena, untrusted=True)
         assert len(str(caught.value)) < 100
 
 
 def test_the_largest_that_is_allowed():
     arena = wire.Arena(bytearray(64))
-    assert wire.decode((1 << 1000) - 1, arena, untrusted=True) == (1 << 1000) - 1
-    assert len(wire.decode({"list": [0] * ((1 << 16) - 1)}, arena, untrusted=True)) == (1 << 16) - 1
-    wire.decode(nested(64), arena, untrusted=True)
+    assert wire.decode_wire((1 << 1000) - 1, arena, untrusted=True) == (1 << 1000) - 1
+    assert (
+        len(wire.decode_wire({"list": [0] * ((1 << 16) - 1)}, arena, untrusted=True))
+        == (1 << 16) - 1
+    )
+    wire.decode_wire(nested(64), arena, untrusted=True)
 
 
 def test_what_is_beyond_the_limits_is_not_sent():
@@ -193,15 +199,15 @@ def test_what_is_beyond_the_limits_is_not_sent():
     endless.append(endless)
     for value in (1 << 1000, [0] * (1 << 16), endless):
         with pytest.raises(frames.WireError):
-            wire.encode(value, wire.Arena(bytearray(64)), lambda _: 0)
+            wire.encode_wire(value, wire.Arena(bytearray(64)), lambda _: 0)
 
 
 @pytest.mark.parametrize("form", [tensor, array])
 def test_one_reply_takes_no_more_bytes_than_there_are(form):
     arena = wire.Arena(bytearray(64))
-    assert len(wire.decode({"list": [form()] * 4}, arena, untrusted=True)) == 4
+    assert len(wire.decode_wire({"list": [form()] * 4}, arena, untrusted=True)) == 4
     with pytest.raises(frames.WireError, match="more bytes together"):
-        wire.decode({"list": [form()] * 5}, arena, untrusted=True)
+        wire.decode_wire({"list": [form()] * 5}, arena, untrusted=True)
 
 
 @pytest.mark.parametrize("at, size", [(-1, 1), (0, -1), (0, 65), (64, 1), (2**64, 0)])
@@ -228,5 +234,5 @@ class Changing:
 @pytest.mark.parametrize("form", [tensor, array])
 def test_shared_memory_is_looked_at_once(form):
     memory = Changing(64)
-    wire.decode(form(dtype="bool", shape=[16]), memory, untrusted=True)
+    wire.decode_wire(form(dtype="bool", shape=[16]), memory, untrusted=True)
     assert memory.looks == 1

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.worker.child import frames, wire
-from grader.worker.client import CALLABLE, Client, Handle
-from grader.worker.faults import Died, NoAnswer, Raised, WorkerFault
-from grader.worker.patience import Patience, send_and_wait
+from grader.worker.client import CALLABLE_ATTRIBUTE, Client, ObjectHandle
+from grader.worker.faults import AnswerRaised, NoAnswer, WorkerDied, WorkerFault
+from grader.worker.patience import Patience, send_request_to_worker
 
 ARENA = 1 << 14
 ID = "0123456789abcdef"  # stands for the number of the request
@@ -42,16 +42,16 @@ def served(arenas, data, ask):
 
     def work():
         with contextlib.suppress(OSError, EOFError), theirs:
-            request = frames.receive(lambda count: theirs.recv(count, socket.MSG_WAITALL))
+            request = frames.receive_frame(lambda count: theirs.recv(count, socket.MSG_WAITALL))
             theirs.sendall(data.replace(ID.encode(), request["id"].encode()))
 
     def exchange(request):
         try:
-            return send_and_wait(ours, request, Patience(60, dict))
+            return send_request_to_worker(ours, request, Patience(60, dict))
         except frames.WireError as error:
             raise NoAnswer(str(error)) from None
         except EOFError:
-            raise Died from None
+            raise WorkerDied from None
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -67,7 +67,7 @@ def outcome(arenas, data, ask):
     started = time.thread_time()
     try:
         value = served(arenas, data, ask)
-    except (Raised, NoAnswer, Died) as fault:
+    except (AnswerRaised, NoAnswer, WorkerDied) as fault:
         text = str(fault)
         assert len(text) < 3000
         text.encode()
@@ -80,7 +80,7 @@ def outcome(arenas, data, ask):
 
 def size(value, depth=0):
     """The bytes of all arrays in a value, which is of known types through and through."""
-    assert depth <= wire.MAX_DEPTH
+    assert depth <= wire.MAX_NESTING_DEPTH
     match value:
         case torch.Tensor():
             assert type(value) is torch.Tensor
@@ -98,15 +98,15 @@ def size(value, depth=0):
             return sum(size(item, depth + 1) for item in value)
         case dict():
             return sum(size(item, depth + 1) for pair in value.items() for item in pair)
-        case Handle() | wire.Ref():
+        case ObjectHandle() | wire.ObjectReference():
             assert 0 < value.id < 2**63
-            assert len(value.type) <= 2 * wire.MAX_NAME
+            assert len(value.type) <= 2 * wire.MAX_NAME_CHARACTERS
         case int():
-            assert value.bit_length() <= wire.MAX_BITS
+            assert value.bit_length() <= wire.MAX_INTEGER_BITS
         case None | float() | str() | torch.dtype() | torch.device() | WorkerFault():
             pass
         case _:
-            assert value is CALLABLE
+            assert value is CALLABLE_ATTRIBUTE
     return 0
 
 
@@ -145,7 +145,7 @@ def replies(draw, arenas, ask):
         return {"id": ID, "error": draw(ERRORS)}
     if kind == "callable" and ask == "get":
         return {"id": ID, "callable": True}
-    form = wire.encode(draw(VALUES), arenas.answers, lambda _: 7, dense=True)
+    form = wire.encode_wire(draw(VALUES), arenas.answers, lambda _: 7, dense=True)
     return {"id": ID, "value": form} | ({"call": 5} if ask == "graph" else {})
 
 
@@ -233,7 +233,7 @@ PIECES = [
 
 def framed(body):
     """A frame as `frames` would not write it."""
-    return frames.MAGIC + len(body).to_bytes(4, "little") + body
+    return frames.FRAME_MAGIC + len(body).to_bytes(4, "little") + body
 
 
 def as_json(reply):
@@ -265,16 +265,16 @@ def fuzzed(examples, change):
 
 def test_real_replies_are_values_and_exceptions():
     met = fuzzed(100, lambda data, reply: as_json(reply))
-    assert met.keys() == {"value", Raised}
+    assert met.keys() == {"value", AnswerRaised}
 
 
 def test_replies_with_one_thing_changed():
     met = fuzzed(500, lambda data, reply: as_json(data.draw(changed(reply))))
-    assert met.keys() == {"value", Raised, NoAnswer}
+    assert met.keys() == {"value", AnswerRaised, NoAnswer}
     assert met[NoAnswer] > 160
 
 
 def test_frames_with_some_bytes_changed():
     met = fuzzed(300, lambda data, reply: data.draw(broken(as_json(reply))))
-    assert met.keys() == {"value", Raised, NoAnswer, Died}
+    assert met.keys() == {"value", AnswerRaised, NoAnswer, WorkerDied}
     assert met[NoAnswer] > 60

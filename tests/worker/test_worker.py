@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from grader.worker import faults
-from grader.worker.client import CALLABLE, Handle
+from grader.worker.client import CALLABLE_ATTRIBUTE, ObjectHandle
 from grader.worker.supervisor import LoadFailed
 from tests.worker.asking import call, worker
 
@@ -148,9 +148,9 @@ def test_lists_that_were_changed_are_named(client):
 
 def test_objects_stay_and_are_reached_by_handle(client):
     layer = call(client, "Layer", 3)
-    assert isinstance(layer, Handle)
+    assert isinstance(layer, ObjectHandle)
     assert client.get(layer, "width") == 3
-    assert client.get(layer, "forward") is CALLABLE
+    assert client.get(layer, "forward") is CALLABLE_ATTRIBUTE
     call(client, "load_state_dict", {"w.weight": torch.eye(3) * 2}, on=layer)
     assert torch.equal(call(client, "", torch.ones(1, 3), on=layer), torch.full((1, 3), 2.0))
     client.set(layer, "width", 5)
@@ -177,12 +177,12 @@ def test_gradients_of_parameters_can_be_read(client):
 def test_a_dropped_object_is_gone(client):
     layer = call(client, "Layer", 2)
     client.drop_handle(layer)
-    with pytest.raises(faults.Raised, match="KeyError"):
+    with pytest.raises(faults.AnswerRaised, match="KeyError"):
         client.get(layer, "width")
 
 
 def test_an_exception_crosses_with_its_line(client):
-    with pytest.raises(faults.Raised) as caught:
+    with pytest.raises(faults.AnswerRaised) as caught:
         call(client, "fail")
     assert (caught.value.kind, caught.value.message) == ("ValueError", "width 7, heads 3")
     assert SOURCE.splitlines()[caught.value.line - 1].strip() == (
@@ -191,7 +191,7 @@ def test_an_exception_crosses_with_its_line(client):
 
 
 def test_sys_exit_is_an_exception_like_others(client):
-    with pytest.raises(faults.Raised, match="SystemExit"):
+    with pytest.raises(faults.AnswerRaised, match="SystemExit"):
         call(client, "leave_softly")
     assert call(client, "count") == 1
 
@@ -199,18 +199,18 @@ def test_sys_exit_is_an_exception_like_others(client):
 @pytest.mark.parametrize(
     "name, args, fault, says",
     [
-        ("leave", [0], faults.Died, r"ended itself \(exit code 0\)"),
-        ("crash", [], faults.Died, "segmentation fault"),
-        ("sleep", [30], faults.TimedOut, "no answer within 0.5 s"),
-        ("nameless", [], faults.Died, "crashed .signal 40."),
-        ("hang_up", [], faults.Died, "closed its connection"),
+        ("leave", [0], faults.WorkerDied, r"ended itself \(exit code 0\)"),
+        ("crash", [], faults.WorkerDied, "segmentation fault"),
+        ("sleep", [30], faults.AnswerTimedOut, "no answer within 0.5 s"),
+        ("nameless", [], faults.WorkerDied, "crashed .signal 40."),
+        ("hang_up", [], faults.WorkerDied, "closed its connection"),
     ],
 )
 def test_after_a_fault_the_next_call_meets_a_fresh_worker(nursery, name, args, fault, says):
     with worker(nursery, SOURCE) as (client, supervisor):
         call(client, "count")
         patient = supervisor._limits
-        if fault is faults.TimedOut:  # of no other call, however busy the machine is
+        if fault is faults.AnswerTimedOut:  # of no other call, however busy the machine is
             supervisor._limits = replace(patient, call_seconds=0.5)
         with pytest.raises(fault, match=says):
             call(client, name, *args)
@@ -219,7 +219,7 @@ def test_after_a_fault_the_next_call_meets_a_fresh_worker(nursery, name, args, f
 
 
 def test_memory_is_limited(client):
-    with pytest.raises(faults.Raised, match=r"allocate memory|MemoryError"):
+    with pytest.raises(faults.AnswerRaised, match=r"allocate memory|MemoryError"):
         call(client, "devour")
     assert call(client, "count") == 1
 
@@ -227,18 +227,18 @@ def test_memory_is_limited(client):
 def test_the_time_of_all_calls_is_limited(nursery):
     with worker(nursery, SOURCE, exercise_seconds=1.0, call_seconds=0.4) as (client, _):
         for _ in range(2):
-            with pytest.raises(faults.TimedOut):
+            with pytest.raises(faults.AnswerTimedOut):
                 call(client, "sleep", 5)
-        with pytest.raises(faults.TimedOut, match=r"used up its 1 seconds|no answer"):
+        with pytest.raises(faults.AnswerTimedOut, match=r"used up its 1 seconds|no answer"):
             [call(client, "sleep", 0.15) for _ in range(3)]
 
 
 def test_a_worker_that_keeps_dying_is_given_up(nursery):
     with worker(nursery, SOURCE) as (client, _):
         for _ in range(6):
-            with pytest.raises(faults.Died):
+            with pytest.raises(faults.WorkerDied):
                 call(client, "leave", 1)
-        with pytest.raises(faults.Died, match="nothing more was asked"):
+        with pytest.raises(faults.WorkerDied, match="nothing more was asked"):
             call(client, "count")
 
 

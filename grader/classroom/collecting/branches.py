@@ -17,7 +17,7 @@ from grader.classroom.collecting.clones import (
     run_git,
 )
 from grader.core.errors import UserError
-from grader.submission.answer_file import Unreadable
+from grader.submission.answer_file import UnreadableFile
 
 _ABSENT_COMMIT = "0" * 40  # tells `update-ref` that the branch must not exist yet
 _AUTHOR_ENVIRONMENT = {
@@ -35,10 +35,10 @@ def check_branch_name(branch: str) -> None:
 
 
 def check_branch_writable(clone: Clone, branch: str) -> None:
-    """Raise `Unreadable` if the clone is unsafe, or has the branch checked out."""
+    """Raise `UnreadableFile` if the clone is unsafe, or has the branch checked out."""
     check_clone(clone)
     if checked_out_branch(clone) == f"refs/heads/{branch}":
-        raise Unreadable(
+        raise UnreadableFile(
             f"{clone.shown} has the branch {branch} checked out: check out another one there."
         )
 
@@ -87,5 +87,5 @@ def _git_object_id(
     return done.stdout.decode("ascii", "replace").strip()
 
 
-def _unwritable_branch_error(clone: Clone) -> Unreadable:
-    return Unreadable(f"{clone.shown}: git cannot write the branch there. Clone it again.")
+def _unwritable_branch_error(clone: Clone) -> UnreadableFile:
+    return UnreadableFile(f"{clone.shown}: git cannot write the branch there. Clone it again.")

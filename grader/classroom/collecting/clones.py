@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from grader.classroom.collecting.source_files import list_folders
 from grader.classroom.run.answer_files import is_folder
 from grader.core.errors import UserError
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name
 
 OBJECT_ID = re.compile("[0-9a-f]{40}")
 GIT_TIMEOUT_SECONDS = 60  # for each git process on a clone
@@ -55,7 +55,7 @@ class Clone:
 
     @property
     def shown(self) -> str:
-        return printable(self.path.name)
+        return clean_submitted_name(self.path.name)
 
 
 def find_clones(folder: Path) -> list[Clone]:
@@ -73,18 +73,18 @@ def _clone_at(path: Path) -> Clone | None:
 
 
 def check_clone(clone: Clone) -> None:
-    """Raise `Unreadable` for a clone with links or borrowed objects: `git clone` makes neither."""
+    """Raise `UnreadableFile` for a clone with links or borrowed objects; `git clone` makes none."""
     again = "Clone it again with `git clone --dissociate`."
     if not is_folder(clone.git) or not is_folder(clone.git / "objects"):
-        raise Unreadable(f"{clone.shown} is no whole clone: its .git leads elsewhere. {again}")
+        raise UnreadableFile(f"{clone.shown} is no whole clone: its .git leads elsewhere. {again}")
     for folder, inner, names in os.walk(clone.git):
         for name in (*inner, *names):
             if os.path.islink(os.path.join(folder, name)):
-                raise Unreadable(
-                    f"{clone.shown} has a link in its .git, {printable(name)}. {again}"
+                raise UnreadableFile(
+                    f"{clone.shown} has a link in its .git, {clean_submitted_name(name)}. {again}"
                 )
     if any((clone.git / "objects/info" / n).exists() for n in ("alternates", "http-alternates")):
-        raise Unreadable(f"{clone.shown} borrows objects from another repository. {again}")
+        raise UnreadableFile(f"{clone.shown} borrows objects from another repository. {again}")
 
 
 def read_reference(clone: Clone, name: str) -> str | None:
@@ -182,4 +182,6 @@ def _explain_git_errors() -> Iterator[None]:
     except FileNotFoundError:
         raise UserError("git is not installed, which reads repositories: install it.") from None
     except subprocess.TimeoutExpired:
-        raise Unreadable(f"git was not done with it after {GIT_TIMEOUT_SECONDS} seconds.") from None
+        raise UnreadableFile(
+            f"git was not done with it after {GIT_TIMEOUT_SECONDS} seconds."
+        ) from None

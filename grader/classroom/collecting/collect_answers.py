@@ -23,9 +23,9 @@ from grader.classroom.run.answer_contents import answer_names, is_answer
 from grader.classroom.run.answer_files import is_folder
 from grader.classroom.run.gather_answers import MAX_NOTES, TIMES_TABLE, describe_problem
 from grader.core.errors import UserError
-from grader.core.result_store import is_written, write_whole
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import printable
+from grader.core.result_store import is_file_written, write_file_whole
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +62,18 @@ class _Collection:
                 continue
             try:
                 content = file.content()
-            except Unreadable as problem:
-                self.told.open.append(f"{printable(student)}: {problem}")
+            except UnreadableFile as problem:
+                self.told.open.append(f"{clean_submitted_name(student)}: {problem}")
                 continue
             mine.add(name)
             self._write_answer(student, name, content, parcel.submitted.get(file.path))
         self._remove_other_format(student, mine)
         notes = [*parcel.contents.notes, *_suggest_answer_names(parcel)]
         if not mine and not notes:
-            notes = [f"{printable(parcel.contents.place)} holds no answer that can be read."]
-        self.told.open += [f"{printable(student)}: {note}" for note in notes[:MAX_NOTES]]
+            notes = [
+                f"{clean_submitted_name(parcel.contents.place)} holds no answer that can be read."
+            ]
+        self.told.open += [f"{clean_submitted_name(student)}: {note}" for note in notes[:MAX_NOTES]]
 
     def report_uncollected(self, people: list[Person]) -> None:
         """Make folders for students without answers, and note who and what was not collected."""
@@ -79,12 +81,12 @@ class _Collection:
         for student in without:
             self._ensure_student_folder(student)
         if without:
-            names = ", ".join(map(printable, without))
+            names = ", ".join(map(clean_submitted_name, without))
             self.told.facts.append(f"Nothing was collected of: {names}.")
         students = {person.student for person in people}
         for path in list_folders(self.folder):
             if path.name not in students:
-                shown = printable(path.name)
+                shown = clean_submitted_name(path.name)
                 self.told.facts.append(f"{shown} is in the submissions, but not in the roster.")
             there = {p.name for p in path.iterdir() if is_answer(p.name)}
             self.counts["kept"] += len(there - self.found.get(path.name, set()))
@@ -98,22 +100,24 @@ class _Collection:
         if not os.path.lexists(path):
             path.mkdir()
         elif not is_folder(path):
-            self.told.open.append(f"{printable(str(path))} is no folder: put it elsewhere.")
+            self.told.open.append(
+                f"{clean_submitted_name(str(path))} is no folder: put it elsewhere."
+            )
             return False
         return True
 
     def _write_answer(self, student: str, name: str, content: bytes, time: datetime | None) -> None:
         path, key = self.folder / student / name, (student, PurePosixPath(name).stem)
-        shown = f"{printable(student)}: {name}"
+        shown = f"{clean_submitted_name(student)}: {name}"
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
             self.told.open.append(f"{shown} is no file in the submissions: put it elsewhere.")
             return
-        if path.exists() and is_written(path, content):
+        if path.exists() and is_file_written(path, content):
             self.counts["unchanged"] += 1
             self.times |= {key: time} if time else {}
             return
         is_new, before = not path.exists(), self.times.pop(key, None)
-        write_whole(path, content)
+        write_file_whole(path, content)
         self.counts["new" if is_new else "replaced"] += 1
         if not is_new:
             when = f", of {before} before and {time} now" if before and time else ""
@@ -128,7 +132,8 @@ class _Collection:
             if PurePosixPath(name).stem in slugs and path.is_file():
                 path.unlink()
                 self.told.facts.append(
-                    f"{printable(student)}: {name} was removed: another file answers it now."
+                    f"{clean_submitted_name(student)}: {name} was removed: another file answers "
+                    "it now."
                 )
 
 
@@ -137,14 +142,16 @@ def collect_answers(asked: CollectRequest) -> CollectResult:
     told = CollectResult()
     people, told.open = roster.read_roster(asked.roster)
     kind = source_kinds.choose_kind(asked.source, asked.kind)
-    told.facts.append(f"{printable(str(asked.source))} is read as {source_kinds.KINDS[kind]}.")
+    told.facts.append(
+        f"{clean_submitted_name(str(asked.source))} is read as {source_kinds.KINDS[kind]}."
+    )
     _check_folders_apart(asked)
     parcels = source_kinds.read_parcels(asked.source, kind, people, asked.times, asked.until, told)
     try:
         asked.output.mkdir(parents=True, exist_ok=True)
         _store_parcels(parcels, people, asked.output, told)
     except OSError as error:
-        shown = printable(str(error.filename or asked.output))
+        shown = clean_submitted_name(str(error.filename or asked.output))
         raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
     return told
 
@@ -161,16 +168,19 @@ def _store_parcels(
         submitted_times.write_submitted_times(folder, made.times)
     count = made.counts
     told.facts.append(
-        f"Answers in {printable(str(folder))}: {count['new']} new, {count['replaced']} replaced, "
+        f"Answers in {clean_submitted_name(str(folder))}: {count['new']} new, {count['replaced']} "
+        "replaced, "
         f"{count['unchanged']} as before. "
-        f"Times of submission: {printable(str(folder / TIMES_TABLE))}"
+        f"Times of submission: {clean_submitted_name(str(folder / TIMES_TABLE))}"
     )
 
 
 def _check_folders_apart(asked: CollectRequest) -> None:
     source, output = (Path(os.path.realpath(path)) for path in (asked.source, asked.output))
     if output.is_relative_to(source) or source.is_relative_to(output):
-        named = " and ".join(printable(str(path)) for path in (asked.source, asked.output))
+        named = " and ".join(
+            clean_submitted_name(str(path)) for path in (asked.source, asked.output)
+        )
         raise UserError(f"Of {named} one lies in the other: name another folder of submissions.")
 
 

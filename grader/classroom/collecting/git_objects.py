@@ -16,13 +16,13 @@ from grader.classroom.collecting.clones import OBJECT_ID, Clone, object_store_en
 from grader.classroom.collecting.source_files import has_answer_suffix
 from grader.classroom.run.answer_contents import is_answer
 from grader.classroom.run.answer_files import File
-from grader.submission.answer_file import Unreadable
+from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import (
-    describe_link,
-    describe_too_large,
-    is_passed_over,
-    printable,
-    size_limit,
+    clean_submitted_name,
+    describe_submitted_link,
+    describe_too_large_submission,
+    find_submission_size_limit,
+    is_handed_in_accidentally,
 )
 
 MAX_FOLDERS = 10_000
@@ -52,14 +52,14 @@ class Objects:
             folder, tree = waiting.popleft()
             looked += 1
             if looked > MAX_FOLDERS or folder.count("/") > MAX_DEPTH:
-                raise Unreadable(
+                raise UnreadableFile(
                     f"{self.clone.shown} holds too many folders to look into: keep the answers in "
                     "a repository of their own."
                 )
             entries = list(self._tree_entries(tree))
             is_bundle = not folder and any(e[:2] == (_FOLDER_MODE, "exercises") for e in entries)
             for mode, name, id in entries:
-                if is_passed_over(name):
+                if is_handed_in_accidentally(name):
                     continue
                 if mode == _FOLDER_MODE and is_bundle and f"{name}/" not in _ANSWER_FOLDERS:
                     continue
@@ -70,9 +70,9 @@ class Objects:
         return found
 
     def _entry_file(self, mode: str, path: str, name: str, id: str) -> File:
-        shown, problem = printable(path), ""
+        shown, problem = clean_submitted_name(path), ""
         if mode == _LINK_MODE:
-            problem = describe_link(shown)
+            problem = describe_submitted_link(shown)
         elif mode not in _FILE_MODES or "/" in name:
             problem = f"{shown} is not a file."
         return File(
@@ -86,16 +86,17 @@ class Objects:
     def _read_blob(self, name: str, shown: str, id: str) -> bytes:
         kind, size = self._object_kind_size(id)
         if kind != "blob":
-            raise Unreadable(f"{shown} is not in the clone: fetch it again, without a filter.")
-        if size > size_limit(name):
-            raise Unreadable(describe_too_large(name, shown))
+            raise UnreadableFile(f"{shown} is not in the clone: fetch it again, without a filter.")
+        if size > find_submission_size_limit(name):
+            raise UnreadableFile(describe_too_large_submission(name, shown))
         return self._read_content(id, size)
 
     def _commit_tree(self, commit: str) -> str:
         kind, size = self._object_kind_size(commit)
         if kind != "commit":
-            raise Unreadable(
-                f"{self.clone.shown} does not hold the commit {printable(commit)}: fetch it again."
+            raise UnreadableFile(
+                f"{self.clone.shown} does not hold the commit {clean_submitted_name(commit)}: "
+                "fetch it again."
             )
         if size > _MAX_TREE_BYTES:
             raise self._damaged_clone_error()
@@ -142,13 +143,13 @@ class Objects:
             raise self._damaged_clone_error()
         return line
 
-    def _damaged_clone_error(self) -> Unreadable:
-        return Unreadable(f"{self.clone.shown} cannot be read by git: clone it again.")
+    def _damaged_clone_error(self) -> UnreadableFile:
+        return UnreadableFile(f"{self.clone.shown} cannot be read by git: clone it again.")
 
 
 @contextmanager
 def open_objects(clone: Clone) -> Iterator[Objects]:
-    """Yield a clone's objects. Raises `Unreadable` with the reason if git cannot read them."""
+    """Yield a clone's objects. Raises `UnreadableFile` with the reason if git cannot read them."""
     with (
         object_store_environment(clone) as environment,
         start_git(["cat-file", "--batch-check"], environment) as sizes,

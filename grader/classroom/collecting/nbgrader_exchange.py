@@ -18,8 +18,8 @@ from grader.classroom.run import answer_files
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import File, is_folder
 from grader.classroom.table_reader import parse_moment
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name
 
 STAMP_NAME = "timestamp.txt"
 _ROSTER_CURE = "Write the name into the roster: as student, login or id."
@@ -44,7 +44,7 @@ def read_parcels(
     for handed in find_handed(folder):
         by_name[handed.student].append(handed)
     found = source_files.match_owners(
-        by_name, partial(_find_nbgrader_student, roster), printable, told
+        by_name, partial(_find_nbgrader_student, roster), clean_submitted_name, told
     )
     return _nbgrader_parcels([(person, by_name[name]) for person, name in found], until, told)
 
@@ -60,7 +60,7 @@ def _nbgrader_parcels(
 
 def _find_nbgrader_student(roster: Roster, name: str) -> Person:
     return single_student(
-        roster.known_as(name, "student", "login", "id"), printable(name), _ROSTER_CURE
+        roster.known_as(name, "student", "login", "id"), clean_submitted_name(name), _ROSTER_CURE
     )
 
 
@@ -85,7 +85,7 @@ def find_handed(folder: Path) -> list[Handed]:
 
 def _handed_at(folder: Path, student: str, assignment: str, shown: str) -> Handed:
     return Handed(
-        folder=folder, shown=printable(shown), student=student, assignment=assignment,
+        folder=folder, shown=clean_submitted_name(shown), student=student, assignment=assignment,
         time=_read_time_stamp(folder),
     )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _read_time_stamp(folder: Path) -> datetime | None:
                 .decode("utf-8", "replace")
                 .strip()
             )
-    except Unreadable:
+    except UnreadableFile:
         return None
     return parse_moment(text) or parse_moment(
         f"{text} UTC"
@@ -142,7 +142,7 @@ def _open_parcel(
         try:
             opened = stack.enter_context(answer_files.open_folder(handed.folder, handed.shown))
             listed = answer_files.list_folder(opened, handed.shown)
-        except Unreadable as problem:
+        except UnreadableFile as problem:
             told.open.append(str(problem))
             continue
         mine = [replace(file, path=f"{handed.shown}/{file.path}") for file in listed]
@@ -150,6 +150,7 @@ def _open_parcel(
         if handed.time:
             submitted |= {file.path: handed.time for file in mine}
     return Parcel(
-        person=person, contents=Contents(place=printable(found[0].student), files=all_files),
+        person=person,
+        contents=Contents(place=clean_submitted_name(found[0].student), files=all_files),
         submitted=submitted,
-    )  # fmt: skip
+    )

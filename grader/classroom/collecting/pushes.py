@@ -11,8 +11,8 @@ from grader.classroom.collecting.clones import OBJECT_ID
 from grader.classroom.collecting.roster import normalize_name
 from grader.classroom.table_reader import moment_in_field, read_lines
 from grader.core.errors import UserError
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name
 
 PUSHES_NAME = "pushes.csv"
 
@@ -35,7 +35,7 @@ def read_pushes(path: Path) -> Pushes:
         commit = line.get("commit").lower()
         if commit and not OBJECT_ID.fullmatch(commit):
             raise UserError(
-                f"{line.at}: {printable(commit)} is no whole commit id: write all of it."
+                f"{line.at}: {clean_submitted_name(commit)} is no whole commit id: write all of it."
             )
         if not (repository := line.get("repository")):
             raise UserError(f"{line.at}: no repository is named: write its name.")
@@ -61,23 +61,25 @@ def pushes_before(pushes: Sequence[Push], push: Push) -> Iterator[Push]:
 def last_push(pushes: Sequence[Push], shown: str, until: datetime | None) -> Push | None:
     """Return the push that counts; None if the list has no push and no time limit is set.
 
-    Raises `Unreadable` with the reason if the list does not say which push counts.
+    Raises `UnreadableFile` with the reason if the list does not say which push counts.
     """
     if not pushes:
         if until is None:
             return None
-        raise Unreadable(f"{shown} has no push in the list, so nothing says that it was in time.")
+        raise UnreadableFile(
+            f"{shown} has no push in the list, so nothing says that it was in time."
+        )
     known = [push for push in pushes if until is None or push.pushed <= until]
     if not known:
-        raise Unreadable(f"{shown} was not pushed until {until}: it was left alone.")
+        raise UnreadableFile(f"{shown} was not pushed until {until}: it was left alone.")
     counts = known[-1]
     if len({push.commit for push in known if push.pushed == counts.pushed}) > 1:
-        raise Unreadable(
+        raise UnreadableFile(
             f"{shown} was pushed twice at {counts.pushed.isoformat()}, with different commits: "
             "leave the one in the list that counts."
         )
     if not counts.commit and len(known) < len(pushes):
-        raise Unreadable(
+        raise UnreadableFile(
             f"{shown} was pushed again after {counts.pushed.isoformat()}, and the clone holds "
             "the last state: write the commit of that push into the list."
         )

@@ -19,8 +19,8 @@ from grader.classroom.collecting.roster import (
 from grader.classroom.collecting.source_files import CollectResult, Parcel
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import File
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name
 
 _ROSTER_CURE = "Write the repository's name into a column `repository` of the roster."
 
@@ -32,7 +32,7 @@ def read_parcels(
     known = _read_push_list(folder, times, told)
     found = clones.find_clones(folder)
     for other in sorted(set(source_files.list_folders(folder)) - {clone.path for clone in found}):
-        told.open.append(f"{printable(other.name)} is no repository: it was left alone.")
+        told.open.append(f"{clean_submitted_name(other.name)} is no repository: it was left alone.")
     return _repository_parcels(match_clone_owners(found, roster, told), known, until, told)
 
 
@@ -54,7 +54,7 @@ def _repository_parcels(
                     person=person, contents=Contents(place=clone.shown, files=files),
                     submitted=_submission_times(kept, files, push, listed) if push else {},
                 )  # fmt: skip
-        except Unreadable as problem:
+        except UnreadableFile as problem:
             told.open.append(str(problem))
 
 
@@ -70,7 +70,7 @@ def _submission_times(
     for earlier in pushes.pushes_before(listed, push):
         try:
             there = {file.path: file.id for file in kept.files(earlier.commit)}
-        except Unreadable:  # the clone does not hold it any more
+        except UnreadableFile:  # the clone does not hold it any more
             break
         same = {path: id for path, id in same.items() if there.get(path) == id}
         if not same:
@@ -97,8 +97,9 @@ def _find_repository_owner(roster: Roster, clone: Clone) -> Person:
     person = single_student(logins, clone.shown, _ROSTER_CURE)
     if person.repository:
         raise UnknownStudent(
-            f"{clone.shown} was left alone: the roster names {printable(person.repository)} as "
-            f"{printable(person.student)}'s repository."
+            f"{clone.shown} was left alone: the roster names "
+            f"{clean_submitted_name(person.repository)} as "
+            f"{clean_submitted_name(person.student)}'s repository."
         )
     return person
 
@@ -107,7 +108,8 @@ def _read_push_list(folder: Path, times: Path | None, told: CollectResult) -> Pu
     path = times or folder / pushes.PUSHES_NAME
     if times is None and not path.exists():
         told.open.append(
-            f"{printable(str(path))} is not there: no time of submission is known. Write the "
+            f"{clean_submitted_name(str(path))} is not there: no time of submission is known. "
+            "Write the "
             "platform's push times into it, below repository,pushed,commit."
         )
         return {}
@@ -120,7 +122,7 @@ def _pushed_commit(clone: Clone, push: Push | None) -> str:
         return push.commit
     clones.check_clone(clone)
     if (found := clones.read_reference(clone, "HEAD")) is None:
-        raise Unreadable(
+        raise UnreadableFile(
             f"{clone.shown} is empty, or its HEAD cannot be read: write the commit into the "
             "list of pushes."
         )

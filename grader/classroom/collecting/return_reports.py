@@ -25,12 +25,12 @@ from grader.classroom.collecting.source_files import CollectResult, list_folders
 from grader.classroom.run import results_folder
 from grader.classroom.run.results_folder import STUDENTS
 from grader.core.errors import UserError
-from grader.core.result_store import is_written, write_whole
+from grader.core.result_store import is_file_written, write_file_whole
 from grader.core.translation import Words
 from grader.reporting import github
 from grader.reporting.from_json import NoReport, from_json
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name
 
 PAGE_NAME, RECORD_NAME = "report.html", "report.json"
 WAYS = ("zips", "branches", "files")
@@ -61,7 +61,7 @@ class Returned:
 
     @property
     def shown(self) -> str:
-        return printable(self.student)
+        return clean_submitted_name(self.student)
 
 
 def return_reports(asked: ReturnRequest) -> CollectResult:
@@ -79,7 +79,7 @@ def return_reports(asked: ReturnRequest) -> CollectResult:
             assert known is not None
             _return_to_repositories(asked, found, known, told)
     except OSError as error:
-        shown = printable(str(error.filename or asked.output))
+        shown = clean_submitted_name(str(error.filename or asked.output))
         raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
     if asked.dry:
         told.facts.append("Nothing was written: this was a dry run.")
@@ -110,24 +110,27 @@ def _read_reports(asked: ReturnRequest, told: CollectResult) -> list[Returned]:
     for paths in alike.values():
         try:
             if len(paths) > 1:
-                names = " and ".join(printable(path.name) for path in paths)
-                raise Unreadable(f"{names} read alike: none was returned. Rename one, grade again.")
+                names = " and ".join(clean_submitted_name(path.name) for path in paths)
+                raise UnreadableFile(
+                    f"{names} read alike: none was returned. Rename one, grade again."
+                )
             found.append(_read_report(paths[0], asked.words))
-        except Unreadable as problem:
+        except UnreadableFile as problem:
             told.open.append(str(problem))
     return found
 
 
 def _read_report(place: Path, words: Words) -> Returned:
-    shown = printable(place.name)
+    shown = clean_submitted_name(place.name)
     try:
         page, record = (place / PAGE_NAME).read_bytes(), (place / RECORD_NAME).read_bytes()
         report = from_json(record.decode("utf-8"))
     except (OSError, UnicodeDecodeError, NoReport):
-        raise Unreadable(f"{shown} has no whole report in the results: grade again.") from None
+        raise UnreadableFile(f"{shown} has no whole report in the results: grade again.") from None
     if report.student != shown:
-        raise Unreadable(
-            f"The report in {shown}'s folder is about {printable(str(report.student))}: it was not "
+        raise UnreadableFile(
+            f"The report in {shown}'s folder is about "
+            f"{clean_submitted_name(str(report.student))}: it was not "
             "returned. Grade again."
         )
     summary = github.github_summary(report, words).encode()
@@ -153,7 +156,7 @@ def _keep_known_students(
         normalize_name(mine.student) for mine in found
     }
     if without:
-        told.facts.append(f"No report on: {', '.join(sorted(map(printable, without)))}.")
+        told.facts.append(f"No report on: {', '.join(sorted(map(clean_submitted_name, without)))}.")
     return kept
 
 
@@ -163,15 +166,16 @@ def _write_report_zips(
     changed = 0
     for mine in found:
         path, content = asked.output / f"{mine.student}.zip", _zip_report(mine)
-        if path.is_file() and is_written(path, content):
+        if path.is_file() and is_file_written(path, content):
             continue
         changed += 1
         if path.exists():
-            told.facts.append(f"{printable(path.name)} was there, and is replaced.")
+            told.facts.append(f"{clean_submitted_name(path.name)} was there, and is replaced.")
         if not asked.dry:
-            write_whole(path, content)
+            write_file_whole(path, content)
     told.facts.append(
-        f"Zips in {printable(str(asked.output))}: {len(found)}, of which {changed} are new or "
+        f"Zips in {clean_submitted_name(str(asked.output))}: {len(found)}, of which {changed} are "
+        "new or "
         "changed."
     )
 
@@ -202,7 +206,7 @@ def _return_to_repositories(
         try:
             written = _write_report_branch if asked.way == "branches" else _write_report_files
             told.facts += written(asked, mine, clone)
-        except Unreadable as problem:
+        except UnreadableFile as problem:
             told.open.append(str(problem))
 
 
@@ -223,17 +227,21 @@ def _write_report_branch(asked: ReturnRequest, mine: Returned, clone: Clone) -> 
 def _write_report_files(asked: ReturnRequest, mine: Returned, clone: Clone) -> Iterator[str]:
     """Write a report as files into the working tree; commit nothing."""
     if clone.git == clone.path:
-        raise Unreadable(f"{clone.shown} is a bare repository: `--to branches` writes into those.")
+        raise UnreadableFile(
+            f"{clone.shown} is a bare repository: `--to branches` writes into those."
+        )
     named: Mapping[str, bytes] = {"GRADING.html": mine.page, "GRADING.md": mine.summary}
     for name in named:
         path = clone.path / name
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-            raise Unreadable(f"{clone.shown}/{name} is no file: nothing was written. Remove it.")
+            raise UnreadableFile(
+                f"{clone.shown}/{name} is no file: nothing was written. Remove it."
+            )
     for name, content in named.items():
         path = clone.path / name
-        if path.exists() and is_written(path, content):
+        if path.exists() and is_file_written(path, content):
             continue
         done = "is replaced" if path.exists() else "is new"
         if not asked.dry:
-            write_whole(path, content)
+            write_file_whole(path, content)
         yield f"{mine.shown}: {clone.shown}/{name} {done}."

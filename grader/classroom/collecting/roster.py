@@ -9,7 +9,7 @@ from pathlib import Path
 from grader.classroom.run.gather_answers import TIMES_TABLE
 from grader.classroom.table_reader import read_lines
 from grader.core.errors import UserError
-from grader.submission.handed_files import is_passed_over, printable
+from grader.submission.handed_files import clean_submitted_name, is_handed_in_accidentally
 
 _PLATFORM_COLUMNS = ("login", "id", "name", "repository")
 _MAX_NAME_BYTES = 200  # file systems take 255, and `.zip` may be added
@@ -49,7 +49,7 @@ class UnknownStudent(Exception):
 def single_student(found: Sequence[Person], what: str, cure: str) -> Person:
     """Return the only student in `found`; raise `UnknownStudent` if there is none, or several."""
     if len(found) > 1:
-        names = ", ".join(printable(person.student) for person in found)
+        names = ", ".join(clean_submitted_name(person.student) for person in found)
         raise UnknownStudent(f"{what} may be of {names}: it was left alone. {cure}")
     if not found:
         raise UnknownStudent(f"{what} belongs to nobody in the roster: it was left alone. {cure}")
@@ -80,14 +80,14 @@ def read_roster(path: Path) -> tuple[Roster, list[str]]:
 
 def _reject_student_name(student: str) -> str:
     """Return why a folder cannot have this student's name; '' if a folder can."""
-    shown = printable(student)
+    shown = clean_submitted_name(student)
     if not student:
         return "there is no student in it: fill in the column student."
     if len(student.encode()) > _MAX_NAME_BYTES:
         return f"{shown} is too long for a folder's name: shorten it."
     if shown != student or "/" in student or "\\" in student:
         return f"{shown} cannot be a folder's name: write another into the column student."
-    if is_passed_over(student) or student in (".", "..", TIMES_TABLE):
+    if is_handed_in_accidentally(student) or student in (".", "..", TIMES_TABLE):
         return f"a folder called {shown} is not read: write another into the column student."
     return ""
 
@@ -105,7 +105,8 @@ def _normalized_column(person: Person, column: str) -> str:
 def _duplicate_student_sentence(found: list[tuple[str, Person]]) -> str:
     (first, person), (second, _), *_ = found
     return (
-        f"{second}: {printable(person.student)} is in {first} already: neither was collected or "
+        f"{second}: {clean_submitted_name(person.student)} is in {first} already: neither was "
+        "collected or "
         "returned. Give each student a name of their own."
     )
 
@@ -115,10 +116,10 @@ def _report_shared_names(people: Sequence[Person]) -> Iterator[str]:
     for column in ("login", "id", "repository"):
         having = defaultdict(list)
         for person in people:
-            having[getattr(person, column)].append(printable(person.student))
+            having[getattr(person, column)].append(clean_submitted_name(person.student))
         for value, names in having.items():
             if value and len(names) > 1:
                 yield (
                     f"{' and '.join(names)} have the same {column} in the roster, "
-                    f"{printable(value)}: nothing of that name was taken for either."
+                    f"{clean_submitted_name(value)}: nothing of that name was taken for either."
                 )

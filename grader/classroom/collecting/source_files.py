@@ -11,7 +11,7 @@ from grader.classroom.collecting.roster import Person, UnknownStudent
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import is_folder
 from grader.core.errors import UserError
-from grader.submission.handed_files import is_passed_over, printable
+from grader.submission.handed_files import clean_submitted_name, is_handed_in_accidentally
 
 T = TypeVar("T")
 
@@ -41,9 +41,13 @@ def has_answer_suffix(name: str) -> bool:
 def list_folders(folder: Path) -> list[Path]:
     """Return the folders in a folder, sorted by name; follow no link."""
     try:
-        return sorted(p for p in folder.iterdir() if is_folder(p) and not is_passed_over(p.name))
+        return sorted(
+            p for p in folder.iterdir() if is_folder(p) and not is_handed_in_accidentally(p.name)
+        )
     except OSError as error:
-        raise UserError(f"{printable(str(folder))} cannot be read: {error.strerror}.") from None
+        raise UserError(
+            f"{clean_submitted_name(str(folder))} cannot be read: {error.strerror}."
+        ) from None
 
 
 def match_owners(
@@ -62,7 +66,8 @@ def match_owners(
         if len(pairs) > 1:
             names = " and ".join(shown(thing) for _, thing in pairs)
             told.open.append(
-                f"{names} are of one student, {printable(student)}: they were left alone. Leave "
+                f"{names} are of one student, {clean_submitted_name(student)}: they were left "
+                "alone. Leave "
                 "the one that counts."
             )
     return [pairs[0] for pairs in by_student.values() if len(pairs) == 1]

@@ -18,7 +18,7 @@ from grader.classroom.collecting.upload_times import Times
 from grader.classroom.run.answer_files import is_folder
 from grader.core import catalog
 from grader.core.errors import UserError
-from grader.submission.handed_files import is_zip, printable
+from grader.submission.handed_files import clean_submitted_name, is_submitted_zip
 
 KINDS = {
     "repositories": "a folder of clones",
@@ -29,14 +29,14 @@ KINDS = {
 
 def choose_kind(source: Path, wished: str) -> str:
     """Return the wished kind of a source, or detect it for "auto". Raises `UserError`."""
-    shown = printable(str(source))
+    shown = clean_submitted_name(str(source))
     if wished not in ("auto", *KINDS):
-        close = catalog.did_you_mean(wished, list(KINDS))
+        close = catalog.suggest_close_name(wished, list(KINDS))
         raise UserError(f"There is no kind called {wished!r}: auto, {', '.join(KINDS)}.{close}")
     if not os.path.exists(source):
         raise UserError(f"{shown} is not there: name a folder, or a zip of uploads.")
     if not is_folder(source):
-        if source.is_file() and is_zip(source.name) and wished in ("auto", "uploads"):
+        if source.is_file() and is_submitted_zip(source.name) and wished in ("auto", "uploads"):
             return "uploads"
         raise UserError(f"{shown} is neither a folder nor a zip of uploads: name one of these.")
     if wished != "auto":

@@ -8,7 +8,7 @@ from pathlib import Path
 from grader.classroom.run.gather_answers import TIMES_TABLE
 from grader.classroom.table_reader import moment_in_field, read_lines
 from grader.core import catalog
-from grader.core.result_store import write_whole
+from grader.core.result_store import write_file_whole
 
 COLUMNS = ("student", "exercise", "submitted")
 
@@ -34,11 +34,11 @@ def write_submitted_times(folder: Path, known: Submitted) -> None:
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
     table.writerows((*key, known[key].isoformat()) for key in sorted(known))
-    write_whole(folder / TIMES_TABLE, file.getvalue())
+    write_file_whole(folder / TIMES_TABLE, file.getvalue())
 
 
 def _exercise_slug(name: str) -> str:
     try:
-        return catalog.find(name).slug
+        return catalog.find_catalog_exercise(name).slug
     except catalog.UnknownExercise:
         return name

@@ -50,6 +50,8 @@ def _find_line_student(line: Line, roster: Roster) -> Person:
 
 def _line_exercise_slug(line: Line) -> str:
     try:
-        return catalog.find(line.get("exercise")).slug if line.get("exercise") else ""
+        return (
+            catalog.find_catalog_exercise(line.get("exercise")).slug if line.get("exercise") else ""
+        )
     except catalog.UnknownExercise as problem:
         raise UserError(f"{line.at}: {problem}") from None

@@ -23,8 +23,8 @@ from grader.classroom.collecting.upload_times import Times
 from grader.classroom.run import answer_contents, answer_files, class_archive
 from grader.classroom.run.answer_files import File, is_folder
 from grader.core.errors import UserError
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import is_zip, printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import clean_submitted_name, is_submitted_zip
 
 _CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")
 _MOODLE_NAME = re.compile(
@@ -43,7 +43,10 @@ class Key:
 
     @property
     def cure(self) -> str:
-        return f"Write {printable(self.value)} into the roster: as {' or '.join(self.columns)}."
+        return (
+            f"Write {clean_submitted_name(self.value)} into the roster: as "
+            f"{' or '.join(self.columns)}."
+        )
 
 
 def read_parcels(
@@ -69,8 +72,8 @@ def _upload_parcels(
     for person, key in owned:
         try:
             found = answer_contents.choose_files(by_key[key], key.shown)
-        except Unreadable as problem:
-            told.open.append(f"{printable(person.student)}: {problem}")
+        except UnreadableFile as problem:
+            told.open.append(f"{clean_submitted_name(person.student)}: {problem}")
             continue
         submitted = {f.path: at for f in found.files if (at := times.upload_time(person, f.name))}
         kept = _keep_files_in_time(found.files, submitted, until, told)
@@ -90,13 +93,13 @@ def _list_uploads(place: Path, told: CollectResult) -> Iterator[File]:
     if not is_folder(place):
         yield from _list_zip_files(place)
         return
-    for file in _list_folder_files(place, printable(place.name)):
+    for file in _list_folder_files(place, clean_submitted_name(place.name)):
         if not is_folder(place / file.name):
             yield file
             continue
         try:
             inner = _list_folder_files(place / file.name, file.shown)
-        except Unreadable as problem:
+        except UnreadableFile as problem:
             told.open.append(str(problem))
         else:
             yield from (replace(f, path=f"{file.path}/{f.path}") for f in inner)
@@ -105,7 +108,7 @@ def _list_uploads(place: Path, told: CollectResult) -> Iterator[File]:
 def _list_zip_files(place: Path) -> list[File]:
     try:
         return class_archive.files_of_class(place)
-    except Unreadable as problem:
+    except UnreadableFile as problem:
         raise UserError(str(problem)) from None
 
 
@@ -126,13 +129,15 @@ def _parse_uploader(file: File) -> tuple[Key, str]:
         if len(others) > 1:
             raise UnknownStudent(f"{file.shown} may be of several students: it was left alone.")
         name = found["file"] or PurePosixPath(rest).name
-        return Key(printable(front), found["name"], ("name", "student")), name
+        return Key(clean_submitted_name(front), found["name"], ("name", "student")), name
     if not rest and (found := _CANVAS_NAME.fullmatch(top)):
         whose = f"{found['name']}_{found['id']}"
-        return Key(printable(whose), found["id"], ("id",)), _CANVAS_VERSION.sub("", found["file"])
-    if rest or is_zip(top):
+        return Key(clean_submitted_name(whose), found["id"], ("id",)), _CANVAS_VERSION.sub(
+            "", found["file"]
+        )
+    if rest or is_submitted_zip(top):
         owner = top if rest else top[: -len(".zip")]
-        return Key(printable(owner), owner, ("student", "login", "id")), file.name
+        return Key(clean_submitted_name(owner), owner, ("student", "login", "id")), file.name
     raise UnknownStudent(
         f"{file.shown} does not say who uploaded it: put it into a folder named by the student."
     )

@@ -39,7 +39,7 @@ def read_adjustments(
         at = f"{path}, line {rows.line_num}"
         student, slug, made = _read_adjustment(row, at)
         if student not in students:
-            close = catalog.did_you_mean(student, students)
+            close = catalog.suggest_close_name(student, students)
             unused.append(f"{at}: there is no student {student!r}.{close}")
             continue
         if slug not in slugs:
@@ -55,7 +55,11 @@ def read_adjustments(
 def _read_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
     student, exercise, points, why = (row[name] or "" for name in _COLUMNS)
     try:
-        return student, catalog.find(exercise).slug, Adjustment(points=int(points), why=why)
+        return (
+            student,
+            catalog.find_catalog_exercise(exercise).slug,
+            Adjustment(points=int(points), why=why),
+        )
     except catalog.UnknownExercise as problem:
         raise UserError(f"{at}: {problem}") from None
     except ValueError:

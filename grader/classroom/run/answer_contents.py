@@ -10,8 +10,12 @@ from pathlib import Path, PurePosixPath
 from grader.classroom.run import answer_files, class_archive
 from grader.classroom.run.answer_files import File
 from grader.core import catalog
-from grader.submission.answer_file import Unreadable
-from grader.submission.handed_files import describe_link, is_zip, printable
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.handed_files import (
+    clean_submitted_name,
+    describe_submitted_link,
+    is_submitted_zip,
+)
 
 _BUNDLE_FOLDERS = ("exercises", "notebooks")
 
@@ -44,11 +48,11 @@ class Contents:
 
 @contextmanager
 def read_contents(entry: Path, place: str) -> Iterator[Contents]:
-    """Return the contents of a student's folder or zip. Raises `Unreadable`."""
-    shown = printable(entry.name)
+    """Return the contents of a student's folder or zip. Raises `UnreadableFile`."""
+    shown = clean_submitted_name(entry.name)
     if os.path.islink(entry):
-        raise Unreadable(describe_link(shown))
-    if is_zip(entry.name) and not answer_files.is_folder(entry):
+        raise UnreadableFile(describe_submitted_link(shown))
+    if is_submitted_zip(entry.name) and not answer_files.is_folder(entry):
         yield Contents(
             place=place,
             files=class_archive.student_files(answer_files.read_file(entry, shown), shown),
@@ -66,18 +70,20 @@ def is_answer(name: str) -> bool:
 @cache
 def answer_names() -> frozenset[str]:
     """Return the names of all answers."""
-    return frozenset(f"{e.slug}{s}" for e in catalog.exercises() for s in (e.suffix, ".ipynb"))
+    return frozenset(
+        f"{e.slug}{s}" for e in catalog.list_catalog_exercises() for s in (e.suffix, ".ipynb")
+    )
 
 
 def note_left_out(name: str, other: str) -> str:
     """Return the note on a file that does not count because another does."""
-    return f"{printable(name)} was left out: {printable(other)} counts."
+    return f"{clean_submitted_name(name)} was left out: {clean_submitted_name(other)} counts."
 
 
 def choose_files(found: Sequence[File], place: str) -> Contents:
     """Return the contents of a folder, which holds files, or one zip instead."""
-    zips = [file for file in found if is_zip(file.name)]
-    others = [file for file in found if not is_zip(file.name)]
+    zips = [file for file in found if is_submitted_zip(file.name)]
+    others = [file for file in found if not is_submitted_zip(file.name)]
     if not zips:
         return Contents(place=place, files=others)
     if any(is_answer(file.name) for file in others):
@@ -85,6 +91,6 @@ def choose_files(found: Sequence[File], place: str) -> Contents:
         return Contents(place=place, files=others, notes=notes)
     if len(zips) > 1:
         several = f"There is more than one zip ({zips[0].shown}, {zips[1].shown})"
-        raise Unreadable(f"{several}: hand in one.")
+        raise UnreadableFile(f"{several}: hand in one.")
     inside = class_archive.student_files(zips[0].content(), zips[0].shown)
     return Contents(place=f"{place}/{zips[0].shown}", files=[*inside, *others])

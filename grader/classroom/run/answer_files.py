@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from grader.submission.answer_file import Unreadable
+from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import (
-    describe_link,
-    describe_too_large,
-    is_passed_over,
-    printable,
-    size_limit,
+    clean_submitted_name,
+    describe_submitted_link,
+    describe_too_large_submission,
+    find_submission_size_limit,
+    is_handed_in_accidentally,
 )
 
 
@@ -31,12 +31,12 @@ class File:
 
     @property
     def shown(self) -> str:
-        return printable(self.path)
+        return clean_submitted_name(self.path)
 
     def content(self) -> bytes:
-        """Return the bytes of the file. Raises `Unreadable` with a sentence."""
+        """Return the bytes of the file. Raises `UnreadableFile` with a sentence."""
         if self.problem:
-            raise Unreadable(self.problem)
+            raise UnreadableFile(self.problem)
         return self.read()
 
 
@@ -65,16 +65,18 @@ def list_folder(folder: int, shown: str) -> list[File]:
     """Return the entries of an open folder by name, without files handed in by accident."""
     try:
         with os.scandir(folder) as found:
-            kept = sorted((e for e in found if not is_passed_over(e.name)), key=lambda e: e.name)
+            kept = sorted(
+                (e for e in found if not is_handed_in_accidentally(e.name)), key=lambda e: e.name
+            )
             return [_describe_file(entry, folder) for entry in kept]
     except OSError as error:
         raise _raise_unreadable(shown, error) from None
 
 
 def _describe_file(entry: os.DirEntry[str], folder: int) -> File:
-    shown, problem = printable(entry.name), ""
+    shown, problem = clean_submitted_name(entry.name), ""
     if entry.is_symlink():
-        problem = describe_link(shown)
+        problem = describe_submitted_link(shown)
     elif entry.is_dir(follow_symlinks=False):
         problem = f"{shown} is a folder, which is not looked into: put its files where it lies."
     elif not entry.is_file(follow_symlinks=False):
@@ -84,20 +86,20 @@ def _describe_file(entry: os.DirEntry[str], folder: int) -> File:
 
 
 def read_file(path: str | Path, shown: str, folder: int | None = None) -> bytes:
-    """Return the bytes of a regular file up to its limit. Raises `Unreadable` with the reason.
+    """Return the bytes of a regular file up to its limit. Raises `UnreadableFile` with the reason.
 
     Nothing waits for a pipe, and no more is read than the limit and one byte.
     """
-    most = size_limit(str(path))
+    most = find_submission_size_limit(str(path))
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         handle = os.open(path, flags, dir_fd=folder)
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise Unreadable(f"{shown} is not a file.")
+                raise UnreadableFile(f"{shown} is not a file.")
             if status.st_size > most:
-                raise Unreadable(describe_too_large(str(path), shown))
+                raise UnreadableFile(describe_too_large_submission(str(path), shown))
             with open(handle, "rb", closefd=False) as file:
                 content = file.read(most + 1)
         finally:
@@ -105,11 +107,11 @@ def read_file(path: str | Path, shown: str, folder: int | None = None) -> bytes:
     except OSError as error:
         raise _raise_unreadable(shown, error) from None
     if len(content) > most:  # it grew
-        raise Unreadable(describe_too_large(str(path), shown))
+        raise UnreadableFile(describe_too_large_submission(str(path), shown))
     return content
 
 
-def _raise_unreadable(shown: str, error: OSError) -> Unreadable:
+def _raise_unreadable(shown: str, error: OSError) -> UnreadableFile:
     if error.errno == errno.ELOOP:
-        return Unreadable(describe_link(shown))
-    return Unreadable(f"{shown} cannot be read: {error.strerror}.")
+        return UnreadableFile(describe_submitted_link(shown))
+    return UnreadableFile(f"{shown} cannot be read: {error.strerror}.")

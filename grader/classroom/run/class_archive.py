@@ -10,16 +10,16 @@ from typing import Any
 
 from grader.classroom.run.answer_files import File
 from grader.submission import zip_entries
-from grader.submission.answer_file import Unreadable
-from grader.submission.reader_client import Unread, ask_reader
+from grader.submission.answer_file import UnreadableFile
+from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 
 
 def student_files(content: bytes, shown: str) -> list[File]:
-    """Return the files in a student's zip, at any depth. Raises `Unreadable`.
+    """Return the files in a student's zip, at any depth. Raises `UnreadableFile`.
 
     shown   the name of the zip, for sentences
     """
-    left = zip_entries.MAX_UNPACKED
+    left = zip_entries.MAX_UNPACKED_BYTES
 
     def unpack(number: int) -> bytes:
         nonlocal left
@@ -39,17 +39,19 @@ def files_of_class(path: Path) -> list[File]:
     try:
         archive = zipfile.ZipFile(path)
     except zip_entries.ZIP_ERRORS:
-        raise Unreadable(f"{path} cannot be opened as a zip: download it again.") from None
+        raise UnreadableFile(f"{path} cannot be opened as a zip: download it again.") from None
     except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
+        raise UnreadableFile(f"{path} cannot be read: {error.strerror}.") from None
 
     def unpack(number: int) -> bytes:
         try:
-            return zip_entries.unpack_entry(archive, number, sys.maxsize)
+            return zip_entries.unpack_submitted_zip_entry(archive, number, sys.maxsize)
         except zip_entries.BadZip as problem:
-            raise Unreadable(str(problem)) from None
+            raise UnreadableFile(str(problem)) from None
 
-    return _list_files(zip_entries.zip_entries(archive, path.stat().st_size, of_class=True), unpack)
+    return _list_files(
+        zip_entries.list_submitted_zip_entries(archive, path.stat().st_size, of_class=True), unpack
+    )
 
 
 def _list_files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:
@@ -63,9 +65,9 @@ def _list_files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes])
 
 def _ask_reader_about(question: str, content: bytes, shown: str, **given: int) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = ask_reader(question, content, shown=shown, **given)
-    except Unread as problem:
-        raise Unreadable(f"{shown}: {problem}") from None
+        found: dict[str, Any] = ask_submission_reader(question, content, shown=shown, **given)
+    except UnreadableContent as problem:
+        raise UnreadableFile(f"{shown}: {problem}") from None
     if "bad" in found:
-        raise Unreadable(found["bad"])
+        raise UnreadableFile(found["bad"])
     return found

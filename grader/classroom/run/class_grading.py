@@ -26,15 +26,15 @@ from grader.classroom.run.write_results import Written
 from grader.classroom.settings import NO_COURSE, Settings
 from grader.core.errors import UserError
 from grader.core.records import Exercise
-from grader.core.result_store import Store
-from grader.core.this_python import pip_install
+from grader.core.result_store import ResultStore
+from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
 from grader.grading import source_digest
 from grader.grading.installed_versions import installed_versions
 from grader.grading.official_grader import BadSecret, course_secret
 from grader.grading.session import seed_id
 from grader.reporting.class_summary import ClassSummary
-from grader.submission.handed_files import printable
+from grader.submission.handed_files import clean_submitted_name
 from grader.worker.walls import NoSuchWall
 
 
@@ -98,7 +98,8 @@ def grade_class(asked: ClassRequest, progress: Progress, *, resume: bool) -> Don
         summary = written.write(run, title=asked.submissions.resolve().name)
         results_folder.finish_run(asked.results, asked.as_run)
     left = [
-        f"{printable(os.fspath(p))} is of an earlier run: nobody of that name is in the class now."
+        f"{clean_submitted_name(os.fspath(p))} is of an earlier run: nobody of that name is in "
+        "the class now."
         for p in abandoned_folders(asked.results, run)
     ]
     return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left))
@@ -147,7 +148,7 @@ def begin_class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
     )
     return ClassRun(
         entries=entries, exercises=asked.exercises, terms=terms,
-        store=Store(asked.results / PARTS_FOLDER),
+        store=ResultStore(asked.results / PARTS_FOLDER),
         start=lambda: _choose_lanes(asked, terms, secret),
     )  # fmt: skip
 
@@ -158,7 +159,7 @@ def _choose_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
     try:
         from grader.classroom.run.cluster import Cluster
     except ModuleNotFoundError as error:
-        cure = pip_install("distributed", "cryptography")
+        cure = build_pip_install_command("distributed", "cryptography")
         raise UserError(f"{error.name} is not installed: `{cure}`.") from None
     cluster = Cluster(asked.cluster, secret, asked.device)
     try:

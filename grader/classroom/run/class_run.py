@@ -19,8 +19,8 @@ from grader.classroom.run.gather_answers import Handed, HandedIn, read_student
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
 from grader.classroom.run.lanes import Lanes, Result, run_tasks
 from grader.core.records import Exercise
-from grader.core.result_store import Store
-from grader.core.scoring import TO_COME
+from grader.core.result_store import ResultStore
+from grader.core.scoring import SPEED_TO_COME
 from grader.grading import source_digest
 
 LOST_ANSWER = "the process that graded it ended twice before it was done"
@@ -45,7 +45,7 @@ class ClassRun:
     entries: Sequence[Path]
     exercises: Sequence[Exercise]
     terms: GradeTerms
-    store: Store
+    store: ResultStore
     start: Callable[[], Lanes]  # called if there is anything to grade
     rows: list[ProgressRow] = field(default_factory=list)
     graded: int = 0  # tasks that were done by this run
@@ -162,7 +162,7 @@ def _timing_task(task: Task, judged: dict[str, Any]) -> Task:
 
 
 def _is_to_come(result: Result) -> bool:
-    return result["speed"] is not None and result["speed"]["why"] == TO_COME
+    return result["speed"] is not None and result["speed"]["why"] == SPEED_TO_COME
 
 
 def _is_certain(result: Result) -> bool:

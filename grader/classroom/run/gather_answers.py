@@ -14,8 +14,12 @@ from grader.classroom.run.answer_contents import Contents, is_answer, note_left_
 from grader.classroom.run.answer_files import File, is_folder
 from grader.core import catalog
 from grader.core.records import Exercise
-from grader.submission.answer_file import Unreadable, is_untouched_skeleton
-from grader.submission.handed_files import is_passed_over, is_zip, printable
+from grader.submission.answer_file import UnreadableFile, is_submission_text_untouched
+from grader.submission.handed_files import (
+    clean_submitted_name,
+    is_handed_in_accidentally,
+    is_submitted_zip,
+)
 
 MAX_NOTES = 10  # on one student
 TIMES_TABLE = "submitted.csv"  # beside the students: when what was handed in
@@ -52,7 +56,7 @@ def list_students(folder: Path) -> tuple[list[Path], list[str]]:
 
     Raises `NoClass` where there is no student, or where answers lie in `folder` itself.
     """
-    shown = printable(os.fspath(folder))
+    shown = clean_submitted_name(os.fspath(folder))
     students: dict[str, str] = {}  # the entry that counts for a folder of results
     notes = []
     for name, problem in _list_entries(folder, shown):
@@ -73,7 +77,9 @@ def _list_entries(folder: Path, shown: str) -> list[tuple[str, str]]:
     """Return the names in the submissions, sorted, and why any is no student's."""
     try:
         with os.scandir(folder) as found:
-            kept = [e for e in found if not (is_passed_over(e.name) or _is_times_table(e))]
+            kept = [
+                e for e in found if not (is_handed_in_accidentally(e.name) or _is_times_table(e))
+            ]
     except FileNotFoundError:
         raise NoClass(f"{shown} is not there: name the folder of the submissions.") from None
     except NotADirectoryError:
@@ -91,7 +97,7 @@ def _is_times_table(entry: os.DirEntry[str]) -> bool:
 
 def _problem_of_entry(entry: os.DirEntry[str], folder: str) -> str:
     """Return why an entry of the submissions is no student's; "" if it is one."""
-    shown = printable(entry.name)
+    shown = clean_submitted_name(entry.name)
     if entry.is_dir(follow_symlinks=False):
         return ""
     if is_answer(entry.name):
@@ -101,20 +107,20 @@ def _problem_of_entry(entry: os.DirEntry[str], folder: str) -> str:
         )
     if entry.is_symlink():
         return f"{shown} is a link and was not followed: put what it leads to in its place."
-    if is_zip(entry.name) and entry.is_file(follow_symlinks=False):
+    if is_submitted_zip(entry.name) and entry.is_file(follow_symlinks=False):
         return ""
     return f"{shown} is neither a student's folder nor a zip: it was passed over."
 
 
 def read_student(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
     """Read what a student handed in for `exercises`. Returns whatever lies at `entry`."""
-    place = "/".join(printable(name) for name in (entry.parent.name, entry.name) if name)
+    place = "/".join(clean_submitted_name(name) for name in (entry.parent.name, entry.name) if name)
     notes: tuple[str, ...] = ()
     try:
         with read_contents(entry, place) as found:
             answers = [_choose_answer(exercise, found) for exercise in exercises]
             notes = _student_notes(found, answers)
-    except Unreadable as problem:
+    except UnreadableFile as problem:
         answers = [
             Handed(
                 slug=e.slug, name=e.file, path=place, state="unreadable",
@@ -123,18 +129,20 @@ def read_student(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
             for e in exercises
         ]  # fmt: skip
     folder = folder_of(entry)
-    return HandedIn(student=printable(folder), folder=folder, answers=tuple(answers), notes=notes)
+    return HandedIn(
+        student=clean_submitted_name(folder), folder=folder, answers=tuple(answers), notes=notes
+    )
 
 
 def student_of(entry: Path) -> str:
     """Return the printable name of the student who handed in an entry."""
-    return printable(folder_of(entry))
+    return clean_submitted_name(folder_of(entry))
 
 
 def folder_of(entry: Path) -> str:
     """Return the name of a student's entry, without the .zip of a zip."""
     name = entry.name
-    return name[: -len(".zip")] if is_zip(name) and not is_folder(entry) else name
+    return name[: -len(".zip")] if is_submitted_zip(name) and not is_folder(entry) else name
 
 
 def _choose_answer(exercise: Exercise, found: Contents) -> Handed:
@@ -161,7 +169,7 @@ def _read_handed(exercise: Exercise, file: File | None, place: str) -> Handed:
     path = f"{place}/{file.shown}"
     try:
         return Handed(slug=slug, name=file.name, path=path, content=file.content())
-    except Unreadable as problem:
+    except UnreadableFile as problem:
         return Handed(
             slug=slug, name=file.name, path=path, state="unreadable", sentence=str(problem)
         )
@@ -173,7 +181,7 @@ def _is_untouched_content(content: bytes) -> bool:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         return False
-    return is_untouched_skeleton(text.replace("\r\n", "\n").replace("\r", "\n"))
+    return is_submission_text_untouched(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _student_notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
@@ -202,11 +210,11 @@ def describe_problem(file: File) -> str:
 
 def _did_you_mean(name: str) -> str:
     """Return ' Did you mean ex01_softmax.py?' for a name close to that of an answer, else ''."""
-    slugs = [exercise.slug for exercise in catalog.exercises()]
+    slugs = [exercise.slug for exercise in catalog.list_catalog_exercises()]
     parts = {part: slug for slug in slugs for part in slug.split("_", 1)}  # ex01, and softmax
     stem, _, rest = name.partition(".")
     written = re.sub(r"\W+", "_", stem.lower())
-    hint = catalog.did_you_mean(parts.get(written, written), slugs)
+    hint = catalog.suggest_close_name(parts.get(written, written), slugs)
     meant = hint.removesuffix("?").rpartition(" ")[2]
-    suffix = ".ipynb" if "ipynb" in rest.lower() else catalog.suffix(meant)
+    suffix = ".ipynb" if "ipynb" in rest.lower() else catalog.find_catalog_suffix(meant)
     return hint.replace("?", f"{suffix}?")

@@ -46,7 +46,7 @@ class Environment:
 
 @cache
 def _probed_wall(name: str, on_cuda: bool) -> str:
-    return walls.choose(name, on_cuda=on_cuda).name
+    return walls.choose_wall(name, on_cuda=on_cuda).name
 
 
 def local_environment(slugs: Sequence[str], wall: str, device: str) -> Environment:
@@ -82,7 +82,7 @@ def _checked_exercise(task: Task) -> Exercise:
     found = local_environment([task.slug], task.terms.wall, task.terms.device)
     for what, is_so, wanted in found.unlike(task.terms, {task.slug: task.code}):
         raise EnvironmentMismatch(f"{what} is {is_so}, and should be {wanted}")
-    return catalog.find(task.slug)
+    return catalog.find_catalog_exercise(task.slug)
 
 
 def _judge_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
@@ -108,4 +108,8 @@ def _grader_for(secret: str, wall: str, device: str) -> Official:
 @cache
 def _answer_folder() -> Path:
     """Return the folder in which this process puts the answer that it grades."""
-    return Path(AT_THE_END.enter_context(tempfile.TemporaryDirectory(prefix=traces.trace_prefix())))
+    return Path(
+        AT_THE_END.enter_context(
+            tempfile.TemporaryDirectory(prefix=traces.build_worker_trace_prefix())
+        )
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from grader.classroom.lateness import lateness
 from grader.classroom.run.submission_times import Times
 from grader.classroom.settings import NO_COURSE, Settings
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
 from grader.core.records import ExerciseReport, Report
 from grader.reporting.csv_table import to_csv
@@ -45,7 +45,7 @@ class LatenessReport:
         """Yield a sentence on each extension of a student who is not in the class."""
         for name in dict.fromkeys(e.student for e in self.course.extensions):
             if name not in students:
-                close = did_you_mean(name, students)
+                close = suggest_close_name(name, students)
                 yield f"{self.course.path}, extensions: there is no student {name!r}.{close}"
 
     def _lateness_of_exercise(self, student: str, e: ExerciseReport) -> Late | None:

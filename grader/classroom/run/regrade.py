@@ -35,7 +35,7 @@ from grader.grading.report_diff import Change
 from grader.reporting import as_json
 from grader.reporting.exercise_mark import Late
 from grader.reporting.from_json import NoReport, from_json
-from grader.submission.handed_files import printable
+from grader.submission.handed_files import clean_submitted_name
 from grader.worker import traces
 
 
@@ -82,7 +82,7 @@ def answers_of_report(report: Path) -> Iterator[Path | None]:
         entries, _ = gather_answers.list_students(Path(last.submissions))
     exercises = _exercises_of_last_run(last)
     name = report.resolve().parent.name
-    with TemporaryDirectory(prefix=traces.trace_prefix()) as folder:
+    with TemporaryDirectory(prefix=traces.build_worker_trace_prefix()) as folder:
         for entry in entries:
             if gather_answers.folder_of(entry) != name:
                 continue
@@ -113,7 +113,9 @@ def find_changes(asked: ClassRequest, progress: Progress) -> Iterator[Change]:
         )  # fmt: skip
         for path in abandoned_folders(asked.results, run):
             why = ("nobody of that name is in the class now",)
-            yield Change(student=printable(path.name), slug="", before=None, after=None, why=why)
+            yield Change(
+                student=clean_submitted_name(path.name), slug="", before=None, after=None, why=why
+            )
         for row, report in written.reports(run):
             yield from _changes_of_student(
                 _earlier_report(reports / row.folder / "report.json"), report, adjusted
@@ -138,11 +140,11 @@ def request_as_before(results: Path, jobs: int, words: Words, course: Settings) 
 
 def _exercises_of_last_run(last: LastRun) -> list[Exercise]:
     """Return the exercises of the last run, also those of packs that its course names."""
-    known = {exercise.slug for exercise in catalog.exercises()}
+    known = {exercise.slug for exercise in catalog.list_catalog_exercises()}
     if last.course and not known.issuperset(last.exercises):
         read_settings(Path(last.course))
     try:
-        return [catalog.find(slug) for slug in last.exercises]
+        return [catalog.find_catalog_exercise(slug) for slug in last.exercises]
     except catalog.UnknownExercise as problem:
         raise UserError(f"{problem} {catalog.PACK_HINT}") from None
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from grader.core.errors import UserError
-from grader.core.result_store import remove_partial_files, write_whole
+from grader.core.result_store import remove_partly_written_files, write_file_whole
 from grader.grading.official_grader import SECRET_FILE
 
 RUN_FILE = ".run.json"
@@ -48,7 +48,7 @@ def open_results(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"Another run writes to {folder}: wait until it is done.") from None
-        remove_partial_files(folder)
+        remove_partly_written_files(folder)
         yield
 
 
@@ -94,4 +94,4 @@ def finish_run(folder: Path, run: LastRun) -> None:
 
 
 def _write_run(folder: Path, run: LastRun) -> None:
-    write_whole(folder / RUN_FILE, json.dumps(asdict(run), indent=2) + "\n")
+    write_file_whole(folder / RUN_FILE, json.dumps(asdict(run), indent=2) + "\n")

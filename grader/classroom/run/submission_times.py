@@ -30,11 +30,11 @@ def read_times(submissions: Path, students: Sequence[str]) -> tuple[Times, list[
     for line in read_lines(path, COLUMNS):
         student = line.get("student")
         if student not in students:
-            close = catalog.did_you_mean(student, students)
+            close = catalog.suggest_close_name(student, students)
             unused.append(f"{line.at}: there is no student {student!r}.{close}")
             continue
         try:
-            key = student, catalog.find(line.get("exercise")).slug
+            key = student, catalog.find_catalog_exercise(line.get("exercise")).slug
         except catalog.UnknownExercise as problem:
             raise UserError(f"{line.at}: {problem}") from None
         if key in found:

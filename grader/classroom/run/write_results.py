@@ -20,8 +20,8 @@ from grader.classroom.settings import Settings
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.result_store import is_written, write_whole
-from grader.core.scoring import LEFT_OUT, TO_COME, sum_points
+from grader.core.result_store import is_file_written, write_file_whole
+from grader.core.scoring import SPEED_LEFT_OUT, SPEED_TO_COME, sum_score_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html
 from grader.reporting.class_summary import ClassSummary, Graded, summarise_class
@@ -54,14 +54,14 @@ class Written:
         summary = summarise_class(graded, run.exercises, course.weights, bool(course.deadlines))
         facts = {**_course_facts(course, self.words), **_class_facts(run.terms, self.words)}
         page = class_page.to_html(summary, self.words, title=title, facts=facts)
-        write_whole(self.folder / PAGE, page)
-        write_whole(self.folder / GRADES, grades.to_grades(summary))
-        write_whole(self.folder / CANVAS, grades.to_canvas(summary))
+        write_file_whole(self.folder / PAGE, page)
+        write_file_whole(self.folder / GRADES, grades.to_grades(summary))
+        write_file_whole(self.folder / CANVAS, grades.to_canvas(summary))
         if course.deadlines:
-            write_whole(self.folder / LATE_TABLE, lateness_table(lates))
+            write_file_whole(self.folder / LATE_TABLE, lateness_table(lates))
         else:
             (self.folder / LATE_TABLE).unlink(missing_ok=True)  # of an earlier run
-        write_whole(kept, look)
+        write_file_whole(kept, look)
         return summary
 
     def reports(self, run: ClassRun) -> Iterator[tuple[ProgressRow, Report]]:
@@ -93,9 +93,9 @@ class Written:
 
     def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
         text, page = as_json.to_json(report), place / "report.html"
-        if not (same_look and page.exists() and is_written(place / "report.json", text)):
-            write_whole(page, html.to_html(report, self.words))
-            write_whole(place / "report.json", text)  # last: it says that the page is of it
+        if not (same_look and page.exists() and is_file_written(place / "report.json", text)):
+            write_file_whole(page, html.to_html(report, self.words))
+            write_file_whole(place / "report.json", text)  # last: it says that the page is of it
 
     def _build_report(self, run: ClassRun, row: ProgressRow, number: int) -> ExerciseReport:
         task, exercise = row.tasks[number], run.exercises[number]
@@ -121,11 +121,11 @@ def _mark_speed_left_out(report: ExerciseReport) -> ExerciseReport:
     speed = report.speed
     if speed is None or report.score is None:
         return report
-    if speed.verdict != "not_run" or speed.why == TO_COME:
+    if speed.verdict != "not_run" or speed.why == SPEED_TO_COME:
         speed = replace(
-            speed, verdict="not_run", why=LEFT_OUT, earned=0, fraction=None, measured=None
+            speed, verdict="not_run", why=SPEED_LEFT_OUT, earned=0, fraction=None, measured=None
         )
-    return replace(report, speed=speed, score=sum_points(report.checks, speed))
+    return replace(report, speed=speed, score=sum_score_points(report.checks, speed))
 
 
 def _student_facts(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms) -> Report:
@@ -156,7 +156,7 @@ def _style_digest(words: Words) -> str:
     folder = ROOT / "grader"
     sources = [*folder.glob("reporting/*.*"), *folder.glob("core/translation.py")]
     sources += folder.glob("core/zh.toml")
-    suites = {exercise.folder for exercise in catalog.exercises()}
+    suites = {exercise.folder for exercise in catalog.list_catalog_exercises()}
     for path in sorted([*sources, *(path for suite in suites for path in suite.glob("*.toml"))]):
         found.update(path.read_bytes())
     return found.hexdigest()

@@ -10,11 +10,15 @@ from grader.authoring.skeletons import NoSkeleton, untouched_skeleton
 from grader.classroom.run.answer_contents import is_answer
 from grader.classroom.run.gather_answers import list_students, read_student
 from grader.classroom.similar.fingerprints import Tokens, read_tokens, remove_given
-from grader.core.catalog import names_read
+from grader.core.catalog import list_catalog_names
 from grader.core.records import Exercise
-from grader.submission.answer_file import Unreadable, is_untouched_skeleton, read_answer
-from grader.submission.handed_files import printable
-from grader.submission.reader_client import Unread
+from grader.submission.answer_file import (
+    UnreadableFile,
+    is_submission_text_untouched,
+    read_submission,
+)
+from grader.submission.handed_files import clean_submitted_name
+from grader.submission.reader_client import UnreadableContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ def find_writers(submissions: Path, also: Sequence[Path]) -> tuple[list[Writer],
     students, notes = list_students(submissions)
     found = [Writer(who=_writer_name(entry), entry=entry, of_class=True) for entry in students]
     for place in also:
-        shown = printable(os.fspath(place))
+        shown = clean_submitted_name(os.fspath(place))
         if _is_answer_folder(place):
             found.append(Writer(who=shown, entry=place.resolve(), of_class=False))
             continue
@@ -57,7 +61,7 @@ def find_writers(submissions: Path, also: Sequence[Path]) -> tuple[list[Writer],
 
 
 def _writer_name(entry: Path) -> str:
-    return printable(entry.name if entry.is_dir() else entry.stem)
+    return clean_submitted_name(entry.name if entry.is_dir() else entry.stem)
 
 
 def _is_answer_folder(place: Path) -> bool:
@@ -78,14 +82,14 @@ def read_answers(
         for writer in people:
             try:
                 source = _read_answer_source(writer, exercise, Path(folder))
-            except Unreadable as problem:
+            except UnreadableFile as problem:
                 problems.append(f"{writer.who}: {problem}")
                 continue
-            if is_untouched_skeleton(source):
+            if is_submission_text_untouched(source):
                 continue
             try:
                 written = remove_given(read_tokens(source, exercise.language), given)
-            except Unread as problem:
+            except UnreadableContent as problem:
                 problems.append(f"{writer.who}: {problem}")
                 continue
             if written.count:
@@ -97,15 +101,15 @@ def read_answers(
 
 
 def _read_answer_source(writer: Writer, exercise: Exercise, folder: Path) -> str:
-    """Return an answer's text; '' if there is no file. Raises `Unreadable` with the reason."""
+    """Return an answer's text; '' if there is no file. Raises `UnreadableFile` with the reason."""
     [handed] = read_student(writer.entry, [exercise]).answers
     if handed.state == "missing":
         return ""
     if handed.sentence:
-        raise Unreadable(handed.sentence)
+        raise UnreadableFile(handed.sentence)
     copy = folder / f"{exercise.slug}{Path(handed.name).suffix}"  # it may lie in a zip
     copy.write_bytes(handed.content)
-    return read_answer(copy, exercise.slug, names_read(exercise)).source
+    return read_submission(copy, exercise.slug, list_catalog_names(exercise)).source
 
 
 def given_skeleton(exercise: Exercise) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.submission.reader_client import ask_reader
+from grader.submission.reader_client import ask_submission_reader
 
 MIN_PASSAGE_TOKENS = 12  # of a passage that a comparison finds: one or two statements
 GAP = "\n"  # the letter in place of cut-out tokens
@@ -31,7 +31,7 @@ def read_tokens(source: str, language: str = "python") -> Tokens:
 
     Raises `Unread` if the reader gives up on the text.
     """
-    found = ask_reader("letters", source, language=language)
+    found = ask_submission_reader("letters", source, language=language)
     return Tokens(letters=found["letters"], places=_place_array(found["places"]))
 
 

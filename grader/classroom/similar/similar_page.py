@@ -14,7 +14,7 @@ from grader.classroom.similar.similar_table import (
 from grader.core import catalog
 from grader.core.translation import Words
 from grader.reporting import html
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 CONTEXT_LINES = 2  # shown before and after each marked line
 MAX_LINES = 300  # shown of an answer
@@ -33,7 +33,9 @@ class Line:
 
 def to_html(found: Found, words: Words) -> str:
     """Return the page in the language of `words`; the page has no script and no network access."""
-    titles = {group.slug: words.title(catalog.find(group.slug)) for group in found.groups}
+    titles = {
+        group.slug: words.title(catalog.find_catalog_exercise(group.slug)) for group in found.groups
+    }
     return html.render_template(
         "similar.html.j2", words, found=found, titles=titles, said=summary_sentences(found, words),
         told=note_sentences(found, words), lines=marked_lines, others=unshown_writers,
@@ -53,7 +55,7 @@ def marked_lines(side: Side) -> list[Line]:
         if number > before + 1:
             found.append(Line(number=0))
         parts = _split_line(every[number][:MAX_LINE_CHARACTERS], marked.get(number, []))
-        made = tuple((remove_harmful_characters(text), is_marked) for text, is_marked in parts)
+        made = tuple((clean_worker_text(text), is_marked) for text, is_marked in parts)
         found.append(Line(number=number + 1, parts=made))
         before = number
     return found if before == len(every) - 1 else [*found, Line(number=0)]

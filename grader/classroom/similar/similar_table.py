@@ -7,7 +7,7 @@ from rich.text import Text
 from grader.classroom.similar.compare_answers import Alike, Side
 from grader.classroom.similar.similar_search import Found, Group
 from grader.core.translation import Words
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 
 def print_similar(found: Found, console: Console, words: Words) -> None:
@@ -38,8 +38,7 @@ def summary_sentences(found: Found, words: Words) -> list[str]:
 def note_sentences(found: Found, words: Words) -> list[str]:
     """Return the sentences on unreadable answers, each on one line."""
     return [
-        " ".join(remove_harmful_characters(_translate_note(note, words)).split())
-        for note in found.notes
+        " ".join(clean_worker_text(_translate_note(note, words)).split()) for note in found.notes
     ]
 
 

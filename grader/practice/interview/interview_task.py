@@ -8,7 +8,7 @@ from pathlib import Path
 from grader.authoring.skeletons import comment_sign, untouched_skeleton
 from grader.core.records import Exercise
 from grader.core.translation import Words
-from grader.submission.handed_files import MAX_BYTES
+from grader.submission.handed_files import MAX_ANSWER_BYTES
 
 _LINE_COLUMNS = 96
 _WRITE_SENTENCE = "Write all of this into this file; names and arguments stay as they are."
@@ -33,7 +33,7 @@ def written_answer(exercise: Exercise, path: Path) -> bytes | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)  # too large is still too large
+        content = file.read(MAX_ANSWER_BYTES + 1)  # too large is still too large
     sign = comment_sign(exercise).encode()
     lines = (line.strip() for line in content.removeprefix(b"\xef\xbb\xbf").splitlines())
     return content if any(line and not line.startswith(sign) for line in lines) else None

@@ -77,11 +77,11 @@ class Sitting:
 
     def judge(self, wall: Wall) -> Report:
         """Grade what was handed in, without its speed; show the report and keep it."""
-        from grader.core.progress import progress_bar
+        from grader.core.progress import show_progress_bar
         from grader.grading.session import grade_all
         from grader.reporting import terminal
 
-        with progress_bar() as progress:
+        with show_progress_bar() as progress:
             report = grade_all(
                 [self.exercise], self.handed_in, wall=wall, speed=False, progress=progress
             )

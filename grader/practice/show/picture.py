@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.core.this_python import pip_install
+from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
 from grader.practice.show.sentence import CannotShow
 from grader.practice.show.trace import Array, Step, Trace
@@ -27,7 +27,7 @@ def draw_heat_maps(trace: Trace, words: Words) -> "Figure":
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        cure = pip_install("matplotlib")
+        cure = build_pip_install_command("matplotlib")
         raise CannotShow(f"Pictures need matplotlib: `{cure}`.") from None
 
     panels = list(_heat_map_panels(trace))

@@ -12,8 +12,8 @@ from grader.practice.show.sentence import CannotShow
 from grader.submission import admission, answer_file
 from grader.submission.admission import NotGraded
 from grader.worker import requirements
-from grader.worker.faults import NotHere, WorkerFault
-from grader.worker.in_process import in_process
+from grader.worker.faults import UnmetRequirement, WorkerFault
+from grader.worker.in_process import call_without_wall
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import LoadFailed, Supervisor
 from grader.worker.walls import Wall
@@ -23,13 +23,17 @@ from grader.worker.walls import Wall
 def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
     """Run the answer to an exercise in `place` in a worker; `CannotShow` says why it cannot run."""
     try:
-        answer = admission.read_worked_on(answer_file.locate(place, exercise.slug), exercise)
-        admitted = admission.admit(answer, exercise, wall)
+        answer = admission.read_begun_submission(
+            answer_file.locate_submission(place, exercise.slug), exercise
+        )
+        admitted = admission.admit_submission(answer, exercise, wall)
     except NotGraded as reason:
         raise CannotShow(str(reason)) from None
-    except NotHere as needs:
+    except UnmetRequirement as needs:
         raise CannotShow(f"{exercise.slug} {needs}") from None
-    if lacking := requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False)):
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=False)
+    ):
         raise CannotShow(f"{exercise.slug} {lacking}")
     with Nursery(wall) as nursery:
         worker = Supervisor(
@@ -52,4 +56,4 @@ def student_in_process(exercise: Exercise, given: dict[str, Callable[..., Any]])
     for name, function in given.items():
         setattr(module, name, function)
     missing = {n: f"{n} was not given." for n in exercise.names if n not in given}
-    return Student(exercise, in_process(module, exercise.prelude), missing)
+    return Student(exercise, call_without_wall(module, exercise.prelude), missing)

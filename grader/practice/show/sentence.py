@@ -6,10 +6,10 @@ import torch
 from rich.cells import cell_len
 from torch import Tensor
 
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
 from grader.judging.draw import Draw
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 EMBEDDINGS = ("drawn", "one-hot")
 MOST_TOKENS = 16  # tokens: more do not fit beside each other
@@ -64,14 +64,14 @@ class Sentence:
 def split_sentence(text: str, embedding: str = "drawn") -> Sentence:
     """Cut `text` into a sentence, at blanks, or into characters if it is Chinese without blanks."""
     if embedding not in EMBEDDINGS:
-        close = did_you_mean(embedding, EMBEDDINGS)
+        close = suggest_close_name(embedding, EMBEDDINGS)
         raise CannotShow(f"There is no embedding called {embedding}: drawn or one-hot.{close}")
     return Sentence(tokens=cut_tokens(text), embedding=embedding)
 
 
 def cut_tokens(text: str) -> tuple[str, ...]:
     """Return the tokens of `text`: 1 to 16."""
-    tokens = remove_harmful_characters(text).split()
+    tokens = clean_worker_text(text).split()
     if len(tokens) == 1 and all(cell_len(letter) == 2 for letter in tokens[0]):
         tokens = list(tokens[0])
     if not 1 <= len(tokens) <= MOST_TOKENS:

@@ -13,7 +13,7 @@ from grader.practice.show.recorded_answers import student_behind_wall
 from grader.practice.show.sentence import CannotShow, Sentence, split_sentence
 from grader.practice.show.show_view import View, check_ending
 from grader.practice.show.trace import Trace
-from grader.worker.walls import Wall, hide_this_process
+from grader.worker.walls import Wall, hide_grader_from_workers
 
 
 def print_example(
@@ -51,7 +51,7 @@ def _trace_answer(
     alone = trace_example(
         exercise, said, None, head
     )  # wrong arguments fail before the answer is run
-    hide_this_process()
+    hide_grader_from_workers()
     try:
         with student_behind_wall(exercise, place, wall) as student:
             return trace_example(exercise, said, student, head)

@@ -7,7 +7,7 @@ import numpy as np
 
 from grader.core import catalog, sealed_bundle
 from grader.core.records import Exercise
-from grader.core.translation import Words, preferred_language
+from grader.core.translation import Words, choose_translation_language
 from grader.practice.show.example import check_head, has_example, trace_example
 from grader.practice.show.recorded_answers import student_in_process
 from grader.practice.show.sentence import CannotShow, cut_tokens, split_sentence
@@ -20,20 +20,20 @@ def view_beside_reference(
     head: int | None, lang: str,
 ) -> View:  # fmt: skip
     """Return a view of functions of one exercise beside its reference."""
-    if sealed_bundle.is_sealed():
+    if sealed_bundle.is_core_sealed():
         raise CannotShow("A sealed bundle has no reference to show them beside.")
     if not functions:
         raise CannotShow("Which function? `show.attention(scaled_dot_product_attention)`.")
     names = [getattr(function, "__name__", repr(function)) for function in functions]
     names[0] = like or names[0]
-    exercises = [e for e in catalog.exercises() if has_example(e)]
+    exercises = [e for e in catalog.list_catalog_exercises() if has_example(e)]
     exercise = next((e for e in exercises if names[0] in e.names), None)
     if exercise is None:
         raise _unknown_function(names[0], exercises)
     given = dict(zip(names, functions, strict=True))
     student = student_in_process(exercise, given)
     found = trace_example(exercise, split_sentence(tokens, embedding), student, head)
-    return View(trace=found, words=Words(lang or preferred_language()))
+    return View(trace=found, words=Words(lang or choose_translation_language()))
 
 
 def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang: str) -> View:
@@ -52,7 +52,7 @@ def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang
         raise CannotShow(f"There are {len(labels)} tokens, but weights for {keys} keys.")
     found = Trace(title="", tokens=labels, steps=(step,), head=head)
     check_head(found)
-    return View(trace=found, words=Words(lang or preferred_language()))
+    return View(trace=found, words=Words(lang or choose_translation_language()))
 
 
 def _weights_array(weights: Any) -> Array:
@@ -67,5 +67,5 @@ def _weights_array(weights: Any) -> Array:
 
 
 def _unknown_function(name: str, exercises: Sequence[Exercise]) -> CannotShow:
-    close = catalog.did_you_mean(name, [n for e in exercises for n in e.names])
+    close = catalog.suggest_close_name(name, [n for e in exercises for n in e.names])
     return CannotShow(f"No exercise has a function called {name}: say which with like=.{close}")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from grader.core.translation import Words
 from grader.practice.show.trace import Array, Step, Trace
-from grader.worker.harmless_text import remove_harmful_characters
+from grader.worker.harmless_text import clean_worker_text
 
 SHADES = " ░▒▓█"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -94,7 +94,7 @@ def _problem_sentences(trace: Trace, words: Words) -> list[Text]:
     """Say why steps are missing, each sentence once."""
     problems = [line for s in trace.steps for line in s.problem.splitlines()]
     once = dict.fromkeys([*problems, *trace.problems])
-    return [Text(words.said(remove_harmful_characters(line)), style="red") for line in once if line]
+    return [Text(words.said(clean_worker_text(line)), style="red") for line in once if line]
 
 
 def _step_tables(trace: Trace, step: Step, words: Words) -> RenderableType:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 
-from grader.core.catalog import did_you_mean
+from grader.core.catalog import suggest_close_name
 from grader.core.translation import Words
 from grader.practice.show import picture, show_text
 from grader.practice.show.sentence import CannotShow
@@ -67,7 +67,7 @@ class View:
 def check_ending(path: Path) -> None:
     """Raise `CannotShow` unless a picture can be written under this name."""
     if path.suffix.lower() not in picture.FORMATS:
-        close = did_you_mean(path.suffix.lower(), picture.FORMATS)
+        close = suggest_close_name(path.suffix.lower(), picture.FORMATS)
         endings = ", ".join(picture.FORMATS)
         raise CannotShow(f"{path} should end in one of {endings}.{close}")
 

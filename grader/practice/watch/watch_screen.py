@@ -106,7 +106,7 @@ def _status_line(view: View, words: Words) -> Text:
 def _exercise_lines(e: ExerciseReport, words: Words) -> list[RenderableType]:
     parts: list[RenderableType] = [_exercise_headline(e, words)]
     if e.state == "not_started":
-        lesson = answer_file.lesson_path(e.slug, words.language)
+        lesson = answer_file.locate_lesson_of_submission(e.slug, words.language)
         todo = words("Read {lesson}, then write {path} and save it.", lesson=lesson, path=e.path)
         return [*parts, Text(todo)]
     if e.sentence:
@@ -129,7 +129,7 @@ def _check_in_full(e: ExerciseReport) -> CheckResult | None:
 
 
 def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
-    title = words.title(catalog.find(e.slug))
+    title = words.title(catalog.find_catalog_exercise(e.slug))
     right = sum(c.verdict is Verdict.PASSED for c in e.checks)
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     told = "{passed} of {asked} checks passed" if asked else "nothing was run"

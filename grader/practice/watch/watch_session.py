@@ -20,7 +20,7 @@ from grader.practice.watch.watched_files import Files
 from grader.reporting.redact import of_exercise
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
-from grader.worker.walls import PROCESS, Wall, hide_this_process
+from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
 
 POLL_SECONDS = 0.05
 
@@ -33,7 +33,7 @@ def watch(
 
     The watch begins with `start`, or with the first exercise that is not passed.
     """
-    hide_this_process()  # it holds the seed and the expected values
+    hide_grader_from_workers()  # it holds the seed and the expected values
     # A closed window ends it as Ctrl-C does, which a script's background ignores by default.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -54,7 +54,9 @@ class Session:
         shows: str = "open",
     ) -> None:  # fmt: skip
         self._exercises = {e.slug: e for e in exercises}
-        self._files = Files({slug: answer_file.locate(place, slug) for slug in self._exercises})
+        self._files = Files(
+            {slug: answer_file.locate_submission(place, slug) for slug in self._exercises}
+        )
         self._words = words
         self._screen = screen
         self._wall = wall

@@ -14,7 +14,7 @@ from nbgrader.utils import is_grade, is_solution
 from traitlets import Unicode
 
 from grader.core import catalog
-from grader.core.grade_ids import CUDA, SPEED, grade_id
+from grader.core.grade_ids import CUDA, SPEED, build_core_grade_id
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
 from grader.grading.official_grader import Official, course_secret
@@ -46,19 +46,22 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
         at = resources["nbgrader"]
-        exercise, words = catalog.find(at["notebook"]), Words(self.language)
+        exercise, words = catalog.find_catalog_exercise(at["notebook"]), Words(self.language)
         cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in nb.cells if is_grade(cell)}
-        report = self.grade_file(exercise, at, speed=grade_id(SPEED) in cells)
+        report = self.grade_file(exercise, at, speed=build_core_grade_id(SPEED) in cells)
         found = {
-            name: _report_task(report, exercise, name, cells[grade_id(name)])
+            name: _report_task(report, exercise, name, cells[build_core_grade_id(name)])
             for name in (*exercise.names, CUDA, SPEED)
-            if grade_id(name) in cells
+            if build_core_grade_id(name) in cells
         }
         seen = of_exercise(report, self.shows)
-        shown = {name: _report_task(seen, exercise, name, cells[grade_id(name)]) for name in found}
+        shown = {
+            name: _report_task(seen, exercise, name, cells[build_core_grade_id(name)])
+            for name in found
+        }
         for name, part in found.items():
-            cells[grade_id(name)].outputs = _check_cell_outputs(part, shown[name], words)
-            cells[grade_id(name)].metadata[KEY] = {"not_run": part.not_run}
+            cells[build_core_grade_id(name)].outputs = _check_cell_outputs(part, shown[name], words)
+            cells[build_core_grade_id(name)].metadata[KEY] = {"not_run": part.not_run}
         for cell in nb.cells:
             if is_solution(cell) and (told := _answer_comment(cell, shown, words)):
                 cell.metadata[KEY] = {"comment": told}

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from grader.core.grade_ids import METADATA
+from grader.core.grade_ids import NOTEBOOK_METADATA
 
 _BROKEN_TEXT = "*The submitted file is no notebook that can be read; the cells below are empty.*"
 Resources = dict[str, Any]
@@ -37,7 +37,7 @@ def read_cells(path: Path) -> NotebookNode:
         cells = [new_markdown_cell(_BROKEN_TEXT)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    return new_notebook(cells=cells, metadata=from_dict(METADATA))
+    return new_notebook(cells=cells, metadata=from_dict(NOTEBOOK_METADATA))
 
 
 def _clean_cell(given: dict[str, Any]) -> NotebookNode:

@@ -42,7 +42,7 @@ class SafeCsv(ExportPlugin):  # type: ignore[misc]
 
 def _course_cells(settings: Settings, row: tuple[object, ...]) -> tuple[object, ...]:
     slug, timestamp, raw = str(row[0]), row[2], row[7]
-    tracks = {e.slug: e.track for e in catalog.exercises()}
+    tracks = {e.slug: e.track for e in catalog.list_catalog_exercises()}
     weight = settings.weights.get(slug, 1 if tracks.get(slug) == "core" else 0)
     unknown = slug in settings.deadlines and timestamp is None and raw
     return weight, _UNKNOWN_TIME_REMARK if unknown else ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from grader.core.errors import UserError
-from grader.core.grade_ids import SPEED, grade_id
+from grader.core.grade_ids import SPEED, build_core_grade_id
 from grader.core.records import Exercise
 from grader.grading import report_diff
 from grader.grading.official_grader import Official, course_secret
@@ -52,6 +52,6 @@ def _regrade(course: Path, exercise: Exercise, graded: Path, official: Official)
         return None
     cells = (c["metadata"].get("nbgrader", {}).get("grade_id") for c in notebook["cells"])
     file = course / "submitted" / student / exercise.slug / graded.name
-    timed = grade_id(SPEED) in cells
+    timed = build_core_grade_id(SPEED) in cells
     after = as_json.of_exercise(official.grade(exercise, file, student, speed=timed))
     return report_diff.compare_reports(student, before, after)

@@ -42,12 +42,12 @@ def sealed_bundle_files(
         if _is_in_sealed_bundle(name, stored.keys()):
             yield name, without_mistakes(content) if name.endswith("/zh.toml") else content
     for slug, one in stored.items():
-        yield f"{sealed_bundle.FOLDER}/{slug}.safetensors", one.content
+        yield f"{sealed_bundle.STORED_CASES_FOLDER}/{slug}.safetensors", one.content
     expected = ROOT / NAME / "expected.py"  # defines `Expected`, and holds no answer
-    yield f"{sealed_bundle.FOLDER}/{sealed_bundle.EXPECTED}", expected.read_bytes()
+    yield f"{sealed_bundle.STORED_CASES_FOLDER}/{sealed_bundle.EXPECTED}", expected.read_bytes()
     about = json.dumps({"seed": seed, "modules": reference_modules(kept)}, indent=2) + "\n"
-    yield f"{sealed_bundle.FOLDER}/{sealed_bundle.ABOUT}", about.encode()
-    yield sealed_bundle.PAGE, page_text(exercises, recorded, seed).encode()
+    yield f"{sealed_bundle.STORED_CASES_FOLDER}/{sealed_bundle.ABOUT}", about.encode()
+    yield sealed_bundle.SEALED_PAGE_NAME, page_text(exercises, recorded, seed).encode()
 
 
 def without_mistakes(chinese: bytes) -> bytes:

@@ -60,7 +60,7 @@ def find_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
     ]
     texts = list({(c.content, c.suffix): c for c in _code_candidates(files)}.values())
     likely = [(e, c) for e in exercises for c in _likely_answers(texts, e)]
-    with tempfile.TemporaryDirectory() as folder, Nursery(walls.choose("auto")) as nursery:
+    with tempfile.TemporaryDirectory() as folder, Nursery(walls.choose_wall("auto")) as nursery:
         run = Run(nursery=nursery, student="leak", secret=secrets.token_hex(8), speed=False)
         for exercise, candidate in likely:
             path = Path(folder) / f"{exercise.slug}{candidate.suffix}"
@@ -136,10 +136,12 @@ def _defines_name(text: Candidate, exercise: Exercise) -> bool:
         notebook = text.suffix == ".ipynb"
         source = _notebook_source(text, exercise) if notebook else text.content.decode()
         if exercise.language == "cuda":
-            found = cuda_outline.compare_with_manifest(source, exercise)
+            found = cuda_outline.compare_cuda_with_manifest(source, exercise)
         else:
-            found = python_outline.compare_with_manifest(python_outline.parse(source), exercise)
-    except (python_outline.NotPython, answer_file.Unreadable):
+            found = python_outline.compare_submission_with_manifest(
+                python_outline.parse_submission(source), exercise
+            )
+    except (python_outline.NotPython, answer_file.UnreadableFile):
         return False
     return len(found) < len(exercise.names)
 
@@ -148,4 +150,6 @@ def _notebook_source(text: Candidate, exercise: Exercise) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.slug}.ipynb"
         path.write_bytes(text.content)
-        return answer_file.read_answer(path, exercise.slug, catalog.names_read(exercise)).source
+        return answer_file.read_submission(
+            path, exercise.slug, catalog.list_catalog_names(exercise)
+        ).source

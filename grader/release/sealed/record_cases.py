@@ -35,8 +35,8 @@ from grader.judging.recorded_cases import NAME
 from grader.judging.student import Student
 from grader.release.sealed.case_recorder import Module, Recorder
 from grader.worker import requirements
-from grader.worker.faults import NotHere
-from grader.worker.in_process import in_process, load_answer_file
+from grader.worker.faults import UnmetRequirement
+from grader.worker.in_process import call_without_wall, load_file_without_wall
 
 DEPENDS_ON_ANSWER = "what it asks depends on the answer"
 Cases = Mapping[str, Any]
@@ -74,7 +74,7 @@ def record_all(exercises: Sequence[Exercise], seed: str) -> Iterator[Recorded | 
 def record_one(slug: str, seed: str) -> Recorded | tuple[str, str]:
     """Return the stored cases of one exercise, or its slug and why it cannot be sealed."""
     try:
-        return record_exercise(catalog.find(slug), seed)
+        return record_exercise(catalog.find_catalog_exercise(slug), seed)
     except CannotSeal as why:
         return slug, str(why)
 
@@ -85,7 +85,9 @@ def record_exercise(exercise: Exercise, seed: str) -> Recorded:
 
     if exercise.hunts:
         raise CannotSeal("its checks need the catalogue of mistakes")
-    if lacking := requirements.unmet_requirement(requirements.required_by(exercise, on_cuda=False)):
+    if lacking := requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=False)
+    ):
         raise CannotSeal(f"it {lacking}")
     answers = right_answers(exercise)
     suite_imports.make_pack_importable(exercise)
@@ -151,14 +153,14 @@ def load_solution(exercise: Exercise, *variants: Variant) -> ModuleType:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / exercise.file
     path.write_text("".join([text, *added]), encoding="utf-8")
-    return load_answer_file(path, exercise.slug, exercise.prelude)
+    return load_file_without_wall(path, exercise.slug, exercise.prelude)
 
 
 def _compile_cuda(exercise: Exercise, text: str, variants: Sequence[Variant]) -> list[ModuleType]:
     chosen = {v.id: edited(text, v.edits) for v in (variants[0], variants[-1])}
     try:
-        return list(cuda.own_modules({"": text, **chosen}, exercise, only={}).values())
-    except NotHere as needs:
+        return list(cuda.build_own_cuda_modules({"": text, **chosen}, exercise, only={}).values())
+    except UnmetRequirement as needs:
         raise CannotSeal(str(needs)) from None
 
 
@@ -179,7 +181,7 @@ def _record_suite(
 ) -> tuple[tuple[CheckResult, ...], dict[str, Any]]:
     """Run a suite with one right answer; return its verdicts and the tape of each case."""
     recorder.rewind((seed, exercise.slug))
-    student = Student(exercise, in_process(module, exercise.prelude))
+    student = Student(exercise, call_without_wall(module, exercise.prelude))
     with np.errstate(all="ignore"):
         checks = suite_runner.run_suite(
             exercise, Judge(student, (seed, exercise.slug), tape=recorder)

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 
 
-def _load_package() -> None:
+def _load_worker_package() -> None:
     """Make the modules beside this file importable, and nothing else of the project."""
     here = Path(__file__).resolve().parent
     spec = importlib.util.spec_from_file_location(
@@ -37,7 +37,7 @@ def _load_package() -> None:
     spec.loader.exec_module(package)
 
 
-def _become_user(user: int | None) -> None:
+def _become_worker_user(user: int | None) -> None:
     """Change this process to a user who owns nothing; only root can."""
     if user is not None:
         os.setgroups([])
@@ -45,19 +45,19 @@ def _become_user(user: int | None) -> None:
         os.setresuid(user, user, user)
 
 
-def _run_mode(mode: str, argument: str, settings: str) -> None:
+def _run_worker_mode(mode: str, argument: str, settings: str) -> None:
     sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]
     wanted = json.loads(settings)
-    _become_user(wanted["user"])
-    _load_package()
+    _become_worker_user(wanted["user"])
+    _load_worker_package()
     if mode == "probe":
-        importlib.import_module("attention_worker.sandbox").main(argument)
+        importlib.import_module("attention_worker.sandbox").run_sandbox_probe(argument)
     elif mode == "compile":
-        importlib.import_module("attention_worker.compilation").main(argument)
+        importlib.import_module("attention_worker.compilation").compile_in_sandbox(argument)
     else:
         sys.path += [folder for folder in wanted["sites"] if folder not in sys.path]
-        importlib.import_module("attention_worker.fork_server").serve(int(argument))
+        importlib.import_module("attention_worker.fork_server").serve_worker_forks(int(argument))
 
 
 if __name__ == "__main__":
-    _run_mode(*sys.argv[1:])
+    _run_worker_mode(*sys.argv[1:])

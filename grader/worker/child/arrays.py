@@ -77,20 +77,20 @@ class Arena:
         self.used = 0
 
 
-def is_sendable(x: torch.Tensor) -> bool:
+def can_send_over_wire(x: torch.Tensor) -> bool:
     """Return whether a tensor has numbers that can be sent."""
     known = str(x.dtype).removeprefix("torch.") in TENSOR_DTYPES
     return known and x.layout is torch.strided and not x.is_quantized and not x.is_meta
 
 
-def tensor_form(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, Any]:
+def write_tensor_to_arena(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, Any]:
     """Put the numbers of a tensor into `memory` and return its form in the header."""
     with torch._C.DisableTorchFunctionSubclass():  # of x itself: its view may need no gradient
         kind = {"device": str(x.device), "grad": x.requires_grad}
     x = x.as_subclass(torch.Tensor).detach().resolve_conj().resolve_neg()
     x = x.contiguous() if dense else x
     layout = {} if dense else {"strides": list(x.stride()), "start": 0}
-    span = _count_spanned_elements(x.shape, x.stride())
+    span = _count_arena_elements(x.shape, x.stride())
     flat = x.as_strided((span,), (1,)).cpu().contiguous()
     numbers = flat.view(torch.uint8).numpy().data if span else memoryview(b"")
     place = {"at": memory.put(numbers), "bytes": numbers.nbytes}
@@ -98,14 +98,16 @@ def tensor_form(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, 
     return {"dtype": dtype, "shape": list(x.shape), **layout, **place, **kind}
 
 
-def meta_form(x: torch.Tensor) -> dict[str, Any]:
+def describe_meta_for_wire(x: torch.Tensor) -> dict[str, Any]:
     """Return the form in the header of a tensor on the device `meta`, which has no numbers."""
     dtype = str(x.dtype).removeprefix("torch.")
     layout = {"shape": list(x.shape), "strides": list(x.stride()), "start": 0, "at": 0, "bytes": 0}
     return {"dtype": dtype, **layout, "device": "meta", "grad": x.requires_grad}
 
 
-def array_form(x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool) -> dict[str, Any]:
+def write_array_to_arena(
+    x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool
+) -> dict[str, Any]:
     """Put the numbers of an array into `memory` and return its form in the header."""
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
     if dense or any(stride % x.itemsize for stride in x.strides):  # a field of a structured array
@@ -119,25 +121,25 @@ def array_form(x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool) -> d
     return {"dtype": x.dtype.name, "shape": list(x.shape), **layout, **place}
 
 
-def shared_tensor(form: dict[str, Any], arena: Arena) -> torch.Tensor:
+def view_tensor_in_arena(form: dict[str, Any], arena: Arena) -> torch.Tensor:
     """Return a tensor that the grader put into the arena, as a view of the arena."""
     dtype = TENSOR_DTYPES[form["dtype"]]
     if form["device"] == "meta":
         x = torch.empty_strided(form["shape"], form["strides"], dtype=dtype, device="meta")
         return x.requires_grad_() if form["grad"] is True else x
-    shape, strides, start = _checked_layout(form, dtype.itemsize)
+    shape, strides, start = _check_arena_layout(form, dtype.itemsize)
     memory = arena.take(form["at"], form["bytes"])
     flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
     x = flat.to(torch.device(form["device"])).as_strided(shape, strides, start)
     return x.requires_grad_() if form["grad"] is True else x
 
 
-def is_device_copy(x: Any) -> bool:
+def needs_arena_copy(x: Any) -> bool:
     """Return whether a value is a tensor on a GPU: only memory of the CPU is shared."""
     return isinstance(x, torch.Tensor) and x.is_cuda
 
 
-def write_back(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
+def write_to_arena(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
     """Write the numbers of a copied tensor back to their place in the arena."""
     if not form["bytes"]:
         return
@@ -146,10 +148,10 @@ def write_back(form: dict[str, Any], x: torch.Tensor, arena: Arena) -> None:
         flat.copy_(x.detach().as_strided((len(flat),), (1,), 0))
 
 
-def shared_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
+def view_array_in_arena(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
     """Return an array that the grader put into the arena, as a view of the arena."""
     dtype = ARRAY_DTYPES[form["dtype"]]
-    shape, strides, start = _checked_layout(form, dtype.itemsize)
+    shape, strides, start = _check_arena_layout(form, dtype.itemsize)
     memory = arena.take(form["at"], form["bytes"])
     if not memory:
         return np.empty(shape, dtype)
@@ -157,26 +159,30 @@ def shared_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
     return np.ndarray(shape, dtype, memory, start * dtype.itemsize, steps)
 
 
-def copied_tensor(form: dict[str, Any], arena: Arena) -> torch.Tensor:
+def copy_tensor_from_arena(form: dict[str, Any], arena: Arena) -> torch.Tensor:
     """Copy the tensor of a form that a worker sent; raises `WireError` if the form is wrong."""
-    _require_keys(form, "dtype", "shape", "at", "bytes", "device", "grad")
-    dtype, device = TENSOR_DTYPES[form["dtype"]], _local_device(form["device"])
-    numbers = _copy_bytes(form, dtype.itemsize, arena)
+    _require_wire_keys(form, "dtype", "shape", "at", "bytes", "device", "grad")
+    dtype, device = TENSOR_DTYPES[form["dtype"]], _find_worker_device(form["device"])
+    numbers = _copy_bytes_from_arena(form, dtype.itemsize, arena)
     flat = torch.frombuffer(numbers, dtype=dtype) if numbers else torch.empty(0, dtype=dtype)
     return flat.reshape(form["shape"]).to(device).requires_grad_(form["grad"])
 
 
-def copied_array(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
+def copy_array_from_arena(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
     """Copy the array of a form that a worker sent; raises `WireError` if the form is wrong."""
-    _require_keys(form, "dtype", "shape", "at", "bytes")
+    _require_wire_keys(form, "dtype", "shape", "at", "bytes")
     dtype = ARRAY_DTYPES[form["dtype"]]
-    return np.frombuffer(_copy_bytes(form, dtype.itemsize, arena), dtype).reshape(form["shape"])
+    return np.frombuffer(_copy_bytes_from_arena(form, dtype.itemsize, arena), dtype).reshape(
+        form["shape"]
+    )
 
 
-def _copy_bytes(form: dict[str, Any], itemsize: int, arena: Arena) -> bytearray:
+def _copy_bytes_from_arena(form: dict[str, Any], itemsize: int, arena: Arena) -> bytearray:
     """Copy the bytes of a dense array, after a check of its shape and size."""
     shape, at, size = form["shape"], form["at"], form["bytes"]
-    if not (_are_naturals(shape) and len(shape) <= MAX_RANK and _are_naturals([at, size])):
+    if not (
+        _are_wire_naturals(shape) and len(shape) <= MAX_RANK and _are_wire_naturals([at, size])
+    ):
         raise WireError("a layout that no array has")
     if math.prod(n for n in shape if n) > MAX_ELEMENTS or math.prod(shape) * itemsize != size:
         raise WireError("a shape that does not fit its bytes")
@@ -187,7 +193,7 @@ def _copy_bytes(form: dict[str, Any], itemsize: int, arena: Arena) -> bytearray:
     return numbers
 
 
-def _local_device(name: Any) -> torch.device:
+def _find_worker_device(name: Any) -> torch.device:
     """Return the device of this name, the CPU or a GPU of this machine."""
     seen = ["cpu"] if name == "cpu" else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     if name not in seen:
@@ -195,16 +201,16 @@ def _local_device(name: Any) -> torch.device:
     return torch.device(name)
 
 
-def _require_keys(form: Any, *names: str) -> None:
+def _require_wire_keys(form: Any, *names: str) -> None:
     if not (isinstance(form, dict) and form.keys() == set(names)):
         raise WireError("an array of no known form")
 
 
-def _are_naturals(x: Any) -> bool:
+def _are_wire_naturals(x: Any) -> bool:
     return isinstance(x, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in x)
 
 
-def _checked_layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], int]:
+def _check_arena_layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], int]:
     """Return shape, strides and start in elements, after a check that they fit the bytes."""
     shape, strides, start, size = form["shape"], form["strides"], form["start"], form["bytes"]
     if len(shape) != len(strides) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
@@ -217,7 +223,7 @@ def _checked_layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], lis
     return shape, strides, start
 
 
-def _count_spanned_elements(shape: "torch.Size", strides: tuple[int, ...]) -> int:
+def _count_arena_elements(shape: "torch.Size", strides: tuple[int, ...]) -> int:
     """Count the elements of storage that a layout spans."""
     if math.prod(shape) == 0:
         return 0

@@ -27,7 +27,7 @@ BUILTINS = frozenset(
     }
 )  # fmt: skip
 # Of frames, tracebacks, generators and coroutines: each reaches code by other ways than its name.
-FRAMES = frozenset(
+FRAME_NAMES = frozenset(
     {
         *("tb_frame", "tb_next", "tb_lasti", "tb_lineno", "gi_frame", "gi_code", "gi_yieldfrom"),
         *("cr_frame", "cr_code", "cr_await", "cr_origin", "ag_frame", "ag_code", "ag_await"),
@@ -36,7 +36,7 @@ FRAMES = frozenset(
     }
 )
 # Between two underscores on each side: what a class may define, and any object may be asked for.
-ORDINARY = frozenset(
+ORDINARY_DUNDERS = frozenset(
     f"__{name}__"
     for name in (
         *("abs", "add", "and", "bool", "bytes", "call", "ceil", "complex", "contains", "copy"),
@@ -64,7 +64,7 @@ def is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
-def check_dataclass_fields() -> None:
+def guard_worker_dataclasses() -> None:
     """Have `dataclasses`, which makes code of field names, refuse those that are no identifiers."""
     process = dataclasses._process_class  # type: ignore[attr-defined]
 
@@ -80,7 +80,7 @@ def check_dataclass_fields() -> None:
     dataclasses._process_class = checked  # type: ignore[attr-defined]
 
 
-def allowed_builtins(own: str) -> dict[str, Any]:
+def list_worker_builtins(own: str) -> dict[str, Any]:
     """Return the built-in names for an answer; `own` is the name of its module.
 
     `__import__` is Python's own: libraries written in C find it here when they import modules.
@@ -91,8 +91,10 @@ def allowed_builtins(own: str) -> dict[str, Any]:
         if type(name) is not str:
             raise TypeError("attribute name must be string")
         mine = type(thing).__module__ == own or getattr(thing, "__module__", None) == own
-        foreign = name.startswith("_") and name not in ORDINARY and (is_dunder(name) or not mine)
-        if foreign or name in FRAMES:
+        foreign = (
+            name.startswith("_") and name not in ORDINARY_DUNDERS and (is_dunder(name) or not mine)
+        )
+        if foreign or name in FRAME_NAMES:
             raise NotAllowed(f"{name!r} cannot be looked up by a name in a string: write .{name}")
 
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,7 +42,7 @@ class Chain:
             for _ in range(3)
         )
         signs = torch.randint(2, self.shape[:2], generator=generator, device=self.device) * 2 - 1
-        _empty_gpu_cache(self.device)
+        _flush_worker_gpu_cache(self.device)
         for _ in range(self.links):
             q, k, v = F.rms_norm(attention(q, k, v, **named), self.shape[-1:]), q, k
         digest = torch.einsum("bhld,bh->ld", q.float(), signs.float())
@@ -51,7 +51,7 @@ class Chain:
         return digest
 
 
-def _empty_gpu_cache(device: str) -> None:
+def _flush_worker_gpu_cache(device: str) -> None:
     """Flush the cache of the GPU, with the lines that a call has made persist there."""
     if not device.startswith("cuda"):
         return

@@ -11,9 +11,9 @@ import subprocess
 SOCKET_VARIABLE = "GRADER_COMPANION"  # tells a worker the descriptor of its socket
 
 
-def start_program(program: int | bytes) -> socket.socket:
+def start_companion_of_worker(program: int | bytes) -> socket.socket:
     """Start a program, an open file or its content, and return the socket to the program."""
-    file = program if isinstance(program, int) else open_in_memory(program)
+    file = program if isinstance(program, int) else open_worker_memory_file(program)
     ours, theirs = socket.socketpair()
     try:
         child = subprocess.Popen(
@@ -27,7 +27,7 @@ def start_program(program: int | bytes) -> socket.socket:
     return ours
 
 
-def open_in_memory(content: bytes) -> int:
+def open_worker_memory_file(content: bytes) -> int:
     """Return a descriptor of a file in memory with this content."""
     file = os.memfd_create("answer", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(file), "wb") as writer:

@@ -25,22 +25,22 @@ _DEVICE_PATHS = ("/dev/null", "/dev/zero", "/dev/urandom")
 _READABLE_PATHS = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys/devices/system/cpu")
 
 
-def main(request: str) -> None:
+def compile_in_sandbox(request: str) -> None:
     """Run the commands of a request and print the result, for the parent to read."""
     wanted = json.loads(request)
-    _set_limits(wanted["limits"])
+    _limit_sandboxed_compiler(wanted["limits"])
     if sys.platform == "linux":
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+        linux.set_process_attribute(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        linux.set_process_attribute(linux.PR_SET_NO_NEW_PRIVS, 1)
     if wanted["files"] is not None:
-        landlock.restrict_to_files(
+        landlock.restrict_files_by_landlock(
             read=_READABLE_PATHS, list_only=(), write=[os.getcwd()], devices=_DEVICE_PATHS,
             execute=wanted["files"],
         )  # fmt: skip
-    print(json.dumps(_run_stages(wanted["stages"])))
+    print(json.dumps(_run_sandboxed_compiler_stages(wanted["stages"])))
 
 
-def _set_limits(limits: Mapping[str, int]) -> None:
+def _limit_sandboxed_compiler(limits: Mapping[str, int]) -> None:
     seconds, memory = limits["cpu_seconds"], limits["memory_bytes"]
     for which, value in (
         (resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory),
@@ -52,7 +52,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
             resource.setrlimit(which, (value, value))
 
 
-def _run_stages(stages: list[list[list[str]]]) -> dict[str, Any]:
+def _run_sandboxed_compiler_stages(stages: list[list[list[str]]]) -> dict[str, Any]:
     number = 0
     for stage in stages:
         running: list[subprocess.Popen[bytes]] = []
@@ -66,11 +66,11 @@ def _run_stages(stages: list[list[list[str]]]) -> dict[str, Any]:
         codes = [process.wait() for process in running]
         for i, code in enumerate(codes):
             if code != 0:
-                return {"failed": number + i, "output": _read_output(number + i)}
+                return {"failed": number + i, "output": _read_sandboxed_compiler_output(number + i)}
         number += len(stage)
-    return {"failed": None, "output": _read_output(number - 1)}
+    return {"failed": None, "output": _read_sandboxed_compiler_output(number - 1)}
 
 
-def _read_output(number: int) -> str:
+def _read_sandboxed_compiler_output(number: int) -> str:
     with open(f"said-{number}", "rb") as file:
         return file.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace")

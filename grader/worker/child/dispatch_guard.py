@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import operator_list
 from .builtin_names import NotAllowed
 
-ALL = "*"
+ANY_OPERATOR = "*"
 # Beside the operators that give a view.
 _MOVING_OPERATORS = frozenset(
     f"aten::{name}"
@@ -52,7 +52,7 @@ class Rules:
             return function(*args, **kwargs)
 
 
-def refuse_names(names: Iterable[str]) -> Rules:
+def refuse_worker_names(names: Iterable[str]) -> Rules:
     """Refuse operators ("aten::_softmax") and functions or classes by their full name.
 
     "softmax_numpy/aten::*" refuses all operators in the function of that name.
@@ -61,11 +61,11 @@ def refuse_names(names: Iterable[str]) -> Rules:
     in_numpy = {name.partition("/")[0] for name in names if "/" in name}
     for name in (n for n in names if "/" not in n):
         kind, _, operator = name.rpartition("::")
-        if kind and operator != ALL:
-            _refuse_operator(operator)
+        if kind and operator != ANY_OPERATOR:
+            _refuse_worker_operator(operator)
         elif not kind:
-            _refuse_name(name)
-    return Rules(moves_only=f"aten::{ALL}" in names, in_numpy=in_numpy)
+            _refuse_worker_name(name)
+    return Rules(moves_only=f"aten::{ANY_OPERATOR}" in names, in_numpy=in_numpy)
 
 
 class _MovesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -99,24 +99,24 @@ class _NumPyOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
 
-def _refuse_operator(name: str) -> None:
+def _refuse_worker_operator(name: str) -> None:
     packet = getattr(torch.ops.aten, name, None)
     for overload in packet.overloads() if packet is not None else ():  # this torch may not have it
         full = name if overload == "default" else f"{name}.{overload}"
-        operator_list.refuse_operator(f"aten::{full}", f"torch's {name} {_REFUSAL}")
+        operator_list.refuse_worker_operator(f"aten::{full}", f"torch's {name} {_REFUSAL}")
 
 
-def _refuse_name(name: str) -> None:
+def _refuse_worker_name(name: str) -> None:
     front, _, last = name.rpartition(".")
-    place = _find_holder(front)
+    place = _find_worker_holder(front)
     if hasattr(place, last):
-        setattr(place, last, operator_list.make_refusal(f"{name} {_REFUSAL}"))
+        setattr(place, last, operator_list.make_worker_refusal(f"{name} {_REFUSAL}"))
 
 
-def _find_holder(name: str) -> Any:
+def _find_worker_holder(name: str) -> Any:
     """Return the module or class of this name; None if there is none."""
     try:
         return importlib.import_module(name)
     except ImportError:
         front, _, last = name.rpartition(".")
-        return getattr(_find_holder(front), last, None) if front else None
+        return getattr(_find_worker_holder(front), last, None) if front else None

@@ -14,24 +14,24 @@ import numpy as np
 import torch
 
 from . import builtin_names, frames, wire
-from .arrays import is_device_copy, write_back
+from .arrays import needs_arena_copy, write_to_arena
 from .chain import Chain
-from .dispatch_guard import Rules, refuse_names
-from .prelude import prepare
+from .dispatch_guard import Rules, refuse_worker_names
+from .prelude import run_worker_prelude
 
 FILENAME = "<submission>"
 MAX_MESSAGE = 2000
-OF_VALUE = ", a ValueError"  # follows the name of a class that is derived from ValueError
+VALUE_ERROR_MARK = ", a ValueError"  # follows the name of a class that is derived from ValueError
 
 
-class Held:
+class HeldObject:
     """A tensor or an array of an answer that stays in the worker and crosses as a handle."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-class Room:
+class Executor:
     """Answers requests. A request and its reply are headers of `wire`:
 
     {"op": "prepare", "prelude"}                             -> {"value": what it needs, or ""}
@@ -77,7 +77,7 @@ class Room:
     def bind(self, module: ModuleType, prelude: str = "") -> None:
         """Run the prelude, and use a module that is already loaded."""
         self.module = module
-        self.prelude = prepare(prelude)
+        self.prelude = run_worker_prelude(prelude)
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run one request and return its reply; the submission's exception is an error reply."""
@@ -86,17 +86,17 @@ class Room:
         number = {"id": request["id"]} if "id" in request else {}
         try:
             reply: dict[str, Any] = getattr(self, f"_{request['op']}")(request)
-            frames.frame(number | reply)  # raises if the reply is too long
+            frames.encode_frame(number | reply)  # raises if the reply is too long
         except frames.WireError as problem:
             unsent = frames.WireError(f"the answer cannot be sent: {problem}")
-            reply = {"error": describe_error(unsent)}
+            reply = {"error": describe_worker_error(unsent)}
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
-            reply = {"error": describe_error(error)}
-            self.device_lost = _is_device_lost()
+            reply = {"error": describe_worker_error(error)}
+            self.device_lost = _has_worker_lost_gpu()
         return number | reply
 
     def _prepare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        self.prelude = prepare(request["prelude"])
+        self.prelude = run_worker_prelude(request["prelude"])
         return {"value": getattr(self.prelude, "needs", "")}
 
     def _told(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,13 +105,15 @@ class Room:
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
-        self.rules = refuse_names(request.get("refuse", ()))
+        self.rules = refuse_worker_names(request.get("refuse", ()))
         self.module = ModuleType(request["slug"])
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module
         linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
         if request.get("theirs"):
-            self.module.__dict__["__builtins__"] = builtin_names.allowed_builtins(request["slug"])
+            self.module.__dict__["__builtins__"] = builtin_names.list_worker_builtins(
+                request["slug"]
+            )
         exec(compile(source, FILENAME, "exec"), self.module.__dict__)
         return {"value": None}
 
@@ -136,9 +138,9 @@ class Room:
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])
         if request["graph"]:
-            found = [x for x in _list_tensors([args, kwargs]) if x.requires_grad]
+            found = [x for x in _list_worker_tensors([args, kwargs]) if x.requires_grad]
             leaves = list({id(x): x for x in found}.values())
-            self.calls[self._new_id()] = leaves, list(_list_tensors(result))
+            self.calls[self._new_id()] = leaves, list(_list_worker_tensors(result))
             reply["call"] = self._next
         return reply
 
@@ -189,7 +191,7 @@ class Room:
             case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
                 form, value = json.dumps(item), self._decode_value(item)
                 before = self._given.setdefault(form, value)
-                if before is not value and is_device_copy(before):
+                if before is not value and needs_arena_copy(before):
                     before.data.copy_(value)
                 return before
             case {"tuple": [*parts]}:
@@ -199,17 +201,17 @@ class Room:
     def _write_back_copies(self, item: Any, value: Any) -> None:
         """Write tensors that are copies back to the arena, as the call left them."""
         match item:
-            case {"tensor": dict(form)} if is_device_copy(value):
-                write_back(form, value, self.inputs)
+            case {"tensor": dict(form)} if needs_arena_copy(value):
+                write_to_arena(form, value, self.inputs)
             case {"tuple": [*parts]}:
                 for part, one in zip(parts, value, strict=True):
                     self._write_back_copies(part, one)
 
     def _decode_value(self, item: Any) -> Any:
-        return _replace_refs(wire.decode(item, self.inputs, untrusted=False), self.handles)
+        return _replace_refs(wire.decode_wire(item, self.inputs, untrusted=False), self.handles)
 
     def _export(self, value: Any) -> Any:
-        return wire.encode(value, self.answers, self._handle_of, dense=True)
+        return wire.encode_wire(value, self.answers, self._handle_of, dense=True)
 
     def _handle_of(self, thing: Any) -> int:
         """Return the handle of an object; the same object has the same handle."""
@@ -230,7 +232,7 @@ class Room:
             self.calls.pop(number, None)
 
 
-def _is_device_lost() -> bool:
+def _has_worker_lost_gpu() -> bool:
     """Return whether this process has lost the GPU, as after an illegal access."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
@@ -241,7 +243,7 @@ def _is_device_lost() -> bool:
     return False
 
 
-def describe_error(error: BaseException) -> dict[str, Any]:
+def describe_worker_error(error: BaseException) -> dict[str, Any]:
     """Return an exception's type name, message, and last line in the submission, for a reply."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
     line = frames[-1].lineno if frames else None
@@ -253,33 +255,33 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         message = ""
     name = type(error).__name__[:100]
     if isinstance(error, ValueError) and type(error) is not ValueError:
-        name += OF_VALUE  # passes where a ValueError is expected
+        name += VALUE_ERROR_MARK  # passes where a ValueError is expected
     return {"type": name, "message": message, "line": line}
 
 
-def _list_tensors(value: Any) -> "list[torch.Tensor]":
+def _list_worker_tensors(value: Any) -> "list[torch.Tensor]":
     """Return every tensor in nested lists, tuples and dicts, in order."""
     match value:
         case torch.Tensor():
             return [value]
         case list() | tuple():
-            return [x for item in value for x in _list_tensors(item)]
+            return [x for item in value for x in _list_worker_tensors(item)]
         case dict():
-            return [x for item in value.values() for x in _list_tensors(item)]
+            return [x for item in value.values() for x in _list_worker_tensors(item)]
     return []
 
 
 def _hold_tensors(value: Any) -> Any:
-    """Return an answer with a `Held` in the place of each tensor and array."""
+    """Return an answer with a `HeldObject` in the place of each tensor and array."""
     match value:
         case torch.Tensor() | np.ndarray():
-            return Held(value)
+            return HeldObject(value)
         case list() | tuple():
-            return _make_sequence(value, map(_hold_tensors, value))
+            return _build_worker_list(value, map(_hold_tensors, value))
     return value
 
 
-def _make_sequence(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
+def _build_worker_list(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
     """Return items as a list if `value` is one, else as a plain tuple, also for a named tuple."""
     return list(items) if isinstance(value, list) else tuple(items)
 
@@ -287,11 +289,11 @@ def _make_sequence(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -
 def _replace_refs(value: Any, handles: Mapping[int, Any]) -> Any:
     """Return a value with the object of each handle in the place of its `Ref`."""
     match value:
-        case wire.Ref():
+        case wire.ObjectReference():
             thing = handles[value.id]
-            return thing.value if isinstance(thing, Held) else thing
+            return thing.value if isinstance(thing, HeldObject) else thing
         case list() | tuple():
-            return _make_sequence(value, (_replace_refs(item, handles) for item in value))
+            return _build_worker_list(value, (_replace_refs(item, handles) for item in value))
         case dict():
             return {key: _replace_refs(item, handles) for key, item in value.items()}
     return value

@@ -19,7 +19,7 @@ import torch
 
 from . import builtin_names as names
 from . import frames, linux, operator_list, process_tree, usage
-from .remove_tree import wipe
+from .remove_tree import remove_worker_folder
 from .worker import become_worker
 
 MAX_PROCESSES = 64  # processes that a worker may start; with more it is ended
@@ -40,65 +40,67 @@ class _Worker:
     crowded: bool = False
 
 
-def serve(descriptor: int) -> None:
+def serve_worker_forks(descriptor: int) -> None:
     """Fork workers until the parent goes away."""
     parent = socket.socket(fileno=descriptor)
-    listed, _ = _receive_with_descriptors(parent)
-    operator_list.refuse_unlisted_operators(listed["operators"], listed["without"])
-    names.check_dataclass_fields()
-    operator_list.allow_autocast_on_meta()
+    listed, _ = _receive_frame_with_descriptors(parent)
+    operator_list.refuse_unlisted_worker_operators(listed["operators"], listed["without"])
+    names.guard_worker_dataclasses()
+    operator_list.allow_autocast_in_worker()
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
     if _ON_LINUX:
-        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # no worker may read or trace it, or another worker
-    frames.send(parent, {"ready": True})
+        linux.set_process_attribute(linux.PR_SET_CHILD_SUBREAPER, 1)
+        linux.set_process_attribute(
+            linux.PR_SET_DUMPABLE, 0
+        )  # no worker may read or trace it, or another worker
+    frames.send_frame(parent, {"ready": True})
     workers: dict[int, _Worker] = {}
     try:
         while True:
-            _wait_for_request(parent, workers)
-            request, descriptors = _receive_with_descriptors(parent)
-            frames.send(parent, _answer_request(request, descriptors, workers))
+            _wait_for_fork_request(parent, workers)
+            request, descriptors = _receive_frame_with_descriptors(parent)
+            frames.send_frame(parent, _answer_fork_request(request, descriptors, workers))
     except (EOFError, ConnectionError):
         for pid in list(workers):
             _end_worker(pid, workers, wait=False)
-        wipe(Path.cwd())  # a killed parent cannot
+        remove_worker_folder(Path.cwd())  # a killed parent cannot
 
 
-def _answer_request(
+def _answer_fork_request(
     request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
 ) -> dict[str, Any]:
     match request["op"]:
         case "start":
-            return {"pid": _start_worker(request, descriptors, workers)}
+            return {"pid": _fork_worker(request, descriptors, workers)}
         case "stop":
             return _stop_worker(request["pid"], workers)
         case "continue":
             return _continue_worker(request["pid"], workers)
         case "usage":
             worker = workers.get(request["pid"])
-            return _measure_usage(request["pid"], worker) if worker else {}
+            return _measure_worker_usage(request["pid"], worker) if worker else {}
         case _:
             return _end_worker(request["pid"], workers, wait=request["wait"])
 
 
-def _wait_for_request(parent: socket.socket, workers: dict[int, _Worker]) -> None:
+def _wait_for_fork_request(parent: socket.socket, workers: dict[int, _Worker]) -> None:
     """Wait for the next request; meanwhile kill a worker that starts too many processes."""
     watched = {pid: worker for pid, worker in workers.items() if worker.watched}
     while not select.select([parent], [], [], _CROWD_CHECK_SECONDS if watched else None)[0]:
-        crowd = process_tree.descendant_processes([os.getpid()]) - {os.getpid(), *workers}
+        crowd = process_tree.list_descendant_processes([os.getpid()]) - {os.getpid(), *workers}
         if len(crowd) > MAX_PROCESSES:
             for pid, worker in watched.items():
                 worker.crowded = True
                 _kill_worker(pid, workers)
 
 
-def _start_worker(
+def _fork_worker(
     request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
 ) -> int:
     os.environ.update(request["environment"])
-    _import_modules([*request["preload"], *SLOW_MODULES])
+    _preload_worker_modules([*request["preload"], *SLOW_MODULES])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
     kernels = Path.cwd() / f"kernels-{request['kernels']}" if request["kernels"] else None
     if kernels is not None:
@@ -114,15 +116,15 @@ def _start_worker(
     return pid
 
 
-def _measure_usage(pid: int, worker: _Worker) -> dict[str, int]:
+def _measure_worker_usage(pid: int, worker: _Worker) -> dict[str, int]:
     """Return what a worker and the program beside it have used (see `usage`)."""
-    own = usage.of_process(pid, may_fork=worker.watched)
-    beside = process_tree.child_processes(pid) if worker.helped else []
-    others = [usage.of_process(child, may_fork=worker.watched) for child in beside]
+    own = usage.measure_worker_process(pid, may_fork=worker.watched)
+    beside = process_tree.list_child_processes(pid) if worker.helped else []
+    others = [usage.measure_worker_process(child, may_fork=worker.watched) for child in beside]
     return {name: n + sum(used.get(name, 0) for used in others) for name, n in own.items()}
 
 
-def _import_modules(names: list[str]) -> None:
+def _preload_worker_modules(names: list[str]) -> None:
     """Import slow modules here, once, so that no worker waits for them."""
     new = [name for name in names if name not in sys.modules]
     for name in new:
@@ -139,19 +141,19 @@ def _stop_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
     if worker is None:  # it belonged to a nursery that is no more
         return {}
     deadline = time.monotonic() + _STOP_SECONDS
-    while not _try_to_stop(pid, worker, workers):
+    while not _try_to_stop_worker(pid, worker, workers):
         if time.monotonic() > deadline:  # it wakes again and again
             _kill_worker(pid, workers)
             break
     return {}
 
 
-def _try_to_stop(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool:
+def _try_to_stop_worker(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool:
     """Stop a worker; return whether it stops or ends within some milliseconds."""
     if worker.watched:
         process_tree.stop_process_tree(pid, set(workers) - {pid})
     else:
-        process_tree.signal_all([pid], signal.SIGSTOP)
+        process_tree.signal_worker_processes([pid], signal.SIGSTOP)
     for _ in range(100 if _ON_LINUX else 0):
         if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return True
@@ -162,7 +164,9 @@ def _try_to_stop(pid: int, worker: _Worker, workers: dict[int, _Worker]) -> bool
 def _continue_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
     """Continue a stopped worker; its orphans stay stopped."""
     if pid in workers:
-        process_tree.signal_all(process_tree.descendant_processes([pid]), signal.SIGCONT)
+        process_tree.signal_worker_processes(
+            process_tree.list_descendant_processes([pid]), signal.SIGCONT
+        )
     return {}
 
 
@@ -171,31 +175,31 @@ def _end_worker(pid: int, workers: dict[int, _Worker], *, wait: bool) -> dict[st
     worker = workers.pop(pid, None)
     if worker is None:  # it belonged to a nursery that is no more
         return {"signal": signal.SIGKILL}
-    alive = wait and not _is_ending_itself(pid)
+    alive = wait and not _is_worker_ending_itself(pid)
     orphans = _kill_worker(pid, workers) - {pid}
     _, status = os.waitpid(pid, 0)
-    _reap_orphans(orphans)
-    wipe(worker.home)
+    _reap_worker_orphans(orphans)
+    remove_worker_folder(worker.home)
     more = {"crowded": worker.crowded, "alive": alive}
     if os.WIFSIGNALED(status):
         return {"signal": os.WTERMSIG(status)} | more
     return {"exit": os.WEXITSTATUS(status)} | more
 
 
-def _reap_orphans(orphans: set[int]) -> None:
+def _reap_worker_orphans(orphans: set[int]) -> None:
     """Wait for killed processes: each becomes the nursery's child once its parent has ended."""
     while orphans:
         for pid in list(orphans):
             try:
                 os.waitpid(pid, 0)
             except ChildProcessError:
-                if process_tree.thread_states(pid):
+                if process_tree.read_process_thread_states(pid):
                     time.sleep(0.001)
                     continue
             orphans.remove(pid)
 
 
-def _is_ending_itself(pid: int) -> bool:
+def _is_worker_ending_itself(pid: int) -> bool:
     """Return whether a worker ends by itself within a second; the worker stays a zombie."""
     for _ in range(_ENDING_HUNDREDTHS):
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
@@ -213,7 +217,7 @@ def _kill_worker(pid: int, workers: dict[int, _Worker]) -> set[int]:
     return killed
 
 
-def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _receive_frame_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Receive one frame, and the descriptors that came with its first bytes."""
     start, descriptors, _, _ = socket.recv_fds(sock, 1 << 16, 5)
     buffer = bytearray(start)
@@ -230,4 +234,4 @@ def _receive_with_descriptors(sock: socket.socket) -> tuple[dict[str, Any], list
 
     if not start:
         raise EOFError
-    return frames.receive(read), descriptors
+    return frames.receive_frame(read), descriptors

@@ -9,9 +9,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-MAGIC = b"ABH1"
-MAX_HEADER = 1 << 20  # bytes
-DEVICE_LOST = 71  # the exit code of a worker that has lost its GPU
+FRAME_MAGIC = b"ABH1"
+MAX_HEADER_BYTES = 1 << 20  # bytes
+DEVICE_LOST_STATUS = 71  # the exit code of a worker that has lost its GPU
 _PREFIX = struct.Struct("<4sI")
 
 
@@ -19,23 +19,23 @@ class WireError(Exception):
     """Raised when a frame or value is broken, too large, or does not have the form it claims."""
 
 
-def frame(header: dict[str, Any]) -> bytes:
+def encode_frame(header: dict[str, Any]) -> bytes:
     """Return a header as the bytes of one frame."""
     body = json.dumps(header, allow_nan=False).encode()
-    if len(body) > MAX_HEADER:
-        raise WireError(f"a header of {len(body):,} bytes; at most {MAX_HEADER:,} are sent")
-    return _PREFIX.pack(MAGIC, len(body)) + body
+    if len(body) > MAX_HEADER_BYTES:
+        raise WireError(f"a header of {len(body):,} bytes; at most {MAX_HEADER_BYTES:,} are sent")
+    return _PREFIX.pack(FRAME_MAGIC, len(body)) + body
 
 
-def send(sock: socket.socket, header: dict[str, Any]) -> None:
+def send_frame(sock: socket.socket, header: dict[str, Any]) -> None:
     """Send one frame."""
-    sock.sendall(frame(header))
+    sock.sendall(encode_frame(header))
 
 
-def receive(read: Callable[[int], bytes]) -> dict[str, Any]:
+def receive_frame(read: Callable[[int], bytes]) -> dict[str, Any]:
     """Read one frame with `read(n)`, which returns exactly n bytes or raises."""
     magic, size = _PREFIX.unpack(read(_PREFIX.size))
-    if magic != MAGIC or size > MAX_HEADER:
+    if magic != FRAME_MAGIC or size > MAX_HEADER_BYTES:
         raise WireError("a frame that does not begin as a frame does")
     body = read(size)
     try:
@@ -47,15 +47,17 @@ def receive(read: Callable[[int], bytes]) -> dict[str, Any]:
     return header
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_frame_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key that is there twice")
     return found
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_frame_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_JSON = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+_JSON = json.JSONDecoder(
+    object_pairs_hook=_build_frame_object, parse_constant=_refuse_frame_constant
+)

@@ -29,15 +29,17 @@ _OWN_FOLDER_RIGHTS = (
 )  # fmt: skip
 
 
-def abi_version() -> int:
+def read_landlock_version() -> int:
     """Return the version of Landlock in this kernel; 0 if it has none."""
     try:
-        return linux.call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG))
+        return linux.make_system_call(
+            _CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG)
+        )
     except (OSError, AttributeError):
         return 0
 
 
-def restrict_to_files(
+def restrict_files_by_landlock(
     *, read: Iterable[str], list_only: Iterable[str], write: Iterable[str],
     devices: Iterable[str], execute: Iterable[str] = (),
 ) -> None:  # fmt: skip
@@ -46,11 +48,11 @@ def restrict_to_files(
     Missing paths are skipped. Paths to execute can also be read. Needs "no new privileges" to be
     set.
     """
-    version = abi_version()
-    handled = _handled_rights(version)
+    version = read_landlock_version()
+    handled = _list_landlock_rights(version)
     attributes = struct.pack("=QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = linux.call(
+    ruleset = linux.make_system_call(
         _CREATE_RULESET, ctypes.c_char_p(attributes), ctypes.c_size_t(size), ctypes.c_uint(0)
     )
     for paths, rights in (
@@ -61,26 +63,26 @@ def restrict_to_files(
         (execute, _READ_RIGHTS | _EXECUTE),
     ):
         for path in paths:
-            _allow_path(ruleset, path, rights & handled)
-    linux.call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
+            _allow_landlock_path(ruleset, path, rights & handled)
+    linux.make_system_call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
     os.close(ruleset)
 
 
-def _handled_rights(version: int) -> int:
+def _list_landlock_rights(version: int) -> int:
     rights = (1 << 13) - 1
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         rights |= right if version >= since else 0
     return rights
 
 
-def _allow_path(ruleset: int, path: str, rights: int) -> None:
+def _allow_landlock_path(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     allowed = rights if Path(path).is_dir() else rights & _FILE_RIGHTS
     rule = struct.pack("=Qi", allowed, place)
-    linux.call(
+    linux.make_system_call(
         _ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule),
         ctypes.c_uint(0),
     )  # fmt: skip

@@ -9,34 +9,34 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _GIVEN_BACK_BYTES = 32 << 10  # bytes; holes that are smaller add up to little
 
 
-def call(number: int, *arguments: object) -> int:
+def make_system_call(number: int, *arguments: object) -> int:
     """Make the system call `number` and return its result; raises OSError if it fails."""
     result = int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *arguments))
-    return _check_result(result)
+    return _check_system_call(result)
 
 
-def prctl(option: int, value: int) -> None:
+def set_process_attribute(option: int, value: int) -> None:
     """Set an attribute of this process (see prctl(2))."""
     library = ctypes.CDLL(None, use_errno=True)
     zero = ctypes.c_ulong(0)
-    _check_result(library.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
+    _check_system_call(library.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
 
 
-def drop_capabilities() -> None:
+def drop_worker_capabilities() -> None:
     """Drop root's capabilities: to raise limits, trace, mount, own any file."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, in two halves each
-    _check_result(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
+    _check_system_call(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
 
 
-def give_memory_back() -> None:
+def return_worker_memory() -> None:
     """Have freed blocks go back to the kernel, unless they are small (see mallopt(3))."""
     library = ctypes.CDLL(None)
     for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
         library.mallopt(ctypes.c_int(option), ctypes.c_int(_GIVEN_BACK_BYTES))
 
 
-def _check_result(result: int) -> int:
+def _check_system_call(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -15,7 +15,7 @@ import torch
 from .builtin_names import NotAllowed
 
 # Dispatch keys of every kind of tensor on the CPU or CUDA, and of `torch.vmap`.
-KEYS = (
+DISPATCH_KEYS = (
     *("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutogradOther", "AutogradNestedTensor"),
     *("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "MkldnnCPU", "QuantizedCPU"),
     *("NestedTensorCPU", "NestedTensorCUDA", "FuncTorchBatched"),
@@ -29,25 +29,27 @@ _refused_operators: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}  # kept, since a library's kernels end with it
 
 
-def refuse_unlisted_operators(open_: Iterable[str], without: Iterable[str]) -> None:
+def refuse_unlisted_worker_operators(open_: Iterable[str], without: Iterable[str]) -> None:
     """Refuse every operator outside the families of these names and of a tensor's methods.
 
     without  methods whose families are refused
     """
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
-    families = {operator_family(name) for name in (*open_, *methods)} - {
-        operator_family(name) for name in without
+    families = {find_worker_operator_family(name) for name in (*open_, *methods)} - {
+        find_worker_operator_family(name) for name in without
     }
     for full in torch._C._dispatch_get_all_op_names():
         space, _, name = full.partition("::")
         base = name.partition(".")[0]
         if space not in _MACHINERY_SPACES and not (
-            space == "aten" and operator_family(base) in families
+            space == "aten" and find_worker_operator_family(base) in families
         ):
-            refuse_operator(full, f"torch's {base} is not on the list of what an answer may use")
+            refuse_worker_operator(
+                full, f"torch's {base} is not on the list of what an answer may use"
+            )
 
 
-def allow_autocast_on_meta() -> None:
+def allow_autocast_in_worker() -> None:
     """Let `torch.autocast(x.device.type, enabled=False)` work for a tensor on `meta` too.
 
     A check of an answer's device calls it on `meta`, and PyTorch has no autocast for that device.
@@ -60,14 +62,14 @@ def allow_autocast_on_meta() -> None:
     torch.autocast.__init__ = on_cpu  # type: ignore[method-assign]
 
 
-def operator_family(name: str) -> str:
+def find_worker_operator_family(name: str) -> str:
     """Return an operator's family: "softmax" of `_softmax_backward_data`, "add" of `add_`."""
     name = _IN_PLACE_METHOD.sub(r"\1", name).strip("_")
     name = _NAME_SUFFIX.sub("", _NAME_PREFIX.sub("", name, count=1))
     return name.strip("_")
 
 
-def refuse_operator(full: str, why: str) -> None:
+def refuse_worker_operator(full: str, why: str) -> None:
     """Have an operator ("aten::_softmax", "aten::softmax.int") raise `why` for all tensors."""
     if full in _refused_operators:
         return
@@ -75,14 +77,14 @@ def refuse_operator(full: str, why: str) -> None:
     space, _, name = full.partition("::")
     if space not in _libraries:
         _libraries[space] = torch.library.Library(space, "IMPL")  # type: ignore[no-untyped-call]
-    refusal = make_refusal(why)
+    refusal = make_worker_refusal(why)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that a kernel is replaced
-        for key in KEYS:
+        for key in DISPATCH_KEYS:
             _libraries[space].impl(name, refusal, key)  # type: ignore[no-untyped-call]
 
 
-def make_refusal(why: str) -> Callable[..., NoReturn]:
+def make_worker_refusal(why: str) -> Callable[..., NoReturn]:
     """Return a function that takes any arguments and raises `NotAllowed` with `why`."""
 
     def refused(*_: object, **__: object) -> NoReturn:

@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 @cache  # one setup, however many submissions a process of ours loads
-def prepare(text: str) -> ModuleType:
+def run_worker_prelude(text: str) -> ModuleType:
     """Run a prelude in a new module, and return the module."""
     module = ModuleType("prelude")
     exec(compile(text, "<prelude>", "exec"), module.__dict__)

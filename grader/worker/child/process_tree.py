@@ -16,7 +16,7 @@ _RESTING_STATES = _ENDED_STATES | frozenset("Tt")  # stopped, traced
 _STOP_SECONDS = 2.0  # then leaves a process that still runs, as in a long system call
 
 
-def child_processes(pid: int) -> list[int]:
+def list_child_processes(pid: int) -> list[int]:
     """Return the children of a process."""
     found: list[int] = []
     try:
@@ -27,14 +27,14 @@ def child_processes(pid: int) -> list[int]:
     return found
 
 
-def descendant_processes(pids: Iterable[int]) -> set[int]:
+def list_descendant_processes(pids: Iterable[int]) -> set[int]:
     """Return these processes, and all below them."""
     waiting, found = list(pids), set[int]()
     while waiting:
         pid = waiting.pop()
         if pid not in found:
             found.add(pid)
-            waiting += child_processes(pid)
+            waiting += list_child_processes(pid)
     return found
 
 
@@ -48,31 +48,33 @@ def stop_process_tree(worker: int, others: Iterable[int]) -> set[int]:
     others, told, ended = list(others), set[int](), set[int]()
     deadline = time.monotonic() + _STOP_SECONDS
     while True:
-        states = {pid: thread_states(pid) for pid in told - ended}
+        states = {pid: read_process_thread_states(pid) for pid in told - ended}
         ended |= {pid for pid, letters in states.items() if letters <= _ENDED_STATES}
         restless = [pid for pid, letters in states.items() if not letters <= _RESTING_STATES]
-        signal_all(restless, signal.SIGSTOP)
+        signal_worker_processes(restless, signal.SIGSTOP)
         known = len(told)
-        _stop_new_processes(
-            [worker, *child_processes(os.getpid())], told, descendant_processes(others) | ended
+        _stop_new_tree_processes(
+            [worker, *list_child_processes(os.getpid())],
+            told,
+            list_descendant_processes(others) | ended,
         )
         if len(told) == known and (not restless or time.monotonic() > deadline):
             return told
 
 
-def _stop_new_processes(roots: list[int], told: set[int], spared: set[int]) -> None:
+def _stop_new_tree_processes(roots: list[int], told: set[int], spared: set[int]) -> None:
     """Stop these processes and all below them, except the `spared` and those in `told`."""
     waiting, seen = list(roots), set(spared)
     while waiting:
         if (pid := waiting.pop()) not in seen:
             seen.add(pid)
             if pid not in told:
-                _send_signal(pid, signal.SIGSTOP)
+                _signal_worker_process(pid, signal.SIGSTOP)
                 told.add(pid)
-            waiting += child_processes(pid)
+            waiting += list_child_processes(pid)
 
 
-def thread_states(pid: int) -> set[str]:
+def read_process_thread_states(pid: int) -> set[str]:
     """Return the state letters of the threads of a process; empty if the process has ended."""
     found = set[str]()
     with contextlib.suppress(OSError):  # the process ended meanwhile
@@ -86,17 +88,17 @@ def thread_states(pid: int) -> set[str]:
 def kill_process_tree(worker: int, others: Iterable[int]) -> set[int]:
     """Kill a worker, all below it, and every orphan, but not the `others` and their processes."""
     stopped = stop_process_tree(worker, others)
-    signal_all(stopped, signal.SIGKILL)
+    signal_worker_processes(stopped, signal.SIGKILL)
     return stopped
 
 
-def signal_all(pids: Iterable[int], number: int) -> None:
+def signal_worker_processes(pids: Iterable[int], number: int) -> None:
     """Send a signal to each of these processes that still runs."""
     for pid in pids:
-        _send_signal(pid, number)
+        _signal_worker_process(pid, number)
 
 
-def _send_signal(pid: int, number: int) -> None:
+def _signal_worker_process(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):  # it ended meanwhile

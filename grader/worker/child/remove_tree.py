@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 
 
-def wipe(folder: Path) -> None:
+def remove_worker_folder(folder: Path) -> None:
     """Remove `folder` with all its content. Links are removed, not followed.
 
     Folders inside folders are moved up before they are emptied, so that none lies too deep.
@@ -19,15 +19,15 @@ def wipe(folder: Path) -> None:
             place = waiting.pop()
             emptied.append(place)
             os.chmod(place, 0o700)
-            for path in _remove_files(place):
-                waiting.append(path if place == folder else _move_up(path, folder))
+            for path in _remove_worker_files(place):
+                waiting.append(path if place == folder else _move_worker_folder_up(path, folder))
         for place in reversed(emptied):
             place.rmdir()
     except OSError:  # the rest stays; no other worker reads it
         return
 
 
-def _remove_files(place: Path) -> list[Path]:
+def _remove_worker_files(place: Path) -> list[Path]:
     """Remove the files of a folder and return the folders in it."""
     inner = []
     with os.scandir(place) as entries:
@@ -39,6 +39,6 @@ def _remove_files(place: Path) -> list[Path]:
     return inner
 
 
-def _move_up(path: Path, folder: Path) -> Path:
+def _move_worker_folder_up(path: Path, folder: Path) -> Path:
     os.chmod(path, 0o700)  # a folder that may not be written to cannot be moved
     return path.rename(folder / f".{secrets.token_hex(8)}")

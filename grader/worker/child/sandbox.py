@@ -18,7 +18,7 @@ _MACHINE_FILES = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/
 _CUDA_PROBE_BYTES = 1 << 20
 
 
-def lock_process(
+def lock_sandbox(
     files: Mapping[str, Any], own: Sequence[str], programs: Sequence[str] = ()
 ) -> None:
     """Lock this process, for good, against other files, other processes and the network.
@@ -26,46 +26,54 @@ def lock_process(
     `files` names paths to read, to list only, and devices to use; `own` names paths to write to.
     The process may start these `programs`, each behind the same lock; without any, it cannot fork.
     """
-    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    linux.drop_capabilities()
+    linux.set_process_attribute(linux.PR_SET_NO_NEW_PRIVS, 1)
+    linux.drop_worker_capabilities()
     if files["landlock"]:
-        landlock.restrict_to_files(
+        landlock.restrict_files_by_landlock(
             read=[*files["read"], *_MACHINE_FILES],
             list_only=files["list_only"],
             write=own,
             devices=["/dev/null", *files["devices"]],
             execute=programs,
         )
-    seccomp.install_filter(may_start=bool(programs and files["landlock"]))
+    seccomp.install_seccomp_filter(may_start=bool(programs and files["landlock"]))
 
 
-def probe_lock(
+def probe_sandbox(
     files: Mapping[str, Any], needed: Sequence[str], outside: str, on_cuda: bool
 ) -> list[str]:
     """Lock this throw-away process, try what the lock must refuse, and return what is wrong.
 
     `needed` are files that must still open, `outside` is an existing file that must not.
     """
-    if not seccomp.is_known_machine():
+    if not seccomp.has_seccomp_call_numbers():
         return ["the system calls of this processor are not listed"]
-    if files["landlock"] and not landlock.abi_version():
+    if files["landlock"] and not landlock.read_landlock_version():
         return ["the kernel has no Landlock (Linux 5.13 and later have, unless it is switched off)"]
     try:
-        lock_process(files, [os.getcwd()])
+        lock_sandbox(files, [os.getcwd()])
     except OSError as error:
         return [f"the kernel refuses to lock a process ({error.strerror})"]
     attempts: dict[str, Callable[[], object]] = {
         "other files can be read": Path(outside).read_bytes,
         "sockets can be opened": socket.socket,
-        "processes can be started": _fork_process,
+        "processes can be started": _fork_in_sandbox,
         "other processes can be signalled": lambda: os.kill(os.getppid(), 0),
     }
-    wrong = [says for says, attempt in attempts.items() if _is_allowed(attempt)]
-    wrong += [f"{path} cannot be read" for path in needed if not _is_allowed(Path(path).read_bytes)]
-    return wrong + (["CUDA cannot be started"] if on_cuda and not _is_allowed(_start_cuda) else [])
+    wrong = [says for says, attempt in attempts.items() if _is_allowed_in_sandbox(attempt)]
+    wrong += [
+        f"{path} cannot be read"
+        for path in needed
+        if not _is_allowed_in_sandbox(Path(path).read_bytes)
+    ]
+    return wrong + (
+        ["CUDA cannot be started"]
+        if on_cuda and not _is_allowed_in_sandbox(_start_cuda_in_sandbox)
+        else []
+    )
 
 
-def _is_allowed(attempt: Callable[[], object]) -> bool:
+def _is_allowed_in_sandbox(attempt: Callable[[], object]) -> bool:
     try:
         attempt()
     except OSError:
@@ -73,7 +81,7 @@ def _is_allowed(attempt: Callable[[], object]) -> bool:
     return True
 
 
-def _start_cuda() -> None:
+def _start_cuda_in_sandbox() -> None:
     """Make a context on the first device, fill some device memory and synchronise."""
     driver = ctypes.CDLL("libcuda.so.1")
     device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
@@ -92,11 +100,11 @@ def _start_cuda() -> None:
             raise OSError(code, name)
 
 
-def _fork_process() -> None:
+def _fork_in_sandbox() -> None:
     if os.fork() == 0:
         os._exit(0)
 
 
-def main(request: str) -> None:
+def run_sandbox_probe(request: str) -> None:
     """Run a probe and print what is wrong, for the parent to read."""
-    print(json.dumps(probe_lock(**json.loads(request))))
+    print(json.dumps(probe_sandbox(**json.loads(request))))

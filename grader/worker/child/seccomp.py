@@ -18,8 +18,8 @@ _NEWEST_CALL = 451  # number of the newest system call that this list considers
 _ABSENT = None  # this machine has no such call
 
 # name: number on x86_64, number on aarch64 (<asm/unistd_64.h>, <asm-generic/unistd.h>)
-Program = list[tuple[int, int, int, int]]
-REFUSED = {
+SeccompProgram = list[tuple[int, int, int, int]]
+REFUSED_CALLS = {
     # other processes
     "fork": (57, _ABSENT), "vfork": (58, _ABSENT), "clone3": (435, 435),
     "execve": (59, 221), "execveat": (322, 281),
@@ -96,42 +96,44 @@ _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _REFUSE, _UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 
 
-def is_known_machine() -> bool:
+def has_seccomp_call_numbers() -> bool:
     """Return whether the list has the numbers of this machine's system calls."""
     return platform.machine() in _ARCHITECTURES
 
 
-def install_filter(*, may_start: bool = False) -> None:
-    """Refuse the calls of `REFUSED` from here on. Needs "no new privileges" to be set.
+def install_seccomp_filter(*, may_start: bool = False) -> None:
+    """Refuse the calls of `REFUSED_CALLS` from here on. Needs "no new privileges" to be set.
 
     may_start  whether this process may start the programs that Landlock lets it execute
     """
-    _install_filter(_starting_program if may_start else _refusing_program)
+    _load_seccomp_program(
+        _build_starting_seccomp_program if may_start else _build_refusing_seccomp_program
+    )
 
 
-def install_lasting_filter() -> None:
+def install_lasting_seccomp_filter() -> None:
     """Refuse the calls of `LASTING_CALLS` only. Needs "no new privileges" to be set."""
-    _install_filter(_lasting_program)
+    _load_seccomp_program(_build_lasting_seccomp_program)
 
 
-def install_holding_filter() -> None:
+def install_holding_seccomp_filter() -> None:
     """Refuse calls that hold numbers outside memory. Needs "no new privileges" to be set."""
-    _install_filter(_holding_program)
+    _load_seccomp_program(_build_holding_seccomp_program)
 
 
-def _install_filter(made: Callable[[int, int], Program]) -> None:
+def _load_seccomp_program(made: Callable[[int, int], SeccompProgram]) -> None:
     lines = made(*_ARCHITECTURES[platform.machine()])
     column, _ = _ARCHITECTURES[platform.machine()]
     filter_ = b"".join(struct.pack("=HBBI", *line) for line in lines)
     buffer = ctypes.create_string_buffer(filter_)
     program = struct.pack("HxxxxxxQ", len(filter_) // 8, ctypes.addressof(buffer))
-    linux.call(
+    linux.make_system_call(
         _SECCOMP[column], ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(_ALL_THREADS),
         ctypes.c_char_p(program),
     )  # fmt: skip
 
 
-def _begin_filter(column: int, architecture: int, unknown: int) -> Program:
+def _begin_seccomp_program(column: int, architecture: int, unknown: int) -> SeccompProgram:
     return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),
@@ -140,21 +142,21 @@ def _begin_filter(column: int, architecture: int, unknown: int) -> Program:
         (_IF_AT_LEAST, 0, 1, unknown),
         (_RETURN, 0, 0, _UNKNOWN),
         # The C library then falls back to clone, whose flags a filter can read.
-        (_IF_EQUAL, 0, 1, REFUSED["clone3"][column] or 0),
+        (_IF_EQUAL, 0, 1, REFUSED_CALLS["clone3"][column] or 0),
         (_RETURN, 0, 0, _UNKNOWN),
     ]
 
 
-def _lasting_program(column: int, architecture: int) -> Program:
-    program = _begin_filter(column, architecture, _OF_32_BITS)
+def _build_lasting_seccomp_program(column: int, architecture: int) -> SeccompProgram:
+    program = _begin_seccomp_program(column, architecture, _OF_32_BITS)
     for name in LASTING_CALLS:
-        program += [(_IF_EQUAL, 0, 1, REFUSED[name][column] or 0), (_RETURN, 0, 0, _REFUSE)]
-    program += _refuse_if_set(_CLONE[column], _CLONE_NEWUSER)
+        program += [(_IF_EQUAL, 0, 1, REFUSED_CALLS[name][column] or 0), (_RETURN, 0, 0, _REFUSE)]
+    program += _refuse_system_call_flags(_CLONE[column], _CLONE_NEWUSER)
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _holding_program(column: int, architecture: int) -> Program:
-    program = _begin_filter(column, architecture, _OF_32_BITS)
+def _build_holding_seccomp_program(column: int, architecture: int) -> SeccompProgram:
+    program = _begin_seccomp_program(column, architecture, _OF_32_BITS)
     for numbers in _HOLDING_CALLS.values():
         if (number := numbers[column]) is not None:
             program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
@@ -170,32 +172,40 @@ def _holding_program(column: int, architecture: int) -> Program:
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _refusing_program(column: int, architecture: int) -> Program:
-    clone = _refuse_unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
-    return _refuse_calls(column, architecture, clone, REFUSED)
+def _build_refusing_seccomp_program(column: int, architecture: int) -> SeccompProgram:
+    clone = _refuse_system_call_unless(_CLONE[column], (_IF_SET, _CLONE_THREAD))  # threads only
+    return _refuse_system_calls(column, architecture, clone, REFUSED_CALLS)
 
 
-def _starting_program(column: int, architecture: int) -> Program:
-    clone = _refuse_if_set(_CLONE[column], _NEW_NAMESPACES)
-    return _refuse_calls(column, architecture, clone, REFUSED.keys() - set(_STARTING_CALLS))
+def _build_starting_seccomp_program(column: int, architecture: int) -> SeccompProgram:
+    clone = _refuse_system_call_flags(_CLONE[column], _NEW_NAMESPACES)
+    return _refuse_system_calls(
+        column, architecture, clone, REFUSED_CALLS.keys() - set(_STARTING_CALLS)
+    )
 
 
-def _refuse_calls(
-    column: int, architecture: int, clone: Program, refused: Iterable[str]
-) -> Program:
+def _refuse_system_calls(
+    column: int, architecture: int, clone: SeccompProgram, refused: Iterable[str]
+) -> SeccompProgram:
     """Refuse calls by name, and of calls that have several uses all but the harmless one."""
-    program = _begin_filter(column, architecture, _NEWEST_CALL + 1)  # x86's 32-bit calls too
+    program = _begin_seccomp_program(
+        column, architecture, _NEWEST_CALL + 1
+    )  # x86's 32-bit calls too
     program += clone
-    program += _refuse_unless(_TGKILL[column], (_IF_EQUAL, os.getpid()))  # to itself, as in abort()
-    program += _refuse_unless(_PRLIMIT[column], (_IF_EQUAL, 0))  # its own limits only
+    program += _refuse_system_call_unless(
+        _TGKILL[column], (_IF_EQUAL, os.getpid())
+    )  # to itself, as in abort()
+    program += _refuse_system_call_unless(_PRLIMIT[column], (_IF_EQUAL, 0))  # its own limits only
     for name in sorted(refused):
-        if (number := REFUSED[name][column]) is not None:
+        if (number := REFUSED_CALLS[name][column]) is not None:
             program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    program += _refuse_when(_PRCTL[column], linux.PR_SET_PDEATHSIG)  # it ends with its nursery
+    program += _refuse_system_call_value(
+        _PRCTL[column], linux.PR_SET_PDEATHSIG
+    )  # it ends with its nursery
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _refuse_unless(number: int, condition: tuple[int, int]) -> Program:
+def _refuse_system_call_unless(number: int, condition: tuple[int, int]) -> SeccompProgram:
     """Refuse a call unless its first argument meets the condition."""
     test, value = condition
     return [
@@ -207,7 +217,7 @@ def _refuse_unless(number: int, condition: tuple[int, int]) -> Program:
     ]
 
 
-def _refuse_if_set(number: int, flags: int) -> Program:
+def _refuse_system_call_flags(number: int, flags: int) -> SeccompProgram:
     """Refuse a call if any of these bits of its first argument is set."""
     return [
         (_IF_EQUAL, 0, 4, number),
@@ -218,7 +228,7 @@ def _refuse_if_set(number: int, flags: int) -> Program:
     ]
 
 
-def _refuse_when(number: int, value: int) -> Program:
+def _refuse_system_call_value(number: int, value: int) -> SeccompProgram:
     """Refuse a call if its first argument is `value`."""
     return [
         (_IF_EQUAL, 0, 4, number),

@@ -8,7 +8,7 @@ from pathlib import Path
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: the processor time of all threads
 
 
-def of_process(pid: int, *, may_fork: bool) -> dict[str, int]:
+def measure_worker_process(pid: int, *, may_fork: bool) -> dict[str, int]:
     """Return what a running process has used; {} where it cannot be known.
 
     cpu_ns      processor time of all its threads

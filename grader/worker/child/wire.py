@@ -32,35 +32,43 @@ from .arrays import (
     Arena,
     ArenaFull,
     Writable,
-    array_form,
-    copied_array,
-    copied_tensor,
-    is_sendable,
-    meta_form,
-    shared_array,
-    shared_tensor,
-    tensor_form,
+    can_send_over_wire,
+    copy_array_from_arena,
+    copy_tensor_from_arena,
+    describe_meta_for_wire,
+    view_array_in_arena,
+    view_tensor_in_arena,
+    write_array_to_arena,
+    write_tensor_to_arena,
 )
 from .frames import WireError
 
-__all__ = ["ARRAY_DTYPES", "TENSOR_DTYPES", "Arena", "ArenaFull", "Ref", "decode", "encode"]
+__all__ = [
+    "ARRAY_DTYPES",
+    "TENSOR_DTYPES",
+    "Arena",
+    "ArenaFull",
+    "ObjectReference",
+    "decode_wire",
+    "encode_wire",
+]
 
 MAX_VALUES = 1 << 16  # in one tree, items of items included
-MAX_DEPTH = 64
-MAX_BITS = 1000  # of an int; a float can still hold it
-MAX_NAME = 100  # characters of a type's name
+MAX_NESTING_DEPTH = 64
+MAX_INTEGER_BITS = 1000  # of an int; a float can still hold it
+MAX_NAME_CHARACTERS = 100  # characters of a type's name
 _DEVICE = re.compile(r"meta|(cpu|cuda)(:[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class ObjectReference:
     """The number of an object in the worker, and the name of its type."""
 
     id: int
     type: str = "object"
 
 
-def encode(
+def encode_wire(
     value: Any, memory: Writable, handle: Callable[[Any], int], *, dense: bool = False
 ) -> Any:
     """Return `value` as JSON; array numbers go into `memory`, unknown objects to `handle`.
@@ -70,8 +78,8 @@ def encode(
     return _Encoder(memory, handle, dense).form(value, 0)
 
 
-def decode(item: Any, arena: Arena, *, untrusted: bool) -> Any:
-    """Return the value that `encode` encoded; objects become `Ref`.
+def decode_wire(item: Any, arena: Arena, *, untrusted: bool) -> Any:
+    """Return the value that `encode_wire` encoded; objects become `ObjectReference`.
 
     With `untrusted` (values from a worker) nothing stays shared, arrays and tensors are dense and
     on a device of this machine, and together they have at most the bytes of the arena.
@@ -87,8 +95,8 @@ class _Limited:
 
     def enter(self, depth: int) -> None:
         self._left -= 1
-        if self._left < 0 or depth > MAX_DEPTH:
-            raise WireError(f"more than {MAX_VALUES:,} values, or deeper than {MAX_DEPTH}")
+        if self._left < 0 or depth > MAX_NESTING_DEPTH:
+            raise WireError(f"more than {MAX_VALUES:,} values, or deeper than {MAX_NESTING_DEPTH}")
 
 
 class _Encoder(_Limited):
@@ -102,17 +110,21 @@ class _Encoder(_Limited):
         self.enter(depth)
         match value:
             case torch.Tensor() if value.is_meta and not self._dense:
-                return {"tensor": meta_form(value)}
-            case torch.Tensor() if is_sendable(value):
-                return {"tensor": tensor_form(value, self._memory, dense=self._dense)}
+                return {"tensor": describe_meta_for_wire(value)}
+            case torch.Tensor() if can_send_over_wire(value):
+                return {"tensor": write_tensor_to_arena(value, self._memory, dense=self._dense)}
             case np.integer():
                 return int(value)
             case np.ndarray() | np.generic() if np.asarray(value).dtype.name in ARRAY_DTYPES:
-                return {"array": array_form(np.asarray(value), self._memory, dense=self._dense)}
+                return {
+                    "array": write_array_to_arena(
+                        np.asarray(value), self._memory, dense=self._dense
+                    )
+                }
             case None | bool() | str():
                 return value
             case int():
-                return _check_bits(int(value))
+                return _check_wire_bits(int(value))
             case float():
                 return float(value) if math.isfinite(value) else {"float": str(float(value))}
             case list() | tuple():
@@ -125,7 +137,7 @@ class _Encoder(_Limited):
                 return {"dtype": str(value).removeprefix("torch.")}
             case torch.device() if _DEVICE.fullmatch(str(value)):
                 return {"device": str(value)}
-        return {"handle": [self._handle(value), type(value).__name__[:MAX_NAME]]}
+        return {"handle": [self._handle(value), type(value).__name__[:MAX_NAME_CHARACTERS]]}
 
 
 class _Decoder(_Limited):
@@ -141,7 +153,7 @@ class _Decoder(_Limited):
             case None | bool() | str():
                 return item
             case int():
-                return _check_bits(item)
+                return _check_wire_bits(item)
             case float() if math.isfinite(item):
                 return item
             case dict() if len(item) == 1:
@@ -157,10 +169,14 @@ class _Decoder(_Limited):
         match kind, content:
             case "tensor", {"bytes": int(size)}:
                 self._spend_bytes(size)
-                return (copied_tensor if self._untrusted else shared_tensor)(content, self._arena)
+                return (copy_tensor_from_arena if self._untrusted else view_tensor_in_arena)(
+                    content, self._arena
+                )
             case "array", {"bytes": int(size)}:
                 self._spend_bytes(size)
-                return (copied_array if self._untrusted else shared_array)(content, self._arena)
+                return (copy_array_from_arena if self._untrusted else view_array_in_arena)(
+                    content, self._arena
+                )
             case "list", list():
                 return [self.value(item, depth) for item in content]
             case "tuple", list():
@@ -174,8 +190,12 @@ class _Decoder(_Limited):
             case "device", str() if _DEVICE.fullmatch(content):
                 return torch.device(content)
             case "handle", [int(number), str(name)]:
-                if type(number) is int and 0 < number < 1 << 63 and len(name) <= MAX_NAME:
-                    return Ref(number, name)
+                if (
+                    type(number) is int
+                    and 0 < number < 1 << 63
+                    and len(name) <= MAX_NAME_CHARACTERS
+                ):
+                    return ObjectReference(number, name)
         raise WireError(f"a value of no known form: {kind!r:.40}")
 
     def _spend_bytes(self, size: int) -> None:
@@ -184,7 +204,9 @@ class _Decoder(_Limited):
             raise WireError("arrays of more bytes together than there is shared memory")
 
 
-def _check_bits(number: int) -> int:
-    if number.bit_length() > MAX_BITS:
-        raise WireError(f"an int of {number.bit_length():,} bits; at most {MAX_BITS:,} are sent")
+def _check_wire_bits(number: int) -> int:
+    if number.bit_length() > MAX_INTEGER_BITS:
+        raise WireError(
+            f"an int of {number.bit_length():,} bits; at most {MAX_INTEGER_BITS:,} are sent"
+        )
     return number

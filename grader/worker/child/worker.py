@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from . import companion, frames, linux, seccomp, wire
-from .executor import Room
-from .sandbox import lock_process
+from .executor import Executor
+from .sandbox import lock_sandbox
 
 MAX_PRINTED_BYTES = 1 << 20  # bytes that a submission may print before the rest is dropped
 MAX_FILE_BYTES = 16 << 20  # bytes of the largest file that a submission may write
@@ -32,44 +32,44 @@ def become_worker(
     status = _WORKER_FAILURE_STATUS
     try:
         os.setsid()
-        _end_with_nursery(nursery)
-        control, inputs, answers, *program = _redirect_files(descriptors)
+        _end_worker_with_nursery(nursery)
+        control, inputs, answers, *program = _redirect_worker_files(descriptors)
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
         tempfile.tempdir = str(home)  # tempfile may have cached the nursery's folder
         if kernels is not None:
             os.environ["TRITON_CACHE_DIR"] = str(kernels)
-        _set_limits(request["limits"])
+        _set_worker_limits(request["limits"])
         if request["core"] is not None and sys.platform == "linux":
             os.sched_setaffinity(0, {request["core"]})
         if request["gives_back"] and sys.platform == "linux":
-            linux.give_memory_back()
-            _confine_to_memory()
-        _reseed_generators()
-        room = Room(_map_arena(inputs), _map_arena(answers))
+            linux.return_worker_memory()
+            _confine_worker_to_memory()
+        _reseed_worker_generators()
+        room = Executor(_map_worker_arena(inputs), _map_worker_arena(answers))
         if program:
-            talk = companion.start_program(*program)
+            talk = companion.start_companion_of_worker(*program)
             os.environ[companion.SOCKET_VARIABLE] = str(talk.detach())
         if request["lock"] is not None:
             own = [str(place) for place in (home, kernels) if place is not None]
-            lock_process(request["lock"], own, request["compilers"])
+            lock_sandbox(request["lock"], own, request["compilers"])
         elif sys.platform == "linux":
-            linux.drop_capabilities()
-            _refuse_lasting_calls()
-        _serve_requests(socket.socket(fileno=control), room)
+            linux.drop_worker_capabilities()
+            _refuse_lasting_worker_calls()
+        _serve_worker_requests(socket.socket(fileno=control), room)
         status = 0
     finally:
         os._exit(status)
 
 
-def _end_with_nursery(nursery: int) -> None:
+def _end_worker_with_nursery(nursery: int) -> None:
     if sys.platform == "linux":
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        linux.set_process_attribute(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != nursery:  # the nursery ended before this call
             os._exit(_WORKER_FAILURE_STATUS)
 
 
-def _redirect_files(descriptors: list[int]) -> tuple[int, ...]:
+def _redirect_worker_files(descriptors: list[int]) -> tuple[int, ...]:
     """Set the standard streams, and close all but the socket, the arenas and the program."""
     control, inputs, answers, printed, *program = descriptors
     null = os.open(os.devnull, os.O_RDONLY)
@@ -83,7 +83,7 @@ def _redirect_files(descriptors: list[int]) -> tuple[int, ...]:
     return control, inputs, answers, *program
 
 
-def _set_limits(limits: dict[str, Any]) -> None:
+def _set_worker_limits(limits: dict[str, Any]) -> None:
     """Set the limits that the system enforces; the parent times calls."""
     seconds = limits["cpu_seconds"]
     wanted = {resource.RLIMIT_CORE: (0, 0), resource.RLIMIT_CPU: (seconds, seconds + 1)}
@@ -101,36 +101,36 @@ def _set_limits(limits: dict[str, Any]) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
-def _refuse_lasting_calls() -> None:
+def _refuse_lasting_worker_calls() -> None:
     """Refuse calls that could outlive this worker, where the kernel and processor allow that."""
-    if seccomp.is_known_machine():
+    if seccomp.has_seccomp_call_numbers():
         with contextlib.suppress(OSError):
-            linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-            seccomp.install_lasting_filter()
+            linux.set_process_attribute(linux.PR_SET_NO_NEW_PRIVS, 1)
+            seccomp.install_lasting_seccomp_filter()
 
 
-def _confine_to_memory() -> None:
+def _confine_worker_to_memory() -> None:
     """Refuse new files and pipes, and limit output: for workers whose memory is measured."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_PRINTED_BYTES, MAX_PRINTED_BYTES))
-    if seccomp.is_known_machine():
+    if seccomp.has_seccomp_call_numbers():
         with contextlib.suppress(OSError):
-            linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-            seccomp.install_holding_filter()
+            linux.set_process_attribute(linux.PR_SET_NO_NEW_PRIVS, 1)
+            seccomp.install_holding_seccomp_filter()
 
 
-def _reseed_generators() -> None:
+def _reseed_worker_generators() -> None:
     random.seed()
     np.random.seed()
     torch.seed()
 
 
-def _map_arena(descriptor: int) -> wire.Arena:
+def _map_worker_arena(descriptor: int) -> wire.Arena:
     memory = mmap.mmap(descriptor, 0)
     os.close(descriptor)
     return wire.Arena(memory)
 
 
-def _serve_requests(control: socket.socket, room: Room) -> None:
+def _serve_worker_requests(control: socket.socket, room: Executor) -> None:
     def read(count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
@@ -142,13 +142,13 @@ def _serve_requests(control: socket.socket, room: Room) -> None:
 
     while True:
         try:
-            request = frames.receive(read)
+            request = frames.receive_frame(read)
         except EOFError:
             return
         reply = room.answer(request)
         if room.device_lost:  # the next request goes to a new process
-            os._exit(frames.DEVICE_LOST)
-        frames.send(control, reply)
+            os._exit(frames.DEVICE_LOST_STATUS)
+        frames.send_frame(control, reply)
 
 
 class _Capped(io.TextIOBase):
