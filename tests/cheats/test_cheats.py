@@ -122,7 +122,7 @@ def test_what_a_cheat_names_in_the_worker_exists(cheat):
 
 def test_a_cheat_that_names_a_module_of_the_worker_is_noticed():
     aimed = {name for cheat in CHEATS for name in worker_names(cheat)}
-    assert ("frames", "send") in aimed and ("executor", "Room", "answer") in aimed
+    assert ("frames", "send_frame") in aimed and ("executor", "Executor", "answer") in aimed
 
 
 def worker_names(cheat: Cheat) -> set[tuple[str, ...]]:

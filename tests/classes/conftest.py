@@ -19,7 +19,9 @@ def in_this_process(nursery):
         patch.setattr(class_grading, "LocalLanes", InThisProcess)
         patch.setattr(replay, "Nursery", lambda wall: nullcontext(nursery))
         for module in (official_grader, replay):
-            patch.setattr(module, "hide_this_process", lambda: None)  # it is that of the tests
+            patch.setattr(
+                module, "hide_grader_from_workers", lambda: None
+            )  # it is that of the tests
         yield
     process_pool.AT_THE_END.close()
     grade_work._grader_for.cache_clear()

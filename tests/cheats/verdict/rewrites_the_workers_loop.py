@@ -14,7 +14,7 @@ def answer(self, request):
     return {"value": True, "id": request.get("id"), **said}
 
 
-executor.Room.answer = answer
+executor.Executor.answer = answer
 
 
 def softmax_numpy(x, axis=-1):

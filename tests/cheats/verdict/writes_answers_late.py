@@ -12,7 +12,7 @@ modules = torch.sys.modules
 rooms = [
     thing
     for thing in modules["gc"].get_objects()
-    if type(thing) is modules["attention_worker.executor"].Room
+    if type(thing) is modules["attention_worker.executor"].Executor
 ]
 
 
