@@ -80,9 +80,9 @@ def table_lines(found: Measured) -> list[str]:
 
 
 def least_by_check(found: Measured, slug: str) -> list[Headroom]:
-    """Return each check's result that is nearest to its limit, the nearest first.
+    """Return, for each check, the result that is nearest to its limit, the nearest result first.
 
-    All results beyond their limits are returned too, of every answer.
+    Also return every other result that exceeds its limit.
     """
     of_exercise = [one for one in found.least if one.place.slug == slug]
     nearest = {one.place.check: one for one in reversed(of_exercise)}

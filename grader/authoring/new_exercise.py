@@ -23,7 +23,7 @@ _SUFFIXES_WITH_TODO = (".py", ".toml", ".cu")
 
 
 class CannotWrite(UserError):
-    """Raised if a new exercise cannot be written; the message is a sentence with the cure."""
+    """Raised if a new exercise cannot be written; the message says why, and how to fix it."""
 
 
 def write_new_exercise(slug: str, pack: Path | None = None) -> Iterator[Path]:

@@ -18,7 +18,7 @@ GAP_PATTERN, GAP = r"\n{4,}", "\n\n\n"  # a region at the top level leaves empty
 
 
 class NoSkeleton(UserError):
-    """Raised without a source for a skeleton; the message is a sentence with the cure."""
+    """Raised without a source for a skeleton; the message says why, and how to fix it."""
 
 
 def write_all() -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from grader.worker.in_process import call_without_wall
 
 
 def run_judge(exercise: Exercise, module: ModuleType, *seed: str) -> Judge:
-    """Run the suite on a trusted module; return the judge."""
+    """Run the suite on a trusted module; return the judge, which has the verdicts."""
     student = Student(exercise, call_without_wall(module, exercise.prelude))
     judge = Judge(student, (*seed, exercise.slug))
     suite_runner.run_suite(exercise, judge)

@@ -1,4 +1,8 @@
-"""The laws of a suite's checks and catalogues; `exercise_rules` has the others, and the list."""
+"""The laws of a suite's checks and catalogues; `exercise_rules` has the others, and the list.
+
+A law is a function that yields a sentence for each breach. Its docstring states the law, as
+`make house ARGS=--laws` prints it.
+"""
 
 import importlib
 import importlib.util
@@ -40,7 +44,7 @@ def checks(exercise: Exercise) -> Iterator[str]:
 
 
 def totals(exercise: Exercise) -> Iterator[str]:
-    """The points of an exercise in the core track are those of the syllabus."""
+    """The checks of an exercise in the core track have the points of the syllabus."""
     points = sum(check.points for check in suite_runner.suite_checks(exercise))
     wanted, _ = POINTS.get(exercise.slug, (points, 0))
     if points != wanted:

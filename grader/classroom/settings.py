@@ -71,7 +71,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a course; the defaults hold without a file."""
+    """The settings of a course; without a settings file, the defaults."""
 
     path: Path | None = field(default=None, compare=False)
     name: str = "Attention by Hand"

@@ -123,7 +123,7 @@ def replay(
     ] = None,
     isolation: Isolation = "auto",
 ) -> None:
-    """Grade again what a report is about, with the same inputs: does it come out alike?"""
+    """Grade a report's answers again with the same inputs, and say whether verdicts differ."""
     from grader.classroom.run.regrade import answers_of_report, find_full_report, secret_beside
     from grader.grading.replay import replay_report, secret_of_report
     from grader.reporting.from_json import from_json

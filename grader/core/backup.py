@@ -9,8 +9,8 @@ from pathlib import Path
 def write_with_backup(path: Path, text: str, aside: Sequence[Path] = ()) -> list[Path]:
     """Write `text` to `path` after moving the files `aside`; return where each went.
 
-    A moved file gets a name that no answer has (`ex03_sdpa.1.py`). If anything fails, all of them
-    are where they were.
+    A moved file gets a name that no answer has (`ex03_sdpa.1.py`). If anything fails, all files are
+    moved back.
     """
     moved: list[tuple[Path, Path]] = []
     try:

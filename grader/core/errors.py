@@ -2,8 +2,8 @@
 
 
 class UserError(Exception):
-    """The command cannot go on. The message is a sentence with the cure, for whoever typed it."""
+    """Raised if a command cannot go on. The message tells the user why, and what to do."""
 
 
 class GraderFault(Exception):
-    """The grader itself failed, through no fault of whoever typed; the message says how."""
+    """Raised if the grader itself failed, through no fault of the user; the message says how."""

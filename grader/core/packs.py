@@ -20,7 +20,7 @@ PACKS_VARIABLE = "GRADER_EXERCISES"
 
 
 class BadPack(UserError):
-    """A folder that is no pack; the message is a sentence with the cure."""
+    """A folder that is no pack; the message says why, and how to fix it."""
 
 
 def list_packs_in_use() -> tuple[Path, ...]:

@@ -34,7 +34,7 @@ def with_speed(report: ExerciseReport, speed: Speed | None) -> ExerciseReport:
 
 
 def leave_out_speed(report: ExerciseReport) -> ExerciseReport:
-    """Return a report whose speed is to come, or failed with a check, as one of --no-speed."""
+    """Return the report without its speed, if that counts or is to come, as --no-speed does."""
     speed = report.speed
     if report.score is None or speed is None or not (speed.counts or speed.why == SPEED_TO_COME):
         return report

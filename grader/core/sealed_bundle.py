@@ -20,7 +20,7 @@ STORED_CASES_PREFIX = "stored-"  # how a seed begins that stands for stored case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleFacts:
-    """What holds for all stored cases of a bundle."""
+    """The facts about all stored cases of a bundle."""
 
     seed: str  # which cases they are
     modules: tuple[str, ...]  # of the reference: nothing but their names is known here

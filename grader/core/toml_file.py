@@ -20,7 +20,7 @@ class BadFile(UserError):
 
 @dataclass(frozen=True, slots=True)
 class TomlKind:
-    """What a single value may be, in words and as a question."""
+    """The kind of a single value: its description, and a test for it."""
 
     says: str
     fits: Callable[[Any], bool]
@@ -28,7 +28,7 @@ class TomlKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TomlTable:
-    """Which entries a table may have, which it needs, and what stands under any other name."""
+    """The entries that a table may have, those that it needs, and the kind of all other entries."""
 
     entries: Mapping[str, "TomlEntry"] = field(default_factory=dict)
     needs: tuple[str, ...] = ()

@@ -103,7 +103,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
 def find_refused_cuda_lines(text: str) -> list[tuple[int, str]]:
-    """Return each line that uses something that is not allowed, with its sentence, in order."""
+    """Return, in order, each line that uses something refused, with the reason as a sentence."""
     return sorted(dict(sorted(_find_refused_cuda_uses(text), reverse=True)).items())
 
 
@@ -145,7 +145,7 @@ def _explain_cuda_word(found: re.Match[str]) -> str:
 
 
 def _is_cuda_library_part(code: str, found: re.Match[str]) -> bool:
-    """Return whether an ordinary word is used as the name of a library's part."""
+    """Return whether a common word, such as `pipeline`, names a library's part here."""
     before, after = (
         _read_cuda_letters_before(code, found.start()),
         code[found.end() : found.end() + LOOKBACK_CHARACTERS].lstrip(),

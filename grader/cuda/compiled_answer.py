@@ -42,7 +42,7 @@ def build_cuda_module(
 
     translated  the file as C++ for the CPU
     left_out    the functions of the exercise that cannot be called in it
-    line        what the writer calls a line
+    line        returns a line's name for the writer, such as a cell's line in a notebook
 
     Raises `NotCpp`, and `UnmetRequirement` where there is no compiler.
     """

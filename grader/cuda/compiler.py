@@ -81,9 +81,9 @@ class NoCompiler(Exception):
 def compile_cuda_for_cpu(
     source: str, wall: Wall = PROCESS, *, quick: bool = False
 ) -> CompiledProgram | CompilationFailure:
-    """Compile translated answers into a program, which `machine` calls.
+    """Compile translated answers into a program, which `kernel_machine.Machine` calls.
 
-    quick  to compile, not to run
+    quick  compile fast, since the program is not run
     """
     if sys.platform != "linux" or not (shutil.which("g++") and shutil.which("objdump")):
         cure = "apt-get install g++" if sys.platform == "linux" else "use Linux; on Windows, WSL"
@@ -119,7 +119,7 @@ def compile_cuda_for_cpu(
 
 @cache
 def _choose_cpp_options() -> list[str]:
-    """Return the options by which no variable begins with old bytes of the stack (g++ 12)."""
+    """Return the options by which new variables hold no old bytes of the stack (g++ 12)."""
     said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=False)
     new = said.stdout.partition(".")[0].strip()
     return ["-ftrivial-auto-var-init=pattern"] if new.isdigit() and int(new) >= 12 else []
@@ -155,8 +155,8 @@ def _decode_cpp_output(said: bytes) -> str:
 def _read_cuda_line_table(said: str) -> dict[int, int]:
     """Return the line at each place where one begins, from objdump's output, in ascending order.
 
-    A header's code is that of the line which calls it. Of several rows for a place the last holds.
-    Behind a row without a number ("-") follows code of ours.
+    A header's code belongs to the line that calls it. If a place has several rows, the last one
+    counts. Code after a row without a number ("-") is the grader's.
     """
     found: dict[int, int] = {}
     line = 0
@@ -200,7 +200,7 @@ def compile_cuda_for_gpu(
 ) -> tuple[bytes, bytes] | CompilationFailure:
     """Compile two texts for a GPU: a library, and a program if one is wanted.
 
-    architecture  "sm_90", say; nvcc behind a wall sees no device whose own it could take
+    architecture  such as "sm_90"; behind a wall nvcc sees no device to choose it by
     """
     found = find_nvcc()
     if found is None:

@@ -36,7 +36,7 @@ _COUNT_NAMES = (  # what the kernels of a call have done; runtime/fibers.h says 
 class ProgramSocket:
     """The program at the other end of a socket.
 
-    ended  what to do when it is there no more
+    ended  called when the program has ended
     """
 
     def __init__(self, sock: socket.socket, ended: Callable[[], NoReturn] | None = None) -> None:
@@ -85,9 +85,9 @@ class Machine:
     """A program of answers, and the functions of one of them.
 
     built   {"calls": the functions in their order, "places", "lines": its table, "gpu": a library
-            in text, "names": what to call a line if not by its number}
-    program  who runs it on the CPU
-    answer  which of the program's answers
+            in text, "names": of lines, if they are not called by number}
+    program  the process that runs it on the CPU
+    answer  the name of one of the program's answers
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class Machine:
     ) -> Tensor | None:  # fmt: skip
         """Call with arrays too large to exist, and run only some blocks of the grid.
 
-        inputs  by name how many numbers, and the pattern of which they are made
-        size    of the output, whose last `width` numbers are the result
-        None    where no block that was run had them, or that is too much to be done here
+        inputs   for each name its count of numbers, and the pattern that they repeat
+        size     the count of numbers in the output; its last `width` numbers are the result
+        returns  None if no block that was run wrote the result, or if the call is too large
         """
         last = torch.empty(width)
         arrays = {key: (count, pattern.contiguous()) for key, (count, pattern) in inputs.items()}
@@ -176,13 +176,13 @@ class Machine:
         return bool(told)
 
     def _number_of(self, name: str) -> int:
-        """Of this answer's function, or where it was compiled without that one, of the first's."""
+        """Return a function's number: this answer's, or the first answer's if this one has none."""
         calls: list[str] = self._built["calls"]
         own = f"{self._answer}_{name}"
         return calls.index(own if own in calls else f"answer_0_{name}")
 
     def tell(self, kind: str, line: int, text: str) -> None:
-        """Raise an exception called `kind` at the student's line; {line 12} in its text is one."""
+        """Raise an exception called `kind` at a line; `text` may name other lines as {line 12}."""
         names = self._built.get("names") or {}
         pieces = text.strip().split("{line ")
         for i, piece in enumerate(pieces[1:], 1):

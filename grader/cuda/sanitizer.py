@@ -53,7 +53,7 @@ class SanitizerNotRun(LookupError):
 class Sanitizer:
     """The program of an answer, and the tool under which it runs.
 
-    built  {"sanitizer": where compute-sanitizer is, "program": in text}; empty where there is none
+    built  {"sanitizer": its path, "program": the program as text}; empty without compute-sanitizer
     """
 
     def __init__(self, built: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ class Sanitizer:
         """Return the first finding on `name(arguments)`: kind, line and words; or None.
 
         tool       memcheck, racecheck or synccheck
-        arguments  for each parameter a number: where it is an array, how long it is
+        arguments  for each parameter a number; for an array, its length
 
         Raises `SanitizerNotRun`.
         """
@@ -91,7 +91,7 @@ class Sanitizer:
 def parse_cuda_sanitizer_finding(said: str) -> tuple[str, int, str] | None:
     """Return the first finding in the tool's output; None if there is none.
 
-    Raises `SanitizerNotRun` where it says neither: then it has not run.
+    Raises `SanitizerNotRun` if the output shows that the tool has not run.
     """
     start = _FINDING_START.search(said)
     if start is None:

@@ -37,7 +37,7 @@ class FunctionText:
 def join_cuda_lines(text: str) -> str:
     """Return the text with each line that ends in a backslash joined to the next, in place.
 
-    What is joined is one line from here on, for every reader: nothing can hide in the seam.
+    Joined lines count as one line from here on, so that nothing can hide where they meet.
     """
     done: list[str] = []
     seam: list[str] = []  # the parts of a line that goes on
@@ -54,7 +54,7 @@ def join_cuda_lines(text: str) -> str:
 def blank_cuda_comments(text: str) -> str:
     """Return the text with comments and the insides of strings as spaces, each place as it was.
 
-    text  as `joined` gives it
+    text  as `join_cuda_lines` returns it
     """
 
     def blank(found: re.Match[str]) -> str:
@@ -71,7 +71,7 @@ def blank_cuda_comments(text: str) -> str:
 def find_open_cuda_quotes(text: str) -> Iterator[int]:
     """Return the places of quotes that no quote on their line closes.
 
-    text  as `joined` gives it
+    text  as `join_cuda_lines` returns it
     """
     return (m.start() for m in _LEXICAL_PARTS.finditer(text) if m.lastgroup == "open")
 
@@ -119,7 +119,7 @@ def _pair_cuda_brackets(text: str) -> dict[int, int]:
 def find_cuda_functions(code: str) -> Iterator[FunctionText]:
     """Return every function with a body, in order.
 
-    code  as `bare` gives it
+    code  as `blank_cuda_comments` returns it
     """
     name, body = re.compile(r"\b([A-Za-z_]\w*+)\s*+\("), re.compile(_BODY_START)
     place = 0

@@ -30,9 +30,9 @@ _RUNS_BEFORE_MAIN = re.compile(
 
 
 def list_cuda_runtime_names(has: str) -> list[str]:
-    """Return the names of the runtime's that another definition would replace at linking.
+    """Return the runtime's names that a second definition would replace at linking.
 
-    has  as in `problem`, of the machine's own object file
+    has  as in `explain_cuda_object`, of the runtime's object file
     """
     named = (line.split()[:2] for line in has.splitlines())
     return [name for name, kind in named if kind in "uVW" and "cuda_on_cpu" in name]

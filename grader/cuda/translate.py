@@ -168,7 +168,7 @@ def _find_kernel_name_start(code: str, end: int) -> int:
 def _replace_cuda_parts(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
     """Return the text with parts replaced, each by as many lines as it had.
 
-    Of parts that overlap, as no compiler would take them, the first is replaced.
+    If parts overlap (no compiler would accept that), only the first is replaced.
     """
 
     def parts() -> Iterator[str]:
@@ -185,10 +185,12 @@ def _replace_cuda_parts(text: str, changes: Sequence[tuple[int, int, str]]) -> s
 
 
 def write_cuda_doors(called: Sequence[tuple[str, str]]) -> str:
-    """Return the function through which the machine calls answers: each as (name, declaration).
+    """Return the C++ function through which the machine calls answers.
 
-    It calls one by its place in this list, with the addresses of its arrays and its numbers. It
-    stands before the answers, whose macros do not reach it there.
+    called  (name, declaration) of each answer's function
+
+    The function calls one of them by its place in this list, with the addresses of its arrays and
+    its numbers. It stands before the answers, so that their macros do not change it.
     """
     names = "".join(
         f"namespace {name} {{ namespace {{ {declaration.rstrip('; ')}; }} }}\n"

@@ -29,7 +29,7 @@ from grader.worker.supervisor import LoadFailed, Supervisor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the exercises of one grading run have in common."""
+    """The settings that all exercises of one grading run share."""
 
     nursery: Nursery
     student: str
@@ -47,9 +47,9 @@ class Run:
     def draw_seed(self, answer: Submission) -> tuple[str, ...]:
         """Return the seed from which the inputs of an exercise are drawn.
 
-        In a run of one's own that is the printed seed, so that a mended file meets the same inputs
-        again. In official grading it is the file as well: what one attempt was told says nothing
-        about the inputs of the next.
+        In a student's own run this is the printed seed, so that a mended file gets the same inputs
+        again. In official grading it includes the file, so that the report on one attempt tells
+        nothing about the inputs of the next.
         """
         if self.own:
             return self.secret, answer.slug
@@ -188,7 +188,7 @@ def _untimed_report(report: ExerciseReport, why: str) -> ExerciseReport:
 
 
 class _Disturbed(Exception):
-    """A process was killed that may not have been killed by the submission: ask again."""
+    """Raised if a process was killed, perhaps not by the submission: grade again."""
 
 
 def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:

@@ -48,7 +48,7 @@ def judge_together(
 ) -> Iterator[tuple[Exercise, ExerciseReport]]:
     """Yield each exercise with its report, untimed, as they are judged.
 
-    Whatever ends one of the other processes, its exercises are judged here.
+    If one of the other processes dies, its exercises are judged in this process.
     """
     others = ProcessPool(processes - 1)
     try:

@@ -163,7 +163,7 @@ def _exercise_digest(exercise: Exercise) -> str:
 
 
 def _read_result(found: Mapping[str, Any], exercise: Exercise) -> KeptResult:
-    """Read a result. Raises `ValueError` and other errors of a text that was not written here."""
+    """Read a result. Raises `ValueError`, among others, for a text of another origin."""
     judged = from_json.exercise_from_json(found["judged"], exercise.track)
     speed = None if found["speed"] is None else from_json.speed_from_json(found["speed"])
     result = KeptResult(judged=judged, speed=speed, versions=found["versions"])
@@ -185,7 +185,8 @@ def _adds_up(result: KeptResult, exercise: Exercise) -> bool:
 def _is_lasting(report: ExerciseReport) -> bool:
     """Return whether a later run of the same file would find the same.
 
-    What a fault of ours, a lack of this machine or a busy moment may have caused is asked anew.
+    A result that a fault of the grader, a missing requirement or a busy machine may have caused
+    does not last.
     """
     if report.score is None or may_be_worker_overload(report.sentence):
         return False

@@ -20,7 +20,7 @@ SECRET_FILE = ".secret"
 
 
 class BadSecret(Exception):
-    """A secret that cannot be used; the message is a sentence with the cure."""
+    """A secret that cannot be used; the message says why, and how to fix it."""
 
 
 def course_secret(folder: Path) -> str:

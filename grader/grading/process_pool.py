@@ -22,7 +22,7 @@ atexit.register(AT_THE_END.close)
 
 
 class ProcessPool:
-    """So many processes, made anew where one of them died."""
+    """A number of processes; one that dies is replaced."""
 
     def __init__(self, processes: int) -> None:
         self.processes = processes
@@ -39,7 +39,7 @@ class ProcessPool:
                 return self._pool.submit(function, *arguments)
 
     def close(self, *, at_once: bool) -> None:
-        """End the processes; `at_once` gives up what is under way."""
+        """End the processes; `at_once` gives up running calls."""
         if at_once:
             for process in multiprocessing.active_children():
                 process.terminate()

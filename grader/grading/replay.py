@@ -14,7 +14,7 @@ from grader.worker.walls import Wall, hide_grader_from_workers
 
 
 class CannotReplay(UserError):
-    """A report that cannot be reproduced here; the message is a sentence with the cure."""
+    """Raised for a report that cannot be reproduced; the message says why, and how to fix it."""
 
 
 def secret_of_report(report: Report, secret: Path | None) -> str:

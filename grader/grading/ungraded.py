@@ -67,7 +67,7 @@ def checks_not_graded(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[C
 
 
 def checks_not_run(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
-    """Return the checks of an exercise that cannot be run here."""
+    """Return all checks of an exercise as not run, because of what it `needs` here."""
     return tuple(
         _unearned_check(c, Verdict.NOT_RUN, needs) for c in suite_runner.suite_checks(exercise)
     )

@@ -210,7 +210,7 @@ def _expected_from_values(got: Any, values: Answer) -> Expected:
 
 
 def _check_form(got: Any, plain: Answer, subject: str, call: str) -> None:
-    """Raise unless type, shape, dtype and device of `got` are those of the yardstick `plain`."""
+    """Raise a `StudentFault` unless `got` has the type, shape, dtype and device of `plain`."""
     kind = Tensor if isinstance(plain, Tensor) else np.ndarray
     if not isinstance(got, kind):
         wanted = describe.kind(plain)
@@ -228,7 +228,7 @@ def _check_form(got: Any, plain: Answer, subject: str, call: str) -> None:
 
 
 def _check_is_float(got: Any, exact: Array, subject: str, call: str) -> None:
-    """Raise unless `got` is of some floating-point dtype where the exact values are floats."""
+    """Raise a `StudentFault` if the exact values are floats and `got` has no floating dtype."""
     if isinstance(got, Tensor | np.ndarray) and exact.dtype.kind == "f":
         dtype = describe.dtype(got)
         if "float" not in dtype:

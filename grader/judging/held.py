@@ -55,9 +55,9 @@ def with_held_tensors(value: Any, client: Client, guard: Guard) -> Any:
 def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
     """Pass if the calls made within do not change the answer to these arguments.
 
-    The first of those calls should have an answer of the same form with other numbers: it would
-    overwrite an answer that lies in a buffer of the submission's own. All calls run under
-    `torch.no_grad()`, and must not change their inputs.
+    The first of those calls should return an answer of the same form with other numbers: if the
+    submission keeps its answers in one buffer, this call overwrites the earlier answer. All calls
+    run under `torch.no_grad()`, and must not change their inputs.
     """
     with torch.no_grad(), inputs_left_alone():
         answers = function.held(*args, **kwargs)

@@ -38,7 +38,7 @@ class Tape(Protocol):
 
 @dataclass(slots=True)
 class _Tally:
-    """The record of one check so far."""
+    """The outcomes of one check so far."""
 
     check: Check
     passed: int = 0

@@ -32,7 +32,7 @@ class CheckCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedCase:
-    """The speed case of an exercise and its points."""
+    """What is measured for the speed points of an exercise, and how many points that is."""
 
     says: str
     points: int

@@ -22,7 +22,7 @@ def load_solution_module(exercise: Exercise) -> ModuleType | None:
 
 
 def edited_solution(exercise: Exercise, mistake: Mistake) -> ModuleType | None:
-    """Load the solution with a mistake that is an edit of its text; None as for `solution`."""
+    """Load the solution with a mistake that is an edit of its text; None without solutions."""
     if not exercise.solution.is_file():
         return None
     return _copy_module(_compile_modules(exercise.slug)[mistake.id])

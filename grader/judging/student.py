@@ -261,7 +261,7 @@ class _Call:
 
 
 class _CallAbout(_Call):
-    """A given function about one of the student's, whose name is the first argument."""
+    """A function that takes the name of one of the student's functions as its first argument."""
 
     def _called_name(self, args: Sequence[Any]) -> str:
         return str(args[0])

@@ -42,7 +42,7 @@ def selected_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase,
 
 
 def suite_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
-    """Return every case of a suite's checks in order; pytest collects them once in a process."""
+    """Return every case of a suite's checks in order; pytest collects them once per process."""
     if exercise.folder not in _CASES_BY_FOLDER:
         suite_imports.make_pack_importable(exercise)
         _CASES_BY_FOLDER[exercise.folder] = _collect_cases(exercise)

@@ -138,7 +138,7 @@ def _difference_of_unequal(got: Array, wrong: Array) -> Difference | None:
 
 
 def _difference_by_rule(error: Array, rule: Rule) -> Difference:
-    """Point at the first entry that breaks a rule; if none does alone, at the largest error."""
+    """Point at the first entry beyond the bound, or at the largest error if none is."""
     wrong = error > rule.allowed
     place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)
     return Difference(

@@ -108,7 +108,7 @@ def _is_untouched_drill(path: Path, hunt: Exercise) -> bool:
 
 
 def _imports_and_code(source: str) -> tuple[str, str]:
-    """Return the imports and the other code split_cells of a solution, without region marks."""
+    """Return a solution's first code cell (imports) and its other code, without region marks."""
     imports, *code = [_strip_region_marks(c.text) for c in split_cells(source) if c.kind == "code"]
     return imports, _strip_region_marks("\n\n\n".join(code))
 

@@ -20,7 +20,7 @@ PROGRESS_FILE = ".hints.json"  # beside the answers
 
 
 class NoHint(UserError):
-    """Raised if a hint or solution cannot be given; the message is a sentence with the cure."""
+    """Raised if a hint or solution cannot be given; the message says why, and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ def zip_bytes(contents: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def _grader_files(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files that grading needs; of a draft none, unless the draft is released."""
+    """Yield the files that grading needs; those of drafts only if the draft is released."""
     drafts = {e.slug for e in catalog.list_catalog_exercises() if e.draft} - {
         e.slug for e in exercises
     }

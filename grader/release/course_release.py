@@ -56,7 +56,7 @@ configure(c)
 
 
 class CannotRelease(UserError):
-    """Raised when a release cannot be made; the message is a sentence with the cure."""
+    """Raised when a release cannot be made; the message says why, and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ _SUBMISSION_TAG = re.compile(r"submit/(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)Z-\w
 
 
 class NotInRunner(UserError):
-    """Raised if a variable of the runner is missing; the message is a sentence with the cure."""
+    """Raised if a variable of the runner is missing; the message says why, and how to fix it."""
 
 
 def to_classroom50(report: Report, words: Words, environment: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ def redact_report(report: Report, shows: str) -> Report:
 
 
 def of_exercise(e: ExerciseReport, shows: str) -> ExerciseReport:
-    """Return the report on one exercise without what `limited` takes out."""
+    """Return the report on one exercise without what `shows` hides (see `redact_report`)."""
     match shows:
         case "open":
             return e

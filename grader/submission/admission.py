@@ -27,7 +27,7 @@ class NotGraded(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedSubmission:
-    """A submission that may be asked, and what its text says before it is."""
+    """A submission that may be run, and what its text says before it is run."""
 
     runs: Submission  # what a worker is given: the file itself, or what was made of it
     problems: Mapping[str, str]  # what is wrong with a name of it, as a sentence
@@ -86,7 +86,7 @@ def prepare_own_submission(
 
 
 def read_submission_outline(answer: Submission, exercise: Exercise) -> dict[str, Any]:
-    """Return what the text of a submission says, as the reader of its language returns it.
+    """Return the outline of a submission (its names, lines and problems), from its reader.
 
     Raises `NotGraded` for a text that cannot be read, or that uses what is not allowed.
     """

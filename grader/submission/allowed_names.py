@@ -191,7 +191,7 @@ def _list_submission_uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _walk_submission_top_level(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that run with the file; of a function only its definition."""
+    """Yield the nodes that run when the file is loaded; a function's body does not."""
     for node in ast.iter_child_nodes(tree):
         yield node
         if not isinstance(node, Function):

@@ -14,10 +14,9 @@ _KERNEL = re.compile(r"\b__global__\b")
 def read_submitted_cuda_cells(content: bytes) -> NotebookAnswer:
     """Return the CUDA file in a notebook's file: its cells that begin with `%%cuda`, in order.
 
-    Cells that write a `.cu` file count too. Of cells that define the same function the last counts,
-    so a cell may be run again. A notebook in which no function has a body has an empty answer.
-    Raises `BadNotebook` for a file that is no notebook, and where a kernel stands in a cell that
-    begins otherwise and none in those that count.
+    Cells that write a `.cu` file count too. If several cells define the same function, the last one
+    counts. A notebook in which no function has a body has an empty answer. Raises `BadNotebook` for
+    a file that is no notebook, and if the only cells with a kernel are none of these.
     """
     lines: list[str] = []
     where: list[tuple[int, int]] = []

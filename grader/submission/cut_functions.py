@@ -33,7 +33,7 @@ def cut_forbidden_from_submission(
 ) -> CutSubmission:  # fmt: skip
     """Return the file without the parts that are not allowed.
 
-    named  what its writer calls a line
+    named  returns a line's name for the writer
     """
     finder = ForbiddenUseFinder(tree, exercise, slugs)
     changes: list[Change] = []
@@ -122,7 +122,7 @@ def _find_end_in_submission(node: ast.stmt) -> tuple[int, int]:
 
 
 def _apply_cuts_to_submission(source: str, changes: Sequence[Change]) -> str:
-    """Return the text with its changes; what follows a change stays in its line."""
+    """Return the changed text; all text after a change keeps its line number."""
     if not changes:
         return source
     lines = source.encode("utf-8", "surrogatepass").split(b"\n")

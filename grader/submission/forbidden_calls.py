@@ -200,7 +200,7 @@ class ForbiddenUseFinder:
     def _may_be_own_member(self, name: str) -> bool:
         """Return whether a class of the file has a member of a name that the exercise refuses.
 
-        Of which of them it is, running tells: that of a tensor is refused in the dispatcher.
+        Only a run shows which is meant: the dispatcher refuses the method of a tensor.
         """
         return name in self._names.members and not self._last[name].startswith("torch.Tensor.")
 

@@ -72,7 +72,7 @@ class _Unit:
 class NotebookAnswer:
     """The source that was taken, and for each of its lines the cell and the line there.
 
-    `problems` says of names that are missing in which cell they may be, and why it is not Python.
+    `problems` holds, for each missing name, the cell that may define it and why that is not Python.
     """
 
     source: str
@@ -97,8 +97,8 @@ class _Unread:
 def read_submitted_notebook(content: bytes, names: Sequence[str]) -> NotebookAnswer:
     """Return the answer in a notebook's file to an exercise that asks for `names`.
 
-    Raises `BadNotebook` for a file that is no notebook, and where all that is written is not
-    Python. An untouched notebook has an empty answer.
+    Raises `BadNotebook` for a file that is no notebook, and if no cell that defines one of
+    `names` is Python. An untouched notebook has an empty answer.
     """
     units, unread = _parse_submitted_cells(list_submitted_code_cells(content))
     taken = _select_submitted_units(units, names)

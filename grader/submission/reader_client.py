@@ -42,9 +42,9 @@ def ask_submission_reader(question: str, content: bytes | str, **given: Any) -> 
     """Return what a reader finds in `content`.
 
     question  a name of `readers.READERS`
-    given     what that function takes besides
+    given     further arguments of that function
 
-    Raises `UnreadableContent` where the limits do not suffice, and `NurseryFailed` where no reader
+    Raises `UnreadableContent` if the reader exceeds its limits, and `NurseryFailed` if no reader
     answers.
     """
     if isinstance(content, str):

@@ -41,9 +41,9 @@ def read_python_submission(
 ) -> ReaderReply:  # fmt: skip
     """Return what a Python file says before it runs; {"unreadable"} or {"refused"} with a sentence.
 
-    {"runs": what is run of it, "problems": {name: sentence}, "lines": {name: line}}
+    {"runs": the text that is run, "problems": {name: sentence}, "lines": {name: line}}
 
-    lines  of a notebook: of each line its cell, and there
+    lines  for each line of a notebook's answer, its cell and its line there
     """
     source = _decode_submission_content(content)
     try:

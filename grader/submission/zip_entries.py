@@ -48,7 +48,9 @@ class BadZip(Exception):
 
 
 def list_submitted_zip_files(content: bytes, *, shown: str) -> dict[str, Any]:
-    """Return the files in a zip, at any depth: {"files": [see `files`]}; or {"bad": a sentence}.
+    """Return the files in a zip, at any depth; {"bad": a sentence} if it cannot be read.
+
+    {"files": [{...}, as `list_submitted_zip_entries` yields them]}
 
     shown  the name of the zip, for sentences
     """

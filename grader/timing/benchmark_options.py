@@ -13,7 +13,7 @@ from grader.core.this_python import build_pip_install_command
 
 
 class BadOption(UserError):
-    """Raised for an option that cannot be used; the message is a sentence with the cure."""
+    """Raised for an option that cannot be used; the message says why, and how to fix it."""
 
 
 class _Options(argparse.ArgumentParser):

@@ -103,7 +103,7 @@ class Contest:
         return self._start_process(name, party, (), stack)
 
     def _measure_empty_process(self, stack: ExitStack) -> dict[str, int]:
-        """Return what a process without work has used."""
+        """Return the usage of a process that has loaded no answer."""
         nothing = Submission(slug=self.exercise.slug, path=Path(), sha256="", source="")
         return self._start_process("empty", nothing, (), stack).worker.usage()
 

@@ -29,7 +29,7 @@ class Party:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Let the process run meanwhile, from when it is ready for a call."""
+        """Let the process run inside the `with` block, which begins once it is ready for a call."""
         self.worker.resume()
         try:
             self._client.ping()
@@ -50,8 +50,8 @@ def wall_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
 def time_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds that a call takes by the grader's clock, and its answer.
 
-    Time for which the kernel ran other programs in the party's place does not count. The seconds
-    are at least those of all processors that the party used.
+    Time in which the system ran other programs in the party's place does not count. If the party
+    used more processor time, on all processors together, that counts instead.
     """
     with party.awake():
         before = party.worker.usage()
@@ -66,8 +66,8 @@ def time_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
 def peak_bytes(empty: Mapping[str, int]) -> Meter:
     """Return a meter of the bytes by which a call raises a process's peak above an `empty` one's.
 
-    The peak is the kernel's (VmHWM), since the process was started, less the bytes sent to the
-    process, which lie in its memory once they are read.
+    The peak (VmHWM, since the process was started) is reduced by the bytes of the inputs, which lie
+    in the memory of the process once they are read.
     """
 
     def measure(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:

@@ -127,12 +127,12 @@ def _verdict_on_time(contest: Contest, found: Estimate, *, settled: bool) -> tup
 
 
 def _is_possible(contest: Contest, found: Estimate) -> bool:
-    """Return whether the answer is no faster than a matrix product."""
+    """Return False if the answer computes faster than any right answer can, by a margin."""
     return contest.work / found.quantiles[-1] <= MAX_MATRIX_PRODUCT_RATIO * contest.flops
 
 
 def _progress_of_set(progress: Progress, number: int, whole: int) -> Progress:
-    """Return the progress function of one set among others."""
+    """Return a function that reports the progress of set `number` as part of all `whole` sets."""
     return lambda done: progress(min(1.0, (number + done) / whole))
 
 

@@ -75,7 +75,7 @@ def relative_position(zero: Any, reference: Any, student: Any) -> Any:
 
 
 def memory_position(zero: float, reference: float, student: float) -> float:
-    """Return the student's position for bytes, on a linear scale; times have a logarithmic one."""
+    """Return the student's position for bytes, on a linear scale (for times it is logarithmic)."""
     return min(1.0, max(0.0, (zero - student) / (zero - MARGIN * reference)))
 
 

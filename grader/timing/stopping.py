@@ -35,7 +35,7 @@ MEMORY_HALF_WIDTH = 0.05  # of x, by which peaks of fresh processes may differ
 
 @dataclass(slots=True, kw_only=True)
 class StoppingRule:
-    """Says after which of the looks the verdict is settled; each instance serves one contest."""
+    """Decides after how many rounds of one contest the points are settled."""
 
     points: int
     min_ratio: float  # of the zero's time to the reference's, from which the two are told apart
@@ -44,7 +44,10 @@ class StoppingRule:
     settled: bool = False
 
     def settles(self, times: Times, sets: int) -> bool:
-        """Look at times of shape (rounds, 3), of so many sets, where a look is due."""
+        """Return whether times of shape (rounds, 3) from so many sets settle the points.
+
+        Unless `LOOK_ROUNDS` rounds have been added since the last look, they do not.
+        """
         self.settled = self._looks_settled(times, sets)
         return self.settled
 
@@ -64,13 +67,13 @@ class StoppingRule:
 
 
 def memory_settles(fraction: float, points: int) -> bool:
-    """Return whether peaks of other processes would give the same points."""
+    """Return whether x + `MEMORY_HALF_WIDTH` and x - `MEMORY_HALF_WIDTH` give the same points."""
     ends = fraction - MEMORY_HALF_WIDTH, fraction + MEMORY_HALF_WIDTH
     return len({round_half_up(min(1.0, max(0.0, x)), points) for x in ends}) == 1
 
 
 def _ratio_ends(times: Times, chance: float, sets: int) -> tuple[float, float]:
-    """Return between which ratios that of the zero to the reference lies, but for a `chance`."""
+    """Return an interval for the zero's time over the reference's, as `_position_ends` does."""
     logs = np.log(resample_quantiles(times)[:, :2]) @ [1, -1]
     zero, reference, _ = np.quantile(times, QUANTILE, axis=0)
     half = _half_width(logs, chance, len(times), LUCK_OF_SETS * math.sqrt(2 / sets))
@@ -79,7 +82,7 @@ def _ratio_ends(times: Times, chance: float, sets: int) -> tuple[float, float]:
 
 
 def _position_ends(times: Times, chance: float, sets: int) -> tuple[float, float]:
-    """Return between which values x lies, but for a `chance`."""
+    """Return an interval for x, which misses on either side with this chance."""
     zero, reference, student = np.quantile(times, QUANTILE, axis=0)
     scale = math.log(zero / (MARGIN * reference))
     middle = math.log(zero / student) / scale
@@ -100,9 +103,9 @@ def _half_width(resampled: Times, chance: float, rounds: int, luck: float) -> fl
 
 
 def _student_quantile(chance: float, degrees: int) -> float:
-    """Return what Student's t exceeds with this chance.
+    """Return the value that Student's t exceeds with the probability `chance`.
 
-    t is sqrt(degrees) * tan(a), where the density of a is cos(a) to the power of degrees - 1.
+    t is sqrt(degrees) * tan(a), for an angle a of density proportional to cos(a) ** (degrees - 1).
     """
     angles = np.linspace(0, math.pi / 2, 20_001)
     tails = np.cumsum(np.cos(angles[::-1]) ** (degrees - 1))

@@ -75,7 +75,7 @@ def _time_piece() -> float:
 
 @contextmanager
 def _run_on_core(core: int) -> Iterator[None]:
-    """Bind this thread to one core meanwhile."""
+    """Bind this thread to one core inside the `with` block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

@@ -34,7 +34,7 @@ class ObjectHandle:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """A call's value, the number of its graph if one was kept, and the arguments it modified."""
+    """A call's value, the number of its autograd graph if kept, and the changed arguments."""
 
     value: Any
     graph: int | None
@@ -137,7 +137,7 @@ class Client:
         return self._send_request(request, self._decode)
 
     def told(self, name: str) -> Any:
-        """Return the variable, or what the function returns, of this name of the prelude."""
+        """Return the variable of this name in the prelude; of a function, what it returns."""
         return self._send_request({"op": "told", "name": name}, self._decode)
 
     def get(self, on: ObjectHandle | None, name: str) -> Any:
@@ -167,11 +167,11 @@ class Client:
         return self._send_request(request, self._decode)
 
     def drop_call(self, graph: int) -> None:
-        """Have the next request drop a kept graph."""
+        """Have the worker free, with the next request, an autograd graph that it keeps."""
         self._dropped_calls.append(graph)
 
     def drop_handle(self, handle: ObjectHandle) -> None:
-        """Have the next request drop an object."""
+        """Have the worker free, with the next request, an object that it keeps."""
         if handle.generation == self._generation():
             self._dropped_handles.append(handle.id)
 

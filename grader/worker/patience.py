@@ -21,7 +21,7 @@ class Patience:
     """The time that is left for a call."""
 
     def __init__(self, seconds: float, usage: Callable[[], dict[str, int]]) -> None:
-        """Begin now.
+        """Start counting now.
 
         usage  what the worker has used since it began (see `child.usage`)
         """
@@ -49,7 +49,7 @@ class Patience:
 def count_worker_seconds(
     passed: float, usage: dict[str, int], before: dict[str, int] | None = None
 ) -> float:
-    """Return the seconds to charge, of those that passed.
+    """Return how many of the seconds that passed count against the time limit.
 
     usage   what the worker has used since it began
     before  its usage when these seconds began; None: they began with the worker

@@ -43,8 +43,8 @@ class Objects:
     def files(self, commit: str) -> list[File]:
         """Return the files of a commit that may be answers; readable until the processes end.
 
-        In a bundle as it was handed out, only the folders of answers are read: the oracle's files
-        have the same names.
+        In a bundle as it was handed out, only the folders of answers are read: the
+        reference's files have the same names.
         """
         found, looked = [], 0
         waiting = deque([("", self._commit_tree(commit))])

@@ -18,9 +18,9 @@ Adjustments = Mapping[str, Mapping[str, Adjustment]]  # by student and slug
 def read_adjustments(
     folder: Path, students: Sequence[str], exercises: Sequence[Exercise]
 ) -> tuple[Adjustments, list[str]]:
-    """Return the adjustments in a folder of results, and a sentence on each for an unknown student.
+    """Return the adjustments in a folder of results, and a sentence on each unknown student.
 
-    Raises `UserError`, with the line, for one that cannot be followed.
+    Raises `UserError`, naming the line, for an adjustment that cannot be applied.
     """
     path = folder / ADJUSTMENTS_FILE
     slugs = {exercise.slug for exercise in exercises}

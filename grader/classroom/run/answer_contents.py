@@ -31,8 +31,8 @@ class Contents:
     def called(self, name: str) -> File | None:
         """Return the file of this name that counts. Several candidates are a problem.
 
-        What can be read goes before what cannot. Who zips the whole bundle means what lies in its
-        `exercises` and `notebooks`: the oracle's files have the same names.
+        A readable file goes before an unreadable one. In a zip of the whole bundle only the files
+        in `exercises` and `notebooks` count: the reference's files have the same names.
         """
         found = [file for file in self.files if file.name == name]
         good = [file for file in found if not file.problem]

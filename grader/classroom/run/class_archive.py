@@ -34,7 +34,7 @@ def student_files(content: bytes, shown: str) -> list[File]:
 def files_of_class(path: Path) -> list[File]:
     """Yield the files in a zip of a whole class while the zip is open; zips may be among them.
 
-    A platform writes it, so it may be large; what a student chose in it is bounded file by file.
+    A platform writes this zip, so it may be large; each student's file in it has a size limit.
     """
     try:
         archive = zipfile.ZipFile(path)

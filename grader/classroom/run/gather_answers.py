@@ -26,7 +26,7 @@ TIMES_TABLE = "submitted.csv"  # beside the students: when what was handed in
 
 
 class NoClass(Exception):
-    """A folder that holds no class; the message is a sentence with the cure."""
+    """Raised for a folder that holds no class; the message says why, and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ VALUES, SPEED = "values", "speed"  # the two things that are asked, each in a la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeTerms:
-    """What the answers of one class run have in common."""
+    """The settings that all answers of one class run share."""
 
     seed_id: str
     device: str

@@ -24,22 +24,22 @@ class Lanes(Protocol):
     losses: tuple[type[Exception], ...]  # what a result raises whose process ended
 
     def width(self, lane: str) -> int:
-        """How many tasks may be under way at once."""
+        """Return how many tasks of a lane may run at once."""
 
     def submit(self, task: Task) -> "Future[Result]":
         """Have a task graded."""
 
     def look(self, lane: str) -> None:
-        """Raise `UserError` if nothing will come of what is under way."""
+        """Raise `UserError` if the running tasks of a lane will never finish."""
 
     def close(self, *, at_once: bool) -> None:
-        """End it all; `at_once` gives up what is under way."""
+        """End all lanes; `at_once` gives up running tasks."""
 
 
 def run_tasks(lanes: Lanes, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | None]]:
     """Yield each task with its result as results come; None if the task ended its process twice.
 
-    Takes from `tasks` no more than is under way.
+    No more tasks are taken from `tasks` than can run.
     """
     pending: dict[Future[Result], Task] = {}
     lost: list[Task] = []

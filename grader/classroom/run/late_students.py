@@ -35,7 +35,7 @@ class LatenessReport:
         return {slug: late for slug, late in found.items() if late is not None}
 
     def notes(self, report: Report) -> Iterator[str]:
-        """Yield a sentence on each answer whose time nobody knows."""
+        """Yield a sentence on each answer whose time is not known."""
         for e in report.exercises:
             known = (report.student, e.slug) in self.times
             if e.slug in self.course.deadlines and e.state not in NOT_BEGUN and not known:

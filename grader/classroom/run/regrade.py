@@ -71,7 +71,7 @@ def _results_folder_of(report: Path) -> Path:
 def answers_of_report(report: Path) -> Iterator[Path | None]:
     """Open a folder with the answers of a class report; None for another report.
 
-    Raises `UserError` if they are not where they were.
+    Raises `UserError` if the answers have been moved.
     """
     results = _results_folder_of(report)
     if not is_results_folder(results):

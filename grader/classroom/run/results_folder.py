@@ -18,12 +18,12 @@ _LOCK_FILE = ".lock"
 
 
 class NoResults(Exception):
-    """A folder that holds no results of a class; the message is a sentence with the cure."""
+    """Raised for a folder without results of a class; the message says why, and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRun:
-    """What a run was asked for."""
+    """The request of a run: exercises, submissions and settings."""
 
     submissions: str
     exercises: tuple[str, ...]
@@ -72,7 +72,7 @@ def full_report_paths(folder: Path, shows: str) -> Path:
 
 
 def begin_run(folder: Path, run: LastRun, *, resume: bool) -> None:
-    """Record the request of this run. Raises unless an unfinished run is gone on with."""
+    """Record the request of this run. Raises `UserError` if the last run here forbids it."""
     if not resume and (folder / RUN_FILE).exists() and not read_last_run(folder).finished:
         raise UserError(f"The last run into {folder} was not finished: `--resume` goes on with it.")
     if (folder / RUN_FILE).exists() and read_last_run(folder).course and not run.course:

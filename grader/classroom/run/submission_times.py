@@ -18,9 +18,9 @@ Times = Mapping[tuple[str, str], datetime]  # by student and slug
 
 
 def read_times(submissions: Path, students: Sequence[str]) -> tuple[Times, list[str]]:
-    """Return the times in a folder of submissions, and a sentence on each for an unknown student.
+    """Return the times in a folder of submissions, and a sentence on each unknown student.
 
-    Raises `UserError`, with the line, for one that cannot be followed.
+    Raises `UserError`, naming the line, for a time that cannot be read.
     """
     path = submissions / TIMES_TABLE
     if not path.exists():

@@ -29,7 +29,7 @@ class Side:
     share: float
 
     def passages(self) -> dict[int, list[tuple[int, int]]]:
-        """Return the common spans, (start, end) columns, by source line, counted from 0."""
+        """Return, by source line, the (start, end) columns of common text; both count from 0."""
         begins = [0, *(m.end() for m in re.finditer("\n", self.answer.source))]
         found: dict[int, list[tuple[int, int]]] = {}
         last = -1

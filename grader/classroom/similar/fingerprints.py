@@ -29,7 +29,7 @@ class Tokens:
 def read_tokens(source: str, language: str = "python") -> Tokens:
     """Read the tokens of Python, also of broken Python, or of CUDA C++.
 
-    Raises `Unread` if the reader gives up on the text.
+    Raises `UnreadableContent` if the reader gives up on the text.
     """
     found = ask_submission_reader("letters", source, language=language)
     return Tokens(letters=found["letters"], places=_place_array(found["places"]))

@@ -12,7 +12,7 @@ from grader.core.errors import UserError
 
 
 class NoEditor(UserError):
-    """Raised if no editor can be opened. The message is a sentence with the cure."""
+    """Raised if no editor can be opened. The message says why, and how to fix it."""
 
 
 def chosen_editor(environment: Mapping[str, str] = os.environ) -> list[str]:

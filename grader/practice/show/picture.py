@@ -55,7 +55,7 @@ def heat_maps_png(trace: Trace, words: Words) -> bytes:
 
 
 def is_without_font(trace: Trace, words: Words) -> bool:
-    """Return whether no font here has all letters, so that the picture numbers the tokens."""
+    """Return True if no installed font has all letters; the picture then numbers the tokens."""
     return not _find_font(frozenset(c for c in _drawn_letters(trace, words) if ord(c) > 0x2FF))
 
 

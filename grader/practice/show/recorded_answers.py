@@ -51,7 +51,7 @@ def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator
 
 
 def student_in_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
-    """Wrap functions of an exercise, named as it names them, as a student; others are missing."""
+    """Return a student with these functions, by the exercise's names; others count as unwritten."""
     module = ModuleType(exercise.slug)
     for name, function in given.items():
         setattr(module, name, function)

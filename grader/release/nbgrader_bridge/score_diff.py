@@ -16,7 +16,7 @@ from grader.reporting import as_json
 
 
 class NoCourse(UserError):
-    """Raised when a folder is no course; the message is a sentence with the cure."""
+    """Raised when a folder is no course; the message says why, and how to fix it."""
 
 
 def changed_scores(course: Path, exercises: Sequence[Exercise]) -> Iterator[Change]:

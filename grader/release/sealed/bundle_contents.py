@@ -26,7 +26,10 @@ def for_students(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
     recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str = "",
 ) -> bytes:  # fmt: skip
-    """Return the sealed bundle's bytes, the same for the same sources and the same seed."""
+    """Return the sealed bundle: a zip for students, with stored cases and no right answers.
+
+    The same sources and the same seed give the same bytes.
+    """
     found = sealed_bundle_files(exercises, notebooks, recorded, seed, course)
     return bundle.zip_bytes((f"{bundle.TOP_FOLDER}/{name}", text) for name, text in found)
 
@@ -51,7 +54,7 @@ def sealed_bundle_files(
 
 
 def without_mistakes(chinese: bytes) -> bytes:
-    """Return a suite's zh.toml without the mistakes, whose cures are half an answer."""
+    """Return a suite's zh.toml without the mistakes, whose cures would give away the answer."""
     return _MISTAKES_TABLES.sub("", chinese.decode()).encode()
 
 

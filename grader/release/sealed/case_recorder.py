@@ -50,7 +50,7 @@ class Recorder:
     def record_call(
         self, what: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """Record a call and return the reference's answer; do not record calls inside of it."""
+        """Record a call, but no calls inside it, and return the reference's answer."""
         self._depth += 1
         try:
             plain = [_unwrap_recorded(x) for x in args]

@@ -84,7 +84,7 @@ def can_send_over_wire(x: torch.Tensor) -> bool:
 
 
 def write_tensor_to_arena(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, Any]:
-    """Put the numbers of a tensor into `memory` and return its form in the header."""
+    """Put the numbers of a tensor into `memory`; return its description for the message header."""
     with torch._C.DisableTorchFunctionSubclass():  # of x itself: its view may need no gradient
         kind = {"device": str(x.device), "grad": x.requires_grad}
     x = x.as_subclass(torch.Tensor).detach().resolve_conj().resolve_neg()
@@ -99,7 +99,7 @@ def write_tensor_to_arena(x: torch.Tensor, memory: Writable, *, dense: bool) -> 
 
 
 def describe_meta_for_wire(x: torch.Tensor) -> dict[str, Any]:
-    """Return the form in the header of a tensor on the device `meta`, which has no numbers."""
+    """Describe, for the message header, a tensor on the device `meta`, which has no numbers."""
     dtype = str(x.dtype).removeprefix("torch.")
     layout = {"shape": list(x.shape), "strides": list(x.stride()), "start": 0, "at": 0, "bytes": 0}
     return {"dtype": dtype, **layout, "device": "meta", "grad": x.requires_grad}
@@ -108,7 +108,7 @@ def describe_meta_for_wire(x: torch.Tensor) -> dict[str, Any]:
 def write_array_to_arena(
     x: "np.ndarray[Any, Any]", memory: Writable, *, dense: bool
 ) -> dict[str, Any]:
-    """Put the numbers of an array into `memory` and return its form in the header."""
+    """Put the numbers of an array into `memory`; return its description for the message header."""
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
     if dense or any(stride % x.itemsize for stride in x.strides):  # a field of a structured array
         x = x.copy(order="C")
@@ -160,7 +160,7 @@ def view_array_in_arena(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, 
 
 
 def copy_tensor_from_arena(form: dict[str, Any], arena: Arena) -> torch.Tensor:
-    """Copy the tensor of a form that a worker sent; raises `WireError` if the form is wrong."""
+    """Copy the tensor that a worker described; raises `WireError` if the description is wrong."""
     _require_wire_keys(form, "dtype", "shape", "at", "bytes", "device", "grad")
     dtype, device = TENSOR_DTYPES[form["dtype"]], _find_worker_device(form["device"])
     numbers = _copy_bytes_from_arena(form, dtype.itemsize, arena)
@@ -169,7 +169,7 @@ def copy_tensor_from_arena(form: dict[str, Any], arena: Arena) -> torch.Tensor:
 
 
 def copy_array_from_arena(form: dict[str, Any], arena: Arena) -> "np.ndarray[Any, Any]":
-    """Copy the array of a form that a worker sent; raises `WireError` if the form is wrong."""
+    """Copy the array that a worker described; raises `WireError` if the description is wrong."""
     _require_wire_keys(form, "dtype", "shape", "at", "bytes")
     dtype = ARRAY_DTYPES[form["dtype"]]
     return np.frombuffer(_copy_bytes_from_arena(form, dtype.itemsize, arena), dtype).reshape(

@@ -287,7 +287,7 @@ def _build_worker_list(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any
 
 
 def _replace_refs(value: Any, handles: Mapping[int, Any]) -> Any:
-    """Return a value with the object of each handle in the place of its `Ref`."""
+    """Return a value with the object of each handle in the place of its `ObjectReference`."""
     match value:
         case wire.ObjectReference():
             thing = handles[value.id]

@@ -23,14 +23,14 @@ def set_process_attribute(option: int, value: int) -> None:
 
 
 def drop_worker_capabilities() -> None:
-    """Drop root's capabilities: to raise limits, trace, mount, own any file."""
+    """Drop root's capabilities, such as raising limits, tracing, mounting and owning any file."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, in two halves each
     _check_system_call(ctypes.CDLL(None, use_errno=True).capset(header, nothing))
 
 
 def return_worker_memory() -> None:
-    """Have freed blocks go back to the kernel, unless they are small (see mallopt(3))."""
+    """Return freed memory to the system at once, except small blocks (see mallopt(3))."""
     library = ctypes.CDLL(None)
     for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
         library.mallopt(ctypes.c_int(option), ctypes.c_int(_GIVEN_BACK_BYTES))

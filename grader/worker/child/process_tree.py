@@ -28,7 +28,7 @@ def list_child_processes(pid: int) -> list[int]:
 
 
 def list_descendant_processes(pids: Iterable[int]) -> set[int]:
-    """Return these processes, and all below them."""
+    """Return these processes and all their descendants."""
     waiting, found = list(pids), set[int]()
     while waiting:
         pid = waiting.pop()

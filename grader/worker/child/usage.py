@@ -9,12 +9,12 @@ _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: the processor time of all th
 
 
 def measure_worker_process(pid: int, *, may_fork: bool) -> dict[str, int]:
-    """Return what a running process has used; {} where it cannot be known.
+    """Return what a running process has used; {} if the system does not tell.
 
     cpu_ns      processor time of all its threads
     waited_ns   time for which its first thread was ready to run and other processes ran instead;
                 0 where the process `may_fork`, since the others may be its own children
-    queued_ns   that time in any case: good enough to widen a time limit
+    queued_ns   the same time, also if the process `may_fork`: used to widen time limits
     peak_bytes  the largest resident memory so far (VmHWM)
 
     and counters that the process cannot reset:

@@ -88,7 +88,7 @@ def decode_wire(item: Any, arena: Arena, *, untrusted: bool) -> Any:
 
 
 class _Limited:
-    """Counts the values of one tree."""
+    """Counts the values that are encoded or decoded, up to a limit."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
