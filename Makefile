@@ -89,7 +89,7 @@ lint: $(DEV) ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-bench: $(CORE) ## time your answers alone (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
+bench: $(CORE) ## only measure speed and memory, without the checks (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
 	@$(GRADER) bench $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=)
@@ -128,7 +128,7 @@ return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
 	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
-mutants: $(DEV) ## prove that mistakes fail as named and right answers earn everything (EX= ARGS=--each)
+mutants: $(DEV) ## check that every mistake fails its check and is named, and that right answers earn all points (EX= ARGS=--each)
 	@$(GRADER) mutants $(EX) $(ARGS)
 
 headroom: $(DEV) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
@@ -137,7 +137,7 @@ headroom: $(DEV) ## print how near right answers come to being rejected (EX= SEE
 mechanical: $(DEV) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
 	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
-cheats: $(DEV) ## print what comes of every cheat behind every wall (ARGS= for names)
+cheats: $(DEV) ## run every cheat behind every wall, and print the results (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)
 
 house: $(CORE) ## say what is not in order in the project, and the cure (ARGS=--laws prints the laws)
@@ -170,7 +170,7 @@ bench-steadiness: $(DEV) ## show how steady speed grades are, quiet and busy (AR
 bench-stopping: $(DEV) ## show that timing which stops early gives the points of all rounds (ARGS="5 busy")
 	@$(PY) -m tests.bench.stopping $(ARGS)
 
-bench-spinner: $(DEV) ## time the reference beside an answer that spins (ARGS= how many sets, which wall)
+bench-spinner: $(DEV) ## time the reference beside an answer that computes on between its calls (ARGS= how many sets, which wall)
 	@$(PY) -m tests.bench.spinner $(ARGS)
 
 bench-class: $(DEV) ## answers a minute for a class, how that grows, and what a second process brings (ARGS=1000)

@@ -73,11 +73,11 @@
 #   order in memory. `reshape` copies where it must. Spell the last size out as `H * D`: with an
 #   empty batch, `-1` could be anything and is an error.
 # - The scale is `1 / sqrt(D)`, the width of a *head*. A score is a sum of `D` products, not `E`.
-# - Queries come from `x`, keys *and* values from the context. With equal lengths nothing complains
-#   when they are mixed up.
+# - Queries come from `x`, keys *and* values from the context. With equal lengths no error is raised
+#   if you mix them up.
 # - Masks are `keep` (True = may attend) and broadcast to `(B, H, Lq, Lk)` from the right. In a mask
-#   `(B, Lq, Lk)`, one for each batch item, `B` lands on `H`, and where the two are equal nothing
-#   complains. The caller must write `keep[:, None]`.
+#   `(B, Lq, Lk)`, one for each batch item, `B` lines up with `H`, and if the two are equal no
+#   error is raised. The caller must write `keep[:, None]`.
 # - Hidden tokens must have no influence, however large their numbers are. *Replace* a hidden score
 #   by `-inf`: a score of `1e30` still wins after `1e9` is subtracted from it. (NaN is another
 #   matter: `0 * nan` is `nan` in `weights @ v`, here as in PyTorch's own operator, so the caller
@@ -87,14 +87,14 @@
 #
 # **What is graded.** Splitting and merging, a width that does not divide; values of self- and
 # cross-attention in float32, masks that broadcast, numbers up to 1e30 in hidden tokens; gradients.
-# There are separate checks for rows that may see nothing (weights 0, never NaN) and large scores;
-# for half precision; for the dtype of the results and float64, computed in float64; for empty
-# batches; and for inputs in any layout, which must not change, while nothing may be remembered from
-# call to call. **Out of scope:** NaN or infinity in hidden tokens, dropout, positions, fewer key
-# heads than query heads (ex07), speed. **Not allowed:** PyTorch's fused operator and its attention
-# modules, and any of PyTorch in `multi_head_attention_numpy`; elsewhere `torch.softmax` is fine.
-# The exercise stands alone: bring your attention from ex03 along, or write it again. About 50
-# minutes.
+# There are separate checks for queries that may attend to nothing (weights 0, never NaN) and large
+# scores; for half precision; for the dtype of the results and float64, computed in float64; for
+# empty batches; and for inputs, which may have any layout and must not change. Nothing may be
+# remembered from call to call. **Out of scope:** NaN or infinity in hidden tokens, dropout,
+# positions, fewer key heads than query heads (ex07), speed. **Not allowed:** PyTorch's fused
+# operator and its attention modules, and any of PyTorch in `multi_head_attention_numpy`; elsewhere
+# `torch.softmax` is fine. The exercise stands alone: bring your attention from ex03 along, or write
+# it again. About 50 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 多头注意力
@@ -172,7 +172,7 @@
 # - 掩码是 `keep`（True = 可以看），从最右边的轴对齐，广播到 `(B, H, Lq, Lk)`。如果掩码是
 #   `(B, Lq, Lk)`，每个样本一张，`B` 就会落到 `H` 上，两者恰好相等时不会报错。应由调用者写成
 #   `keep[:, None]`。
-# - 一行不该看的内容，数值再大也不能起作用。把被遮住的分数**替换**成 `-inf`：`1e30` 的分数减去
+# - 被遮住的 token，数值再大也不能有影响。把被遮住的分数**替换**成 `-inf`：`1e30` 的分数减去
 #   `1e9` 照样胜出。（NaN 是另一回事：`weights @ v` 里的 `0 * nan` 是 `nan`，这里如此，PyTorch
 #   自带的算子也如此，所以填充里的 NaN 要由调用者清除。）
 # - `W_o` 不能省。没有它，输出的每个数都只来自一个头，各个头不会混合。
@@ -180,7 +180,7 @@
 # **评分内容。** 拆分与合并，除不尽的宽度；float32 下自注意力和交叉注意力的数值，需要广播的掩码，
 # 被遮住的 token 里大到 1e30 的数；梯度。另有单独的检查：空行，即什么都看不到的行（权重为 0，
 # 绝不是 NaN），和很大的分数；半精度；结果的 dtype，以及用 float64 计算的 float64；空的 batch；
-# 不修改输入，输入可以是任意内存布局，也不记住任何东西。
+# 输入可以是任意内存布局，不得修改；两次调用之间不得记住任何东西。
 # **不涉及：** 被遮住的 token 里的 NaN 或无穷大，dropout，位置编码，键的头少于查询的头（ex07），
 # 速度。
 # **不允许：** PyTorch 的融合算子和注意力模块；`multi_head_attention_numpy` 里不能用 PyTorch，
@@ -265,8 +265,8 @@ def merge_heads(x: torch.Tensor) -> torch.Tensor:
 # are plain, so a projection is `x @ w`. Compute `float16` in `float32` and round at the end.
 #
 # Attention itself is that of ex03, for heads are one more leading axis to it: scores, mask, softmax
-# over the keys, mixture. Think again about a row that may see nothing: its maximum is `-inf`, and
-# `-inf - -inf` is NaN; its sum is 0, and `0 / 0` is NaN.
+# over the keys, mixture. Think again about a query that may attend to nothing: the maximum of its
+# row is `-inf`, and `-inf - -inf` is NaN; its sum is 0, and `0 / 0` is NaN.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 3：用 NumPy 写完整流程
@@ -302,9 +302,10 @@ def multi_head_attention_numpy(
     raises              ValueError, naming both numbers, if `num_heads` does not divide E
 
     Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
-    hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 do not
-    overflow, and scores near 362 keep their digits), and float64 is computed in float64. Arrays may
-    have any layout and stay as they were; nothing is remembered from one call to the next.
+    hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 by 256
+    do not overflow, and scores are not rounded to float16), and float64 is computed in float64.
+    Arrays may have any layout and stay as they were; nothing is remembered from one call to the
+    next.
     """
     ### BEGIN SOLUTION
     dtype = np.float32 if query.dtype == np.float16 else query.dtype
@@ -422,7 +423,7 @@ class MultiHeadAttention(nn.Module):
 
         Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
         Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
-        projections (products of 256 do not overflow, and scores near 362 keep their digits), and
+        projections (products of 256 by 256 do not overflow, and scores are not rounded), and
         float64 is computed in float64. Gradients reach `x`, the context and every parameter,
         through output and weights, and are never NaN. Tensors may have any layout and stay as they
         were.

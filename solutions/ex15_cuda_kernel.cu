@@ -12,7 +12,7 @@
 //
 // **Threads, blocks, grid.** A *kernel* is a function that many threads run at the same time. The
 // launch says how many: `kernel<<<grid, block, bytes>>>(...)` starts `grid` blocks of `block` threads
-// each (at most 1024), and every thread reads off who it is:
+// each (at most 1024), and every thread can read its own number:
 //
 // ```text
 //    grid: 3 blocks        block 0          block 1          block 2
@@ -23,8 +23,8 @@
 // ```
 //
 // Blocks run in any order and cannot wait for each other. The threads of one block can: at
-// `__syncthreads()` each waits until all have come. They run in *warps* of 32, which may also exchange
-// numbers directly (`__shfl_xor_sync`).
+// `__syncthreads()` each thread waits until all have come. Threads run in *warps* of 32, which may also
+// exchange numbers directly (`__shfl_xor_sync`).
 //
 // **Memory.** There are three kinds; use the nearest one that you can:
 //
@@ -38,8 +38,9 @@
 // `(heads, Lk, D)`, and `heads` is batch times heads. So the number `d` of row `i` of head `h` lies at
 // `q[(h * Lq + i) * D + d]`. `D` is at most 128 and need not be a multiple of anything.
 //
-// **By hand.** A query of zero finds every score equal and averages the values; a causal one sees
-// fewer of them. The checks call your functions from Python, with a `scale` and whether it is causal:
+// **By hand.** A query of zero has the same score with every key, so its output is the average of the
+// values that it sees; with `causal` it sees fewer of them. The checks call your functions from Python,
+// with a `scale` and whether it is causal:
 //
 // ```pycon
 // >>> zero = torch.zeros(1, 2, 1)
@@ -66,19 +67,25 @@
 // - Such a thread must not `return` before a `__syncthreads()` that the others reach.
 // - One barrier instead of two. A tile must be complete before any thread uses it, and all
 //   threads must have used it before the next tile is written over it.
-// - The last tile of keys. Its empty places need the score `-INFINITY`: a 0 would take part.
+// - The last tile of keys. Its empty places need the score `-INFINITY`: a score of 0 would take a share of
+//   the weight.
 // - `int` ends at 2,147,483,647. `h * Lq * D` of a large batch does not fit: begin with `(size_t)h`.
 // - With `causal`, query `i` stands at position `i + Lk - Lq`. A row that sees nothing is 0, not NaN.
 // - The pointers are addresses on the device: the host launches kernels with them, and cannot follow
 //   them itself. `extern "C"` must stay, so that the functions are found under their names.
 //
-// **What is graded.** Values at any sizes from 1 on (heads up to 65,535), causal and not; scores that
-// rise, fall, jump by hundreds, or are all negative, down to -3e4; any `scale`, 0 and negative ones
-// too; that inputs stay as they are, also where `q`, `k` and `v` are one array; that kernels do all the
-// work, and no number is copied to the host; that the naive kernel has one thread for each query and no
-// shared memory; that the tiled one brings keys and values to shared memory, once for several queries;
-// that the last place of an array with more than 4 billion numbers is found; and, on a GPU, a run under
-// compute-sanitizer for 1 point and the speed of the tiled kernel for 4. **Out of scope:** half precision,
+// **What is graded.** The values at any sizes from 1 on (heads up to 65,535), causal and not; with scores
+// that rise, fall, jump by hundreds, or are all negative, down to -3e4; with any `scale`, 0 and negative
+// ones too. The checks also demand that
+//
+// - inputs stay as they are, also if `q`, `k` and `v` are one array;
+// - kernels do all the work, and no number is copied to the host;
+// - the naive kernel has one thread for each query and uses no shared memory;
+// - the tiled kernel brings keys and values to shared memory, once for several queries;
+// - the last place of an array with more than 4 billion numbers is found.
+//
+// On a GPU, a run under compute-sanitizer is worth 1 point and the speed of the tiled kernel 4.
+// **Out of scope:** half precision,
 // tensor cores, asynchronous copies, gradients. **Not allowed:** inline PTX, and headers other than CUDA's
 // runtime and the usual ones of C. About 180 minutes.
 
@@ -95,7 +102,7 @@
 //
 // **线程、线程块、网格。** **核函数**（kernel）是许多线程同时执行的函数。启动时说明有多少线程：
 // `kernel<<<grid, block, bytes>>>(...)` 启动 `grid` 个线程块，每块 `block` 个线程（最多 1024 个），
-// 每个线程自己查出自己是谁：
+// 每个线程可以读出自己的编号：
 //
 // ```text
 //    网格：3 个块            块 0             块 1             块 2
@@ -109,7 +116,7 @@
 // 每个线程都等到全体到齐。线程每 32 个组成一个**线程束**（warp），束内还可以直接交换数据
 // （`__shfl_xor_sync`）。
 //
-// **内存。** 有三种，诀窍是用近的那种：
+// **内存。** 有三种，尽量用近的：
 //
 // ```text
 //    寄存器              线程自己的变量                    最近
@@ -121,7 +128,7 @@
 // `(heads, Lk, D)`，`heads` 是批大小乘头数。所以第 `h` 个头第 `i` 行的第 `d` 个数位于
 // `q[(h * Lq + i) * D + d]`。`D` 最大为 128，不必是任何数的倍数。
 //
-// **手算一遍。** 查询为零时，所有分数都相等，输出就是看得见的各个值的平均；因果时看得少一些。
+// **手算一遍。** 查询为零时，所有分数都相等，输出就是看得见的各个值的平均；因果时看得见的值少一些。
 // 检查从 Python 里调用你的函数，给出 `scale` 以及是否因果：
 //
 // ```pycon
@@ -133,16 +140,16 @@
 // [[[2.0], [3.0]]]
 // ```
 //
-// **没有 GPU 时。** 核函数在 CPU 上一个线程一个线程地执行。这样很慢，却比 GPU 看得更多：
-// 每次访存之前都会检查。缺了 `__syncthreads()`，即使结果碰巧正确，也会指出相关的两行；
+// **没有 GPU 时。** 核函数在 CPU 上一个线程一个线程地执行。这样很慢，却能比 GPU 找出更多错误：
+// 每次访存之前都会检查。缺了 `__syncthreads()`，即使结果碰巧正确，报告也会指出相关的两行；
 // 数组越界、读到没人写过的共享内存、有些线程到不了的同步点、放不进类型的整数、不成立的 `assert`、
 // CUDA 会拒绝的启动，也都会报告。核函数里可以用 `printf`。有 GPU 时（`DEVICE=cuda`），同一个文件由 nvcc
 // 编译并在 GPU 上运行；装有 compute-sanitizer 时，也用它检查一遍（`ISOLATION=process`）。
 //
 // **陷阱。**
 //
-// - 网格向下取整。最后几行没有线程负责；它们在 `out` 里保持交来时的 NaN。
-// - 网格向上取整，却没有边界判断：末尾之外的线程会读写不属于自己的地方。
+// - 网格向下取整。最后几行没有线程计算；`out` 在调用前填满 NaN，那里就一直是 NaN。
+// - 网格向上取整，却没有边界判断：末尾之外的线程会读写数组之外的地方。
 // - 这样的线程不能在其他线程要到达的 `__syncthreads()` 之前 `return`。
 // - 该有两个同步点，却只有一个。一块数据要全部到位才能用，要所有线程都用完才能被下一块覆盖。
 // - 最后一块键。空着的位置，分数必须是 `-INFINITY`：0 会参与进来。
@@ -177,8 +184,8 @@
 // ## 一个线程，一个查询
 //
 // 第一个核函数就是公式本身。给 `out` 的 `heads * Lq` 行编号；每个线程取一行，
-// 算出它的头和查询，再把键走一遍又一遍：先求最大分数，再求权重。
-// 没有共享的东西，所以谁也不必等谁，线程也不必知道块有多大。
+// 算出它的头和查询，再把键走两遍：一遍求最大分数，一遍求权重。
+// 没有共享的东西，所以线程不必互相等待，也不必知道块有多大。
 //
 // 它慢的原因只有一个：每个线程都为自己从全局内存里取全部的键和值。
 

@@ -19,7 +19,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change of one node."""
+    """One change of one node of a syntax tree."""
 
     definition: str  # the function or class at the top of the file; "" for a constant there
     where: str  # the function: "KVCache.append"

@@ -118,7 +118,7 @@ def prose(exercise: Exercise) -> Iterator[str]:
 
 
 def in_step(exercise: Exercise) -> Iterator[str]:
-    """The skeleton and both lessons are what the solution makes of them."""
+    """The skeleton and both lessons are those that `make skeletons` makes from the solution."""
     text, home = _read_solution(exercise), exercise.home
     answer = home / "exercises" / exercise.file
     try:
@@ -142,7 +142,7 @@ def in_step(exercise: Exercise) -> Iterator[str]:
 
 
 def hints(exercise: Exercise) -> Iterator[str]:
-    """Everything that a student writes has at least two hints, from gentle to plain."""
+    """Everything that a student writes has at least two hints, each telling more."""
     written: list[DeclaredFunction | DeclaredClass] = [
         *exercise.functions.values(),
         *exercise.classes.values(),

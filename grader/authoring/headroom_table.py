@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def _evidence_rows(found: Measured, seeds: int) -> list[list[str]]:
-    """Return two rows for each exercise, the nearest result of its solution and of its variants."""
+    """Return two rows per exercise: the results of solution and variants nearest to a limit."""
     rejected = Counter(_evidence_row_name(one.place) for one in found.rejections)
     nearest = {_evidence_row_name(one.place): one for one in reversed(found.least)}
     return [

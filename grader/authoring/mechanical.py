@@ -77,7 +77,7 @@ class Proof:
 
         inputs   the number of inputs for a change that no check catches
         trials   whether to run the trials on caught changes too
-        seconds  of the processor, for one case of a check and for one input
+        seconds  the processor time allowed for one case of a check, and for one input
         """
         torch.set_num_threads(1)
         self._exercise, self._variant = exercise, variant

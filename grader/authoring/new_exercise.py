@@ -96,7 +96,7 @@ def _write_skeleton(exercise: Exercise) -> Iterator[Path]:
 
 
 def open_places(exercise: Exercise) -> Iterator[str]:
-    """No place of an exercise is open: none of its files has a TODO."""
+    """An exercise has no open places: none of its files has a TODO."""
     own = [exercise.solution, exercise.home / "reference" / f"{exercise.slug}.py"]
     suite = sorted(p for p in exercise.folder.rglob("*") if p.suffix in _SUFFIXES_WITH_TODO)
     for path in (*suite, *(p for p in own if p.is_file())):

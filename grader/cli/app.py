@@ -142,7 +142,7 @@ def hint(
     isolation: Isolation = "auto",
     lang: Lang = None,
 ) -> None:
-    """The next hint on what fails first, from gentle to plain."""
+    """Print the next hint on the first failed check; each hint tells more."""
     from grader.practice import hints
 
     words, exercise = words_in(lang), exercise_named("hint", name, submission)

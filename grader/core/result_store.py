@@ -47,9 +47,9 @@ def is_file_written(path: Path, text: str | bytes) -> bool:
 
 
 def write_file_whole(path: Path, text: str | bytes) -> None:
-    """Write a file so that it is the old one or the new one at any moment.
+    """Replace a file in one step, so that readers see its old or its new content, never a part.
 
-    One that would not change is not touched.
+    A file that already has this content is not touched.
     """
     if is_file_written(path, text):
         return

@@ -24,7 +24,7 @@ def sum_score_points(checks: Sequence[CheckResult], speed: Speed | None) -> Scor
 
 
 def is_to_come(report: ExerciseReport) -> bool:
-    """Return whether the speed of an answer is to be measured yet."""
+    """Return whether the speed of an answer is still to be measured."""
     return report.speed is not None and report.speed.why == SPEED_TO_COME
 
 

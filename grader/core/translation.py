@@ -73,7 +73,7 @@ class Words:
         return str(next(iter(self._suite_texts(slug).get("speed", {}).values()), english))
 
     def hints(self, exercise: Exercise, name: str) -> tuple[str, ...]:
-        """The hints of a function or a class, gentle to plain."""
+        """The hints of a function or a class; each tells more than the one before."""
         named = exercise.functions.get(name) or exercise.classes[name]
         return tuple(self._suite_texts(exercise.slug).get("hints", {}).get(name, named.hints))
 

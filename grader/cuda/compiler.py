@@ -59,7 +59,7 @@ _OBJDUMP_ROW = re.compile(r"^(\S+)\s+(\d+|-)\s+0x([0-9a-f]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledProgram:
-    """Compiled answers, and the line of each place in their code."""
+    """A program of compiled answers, and the source line of each address in its code."""
 
     content: bytes
     places: tuple[int, ...]  # ascending
@@ -127,7 +127,7 @@ def _choose_cpp_options() -> list[str]:
 
 @cache
 def _compile_cuda_runtime() -> bytes:
-    """Compile the runtime once in a process; it is ours, and the same for all answers."""
+    """Compile the grader's C++ runtime, which all answers share, once per process."""
     files = {path.name: path.read_bytes() for path in RUNTIME.iterdir()}
     compiling = ["g++", "-O2", *_CXX_OPTIONS, "-c", "runtime.cpp", "-o", "runtime.o"]
     stages = [[compiling], [["nm", "--defined-only", "--format=posix", "runtime.o"]]]

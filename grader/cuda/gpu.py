@@ -39,7 +39,9 @@ def find_cuda_architecture() -> str:
 
 
 def write_cuda_library(text: str, declarations: Sequence[str]) -> str:
-    """Return the file with a function for each declared one that returns an error code."""
+    """Return the file with a second function for each declared one: it calls it and returns CUDA's
+    error code.
+    """
     return _add_cuda_doors(text, declarations) + _ERROR_FUNCTION
 
 

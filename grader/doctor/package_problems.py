@@ -34,7 +34,7 @@ def required_packages(root: Path, extra: str = "") -> list[str]:
 
 
 def pinned_versions(root: Path) -> dict[str, str]:
-    """Return the versions that `make` installs, by name; empty without the tree."""
+    """Return the versions that `make` installs, by name; empty without the project's files."""
     file = root / "constraints.txt"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return dict(line.split("==") for line in lines if "==" in line)

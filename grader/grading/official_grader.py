@@ -54,10 +54,10 @@ class Official:
         self, exercise: Exercise, file: Path, student: str, *, speed: bool, later: bool = False,
         problem: "NotGraded | None" = None,
     ) -> ExerciseReport:  # fmt: skip
-        """Return the report on the answer of `student` in `file`, with the draws of this course.
+        """Return the report on a student's answer in `file`, with inputs drawn for this course.
 
         later    the speed is measured afterwards, by `time`
-        problem  why there is nothing to read, where that is known beforehand
+        problem  why there is nothing to read, if that is known beforehand
         """
         run = self._begin_run(student, speed=speed, later=later)
         from grader.grading.exercise import grade_answer

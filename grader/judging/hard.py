@@ -52,7 +52,7 @@ def unit_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
 def long_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
     """Yield the sizes with each size in turn set just beyond each of `LIMITS`.
 
-    limits  how far a size goes at most, where the largest limit would cost too much
+    limits  the largest value of a size, if a size beyond all `LIMITS` would cost too much
     """
     for name in sizes:
         for limit in LIMITS:

@@ -84,7 +84,7 @@ def student_for(student: Student, exercise: Exercise, problems: Mapping[str, str
 
 
 class StudentObject:
-    """An object of the student's, whose attributes and methods stay in the worker."""
+    """An object of a student's class; its attributes and methods stay in the worker."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]
 
 
 class Summed(list[Any]):
-    """Values that are added up from numbers of about 1, each rounded: gradients, say."""
+    """Values that are sums of rounded numbers of about 1, such as gradients."""
 
 
 def differentiated(

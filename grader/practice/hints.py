@@ -1,4 +1,4 @@
-"""Gives the next hint on the first failed check, from gentle to plain."""
+"""Gives the next hint on the first failed check; each hint tells more than the one before."""
 
 import json
 import os

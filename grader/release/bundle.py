@@ -48,7 +48,10 @@ _EXCLUDED_NAMES = frozenset({"variants.py", "__pycache__"})
 def for_students(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path], course: str = ""
 ) -> bytes:
-    """Return the open bundle's bytes, the same for the same sources; `course` is a course.toml."""
+    """Return the open bundle, a zip for students, as bytes; `course` is the text of a course.toml.
+
+    The same sources give the same bytes.
+    """
     return zip_bytes(
         (f"{TOP_FOLDER}/{name}", text)
         for name, text in open_bundle_files(exercises, notebooks, course)

@@ -250,7 +250,7 @@ def _list_submission_members(classes: list[ast.ClassDef]) -> Iterator[str]:
 
 
 def _list_submission_objects(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
-    """Yield the variables that hold objects of the file's classes, or are annotated so."""
+    """Yield the variables that hold, or are annotated as, objects of the file's classes."""
     for node in nodes:
         match node:
             case ast.Assign(value=ast.Call(func=ast.Name(id=made))) if made in classes:

@@ -69,7 +69,7 @@ def is_answer(name: str) -> bool:
 
 @cache
 def answer_names() -> frozenset[str]:
-    """Return the names of all answers."""
+    """Return the file names that answers may have."""
     return frozenset(
         f"{e.slug}{s}" for e in catalog.list_catalog_exercises() for s in (e.suffix, ".ipynb")
     )

@@ -21,7 +21,7 @@ from grader.submission.handed_files import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file of what was handed in; its content is not read yet."""
+    """A file that was handed in; its content is not read yet."""
 
     name: str
     path: str  # from the top of what was handed in

@@ -108,7 +108,7 @@ class Cluster:
     def _worker_environments(
         self, addresses: list[str], slugs: tuple[str, ...], terms: GradeTerms
     ) -> Iterator[tuple[str, Environment]]:
-        """Return what each worker would grade with; ask all at once, since each imports torch."""
+        """Return each worker's environment; ask all at once, since each has to import torch."""
         ask = (call_apart, local_environment, slugs, terms.wall, terms.device)
         asked = {a: self._client.submit(*ask, workers=[a], pure=False) for a in addresses}
         for address, future in asked.items():

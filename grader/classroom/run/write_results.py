@@ -34,7 +34,7 @@ _STYLE_FILE = ".look"  # of the pages: language, templates, sentences
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Where results are written, and how."""
+    """The folder to which results are written, and the settings of what is written."""
 
     folder: Path
     words: Words

@@ -63,7 +63,10 @@ def stop_process_tree(worker: int, others: Iterable[int]) -> set[int]:
 
 
 def _stop_new_tree_processes(roots: list[int], told: set[int], spared: set[int]) -> None:
-    """Stop these processes and all below them, except the `spared` and those in `told`."""
+    """Stop the `roots` and their descendants, except the `spared` and those in `told`.
+
+    `told` holds the processes that have been stopped; new ones are added to it.
+    """
     waiting, seen = list(roots), set(spared)
     while waiting:
         if (pid := waiting.pop()) not in seen:
