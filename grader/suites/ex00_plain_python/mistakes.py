@@ -447,6 +447,23 @@ def scale_missing(q, k, v, keep=None):
 
 
 @mistake(of="attention", caught_by=test_attention)
+def small_weights_left_out(q, k, v, keep=None):
+    """Weights below 1e-9 are left out of the output, as if their keys were hidden.
+
+    A small weight counts: leave out what has the weight 0, and nothing else.
+    """
+    _, weights = plain_attention(q, k, v, keep)
+    output = [
+        [
+            sum(w * row[d] for w, row in zip(one, v, strict=True) if w > 1e-9)
+            for d in range(len(v[0]))
+        ]
+        for one in weights
+    ]
+    return output, weights
+
+
+@mistake(of="attention", caught_by=test_attention)
 def divided_by_d(q, k, v, keep=None):
     """The scores are divided by D where its square root belongs.
 

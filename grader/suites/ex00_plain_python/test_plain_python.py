@@ -142,6 +142,9 @@ def test_attention(student, draw, case):
         whole = [draw.integers(-3, 3, len(x), len(x[0])).tolist() for x in (q, k, v)]
         both_close(student.attention(*whole), reference.attention(*whole))
     if case == ATTENTIONS[0]:
+        loud = draw.integer(1, 9) * 1e14  # a weight of 3e-10 counts too
+        apart = [[1.0]], [[0.0], [-22.0]], [[1.0], [loud]]
+        both_close(student.attention(*apart), reference.attention(*apart))
         unit, v = torch.eye(40).tolist(), rows(draw, 40, 2)
         for some in draw.scores(3, 40, dtype=float64).values():
             q = (some * math.sqrt(40)).tolist()

@@ -455,10 +455,11 @@ def refuses_misfits(draw, name, attend):
 def test_dtype(student, draw, name):
     """The results have the dtype of q, and in float64 both functions keep the digits of float64,
     with options or without, in the gradients too."""
-    q, k, v = inputs(draw, MASKED)
-    for keep in None, draw.keep(9, 17):
-        for scale in None, 0.7:
-            agrees_in_dtype(student, name, q, k, v, keep, scale=scale)
+    for leading in MASKED[0], (), (3,):
+        q, k, v = inputs(draw, (leading, *MASKED[1:]))
+        for keep in None, draw.keep(9, 17):
+            for scale in None, 0.7:
+                agrees_in_dtype(student, name, q, k, v, keep, scale=scale)
     for sizes in RAGGED, MASKED:
         q, k, v = inputs(draw, sizes, float64)
         for keep in None, some_mask(draw, q, k):

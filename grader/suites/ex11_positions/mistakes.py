@@ -189,6 +189,17 @@ def no_embedding(positions, dim, base=BASE):
 # Task 2: rotary embeddings
 
 
+@mistake(of="apply_rope", caught_by=test_rope_batch)
+def positions_of_the_first_text(x, positions, base=BASE, interleaved=True):
+    """Where there are as many texts as tokens, all texts get the positions of the first.
+
+    Positions (B, L) have a row for each text, whatever B is.
+    """
+    if positions.shape == (x.shape[-2],) * 2:
+        positions = positions[0]
+    return plain_apply_rope(x, positions, base, interleaved)
+
+
 @mistake(of="apply_rope", caught_by=test_rope)
 def always_halves(x, positions, base=BASE, interleaved=True):
     """`interleaved` is ignored: place i is always paired with place i + D/2.
@@ -497,6 +508,16 @@ def height_fastest(x, grid, base=BASE):
     _coordinates(x, grid)
     frame, column, row = plain_coordinates((grid[0], grid[2], grid[1]), x.device)
     return _on_grid(x, (frame, row, column), _counts(x), base)
+
+
+@mistake(of="rope_3d", caught_by=test_grid)
+def tall_images_turned_over(x, grid, base=BASE):
+    """In a single frame that is higher than wide, rows and columns change places.
+
+    The grid is (frames, height, width), whichever of the two is larger.
+    """
+    frames, high, wide = grid
+    return plain_rope_3d(x, (1, wide, high) if frames == 1 < wide < high else grid, base)
 
 
 @mistake(of="rope_3d", caught_by=test_grid)

@@ -19,10 +19,12 @@ SHAPES = [  # leading dimensions, length, width, base
 ]
 BATCHES = [  # all but the length and the width: the positions differ along the first
     *[((3, 3), 5, 8), ((3,), 17, 6), ((2, 5), 3, 4), ((2, 1, 4), 3, 6), ((1, 4), 1, 8)],
+    *[((3, 2), 3, 8), ((5,), 5, 6)],  # as many texts as tokens
 ]
 GRIDS = [  # leading dimensions, grid, width, base
     *[((2,), (2, 3, 4), 16, None), ((), (3, 2, 5), 14, 500.0), ((2, 3), (4, 3, 2), 18, None)],
     *[((), (3, 2, 2), 6, None), ((3,), (1, 17, 1), 8, None), ((), (1, 1, 1), 66, 1e6)],
+    *[((2,), (1, 7, 2), 12, None), ((), (1, 2, 9), 6, 500.0), ((2,), (5, 1, 3), 10, None)],
 ]
 LONGEST = {"B": 0, "H": 128}  # more of them are more of the same
 

@@ -17,6 +17,7 @@ PACKED = [  # queries and keys of the sequences, heads, width, width of the valu
 ]
 UNSEEING = [  # the same of sequences without queries or keys, or with fewer keys than queries
     *[((1, 3), (3, 1)), ((0, 3, 0, 2), (2, 3, 0, 0)), ((5, 4), (2, 4)), ((2, 6, 1), (0, 1, 0))],
+    *[((5,), (2,)), ((3,), (0,))],
 ]
 PROMPTS = [(1, 1, 1), (9, 1, 4), (9, 4, 3), (17, 5, 64), (7, 7, 2), (5, 12, 4)]  # L, chunk, block
 # Ordinary sizes for `draw.hard`, and how far some of them go (more are more of the same, slowly).

@@ -776,6 +776,16 @@ def one_triangle_for_all(q, k, v, cu_seqlens_q, cu_seqlens_k):
     return _each(q, k, v, [0, len(q)], [0, len(k)], _causal)
 
 
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def one_sequence_sees_nothing(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Where there is one sequence, with more queries than keys, all of its rows are 0.
+
+    Only its first queries see nothing, as in any other sequence with fewer keys than queries.
+    """
+    output = _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _causal)
+    return torch.zeros_like(output) if len(cu_seqlens_q) == 2 and len(q) > len(k) else output
+
+
 @mistake(of="ragged_attention", caught_by=test_ragged)
 def not_causal(q, k, v, cu_seqlens_q, cu_seqlens_k):
     """Sequences are kept apart, but within them nothing is hidden.
