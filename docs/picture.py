@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.authoring.skeletons import skeleton_text
+from grader.authoring.skeletons import make_skeleton
 from grader.core import catalog
-from grader.grading.session import grade_all
+from grader.grading.session import grade_all_exercises
 from grader.reporting import terminal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +31,7 @@ def answers(folder: Path) -> None:
             assert RIGHT in source
             source = source.replace(RIGHT, WRONG)
         elif name not in ("ex01", "ex02"):
-            source = skeleton_text(exercise, source)
+            source = make_skeleton(exercise, source)
         (folder / f"{exercise.slug}.py").write_text(source, encoding="utf-8")
 
 
@@ -39,11 +39,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         answers(Path("exercises"))
-        report = grade_all(
+        report = grade_all_exercises(
             catalog.list_catalog_exercises(), Path("exercises"), seed="4f1d09c2a77be350"
         )
         console = Console(record=True, width=100, file=io.StringIO())
-        terminal.print_task_report(report, console)
+        terminal.print_terminal_report(report, console)
         os.chdir(ROOT)
     console.save_svg(str(ROOT / "docs" / "report.svg"), title="make grade")
     print("docs/report.svg")

@@ -16,9 +16,9 @@ if sys.platform == "win32":
         "答案不能直接在 Windows 上运行。请安装 WSL（`wsl --install`），在 WSL 里使用。"
     )
 try:
-    from grader.cli.app import main
+    from grader.cli.app import run_command_line
 
-    main()
+    run_command_line()
 except ModuleNotFoundError as error:
     if error.name not in ("numpy", "torch", "pytest", "rich", "typer", "packaging"):
         raise

@@ -131,22 +131,25 @@ def _graded(file: Path, exercise: Exercise, task: str, words: Words, shows: str)
 
 def _main(slug: str, task: str, language: str, file: str, shows: str) -> None:
     """Grade, in a process that knows nothing of the kernel, and print what is to be shown."""
-    from grader.grading.session import grade_all
-    from grader.judging.tasks import checks_by_task
+    from grader.grading.session import grade_all_exercises
+    from grader.judging.tasks import group_checks_by_task
     from grader.reporting import task_report as reporting
-    from grader.reporting.redact import of_exercise
+    from grader.reporting.redact import redact_exercise_report
     from grader.worker import walls
 
     exercise, words = catalog.find_catalog_exercise(slug), Words(language)
     wall = walls.choose_wall("auto", on_cuda=False)
-    report = grade_all([exercise], Path(file), wall=wall, speed=task == SPEED)
-    checks = checks_by_task(exercise).get(task, ())
+    report = grade_all_exercises([exercise], Path(file), wall=wall, speed=task == SPEED)
+    checks = group_checks_by_task(exercise).get(task, ())
     timed = task == SPEED
     [graded] = report.exercises
     worth = graded.speed.points if timed and graded.speed else sum(c.points for c in checks)
-    shown_of = of_exercise(graded, shows)
-    told = reporting.of_task(shown_of, [c.id for c in checks], worth, timed)
-    shown = {"text": reporting.to_text(told, words), "html": reporting.to_html(told, words)}
+    shown_of = redact_exercise_report(graded, shows)
+    told = reporting.select_task_report(shown_of, [c.id for c in checks], worth, timed)
+    shown = {
+        "text": reporting.render_task_text(told, words),
+        "html": reporting.render_task_html(told, words),
+    }
     print(json.dumps(shown))
 
 

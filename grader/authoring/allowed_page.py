@@ -59,8 +59,8 @@ def page() -> str:
     open_, asked = allowed_tables.load_allowed_module_tables()
     names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
     opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
-    parts = ["\n".join(_wrap_lines(opening)), "## Modules for every exercise\n"]
-    parts += [_module_section(name, open_[name]) for name in open_]
+    parts = ["\n".join(_wrap_allowed_page_lines(opening)), "## Modules for every exercise\n"]
+    parts += [_build_allowed_module_section(name, open_[name]) for name in open_]
     parts.append("## Modules that an exercise asks for\n")
     for name, found in asked.items():
         here = (
@@ -68,15 +68,15 @@ def page() -> str:
             for e in catalog.list_catalog_exercises()
             if name in e.modules and e.home == catalog.ROOT
         )
-        parts.append(_module_section(name, found, f"In {', '.join(here)}."))
+        parts.append(_build_allowed_module_section(name, found, f"In {', '.join(here)}."))
     parts.append(_OPERATORS)
-    parts.append(_names_block(allowed_tables.load_underlying_operators()))
+    parts.append(_build_allowed_names_block(allowed_tables.load_underlying_operators()))
     parts.append("These methods of a tensor are not counted:\n")
-    parts.append(_names_block(allowed_tables.load_allowed_operators()[1]))
+    parts.append(_build_allowed_names_block(allowed_tables.load_allowed_operators()[1]))
     return "\n".join(parts)
 
 
-def _wrap_lines(text: str) -> list[str]:
+def _wrap_allowed_page_lines(text: str) -> list[str]:
     """Return the lines of a text, wrapped at 100 columns."""
     return [
         part
@@ -87,11 +87,11 @@ def _wrap_lines(text: str) -> list[str]:
     ]
 
 
-def _module_section(name: str, names: frozenset[str], says: str = "") -> str:
+def _build_allowed_module_section(name: str, names: frozenset[str], says: str = "") -> str:
     before = f"{says}\n\n" if says else ""
-    return f"### {name}\n\n{before}{_names_block(names)}"
+    return f"### {name}\n\n{before}{_build_allowed_names_block(names)}"
 
 
-def _names_block(names: Iterable[str]) -> str:
+def _build_allowed_names_block(names: Iterable[str]) -> str:
     text = " ".join(sorted(names, key=lambda n: (n.lower(), n)))
     return f"```text\n{textwrap.fill(text, 100)}\n```\n"

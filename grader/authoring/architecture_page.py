@@ -30,7 +30,7 @@ def page() -> str:
     boxes = "\n".join(
         box
         for number, floor in enumerate(floors)
-        for box in _draw_floor(floor, MARGIN + number * (FLOOR_HEIGHT + GAP))
+        for box in _draw_architecture_floor(floor, MARGIN + number * (FLOOR_HEIGHT + GAP))
     )
     return (
         f"<!-- Generated from the code by `make skeletons`. -->\n"
@@ -41,15 +41,15 @@ def page() -> str:
     )
 
 
-def _draw_floor(folders: tuple[str, ...], top: int) -> Iterator[str]:
+def _draw_architecture_floor(folders: tuple[str, ...], top: int) -> Iterator[str]:
     """Yield the boxes of one floor, side by side."""
     width = (WIDTH - 2 * MARGIN - GAP * (len(folders) - 1)) / len(folders)
     for number, folder in enumerate(folders):
-        yield _draw_folder(folder, MARGIN + number * (width + GAP), top, width)
+        yield _draw_architecture_folder(folder, MARGIN + number * (width + GAP), top, width)
 
 
-def _draw_folder(folder: str, left: float, top: int, width: float) -> str:
-    lines = textwrap.wrap(folder_purpose(folder), int((width - 60) * LETTERS_PER_PIXEL))
+def _draw_architecture_folder(folder: str, left: float, top: int, width: float) -> str:
+    lines = textwrap.wrap(read_folder_purpose(folder), int((width - 60) * LETTERS_PER_PIXEL))
     texts = [f'<text class="name" x="{left + 12:g}" y="{top + 22}">{folder}</text>']
     texts += [
         f'<text x="{left + 12:g}" y="{top + 41 + 16 * number}">{escape(line)}</text>'
@@ -65,14 +65,17 @@ def _draw_folder(folder: str, left: float, top: int, width: float) -> str:
     return f'<g class="{kind}">{rect}{"".join(texts)}{step}</g>'
 
 
-def folder_purpose(folder: str, root: Path = ROOT) -> str:
+def read_folder_purpose(folder: str, root: Path = ROOT) -> str:
     """Return the first line of a folder's docstring."""
     text = (root / "grader" / folder / "__init__.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
-def folder_purposes() -> Mapping[str, str]:
+def list_folder_purposes() -> Mapping[str, str]:
     """Return each folder's purpose, from the highest floor down."""
     return {
-        f: folder_purpose(f) for floor in reversed(FLOORS) for f in floor if "__main__" not in floor
+        f: read_folder_purpose(f)
+        for floor in reversed(FLOORS)
+        for f in floor
+        if "__main__" not in floor
     }

@@ -12,7 +12,7 @@ _EXERCISE_FILE_NAME = re.compile(r"ex\d+_")
 _FILES_WITHOUT_CHECKS = ("mistakes.py", "variants.py")  # bench_*.py are left out by name
 
 
-def changed_exercises(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
+def list_exercises_to_prove(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
     """Return the exercises whose checks, reference or solution differ from main's merge base.
 
     A suite's Python files count, without the catalogues and the speed cases; uncommitted files
@@ -20,38 +20,38 @@ def changed_exercises(exercises: Sequence[Exercise], root: Path) -> list[Exercis
     that belongs to no exercise belongs to all. Without git, main or an earlier commit, all
     exercises are returned.
     """
-    base = _find_base_commit(root)
+    base = _find_commit_proved_before(root)
     if base is None:
         return list(exercises)
-    names = _run_git(root, "diff", "--name-only", base) or ""
-    names += _run_git(root, "ls-files", "--others", "--exclude-standard") or ""
+    names = _run_git_for_proof(root, "diff", "--name-only", base) or ""
+    names += _run_git_for_proof(root, "ls-files", "--others", "--exclude-standard") or ""
     paths = [root / name for name in names.splitlines()]
     if any(p.parent == root / "reference" and not _EXERCISE_FILE_NAME.match(p.name) for p in paths):
         return list(exercises)
-    return [e for e in exercises if any(_is_file_of_exercise(e, path) for path in paths)]
+    return [e for e in exercises if any(_is_file_to_prove(e, path) for path in paths)]
 
 
-def _is_file_of_exercise(exercise: Exercise, path: Path) -> bool:
+def _is_file_to_prove(exercise: Exercise, path: Path) -> bool:
     reference = exercise.home / "reference" / f"{exercise.slug}.py"
     of_suite = path.parent == exercise.folder and path.suffix == ".py"
     aside = path.name in _FILES_WITHOUT_CHECKS or path.name.startswith("bench_")
     return path in (exercise.solution, reference) or (of_suite and not aside)
 
 
-def _find_base_commit(root: Path) -> str | None:
+def _find_commit_proved_before(root: Path) -> str | None:
     """Return the commit to compare with; None if there is no such commit."""
-    head = _run_git(root, "rev-parse", "HEAD")
+    head = _run_git_for_proof(root, "rev-parse", "HEAD")
     for main in MAIN_BRANCHES:
-        base = _run_git(root, "merge-base", "HEAD", main)
+        base = _run_git_for_proof(root, "merge-base", "HEAD", main)
         if base is not None and base != head:
             return base.strip()
         if base is not None:  # this is main
-            before = _run_git(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
+            before = _run_git_for_proof(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
             return before.strip() if before else None
     return None
 
 
-def _run_git(root: Path, *args: str) -> str | None:
+def _run_git_for_proof(root: Path, *args: str) -> str | None:
     """Return the output of a git command; None if the command fails."""
     try:
         done = subprocess.run(

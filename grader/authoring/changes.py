@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grader.authoring.replacements import Kind, replacements_of_node
+from grader.authoring.replacements import ReplacementKind, make_mechanical_replacements
 
 _UNCHANGED_FIELDS = {
     "annotation", "returns", "decorator_list", "bases", "type_params",
@@ -18,13 +18,13 @@ _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class MechanicalChange:
     """One change of one node of a syntax tree."""
 
     definition: str  # the function or class at the top of the file; "" for a constant there
     where: str  # the function: "KVCache.append"
     line: int
-    kind: Kind
+    kind: ReplacementKind
     old: str  # the first line of the statement
     new: str
     source: str  # of the whole changed module
@@ -47,37 +47,37 @@ class _Place:
             getattr(self.parent, self.field)[self.index] = node
 
 
-def mechanical_changes(source: str, beside: str = "") -> list[Change]:
+def make_mechanical_changes(source: str, beside: str = "") -> list[MechanicalChange]:
     """Return every change of a source that compiles, each text once.
 
     beside  another source, whose definitions are not changed
     """
     tree = ast.parse(source)
-    same = {ast.unparse(node) for node in _remove_docstrings(ast.parse(beside)).body}
-    body = _remove_docstrings(tree).body
+    same = {ast.unparse(node) for node in _remove_mechanical_docstrings(ast.parse(beside)).body}
+    body = _remove_mechanical_docstrings(tree).body
     texts = [ast.unparse(node) for node in body]
-    modules = imported_names(tree)
+    modules = list_mechanical_imports(tree)
     found = []
     for i, definition in enumerate(body):
         if isinstance(definition, _DEFINITIONS) and texts[i] not in same:
             known = {texts[i]}
-            for change in _change_definition(definition, modules):
+            for change in _make_changes_in_definition(definition, modules):
                 made = ast.unparse(definition)
-                if made not in known and _can_compile(made):
+                if made not in known and _can_mechanical_change_compile(made):
                     known.add(made)
                     whole = "\n\n\n".join([*texts[:i], made, *texts[i + 1 :]]) + "\n"
-                    found.append(Change(source=whole, **change))
+                    found.append(MechanicalChange(source=whole, **change))
     return found
 
 
-def imported_names(tree: ast.Module) -> frozenset[str]:
+def list_mechanical_imports(tree: ast.Module) -> frozenset[str]:
     """Return the names that the imports of a module bind."""
     imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
     aliases = [alias for node in imports for alias in node.names]
     return frozenset((alias.asname or alias.name).split(".")[0] for alias in aliases)
 
 
-def _remove_docstrings(tree: ast.Module) -> ast.Module:
+def _remove_mechanical_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
@@ -87,15 +87,17 @@ def _remove_docstrings(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def _change_definition(definition: ast.stmt, modules: Collection[str]) -> Iterator[dict[str, Any]]:
+def _make_changes_in_definition(
+    definition: ast.stmt, modules: Collection[str]
+) -> Iterator[dict[str, Any]]:
     """Make each change in the tree itself, yield its description, and undo the change."""
     name = getattr(definition, "name", "")
-    for node, place in list(_find_places(definition, name, definition)):
-        for kind, other in replacements_of_node(node, place.parent, place.field, modules):
-            old = _first_source_line(place.statement)
+    for node, place in list(_find_mechanical_places(definition, name, definition)):
+        for kind, other in make_mechanical_replacements(node, place.parent, place.field, modules):
+            old = _read_changed_line(place.statement)
             place.put(other)
             after = other if isinstance(other, ast.stmt) else place.statement
-            new = "(removed)" if kind is Kind.STATEMENT else _first_source_line(after)
+            new = "(removed)" if kind is ReplacementKind.STATEMENT else _read_changed_line(after)
             yield {
                 "definition": name, "where": place.where, "kind": kind, "old": old, "new": new,
                 "line": getattr(node, "lineno", place.statement.lineno),
@@ -103,7 +105,7 @@ def _change_definition(definition: ast.stmt, modules: Collection[str]) -> Iterat
             place.put(node)
 
 
-def _find_places(
+def _find_mechanical_places(
     node: ast.AST, where: str, statement: ast.stmt
 ) -> Iterator[tuple[ast.AST, _Place]]:
     """Yield every node below a node that may be changed, with its place."""
@@ -119,14 +121,14 @@ def _find_places(
             if not isinstance(item, ast.Raise):
                 named = isinstance(item, ast.FunctionDef | ast.ClassDef)
                 below = f"{where}.{item.name}" if named else where  # type: ignore[attr-defined]
-                yield from _find_places(item, below, inner)
+                yield from _find_mechanical_places(item, below, inner)
 
 
-def _first_source_line(statement: ast.stmt) -> str:
+def _read_changed_line(statement: ast.stmt) -> str:
     return ast.unparse(statement).partition("\n")[0]
 
 
-def _can_compile(source: str) -> bool:
+def _can_mechanical_change_compile(source: str) -> bool:
     try:
         compile(source, "<changed>", "exec")
     except SyntaxError:

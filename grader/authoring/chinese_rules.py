@@ -10,13 +10,15 @@ from grader.judging import suite_runner
 from grader.submission.solution_text import split_cells
 
 
-def missing_sentences(exercise: Exercise) -> Iterator[str]:
+def list_untranslated_exercise_texts(exercise: Exercise) -> Iterator[str]:
     """Yield a note for each sentence without a Chinese translation; no breach."""
     path = exercise.folder / "zh.toml"
     if not path.is_file():
         yield "zh.toml is missing, so that its sentences stay English. Write it."
     else:
-        for name in sorted(_wanted_names(exercise) - _translated_names(exercise)):
+        for name in sorted(
+            _list_wanted_translations(exercise) - _list_exercise_translations(exercise)
+        ):
             yield f"zh.toml has no {name}. Write it."
     prose = [
         cell.language for cell in split_cells(exercise.solution.read_text("utf-8")) if cell.language
@@ -25,23 +27,23 @@ def missing_sentences(exercise: Exercise) -> Iterator[str]:
         yield "in its lesson not every English cell has a Chinese one after it. Add them."
 
 
-def needless_sentences(exercise: Exercise) -> Iterator[str]:
+def check_needless_translations_law(exercise: Exercise) -> Iterator[str]:
     """Yield a breach for each entry of zh.toml whose name the suite does not have."""
-    for name in sorted(_translated_names(exercise) - _wanted_names(exercise)):
+    for name in sorted(_list_exercise_translations(exercise) - _list_wanted_translations(exercise)):
         yield f"zh.toml has {name}, which the suite has not. Remove it."
 
 
-def _translated_names(exercise: Exercise) -> set[str]:
+def _list_exercise_translations(exercise: Exercise) -> set[str]:
     path = exercise.folder / "zh.toml"
     return (
-        _flatten_names(toml_file.read_toml_table(path, manifest.CHINESE_TABLE))
+        _flatten_exercise_translations(toml_file.read_toml_table(path, manifest.CHINESE_TABLE))
         if path.is_file()
         else set()
     )
 
 
-def _wanted_names(exercise: Exercise) -> set[str]:
-    speed = suite_runner.speed_case(exercise)
+def _list_wanted_translations(exercise: Exercise) -> set[str]:
+    speed = suite_runner.find_suite_speed_case(exercise)
     written: dict[str, DeclaredFunction | DeclaredClass] = {
         **exercise.functions,
         **exercise.classes,
@@ -49,12 +51,12 @@ def _wanted_names(exercise: Exercise) -> set[str]:
     return {
         "title",
         *(["cure"] if exercise.cure else []),
-        *(f"checks.{c.id}" for c in suite_runner.suite_checks(exercise)),
+        *(f"checks.{c.id}" for c in suite_runner.list_suite_checks(exercise)),
         *([f"speed.{speed.bench.__name__}"] if speed else []),
         *(f"hints.{n}.{i}" for n, w in written.items() for i in range(len(w.hints))),
         *(
             f"mistakes.{m.id}.{x}"
-            for m in suite_runner.suite_mistakes(exercise)
+            for m in suite_runner.list_suite_mistakes(exercise)
             for x in ("says", "mend")
         ),
         *(
@@ -65,12 +67,12 @@ def _wanted_names(exercise: Exercise) -> set[str]:
     }
 
 
-def _flatten_names(table: Mapping[str, Any], front: str = "") -> set[str]:
+def _flatten_exercise_translations(table: Mapping[str, Any], front: str = "") -> set[str]:
     found: set[str] = set()
     for key, value in table.items():
         name = f"{front}{key}"
         if isinstance(value, Mapping):
-            found |= _flatten_names(value, f"{name}.")
+            found |= _flatten_exercise_translations(value, f"{name}.")
         elif isinstance(value, list):
             found |= {f"{name}.{i}" for i in range(len(value))}
         else:

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from grader.core.catalog import ROOT
 
-PAGE = ROOT / "docs/evidence.md"
+EVIDENCE_PATH = ROOT / "docs/evidence.md"
 PACKAGES = ("torch", "numpy", "triton")
 SUM_ROW = "all"
 
 
-class NoSuchPart(Exception):
+class NoSuchEvidence(Exception):
     """Raised if the page has no place for a command's table; the message names the cure."""
 
 
-def write_rows(
+def write_evidence_rows(
     command: str, header: Sequence[str], rows: Sequence[Sequence[str]], *,
-    sums: Sequence[str] = (), page: Path = PAGE,
+    sums: Sequence[str] = (), page: Path = EVIDENCE_PATH,
 ) -> None:  # fmt: skip
     """Write rows into a command's table on the page.
 
@@ -33,19 +33,19 @@ def write_rows(
     begin, end = f"<!-- begin {command} -->\n", f"<!-- end {command} -->"
     text = page.read_text(encoding="utf-8")
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise NoSuchPart(f"{page.name} needs the lines {begin.strip()} and {end}, once each.")
+        raise NoSuchEvidence(f"{page.name} needs the lines {begin.strip()} and {end}, once each.")
     before, _, rest = text.partition(begin)
     part, _, after = rest.partition(end)
     columns = [*header, "written"]
     today = {row[0]: [*row, date.today().isoformat()] for row in rows}
-    table = sorted({**_parse_rows(part, columns), **today}.items())
+    table = sorted({**_parse_evidence_rows(part, columns), **today}.items())
     body = [row for _, row in table]
-    lines = [columns, ["---"] * len(columns), *body, *_sum_rows(columns, body, sums)]
-    written = [*(f"| {' | '.join(row)} |" for row in lines), "", _version_line()]
+    lines = [columns, ["---"] * len(columns), *body, *_sum_evidence_rows(columns, body, sums)]
+    written = [*(f"| {' | '.join(row)} |" for row in lines), "", _write_evidence_versions()]
     page.write_text(before + begin + "\n".join(written) + "\n" + end + after, encoding="utf-8")
 
 
-def _parse_rows(part: str, columns: Sequence[str]) -> dict[str, list[str]]:
+def _parse_evidence_rows(part: str, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the rows of a part's table by name; {} if the table has other columns."""
     lines = [line for line in part.splitlines() if line.startswith("| ")]
     rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
@@ -54,7 +54,7 @@ def _parse_rows(part: str, columns: Sequence[str]) -> dict[str, list[str]]:
     return {row[0]: row for row in rows[2:] if row[0] != SUM_ROW}
 
 
-def _sum_rows(
+def _sum_evidence_rows(
     columns: Sequence[str], body: Sequence[Sequence[str]], sums: Sequence[str]
 ) -> list[list[str]]:
     """Return the last row, `all`, in a list; [] if no column is summed."""
@@ -67,7 +67,7 @@ def _sum_rows(
     return [list(cells.values())]
 
 
-def _version_line() -> str:
+def _write_evidence_versions() -> str:
     """Return a sentence with the versions of Python and of the packages."""
     found = [f"Python {platform.python_version()}"]
     for name in PACKAGES:

@@ -37,10 +37,10 @@ def page() -> str:
         e for e in catalog.list_catalog_exercises() if e.home == catalog.ROOT and not e.draft
     ]
     table = "".join(f"| [{e.slug}](#{e.slug}) | {e.title} | {e.track} |\n" for e in exercises)
-    return _OPENING + table + "".join(f"\n{exercise_section(e)}" for e in exercises)
+    return _OPENING + table + "".join(f"\n{build_exercise_index_section(e)}" for e in exercises)
 
 
-def exercise_section(exercise: Exercise) -> str:
+def build_exercise_index_section(exercise: Exercise) -> str:
     """Return the section of the page on one exercise."""
     parts = [
         f"## {exercise.slug}",
@@ -50,54 +50,56 @@ def exercise_section(exercise: Exercise) -> str:
             if (refused := exercise.not_allowed_text)
             else []
         ),
-        *(part for f in exercise.functions.values() for part in _function_paragraphs(f, "###")),
-        *(part for c in exercise.classes.values() for part in _class_paragraphs(c)),
+        *(part for f in exercise.functions.values() for part in _write_index_function(f, "###")),
+        *(part for c in exercise.classes.values() for part in _write_index_class(c)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _function_paragraphs(function: DeclaredFunction, heading: str, of: str = "") -> Iterator[str]:
+def _write_index_function(function: DeclaredFunction, heading: str, of: str = "") -> Iterator[str]:
     yield f"{heading} `{of}{function.name}{function.signature}`"
-    takes = [f"`{name}` {_format_letters(letters)}" for name, letters in function.shapes.items()]
-    gives = ", ".join(_describe_return(name, what) for name, what in function.returns.items())
+    takes = [
+        f"`{name}` {_write_index_letters(letters)}" for name, letters in function.shapes.items()
+    ]
+    gives = ", ".join(_write_index_return(name, what) for name, what in function.returns.items())
     yield f"{', '.join(takes)} → {gives}" if takes else f"→ {gives}"
     if function.about:
         yield function.about
 
 
-def _class_paragraphs(declared: DeclaredClass) -> Iterator[str]:
+def _write_index_class(declared: DeclaredClass) -> Iterator[str]:
     yield f"### `{declared.name}{declared.signature}`"
     if declared.about:
         yield declared.about
     if declared.attributes:
-        yield f"Attributes: {_list_attributes(declared.attributes)}."
+        yield f"Attributes: {_write_index_attributes(declared.attributes)}."
     if declared.parameters:
         lines = [f"- `{name}`: {what}" for name, what in declared.parameters.items()]
         yield "\n".join(["Parameters:", "", *lines])
     for method in declared.methods.values():
-        yield from _function_paragraphs(method, "####", f"{declared.name}.")
+        yield from _write_index_function(method, "####", f"{declared.name}.")
 
 
-def _list_attributes(entries: Mapping[str, str]) -> str:
+def _write_index_attributes(entries: Mapping[str, str]) -> str:
     words = {"flag": "True or False"}
     return ", ".join(
-        f"`{name}` ({words.get(kind, _describe_shape(kind))})" for name, kind in entries.items()
+        f"`{name}` ({words.get(kind, _write_index_shape(kind))})" for name, kind in entries.items()
     )
 
 
-def _describe_return(name: str, what: Shape | tuple[Shape, ...]) -> str:
+def _write_index_return(name: str, what: Shape | tuple[Shape, ...]) -> str:
     if isinstance(what, tuple):
-        parts = ", ".join(_describe_shape(part) for part in what)
+        parts = ", ".join(_write_index_shape(part) for part in what)
         return f"`{name}` = ({parts})"
-    return "None" if what == "none" else f"`{name}`: {_describe_shape(what)}"
+    return "None" if what == "none" else f"`{name}`: {_write_index_shape(what)}"
 
 
-def _describe_shape(what: Shape) -> str:
+def _write_index_shape(what: Shape) -> str:
     """Return "tensor (..., Lq, D)" for "tensor ... Lq D"."""
     words = what.split()
     kind = [w.rstrip("?") for w in words if w.rstrip("?") in _SHAPE_KINDS]
     letters = [w for w in words if w.rstrip("?") not in _SHAPE_KINDS]
-    text = " ".join([*kind, _format_letters(" ".join(letters))] if letters else kind)
+    text = " ".join([*kind, _write_index_letters(" ".join(letters))] if letters else kind)
     return f"{text} or None" if "?" in words[0] else text
 
 
@@ -106,5 +108,5 @@ _SHAPE_KINDS = (
 )  # fmt: skip
 
 
-def _format_letters(letters: str) -> str:
+def _write_index_letters(letters: str) -> str:
     return f"({', '.join(letters.split())})"

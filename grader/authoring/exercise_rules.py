@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.authoring import chinese_rules, skeletons, suite_rules
-from grader.authoring.new_exercise import open_places
+from grader.authoring.new_exercise import list_new_exercise_todos
 from grader.core.records import DeclaredClass, DeclaredFunction, Exercise
 from grader.core.toml_file import BadFile
 from grader.core.translation import LANGUAGES
@@ -13,30 +13,30 @@ from grader.cuda import declarations as cuda_outline
 from grader.judging import suite_runner
 from grader.submission import answer_file, python_outline, solution_text
 
-LEAST_HINTS = 2
+MIN_HINTS = 2
 
 Law = Callable[[Exercise], Iterator[str]]
 
 
-def broken_laws(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
+def list_broken_exercise_laws(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
     """Return the breaches in one exercise; if files cannot be read, only those breaches.
 
     with_suite  whether the modules of the suite can be imported here
     """
     found: list[str] = []
-    for law in LAWS if with_suite else FILE_LAWS:
+    for law in EXERCISE_LAWS if with_suite else FILE_LAWS:
         found += law(exercise)
         if found and law in FIRST_LAWS:
             break
     return list(dict.fromkeys(found))
 
 
-def files(exercise: Exercise) -> Iterator[str]:
+def check_files_law(exercise: Exercise) -> Iterator[str]:
     """An exercise is one solution, the reference that its checks compare with, and a suite with one
     test_*.py, one mistakes.py and one variants.py."""
     if not exercise.solution.is_file():
         yield f"solutions/{exercise.file} is missing. Write it; it is the one source."
-    if _is_compared_with_reference(exercise) and not _reference_path(exercise).is_file():
+    if _does_law_need_reference(exercise) and not _find_reference_for_law(exercise).is_file():
         yield f"reference/{exercise.slug}.py is missing. Write the oracle and the yardstick."
     for pattern in ("test_*.py", "mistakes.py", "variants.py"):
         if len(list(exercise.folder.glob(pattern))) != 1:
@@ -45,9 +45,9 @@ def files(exercise: Exercise) -> Iterator[str]:
         yield "its suite has several bench_*.py. Make it one file."
 
 
-def sources(exercise: Exercise) -> Iterator[str]:
+def check_sources_law(exercise: Exercise) -> Iterator[str]:
     """Every source is UTF-8, and Python where it is called so."""
-    paths = [exercise.solution, _reference_path(exercise)]
+    paths = [exercise.solution, _find_reference_for_law(exercise)]
     for path in [*paths, *sorted(exercise.folder.rglob("*.py"))]:
         name = path.relative_to(exercise.home)
         try:
@@ -62,7 +62,7 @@ def sources(exercise: Exercise) -> Iterator[str]:
             yield f"{name} is not Python. Mend it: {problem}"
 
 
-def modules(exercise: Exercise) -> Iterator[str]:
+def check_modules_law(exercise: Exercise) -> Iterator[str]:
     """The modules of a suite can be imported."""
     for name, read in _MODULE_READERS.items():
         try:
@@ -74,16 +74,16 @@ def modules(exercise: Exercise) -> Iterator[str]:
 
 
 _MODULE_READERS: dict[str, Callable[[Exercise], Any]] = {
-    "test_*.py": suite_runner.suite_checks,
-    "mistakes.py": suite_runner.suite_mistakes,
-    "variants.py": suite_runner.suite_variants,
-    "bench_*.py": suite_runner.speed_case,
+    "test_*.py": suite_runner.list_suite_checks,
+    "mistakes.py": suite_runner.list_suite_mistakes,
+    "variants.py": suite_runner.list_suite_variants,
+    "bench_*.py": suite_runner.find_suite_speed_case,
 }
 
 
-def signatures(exercise: Exercise) -> Iterator[str]:
+def check_signatures_law(exercise: Exercise) -> Iterator[str]:
     """The manifest declares what is asked for, and the solution has all of it, as declared."""
-    text = _read_solution(exercise)
+    text = _read_solution_for_law(exercise)
     if not exercise.names:
         yield "its manifest declares nothing. Add [[functions]] to exercise.toml."
     elif exercise.language == "cuda":
@@ -100,31 +100,33 @@ def signatures(exercise: Exercise) -> Iterator[str]:
         yield from (f"the solution does not fit the manifest. {p}" for p in wrong.values())
 
 
-def regions(exercise: Exercise) -> Iterator[str]:
+def check_regions_law(exercise: Exercise) -> Iterator[str]:
     """The solution marks what a student has to write, so that a skeleton is made without it."""
-    text = _read_solution(exercise)
+    text = _read_solution_for_law(exercise)
     try:
-        skeletons.skeleton_text(exercise, text)
+        skeletons.make_skeleton(exercise, text)
     except solution_text.BadSource as problem:
         yield str(problem)
     if not solution_text.has_solution_region(text):
         yield f"solutions/{exercise.file} marks no answer. Put it between BEGIN and END SOLUTION."
 
 
-def prose(exercise: Exercise) -> Iterator[str]:
+def check_prose_law(exercise: Exercise) -> Iterator[str]:
     """The lesson is told in prose, in English at least; where the Chinese is missing is a note."""
-    if "en" not in [cell.language for cell in solution_text.split_cells(_read_solution(exercise))]:
+    if "en" not in [
+        cell.language for cell in solution_text.split_cells(_read_solution_for_law(exercise))
+    ]:
         yield f"solutions/{exercise.file} has no prose. Write a `# %% [markdown]` cell."
 
 
-def in_step(exercise: Exercise) -> Iterator[str]:
+def check_in_step_law(exercise: Exercise) -> Iterator[str]:
     """The skeleton and both lessons are those that `make skeletons` makes from the solution."""
-    text, home = _read_solution(exercise), exercise.home
+    text, home = _read_solution_for_law(exercise), exercise.home
     answer = home / "exercises" / exercise.file
     try:
-        wanted = {answer: skeletons.skeleton_text(exercise, text)} | {
+        wanted = {answer: skeletons.make_skeleton(exercise, text)} | {
             home
-            / answer_file.locate_lesson_of_submission(exercise.slug, lang): skeletons.lesson_text(
+            / answer_file.locate_lesson_of_submission(exercise.slug, lang): skeletons.make_lesson(
                 exercise, text, lang
             )
             for lang in LANGUAGES
@@ -141,45 +143,51 @@ def in_step(exercise: Exercise) -> Iterator[str]:
                 yield f"{name} is out of step. Run `make skeletons`."
 
 
-def hints(exercise: Exercise) -> Iterator[str]:
+def check_hints_law(exercise: Exercise) -> Iterator[str]:
     """Everything that a student writes has at least two hints, each telling more."""
     written: list[DeclaredFunction | DeclaredClass] = [
         *exercise.functions.values(),
         *exercise.classes.values(),
     ]
     for declared in written:
-        if len(declared.hints) < LEAST_HINTS:
+        if len(declared.hints) < MIN_HINTS:
             count = len(declared.hints)
-            yield f"{declared.name} has {count} hints; it needs {LEAST_HINTS}. Write more of them."
+            yield f"{declared.name} has {count} hints; it needs {MIN_HINTS}. Write more of them."
 
 
-def translations(exercise: Exercise) -> Iterator[str]:
+def check_translations_law(exercise: Exercise) -> Iterator[str]:
     """zh.toml, if it is there, has nothing that the suite has not. What it lacks is a note."""
     try:
-        yield from chinese_rules.needless_sentences(exercise)
+        yield from chinese_rules.check_needless_translations_law(exercise)
     except BadFile as problem:
         yield str(problem)
 
 
-def _is_compared_with_reference(exercise: Exercise) -> bool:
+def _does_law_need_reference(exercise: Exercise) -> bool:
     """Return whether the checks compare with reference values; a bug hunt uses another suite."""
     tests = exercise.folder.glob("test_*.py")
     return any("reference" in path.read_text("utf-8", errors="replace") for path in tests)
 
 
-def _reference_path(exercise: Exercise) -> Path:
+def _find_reference_for_law(exercise: Exercise) -> Path:
     return exercise.home / "reference" / f"{exercise.slug}.py"
 
 
-def _read_solution(exercise: Exercise) -> str:
+def _read_solution_for_law(exercise: Exercise) -> str:
     return exercise.solution.read_text(encoding="utf-8")
 
 
-FIRST_LAWS: tuple[Law, ...] = (files, sources, modules)  # the others read these files
+FIRST_LAWS: tuple[Law, ...] = (
+    check_files_law,
+    check_sources_law,
+    check_modules_law,
+)  # the others read these files
 FILE_LAWS: tuple[Law, ...] = (  # these import no module of the suite
-    files, sources, signatures, regions, prose, in_step, hints, open_places,
+    check_files_law, check_sources_law, check_signatures_law, check_regions_law, check_prose_law,
+    check_in_step_law, check_hints_law, list_new_exercise_todos,
 )  # fmt: skip
-LAWS: tuple[Law, ...] = (
-    *FIRST_LAWS, signatures, regions, prose, in_step, hints, translations, *suite_rules.LAWS,
-    open_places,
+EXERCISE_LAWS: tuple[Law, ...] = (
+    *FIRST_LAWS, check_signatures_law, check_regions_law, check_prose_law, check_in_step_law,
+    check_hints_law, check_translations_law, *suite_rules.SUITE_LAWS,
+    list_new_exercise_todos,
 )  # fmt: skip

@@ -15,18 +15,18 @@ parameter called `device`, one length alone), the file need not name the kind.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.authoring.solution_part import run_judge_on_solution
+from grader.authoring.solution_part import judge_solution_for_proof
 from grader.core.records import Exercise
 from grader.core.toml_file import TEXTS, BadFile, TomlKind, TomlTable, read_toml_table
 from grader.judging import suite_runner
 from grader.judging.hard import Hard
 
-TOML = "hard.toml"
+HARD_CASES_NAME = "hard.toml"
 KINDS_OF_CLASSES = frozenset({Hard.MODES, Hard.BRANCHES, Hard.FULL, Hard.FAILED})
-SHORTEST_REASON = 8  # characters
+MIN_REASON_CHARACTERS = 8  # characters
 _CHECKS = TomlKind("a list of checks", lambda x: bool(x) and TEXTS.fits(x))
 _REASON = TomlKind(
-    "a sentence that says why", lambda x: isinstance(x, str) and len(x) >= SHORTEST_REASON
+    "a sentence that says why", lambda x: isinstance(x, str) and len(x) >= MIN_REASON_CHARACTERS
 )
 _WANTED = TomlTable(
     others=TomlTable(
@@ -39,7 +39,7 @@ _WANTED = TomlTable(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class HardStatement:
     """A suite's statement on one kind and one name: the checks that run it, or why none does."""
 
     name: str
@@ -48,46 +48,58 @@ class Statement:
     reason: str
 
 
-def read_statements(exercise: Exercise) -> list[Statement]:
+def read_hard_statements(exercise: Exercise) -> list[HardStatement]:
     """Read the `hard.toml` of a suite. Raise `BadFile` if it cannot be read."""
-    path = exercise.folder / TOML
+    path = exercise.folder / HARD_CASES_NAME
     if not path.exists():
-        raise BadFile(f"its suite needs a {TOML}. Write which check runs what.")
+        raise BadFile(f"its suite needs a {HARD_CASES_NAME}. Write which check runs what.")
     found = []
     for name, table in read_toml_table(path, _WANTED).items():
         for kind, checks in table.get("asked", {}).items():
-            found.append(Statement(name=name, kind=Hard(kind), checks=tuple(checks), reason=""))
+            found.append(HardStatement(name=name, kind=Hard(kind), checks=tuple(checks), reason=""))
         for kind, reason in table.get("not", {}).items():
-            found.append(Statement(name=name, kind=Hard(kind), checks=(), reason=reason))
+            found.append(HardStatement(name=name, kind=Hard(kind), checks=(), reason=reason))
     return found
 
 
-def hard_kinds(exercise: Exercise) -> Iterator[str]:
+def check_hard_kinds_law(exercise: Exercise) -> Iterator[str]:
     """For each name of the student's and each hard kind of input, hard.toml names the checks that
     run it, or says why it does not apply."""
     if exercise.hunts:
         return
     try:
-        said = read_statements(exercise)
+        said = read_hard_statements(exercise)
     except BadFile as problem:
         yield str(problem)
         return
     stated = {(s.name, s.kind) for s in said}
-    checks = {check.id for check in suite_runner.suite_checks(exercise)}
+    checks = {check.id for check in suite_runner.list_suite_checks(exercise)}
     for name in exercise.names:
         for kind in Hard:
-            if _can_apply(kind, name, exercise) and (name, kind) not in stated:
-                yield f"{TOML} says nothing of {kind} for {name}. Name the checks, or say why not."
+            if _can_hard_kind_apply(kind, name, exercise) and (name, kind) not in stated:
+                yield (
+                    f"{HARD_CASES_NAME} says nothing of {kind} for {name}. Name the checks, or "
+                    "say why not."
+                )
     for one in said:
         if one.name not in exercise.names:
-            yield f"{TOML} speaks of {one.name}, which the manifest does not declare. Mend it."
+            yield (
+                f"{HARD_CASES_NAME} speaks of {one.name}, which the manifest does not declare. "
+                "Mend it."
+            )
         for check in set(one.checks) - checks:
-            yield f"{TOML}: {one.name} names {check}, which is no check of the suite. Mend it."
+            yield (
+                f"{HARD_CASES_NAME}: {one.name} names {check}, which is no check of the suite. "
+                "Mend it."
+            )
     if len(said) != len(stated):
-        yield f"{TOML} says of a kind both which check runs it and why none does. Choose one."
+        yield (
+            f"{HARD_CASES_NAME} says of a kind both which check runs it and why none does. "
+            "Choose one."
+        )
 
 
-def _can_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
+def _can_hard_kind_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
     """Return whether a kind can apply to a name, as far as the manifest shows."""
     if name in exercise.classes:
         declared = exercise.classes[name]
@@ -114,14 +126,14 @@ def _can_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
     return True
 
 
-def statements_not_run(exercise: Exercise) -> list[str]:
+def list_hard_statements_unrun(exercise: Exercise) -> list[str]:
     """Run the suite on the solution; return the statements of `hard.toml` that no check ran."""
     if exercise.hunts:
         return []
-    judge = run_judge_on_solution(exercise)
+    judge = judge_solution_for_proof(exercise)
     return [
         f"{check} does not run {one.kind} on {one.name}"
-        for one in read_statements(exercise)
+        for one in read_hard_statements(exercise)
         for check in one.checks
         if (one.name, one.kind.value, check) not in judge.hard
     ]

@@ -13,12 +13,12 @@ from types import ModuleType
 
 import torch
 
-from grader.authoring.mutants import variant_source
+from grader.authoring.mutants import write_variant_to_prove
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.cuda import compiled_answer as cuda
 from grader.judging import suite_runner
-from grader.judging.case import CASE, Rule
+from grader.judging.case import CURRENT_CASE, Rule
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
@@ -32,7 +32,7 @@ LARGEST_RATIOS = {"solution": 0.5, "variant": 0.7, "mean error": 0.75}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HeadroomPlace:
     """One case of a check, run with one seed on one right answer."""
 
     slug: str
@@ -46,7 +46,7 @@ class Place:
 class Headroom:
     """The largest error / allowance of one check and one right answer, over all cases and seeds."""
 
-    place: Place
+    place: HeadroomPlace
     subject: str  # the value that was compared: "out", "gradient of x"
     measure: str
     ratio: float
@@ -68,12 +68,12 @@ class Headroom:
 class Rejection:
     """A right answer on which a check fails."""
 
-    place: Place
+    place: HeadroomPlace
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredHeadroom:
     """The result for some exercises: the least headroom of each check, and the rejections."""
 
     least: tuple[Headroom, ...]  # sorted, the largest share of its limit first
@@ -89,98 +89,113 @@ class Measured:
 def measure_headroom(
     exercises: Sequence[Exercise], seeds: int, *, solutions: bool = True, variants: bool = True,
     processes: int | None = None,
-) -> Measured:  # fmt: skip
+) -> MeasuredHeadroom:  # fmt: skip
     """Run every check on right answers with seeds 0, 1, ... on all processors."""
-    parts = [Measured(least=(), rejections=(), cases=0)]
+    parts = [MeasuredHeadroom(least=(), rejections=(), cases=0)]
     context = get_context("spawn")
     with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as pool:
         tasks = [
-            pool.submit(measure_answer, exercise.slug, answer, range(start, end))
+            pool.submit(measure_headroom_of_answer, exercise.slug, answer, range(start, end))
             for exercise in exercises
-            for answer in right_answer_names(exercise, solutions=solutions, variants=variants)
+            for answer in list_headroom_answers(exercise, solutions=solutions, variants=variants)
             for start in range(0, seeds, SEEDS_PER_TASK)
             for end in [min(seeds, start + SEEDS_PER_TASK)]
         ]
         parts += [task.result() for task in as_completed(tasks)]
-    return join_measured(parts)
+    return join_measured_headroom(parts)
 
 
-def right_answer_names(
+def list_headroom_answers(
     exercise: Exercise, *, solutions: bool = True, variants: bool = True
 ) -> list[str]:
     """Return the names of the right answers of an exercise."""
-    names = [v.id for v in suite_runner.suite_variants(exercise)] if variants else []
+    names = [v.id for v in suite_runner.list_suite_variants(exercise)] if variants else []
     return [SOLUTION, *names] if solutions else names
 
 
-def measure_answer(slug: str, answer: str, seeds: Sequence[int]) -> Measured:
+def measure_headroom_of_answer(slug: str, answer: str, seeds: Sequence[int]) -> MeasuredHeadroom:
     """Run every check of an exercise on one right answer with each of the seeds."""
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
     exercise = catalog.find_catalog_exercise(slug)
     student = Student(
-        exercise, call_without_wall(_load_right_answer(exercise, answer), exercise.prelude)
+        exercise, call_without_wall(_load_headroom_answer(exercise, answer), exercise.prelude)
     )
-    cases = [case for case in suite_runner.suite_cases(exercise) if not case.check.cuda]
-    parts = [measure_case(student, slug, answer, case, seed) for seed in seeds for case in cases]
-    return join_measured(parts)
+    cases = [case for case in suite_runner.list_suite_cases(exercise) if not case.check.cuda]
+    parts = [
+        measure_headroom_of_case(student, slug, answer, case, seed)
+        for seed in seeds
+        for case in cases
+    ]
+    return join_measured_headroom(parts)
 
 
-def measure_case(student: Student, slug: str, answer: str, case: CheckCase, seed: int) -> Measured:
+def measure_headroom_of_case(
+    student: Student, slug: str, answer: str, case: CheckCase, seed: int
+) -> MeasuredHeadroom:
     """Run one case with one seed, even if earlier cases failed."""
-    place = Place(slug=slug, answer=answer, check=case.check.id, case=case.name, seed=seed)
+    place = HeadroomPlace(slug=slug, answer=answer, check=case.check.id, case=case.name, seed=seed)
     try:
         fault = Judge(student, ("headroom", str(seed), slug)).ask(student, case)
         why = "" if fault is None else str(fault)
     except (Exception, SystemExit) as error:  # a suite's own fault may be any exception
         why = f"{type(error).__name__}: {error}"
     least = [
-        Headroom(place=place, subject=subject, measure=rule.measure, ratio=_used_share(rule))
-        for subject, rule in CASE.get().rules
+        Headroom(
+            place=place, subject=subject, measure=rule.measure, ratio=_compute_headroom_share(rule)
+        )
+        for subject, rule in CURRENT_CASE.get().rules
         if rule.allowed  # without an allowance values are compared bit by bit
     ]
     rejections = (Rejection(place=place, why=why),) if why else ()
-    return join_measured([Measured(least=tuple(least), rejections=rejections, cases=1)])
+    return join_measured_headroom(
+        [MeasuredHeadroom(least=tuple(least), rejections=rejections, cases=1)]
+    )
 
 
-def _used_share(rule: Rule) -> float:
+def _compute_headroom_share(rule: Rule) -> float:
     """Return the used share of the allowance; infinite if the error is not a number."""
     return math.inf if math.isnan(rule.error) else rule.error / rule.allowed
 
 
-def join_measured(parts: Sequence[Measured]) -> Measured:
+def join_measured_headroom(parts: Sequence[MeasuredHeadroom]) -> MeasuredHeadroom:
     """Join results; keep the largest ratio of each check, answer and limit."""
     worst: dict[tuple[str, str, str, float], Headroom] = {}
     for one in (one for part in parts for one in part.least):
         key = one.place.slug, one.place.answer, one.place.check, one.limit
         if key not in worst or one.ratio > worst[key].ratio:
             worst[key] = one
-    return Measured(
+    return MeasuredHeadroom(
         least=tuple(sorted(worst.values(), key=lambda one: -one.ratio / one.limit)),
         rejections=tuple(one for part in parts for one in part.rejections),
         cases=sum(part.cases for part in parts),
     )
 
 
-def _load_right_answer(exercise: Exercise, answer: str) -> ModuleType:
+def _load_headroom_answer(exercise: Exercise, answer: str) -> ModuleType:
     """Load a right answer into this process."""
     if exercise.language == "cuda":
-        return _compile_right_answers(exercise.slug)[answer]
+        return _compile_headroom_answers(exercise.slug)[answer]
     if answer == SOLUTION:
         return load_file_without_wall(exercise.solution, exercise.slug, exercise.prelude)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
-        path.write_text(_variant_sources(exercise)[answer], encoding="utf-8")
+        path.write_text(_list_headroom_variants(exercise)[answer], encoding="utf-8")
         return load_file_without_wall(path, exercise.slug, exercise.prelude)
 
 
 @cache
-def _compile_right_answers(slug: str) -> dict[str, ModuleType]:
+def _compile_headroom_answers(slug: str) -> dict[str, ModuleType]:
     """Compile all right answers in CUDA C++ together, once in a process."""
     exercise = catalog.find_catalog_exercise(slug)
-    texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _variant_sources(exercise)
-    only = {variant.id: variant.of for variant in suite_runner.suite_variants(exercise)}
+    texts = {SOLUTION: exercise.solution.read_text(encoding="utf-8")} | _list_headroom_variants(
+        exercise
+    )
+    only = {variant.id: variant.of for variant in suite_runner.list_suite_variants(exercise)}
     return cuda.build_own_cuda_modules(texts, exercise, only=only)
 
 
-def _variant_sources(exercise: Exercise) -> dict[str, str]:
-    return {v.id: variant_source(exercise, v) for v in suite_runner.suite_variants(exercise)}
+def _list_headroom_variants(exercise: Exercise) -> dict[str, str]:
+    return {
+        v.id: write_variant_to_prove(exercise, v)
+        for v in suite_runner.list_suite_variants(exercise)
+    }

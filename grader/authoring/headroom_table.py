@@ -9,8 +9,8 @@ from grader.authoring import evidence
 from grader.authoring.headroom import (
     SOLUTION,
     Headroom,
-    Measured,
-    Place,
+    HeadroomPlace,
+    MeasuredHeadroom,
     Rejection,
     measure_headroom,
 )
@@ -26,10 +26,10 @@ def print_headroom(
     write  write the nearest result of each exercise into docs/evidence.md
     """
     found = measure_headroom(exercises, seeds, solutions=solutions, variants=variants)
-    for line in table_lines(found):
+    for line in build_headroom_table(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if write:
-        evidence.write_rows("headroom", COLUMNS, _evidence_rows(found, seeds))
+        evidence.write_evidence_rows("headroom", COLUMNS, _build_headroom_evidence(found, seeds))
     return found.right
 
 
@@ -39,10 +39,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _evidence_rows(found: Measured, seeds: int) -> list[list[str]]:
+def _build_headroom_evidence(found: MeasuredHeadroom, seeds: int) -> list[list[str]]:
     """Return two rows per exercise: the results of solution and variants nearest to a limit."""
-    rejected = Counter(_evidence_row_name(one.place) for one in found.rejections)
-    nearest = {_evidence_row_name(one.place): one for one in reversed(found.least)}
+    rejected = Counter(_name_headroom_evidence(one.place) for one in found.rejections)
+    nearest = {_name_headroom_evidence(one.place): one for one in reversed(found.least)}
     return [
         [
             *(name, str(seeds), str(rejected[name]), f"{one.ratio:.2f}", f"{one.limit:.2f}"),
@@ -53,33 +53,37 @@ def _evidence_rows(found: Measured, seeds: int) -> list[list[str]]:
     ]
 
 
-def _evidence_row_name(place: Place) -> str:
+def _name_headroom_evidence(place: HeadroomPlace) -> str:
     """Return the name of a row: `ex03_sdpa`, or `ex03_sdpa variants`."""
     return place.slug if place.answer == SOLUTION else f"{place.slug} variants"
 
 
-def _measured_slugs(found: Measured) -> list[str]:
+def _list_headroom_slugs(found: MeasuredHeadroom) -> list[str]:
     return sorted({one.place.slug for one in found.least})
 
 
-def table_lines(found: Measured) -> list[str]:
+def build_headroom_table(found: MeasuredHeadroom) -> list[str]:
     """Return the lines of the table: each check's least headroom, the rejections, a summary."""
     table = []
-    for slug in _measured_slugs(found):
-        table += ["", slug, *(_headroom_line(one) for one in least_by_check(found, slug))]
+    for slug in _list_headroom_slugs(found):
+        table += [
+            "",
+            slug,
+            *(_write_headroom_line(one) for one in find_least_headroom(found, slug)),
+        ]
     beyond = [one for one in found.least if not one.within]
     checks = len({(one.place.slug, one.place.check) for one in found.least})
     return [
         *table,
         "",
-        *(_rejection_line(one) for one in found.rejections),
+        *(_write_headroom_rejection(one) for one in found.rejections),
         f"{found.cases} cases of right answers run, {len(found.rejections)} rejected; "
         f"{checks} checks compare within an allowance, and in {len(beyond)} places a right answer "
         "comes nearer to it than is allowed.",
     ]
 
 
-def least_by_check(found: Measured, slug: str) -> list[Headroom]:
+def find_least_headroom(found: MeasuredHeadroom, slug: str) -> list[Headroom]:
     """Return, for each check, the result that is nearest to its limit, the nearest result first.
 
     Also return every other result that exceeds its limit.
@@ -89,15 +93,19 @@ def least_by_check(found: Measured, slug: str) -> list[Headroom]:
     return [one for one in of_exercise if not one.within or nearest[one.place.check] is one]
 
 
-def _headroom_line(one: Headroom) -> str:
+def _write_headroom_line(one: Headroom) -> str:
     sign = "within" if one.within else "BEYOND"
     what = f"{one.place.case}  {one.subject}: {one.measure}"
-    return f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {what}  {_answer_and_seed(one.place)}"
+    return (
+        f"  {sign} {one.ratio:5.2f} of {one.limit:.2f}  {what}  {_write_headroom_answer(one.place)}"
+    )
 
 
-def _rejection_line(one: Rejection) -> str:
-    return f"REJECTED {one.place.slug} {one.place.case} {_answer_and_seed(one.place)}: {one.why}"
+def _write_headroom_rejection(one: Rejection) -> str:
+    return (
+        f"REJECTED {one.place.slug} {one.place.case} {_write_headroom_answer(one.place)}: {one.why}"
+    )
 
 
-def _answer_and_seed(place: Place) -> str:
+def _write_headroom_answer(place: HeadroomPlace) -> str:
     return f"({place.answer}, seed {place.seed})"

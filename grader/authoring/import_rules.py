@@ -19,21 +19,21 @@ FLOORS = (
 _FLOOR_NUMBERS = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
 
-def broken_import_laws(root: Path) -> Iterator[str]:
+def list_broken_import_laws(root: Path) -> Iterator[str]:
     """Yield a sentence for each import that breaks a law, each circle and each namesake."""
     rooms = ("grader", "reference", "solutions")
     graph: dict[str, set[str]] = defaultdict(set)
     for path in sorted(path for room in rooms for path in (root / room).glob("**/*.py")):
         parts = path.relative_to(root).parts
-        for module in imported_modules(path, parts):
-            graph[_module_name(parts)].add(module)
-            if (law := _broken_import_law(parts, module)) is not None:
+        for module in list_imports_under_law(path, parts):
+            graph[_name_module_under_law(parts)].add(module)
+            if (law := _find_broken_import_law(parts, module)) is not None:
                 yield f"{'/'.join(parts)} imports {module}. {law}"
-    yield from _find_import_circles(graph)
-    yield from _find_module_namesakes(root)
+    yield from _find_circles_against_law(graph)
+    yield from _find_namesakes_against_law(root)
 
 
-def imported_modules(path: Path, parts: tuple[str, ...]) -> Iterator[str]:
+def list_imports_under_law(path: Path, parts: tuple[str, ...]) -> Iterator[str]:
     """Yield every absolute module name that a file imports; none if it is not Python."""
     package = list(parts[:-1])
     try:
@@ -49,11 +49,11 @@ def imported_modules(path: Path, parts: tuple[str, ...]) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
+def _find_broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
     """Return the law that an import breaks, with the cure; None if it breaks no law."""
     top = module.split(".")[0]
     here = ".".join(parts)
-    if parts[0] == "solutions" and top in (*OUR_PACKAGES, *_suite_slugs()):
+    if parts[0] == "solutions" and top in (*OUR_PACKAGES, *_list_suites_under_law()):
         return "A solution stands alone: import what a student may."
     if parts[0] == "reference" and top not in (
         "reference",
@@ -78,10 +78,10 @@ def _broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
         return None if allowed else "The grader names no reference, solution, exercise or test."
     if parts[0] == "grader" and module.startswith("grader.suites."):
         return "The grader names no suite: find it through the catalog."
-    return _broken_floor_law(parts, module) if top == "grader" == parts[0] else None
+    return _find_broken_floor_law(parts, module) if top == "grader" == parts[0] else None
 
 
-def _broken_floor_law(parts: tuple[str, ...], module: str) -> str | None:
+def _find_broken_floor_law(parts: tuple[str, ...], module: str) -> str | None:
     """Return the law against imports from a higher floor or from another folder of the same one."""
     here, there = Path(parts[1]).stem, [*module.split("."), ""][1]
     if here == there or here not in _FLOOR_NUMBERS or there not in _FLOOR_NUMBERS:
@@ -91,25 +91,25 @@ def _broken_floor_law(parts: tuple[str, ...], module: str) -> str | None:
     return f"grader/{here} stands below grader/{there}, or beside it: move what both need down."
 
 
-def _module_name(parts: tuple[str, ...]) -> str:
+def _name_module_under_law(parts: tuple[str, ...]) -> str:
     """Return the name under which a file is imported."""
     names = [*parts[:-1], Path(parts[-1]).stem]
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-def _find_import_circles(graph: Mapping[str, set[str]]) -> Iterator[str]:
+def _find_circles_against_law(graph: Mapping[str, set[str]]) -> Iterator[str]:
     """Yield a sentence for each circle of modules that import each other."""
     told: set[str] = set()
     for start in sorted(graph):
-        below = _reachable_modules(graph, start)
+        below = _find_modules_within_circle(graph, start)
         if start in below and start not in told:
-            circle = sorted(m for m in below if start in _reachable_modules(graph, m))
+            circle = sorted(m for m in below if start in _find_modules_within_circle(graph, m))
             told.update(circle)
             names = ", ".join(circle)
             yield f"{names} import each other. Move what both need into a module of its own."
 
 
-def _reachable_modules(graph: Mapping[str, set[str]], start: str) -> set[str]:
+def _find_modules_within_circle(graph: Mapping[str, set[str]], start: str) -> set[str]:
     """Return all modules that a module imports, directly or through others."""
     found: set[str] = set()
     new = [start]
@@ -122,7 +122,7 @@ def _reachable_modules(graph: Mapping[str, set[str]], start: str) -> set[str]:
     return found
 
 
-def _find_module_namesakes(root: Path) -> Iterator[str]:
+def _find_namesakes_against_law(root: Path) -> Iterator[str]:
     """Yield a sentence for each module name that two folders of the grader have."""
     places = defaultdict(list)
     for path in sorted((root / "grader").glob("**/*.py")):
@@ -134,5 +134,5 @@ def _find_module_namesakes(root: Path) -> Iterator[str]:
             yield f"{' and '.join(found)} have the same name. Name each by what it holds."
 
 
-def _suite_slugs() -> tuple[str, ...]:
+def _list_suites_under_law() -> tuple[str, ...]:
     return tuple(path.parent.name for path in SUITES_FOLDER.glob("*/exercise.toml"))

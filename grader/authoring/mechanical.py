@@ -8,10 +8,10 @@ from types import ModuleType
 
 import torch
 
-from grader.authoring.changes import Change, mechanical_changes
-from grader.authoring.mutants import variant_source
-from grader.authoring.process_limits import Endless, limit_cpu_seconds
-from grader.authoring.reach import users_of_definitions
+from grader.authoring.changes import MechanicalChange, make_mechanical_changes
+from grader.authoring.mutants import write_variant_to_prove
+from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
+from grader.authoring.reach import list_mechanical_users
 from grader.authoring.side_by_side import SideBySide, TrialValues
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
@@ -25,7 +25,7 @@ from grader.worker.in_process import call_without_wall, load_text_without_wall
 CASE_SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
 
 
-class Verdict(StrEnum):
+class ChangeVerdict(StrEnum):
     """The verdict on a change."""
 
     CAUGHT = "caught"  # a check fails, or the file does not load, or it does not end
@@ -46,28 +46,28 @@ class Outcome:
     kind: str
     old: str
     new: str
-    verdict: Verdict
+    verdict: ChangeVerdict
     how: str = ""  # the check that fails, or another way to be caught
     inputs: int = 0  # on which it equals the right answer
     told: TrialValues | None = None
     seconds: float = 0.0  # of the processor
 
 
-def source_of(exercise: Exercise, variant: str) -> str:
+def read_mechanical_source(exercise: Exercise, variant: str) -> str:
     """Return the text of the solution or of a right variant."""
     if not variant:
         return exercise.solution.read_text(encoding="utf-8")
-    [found] = [v for v in suite_runner.suite_variants(exercise) if v.id == variant]
-    return variant_source(exercise, found)
+    [found] = [v for v in suite_runner.list_suite_variants(exercise) if v.id == variant]
+    return write_variant_to_prove(exercise, found)
 
 
-def changes_of(exercise: Exercise, variant: str) -> list[Change]:
+def list_mechanical_changes(exercise: Exercise, variant: str) -> list[MechanicalChange]:
     """Return every change of the solution, or of the code that a variant replaces."""
-    beside = source_of(exercise, "") if variant else ""
-    return mechanical_changes(source_of(exercise, variant), beside)
+    beside = read_mechanical_source(exercise, "") if variant else ""
+    return make_mechanical_changes(read_mechanical_source(exercise, variant), beside)
 
 
-class Proof:
+class MechanicalProof:
     """One right answer, with which its changes are compared."""
 
     def __init__(
@@ -82,16 +82,18 @@ class Proof:
         torch.set_num_threads(1)
         self._exercise, self._variant = exercise, variant
         self._inputs, self._trials, self._seconds = inputs, trials, seconds
-        source = source_of(exercise, variant)
-        self._users = users_of_definitions(source)
+        source = read_mechanical_source(exercise, variant)
+        self._users = list_mechanical_users(source)
         right = load_text_without_wall(source, exercise.slug, exercise.prelude)
         self._cases = self._sort_cases_by_cost(right)
         found = (
-            suite_runner.suite_trials(exercise) if list(exercise.folder.glob("trials.py")) else []
+            suite_runner.list_suite_trials(exercise)
+            if list(exercise.folder.glob("trials.py"))
+            else []
         )
         self._side_by_side = SideBySide(exercise, right, found, seconds)
 
-    def judge_change(self, change: Change) -> Outcome:
+    def judge_change(self, change: MechanicalChange) -> Outcome:
         """Run the checks and the trials on a change."""
         started = time.process_time()
         verdict, how, inputs, told = self._find_verdict(change)
@@ -101,36 +103,38 @@ class Proof:
             inputs=inputs, told=told, seconds=time.process_time() - started,
         )  # fmt: skip
 
-    def _find_verdict(self, change: Change) -> tuple[Verdict, str, int, TrialValues | None]:
+    def _find_verdict(
+        self, change: MechanicalChange
+    ) -> tuple[ChangeVerdict, str, int, TrialValues | None]:
         try:
-            with limit_cpu_seconds(self._seconds):
+            with limit_seconds_of_proof(self._seconds):
                 module = load_text_without_wall(
                     change.source, self._exercise.slug, self._exercise.prelude
                 )
-        except (Exception, SystemExit, Endless) as error:  # whatever a changed file raises
-            return Verdict.CAUGHT, f"loading it raises {type(error).__name__}", 0, None
+        except (Exception, SystemExit, EndlessCode) as error:  # whatever a changed file raises
+            return ChangeVerdict.CAUGHT, f"loading it raises {type(error).__name__}", 0, None
         names = self._users.get(change.definition) or frozenset(self._exercise.names)
         inputs = self._side_by_side.choose_inputs(names, self._inputs)
         try:
             how = self._find_failing_check(module)
         except Exception as error:  # the suite's own fault: no verdict on the answer
-            return Verdict.FAULT, f"{type(error).__name__}: {error}", 0, None
+            return ChangeVerdict.FAULT, f"{type(error).__name__}: {error}", 0, None
         if how:
             told = self._side_by_side.first_difference(module, inputs) if self._trials else None
-            return Verdict.CAUGHT, how, 0 if told else len(inputs), told
+            return ChangeVerdict.CAUGHT, how, 0 if told else len(inputs), told
         if not inputs:
-            return Verdict.UNTRIED, "", 0, None
+            return ChangeVerdict.UNTRIED, "", 0, None
         told = self._side_by_side.least_difference(module, inputs)
-        return Verdict.HOLE if told else Verdict.EQUIVALENT, "", len(inputs), told
+        return ChangeVerdict.HOLE if told else ChangeVerdict.EQUIVALENT, "", len(inputs), told
 
     def _find_failing_check(self, module: ModuleType) -> str:
         """Return the check that fails on a module; "" if all pass."""
         judge = self._make_judge(module)
         for seconds, case in self._cases:
             try:
-                with limit_cpu_seconds(self._seconds + seconds):
+                with limit_seconds_of_proof(self._seconds + seconds):
                     fault = judge.ask(judge.student, case)
-            except Endless:
+            except EndlessCode:
                 return f"{case.check.id} (does not end)"
             except MemoryError:
                 return f"{case.check.id} (memory)"
@@ -141,7 +145,7 @@ class Proof:
     def _sort_cases_by_cost(self, right: ModuleType) -> Sequence[tuple[float, CheckCase]]:
         """Time all cases on the right answer; return (seconds, case), the cheapest first."""
         judge, found = self._make_judge(right), []
-        for case in suite_runner.suite_cases(self._exercise):
+        for case in suite_runner.list_suite_cases(self._exercise):
             if case.check.cuda:
                 continue
             started = time.process_time()

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from grader.authoring import evidence
-from grader.authoring.changed import changed_exercises
+from grader.authoring.changed import list_exercises_to_prove
 from grader.authoring.mechanical_table import (
     COLUMNS,
     MechanicalOptions,
-    count_rows,
-    evidence_cells,
-    is_fully_tested,
-    run_changes,
-    table_lines,
+    build_mechanical_evidence,
+    build_mechanical_table,
+    count_mechanical_rows,
+    is_mechanical_proof_whole,
+    run_mechanical_changes,
 )
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
@@ -45,15 +45,15 @@ def print_mechanical(
     write   write the rows of the table into docs/evidence.md
     """
     if changed_only:
-        exercises = changed_exercises(exercises, ROOT)
+        exercises = list_exercises_to_prove(exercises, ROOT)
         console.print(f"Changed: {', '.join(e.slug for e in exercises) or 'no exercise'}.")
-    found = run_changes(exercises, terms, console)
+    found = run_mechanical_changes(exercises, terms, console)
     if not found and not changed_only:
         console.print("Nothing was asked: only solutions in Python are changed, and no bug hunts.")
         return False
-    for line in table_lines(found):
+    for line in build_mechanical_table(found):
         console.print(line, highlight=False, soft_wrap=True)
     if write:
-        cells = [evidence_cells(row) for row in count_rows(found)]
-        evidence.write_rows("mechanical", COLUMNS, cells, sums=COLUMNS[1:])
-    return is_fully_tested(found)
+        cells = [build_mechanical_evidence(row) for row in count_mechanical_rows(found)]
+        evidence.write_evidence_rows("mechanical", COLUMNS, cells, sums=COLUMNS[1:])
+    return is_mechanical_proof_whole(found)

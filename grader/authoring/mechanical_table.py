@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from grader.authoring.mechanical import CASE_SECONDS, Outcome, Verdict, changes_of
-from grader.authoring.processes import Job, run_jobs, split_job
+from grader.authoring.mechanical import (
+    CASE_SECONDS,
+    ChangeVerdict,
+    Outcome,
+    list_mechanical_changes,
+)
+from grader.authoring.processes import Job, run_mechanical_jobs, split_mechanical_job
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 
@@ -25,7 +30,7 @@ class MechanicalOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class MechanicalRow:
     """The counts of one exercise's changes by verdict."""
 
     slug: str
@@ -39,65 +44,70 @@ class Row:
     seconds: float  # of the processor
 
 
-def run_changes(
+def run_mechanical_changes(
     exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console
 ) -> list[Outcome]:
     """Run every change; print holes, faults and untried changes as they are found."""
     found = []
-    for outcome in run_jobs(make_jobs(exercises, terms), terms.processes or os.cpu_count() or 1):
+    for outcome in run_mechanical_jobs(
+        make_mechanical_jobs(exercises, terms), terms.processes or os.cpu_count() or 1
+    ):
         found.append(outcome)
-        if text := _outcome_lines(outcome, terms):
+        if text := _write_mechanical_outcome(outcome, terms):
             console.print(text, highlight=False, markup=False, soft_wrap=True)
     return found
 
 
-def make_jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[Job]:
+def make_mechanical_jobs(exercises: Sequence[Exercise], terms: MechanicalOptions) -> list[Job]:
     """Return the jobs with the shard's changes of every exercise in Python."""
     found: list[Job] = []
     for exercise in exercises:
         if exercise.language != "python" or exercise.hunts:
             continue
-        variants = [v.id for v in suite_runner.suite_variants(exercise)] if terms.variants else []
+        variants = (
+            [v.id for v in suite_runner.list_suite_variants(exercise)] if terms.variants else []
+        )
         for answer in ["", *variants[: terms.variants]]:
             this, of = terms.shard
-            numbers = range(this - 1, len(changes_of(exercise, answer)), of)
+            numbers = range(this - 1, len(list_mechanical_changes(exercise, answer)), of)
             job = Job(
                 slug=exercise.slug, variant=answer, numbers=tuple(numbers), inputs=terms.inputs,
                 trials=terms.trials,
                 seconds=terms.seconds,
             )  # fmt: skip
-            found += split_job(job)
+            found += split_mechanical_job(job)
     return found
 
 
-def count_rows(found: Iterable[Outcome]) -> list[Row]:
+def count_mechanical_rows(found: Iterable[Outcome]) -> list[MechanicalRow]:
     """Count the outcomes, one row for each exercise."""
     by_slug: dict[str, list[Outcome]] = {}
     for outcome in found:
         by_slug.setdefault(outcome.slug, []).append(outcome)
-    return [count_outcomes(slug, some) for slug, some in sorted(by_slug.items())]
+    return [count_mechanical_outcomes(slug, some) for slug, some in sorted(by_slug.items())]
 
 
-def count_outcomes(name: str, found: Sequence[Outcome]) -> Row:
+def count_mechanical_outcomes(name: str, found: Sequence[Outcome]) -> MechanicalRow:
     """Count outcomes by verdict in a row of this name."""
 
-    def count(verdict: Verdict) -> int:
+    def count(verdict: ChangeVerdict) -> int:
         return sum(o.verdict is verdict for o in found)
 
-    return Row(
-        slug=name, changes=len(found), caught=count(Verdict.CAUGHT),
-        equivalent=count(Verdict.EQUIVALENT),
-        inputs=sum(o.inputs for o in found if o.verdict is Verdict.EQUIVALENT),
-        holes=count(Verdict.HOLE), untried=count(Verdict.UNTRIED), faults=count(Verdict.FAULT),
+    return MechanicalRow(
+        slug=name, changes=len(found), caught=count(ChangeVerdict.CAUGHT),
+        equivalent=count(ChangeVerdict.EQUIVALENT),
+        inputs=sum(o.inputs for o in found if o.verdict is ChangeVerdict.EQUIVALENT),
+        holes=count(ChangeVerdict.HOLE), untried=count(ChangeVerdict.UNTRIED),
+        faults=count(ChangeVerdict.FAULT),
         seconds=sum(o.seconds for o in found),
     )  # fmt: skip
 
 
-def table_lines(found: Sequence[Outcome]) -> list[str]:
+def build_mechanical_table(found: Sequence[Outcome]) -> list[str]:
     """Return the lines of the table, the total last."""
     head = f"{'':22}{'changes':>8}{'caught':>8}{'equivalent':>12}{'inputs':>10}{'holes':>7}"
     lines = [f"{head}{'untried':>9}{'faults':>8}{'seconds':>9}"]
-    for r in [*count_rows(found), count_outcomes("all", found)]:
+    for r in [*count_mechanical_rows(found), count_mechanical_outcomes("all", found)]:
         left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
         lines.append(f"{left}{r.untried:9}{r.faults:8}{r.seconds:9.0f}")
     return lines
@@ -106,7 +116,7 @@ def table_lines(found: Sequence[Outcome]) -> list[str]:
 COLUMNS = ("exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "faults")
 
 
-def evidence_cells(found: Row) -> list[str]:
+def build_mechanical_evidence(found: MechanicalRow) -> list[str]:
     """Return the cells of a row in docs/evidence.md."""
     counts = (
         *(found.changes, found.caught, found.equivalent, found.inputs, found.holes),
@@ -115,28 +125,28 @@ def evidence_cells(found: Row) -> list[str]:
     return [found.slug, *(f"{n:,}" for n in counts)]
 
 
-def is_fully_tested(found: Iterable[Outcome]) -> bool:
+def is_mechanical_proof_whole(found: Iterable[Outcome]) -> bool:
     """Return whether every change is caught by a check or equals the right answer on all inputs."""
-    return all(o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT) for o in found)
+    return all(o.verdict in (ChangeVerdict.CAUGHT, ChangeVerdict.EQUIVALENT) for o in found)
 
 
-def _outcome_lines(outcome: Outcome, terms: MechanicalOptions) -> str:
+def _write_mechanical_outcome(outcome: Outcome, terms: MechanicalOptions) -> str:
     """Return the lines about one change; "" if nothing is wrong with it."""
     answer = f" variant {outcome.variant}" if outcome.variant else ""
     what = f"{outcome.slug}{answer}, line {outcome.line}, {outcome.where}: {outcome.kind}"
     lines = [what, f"  - {outcome.old}", f"  + {outcome.new}"]
     match outcome.verdict:
-        case Verdict.HOLE:
+        case ChangeVerdict.HOLE:
             told = outcome.told
             assert told is not None
             lines = [f"HOLE {lines[0]}", *lines[1:]]
             lines.append(f"  {told.why}  [{told.calls}]")
             lines.append(f"  trial {told.trial}, draw {told.number}, {told.elements} numbers")
-        case Verdict.UNTRIED:
+        case ChangeVerdict.UNTRIED:
             lines = [f"NOT TOLD APART (no trials) {lines[0]}", *lines[1:]]
-        case Verdict.FAULT:
+        case ChangeVerdict.FAULT:
             lines = [f"FAULT OF THE SUITE {lines[0]}", *lines[1:], f"  {outcome.how}"]
-        case Verdict.CAUGHT if terms.trials and outcome.told is None and outcome.inputs:
+        case ChangeVerdict.CAUGHT if terms.trials and outcome.told is None and outcome.inputs:
             lines = [f"TOLD BY NO TRIAL {lines[0]}", *lines[1:], f"  caught by {outcome.how}"]
         case _:
             return ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.judging import diagnosis, solution_modules, suite_runner
-from grader.judging.diagnosis import Catalogue
+from grader.judging.diagnosis import MistakeCatalogue
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, Variant, edited
 from grader.judging.student import Student
@@ -20,7 +20,7 @@ IMPORT_LINES = {"math": "import math", "np": "import numpy as np", "torch": "imp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caught:
+class CaughtMistake:
     """The suite's verdict on one mistake."""
 
     mistake: Mistake
@@ -41,32 +41,32 @@ class Caught:
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, mistake: Mistake, found: dict[str, Any]) -> "Caught":
+    def from_dict(cls, mistake: Mistake, found: dict[str, Any]) -> "CaughtMistake":
         parts = {name: tuple(found[name]) for name in ("earned", "faults", "named")}
         return cls(mistake=mistake, verdict=Verdict(found["verdict"]), **parts)
 
 
-def load_solution(exercise: Exercise) -> ModuleType:
+def load_solution_to_prove(exercise: Exercise) -> ModuleType:
     """Return a fresh copy of the solution's module."""
-    found = solution_modules.load_solution_module(exercise)
+    found = solution_modules.load_solution_for_judging(exercise)
     assert found is not None
     return found
 
 
 def run_suite_on_mistake(
-    mistake: Mistake, exercise: Exercise, known: Catalogue, *, naming: bool = True
-) -> Caught:
+    mistake: Mistake, exercise: Exercise, known: MistakeCatalogue, *, naming: bool = True
+) -> CaughtMistake:
     """Run the named check on a mistake, or all checks on a null answer.
 
     naming  whether to find the names that a report would give
     """
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
-    results = suite_runner.run_suite(exercise, judge, only)
+    results = suite_runner.run_suite_checks(exercise, judge, only)
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
-    named = [m.id for f in failed for m in diagnosis.name_mistake(f, judge, known, only)]
+    named = [m.id for f in failed for m in diagnosis.diagnose_mistake(f, judge, known, only)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
-    return Caught(
+    return CaughtMistake(
         mistake=mistake,
         verdict=next(c.verdict for c in results if c.id == mistake.caught_by),
         earned=tuple(passed) if mistake.null else (),
@@ -75,13 +75,13 @@ def run_suite_on_mistake(
     )
 
 
-def run_suite_on_module(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
+def run_suite_on_mutant(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
     """Run the suite on a trusted module in this process."""
     student = Student(exercise, call_without_wall(module, exercise.prelude))
-    return suite_runner.run_suite(exercise, Judge(student, ("mutants", exercise.slug)))
+    return suite_runner.run_suite_checks(exercise, Judge(student, ("mutants", exercise.slug)))
 
 
-def variant_source(exercise: Exercise, variant: Variant) -> str:
+def write_variant_to_prove(exercise: Exercise, variant: Variant) -> str:
     """Return the solution with the variant after it, under the name that the variant replaces.
 
     If the variant is edits, return the edited solution.

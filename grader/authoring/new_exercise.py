@@ -28,7 +28,7 @@ class CannotWrite(UserError):
 
 def write_new_exercise(slug: str, pack: Path | None = None) -> Iterator[Path]:
     """Write the files of a new exercise, here or into a pack's folder; yield each path."""
-    _check_slug(slug, pack)
+    _check_new_exercise_slug(slug, pack)
     room, suites = (ROOT, SUITES_FOLDER) if pack is None else (pack, pack / "suites")
     name = slug.partition("_")[2]
     places = {
@@ -51,15 +51,16 @@ def write_new_exercise(slug: str, pack: Path | None = None) -> Iterator[Path]:
     for path, template in sorted(files.items()):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
-            _fill_template(template.read_text(encoding="utf-8"), values), encoding="utf-8"
+            _fill_new_exercise_template(template.read_text(encoding="utf-8"), values),
+            encoding="utf-8",
         )
         yield path
-    yield from _write_skeleton(
+    yield from _write_new_exercise_skeleton(
         catalog.read_exercise_manifest(suites / slug / "exercise.toml", room)
     )
 
 
-def _check_slug(slug: str, pack: Path | None) -> None:
+def _check_new_exercise_slug(slug: str, pack: Path | None) -> None:
     if not _SLUG_PATTERN.fullmatch(slug):
         raise CannotWrite(
             f"{slug!r} is no name of an exercise: two digits after ex, then words in small letters"
@@ -75,19 +76,19 @@ def _check_slug(slug: str, pack: Path | None) -> None:
         raise CannotWrite(f"{slug[:4]} is {taken[slug[:4]]}: take {another}.")
 
 
-def _fill_template(text: str, values: dict[str, str]) -> str:
+def _fill_new_exercise_template(text: str, values: dict[str, str]) -> str:
     for name, value in values.items():
         text = text.replace("{{" + name + "}}", value)
     return text
 
 
-def _write_skeleton(exercise: Exercise) -> Iterator[Path]:
+def _write_new_exercise_skeleton(exercise: Exercise) -> Iterator[Path]:
     """Write the skeleton and the lessons of one exercise; yield each new path."""
     source = exercise.solution.read_text(encoding="utf-8")
-    texts = {exercise.home / "exercises" / exercise.file: skeletons.skeleton_text(exercise, source)}
+    texts = {exercise.home / "exercises" / exercise.file: skeletons.make_skeleton(exercise, source)}
     for language in LANGUAGES:
         lesson = exercise.home / answer_file.locate_lesson_of_submission(exercise.slug, language)
-        texts[lesson] = skeletons.lesson_text(exercise, source, language)
+        texts[lesson] = skeletons.make_lesson(exercise, source, language)
     for path, text in texts.items():
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ def _write_skeleton(exercise: Exercise) -> Iterator[Path]:
             yield path
 
 
-def open_places(exercise: Exercise) -> Iterator[str]:
+def list_new_exercise_todos(exercise: Exercise) -> Iterator[str]:
     """An exercise has no open places: none of its files has a TODO."""
     own = [exercise.solution, exercise.home / "reference" / f"{exercise.slug}.py"]
     suite = sorted(p for p in exercise.folder.rglob("*") if p.suffix in _SUFFIXES_WITH_TODO)

@@ -13,20 +13,20 @@ RAISE_AGAIN_SECONDS = 1.0  # until the exception is raised again if the code swa
 SPARE_SECONDS = 10  # until the system ends a process that no exception can reach
 
 
-class Endless(BaseException):
+class EndlessCode(BaseException):
     """Raised if code uses more than its time. `except Exception` does not catch it."""
 
 
 @contextmanager
-def limit_cpu_seconds(seconds: float) -> Iterator[None]:
-    """Raise `Endless` in code that uses more than so many seconds of the processor.
+def limit_seconds_of_proof(seconds: float) -> Iterator[None]:
+    """Raise `EndlessCode` in code that uses more than so many seconds of the processor.
 
     Time on the processor is counted, not time on the clock, so a busy machine changes nothing.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    before = signal.signal(signal.SIGPROF, _raise_endless)
+    before = signal.signal(signal.SIGPROF, _end_endless_proof)
     resource.setrlimit(
-        resource.RLIMIT_CPU, (_used_cpu_seconds() + math.ceil(seconds) + SPARE_SECONDS, hard)
+        resource.RLIMIT_CPU, (_read_seconds_of_proof() + math.ceil(seconds) + SPARE_SECONDS, hard)
     )
     signal.setitimer(signal.ITIMER_PROF, seconds, RAISE_AGAIN_SECONDS)
     try:
@@ -37,7 +37,7 @@ def limit_cpu_seconds(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def limit_memory(gib: float) -> None:
+def limit_memory_of_proof(gib: float) -> None:
     """Limit this process to so many GiB more than it uses now, if the system has /proc."""
     status = Path("/proc/self/statm")
     if status.is_file():
@@ -46,10 +46,10 @@ def limit_memory(gib: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + int(gib * BYTES_PER_GIB), hard))
 
 
-def _used_cpu_seconds() -> int:
+def _read_seconds_of_proof() -> int:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return math.ceil(usage.ru_utime + usage.ru_stime)
 
 
-def _raise_endless(number: int, frame: FrameType | None) -> None:
-    raise Endless
+def _end_endless_proof(number: int, frame: FrameType | None) -> None:
+    raise EndlessCode

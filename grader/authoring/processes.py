@@ -10,9 +10,15 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from grader.authoring.changes import Change
-from grader.authoring.mechanical import CASE_SECONDS, Outcome, Proof, Verdict, changes_of
-from grader.authoring.process_limits import limit_memory
+from grader.authoring.changes import MechanicalChange
+from grader.authoring.mechanical import (
+    CASE_SECONDS,
+    ChangeVerdict,
+    MechanicalProof,
+    Outcome,
+    list_mechanical_changes,
+)
+from grader.authoring.process_limits import limit_memory_of_proof
 from grader.core import catalog
 from grader.core.errors import GraderFault
 
@@ -32,12 +38,12 @@ class Job:
     seconds: float = CASE_SECONDS  # of the processor, for one case of a check, and for one input
 
 
-def run_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+def run_mechanical_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
     """Run the jobs in so many processes at once; yield each outcome as it arrives."""
     found: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
     with ThreadPoolExecutor(processes) as pool:
         for job in jobs:
-            pool.submit(_collect_outcomes, job, found)
+            pool.submit(_collect_mechanical_outcomes, job, found)
         for _ in jobs:
             while (one := found.get()) is not None:
                 if isinstance(one, BaseException):
@@ -46,34 +52,38 @@ def run_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
                 yield one
 
 
-def split_job(job: Job, at_once: int = CHANGES_PER_PROCESS) -> list[Job]:
+def split_mechanical_job(job: Job, at_once: int = CHANGES_PER_PROCESS) -> list[Job]:
     """Split a job into jobs of at most `at_once` changes."""
     n = job.numbers
     return [replace(job, numbers=n[i : i + at_once]) for i in range(0, len(n), at_once)]
 
 
-def _collect_outcomes(job: Job, found: "SimpleQueue[Outcome | BaseException | None]") -> None:
+def _collect_mechanical_outcomes(
+    job: Job, found: "SimpleQueue[Outcome | BaseException | None]"
+) -> None:
     try:
-        for outcome in _run_job(job):
+        for outcome in _run_mechanical_job(job):
             found.put(outcome)
     except BaseException as error:  # carried to the thread that reads
         found.put(error)
     found.put(None)
 
 
-def _run_job(job: Job) -> Iterator[Outcome]:
+def _run_mechanical_job(job: Job) -> Iterator[Outcome]:
     """Yield the outcomes of a job; if a process dies, start another after that change."""
     left = list(job.numbers)
     while left:
         context = get_context("spawn")
         here, there = context.Pipe(duplex=False)
         child = context.Process(
-            target=_run_in_process, args=(there, replace(job, numbers=tuple(left))), daemon=True
+            target=_run_mechanical_process,
+            args=(there, replace(job, numbers=tuple(left))),
+            daemon=True,
         )
         child.start()
         there.close()
         ready = False
-        for message in _receive_outcomes(here):
+        for message in _receive_mechanical_outcomes(here):
             if message == READY:
                 ready = True
             elif isinstance(message, Outcome):
@@ -85,11 +95,13 @@ def _run_job(job: Job) -> Iterator[Outcome]:
         if left and not ready:
             raise GraderFault(f"{job.slug}: its process ended with {child.exitcode} at its start")
         if left:
-            change = changes_of(catalog.find_catalog_exercise(job.slug), job.variant)[left.pop(0)]
-            yield _outcome_of_dead_process(job, change, child.exitcode)
+            change = list_mechanical_changes(catalog.find_catalog_exercise(job.slug), job.variant)[
+                left.pop(0)
+            ]
+            yield _describe_dead_mechanical(job, change, child.exitcode)
 
 
-def _receive_outcomes(pipe: Connection) -> Iterator[Any]:
+def _receive_mechanical_outcomes(pipe: Connection) -> Iterator[Any]:
     try:
         while True:
             yield pipe.recv()
@@ -97,22 +109,22 @@ def _receive_outcomes(pipe: Connection) -> Iterator[Any]:
         return
 
 
-def _outcome_of_dead_process(job: Job, change: Change, code: int | None) -> Outcome:
+def _describe_dead_mechanical(job: Job, change: MechanicalChange, code: int | None) -> Outcome:
     endless = code == -signal.SIGXCPU
     return Outcome(
         slug=job.slug, variant=job.variant, where=change.where, line=change.line,
-        kind=change.kind.value, old=change.old, new=change.new, verdict=Verdict.CAUGHT,
+        kind=change.kind.value, old=change.old, new=change.new, verdict=ChangeVerdict.CAUGHT,
         how="does not end" if endless else f"ends the process ({code})",
     )  # fmt: skip
 
 
-def _run_in_process(pipe: Connection, job: Job) -> None:
+def _run_mechanical_process(pipe: Connection, job: Job) -> None:
     """Send READY, then the outcome of each change, to the parent process."""
     try:
         exercise = catalog.find_catalog_exercise(job.slug)
-        proof = Proof(exercise, job.variant, job.inputs, job.trials, job.seconds)
-        found = changes_of(exercise, job.variant)
-        limit_memory(exercise.limits.memory_gib)
+        proof = MechanicalProof(exercise, job.variant, job.inputs, job.trials, job.seconds)
+        found = list_mechanical_changes(exercise, job.variant)
+        limit_memory_of_proof(exercise.limits.memory_gib)
         pipe.send(READY)
         for number in job.numbers:
             pipe.send(proof.judge_change(found[number]))

@@ -16,12 +16,12 @@ from grader.authoring import (
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.toml_file import BadFile
-from grader.judging.marks import sentence
+from grader.judging.marks import read_check_sentence
 from grader.worker import requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ProjectState:
     """The sentences that a check of all laws found."""
 
     breaches: tuple[str, ...] = ()
@@ -30,16 +30,16 @@ class State:
     unchecked: tuple[str, ...] = ()  # suites that cannot be imported here, and the missing package
 
 
-def check_laws() -> State:
+def check_project_laws() -> ProjectState:
     """Check all laws; return the breaches, the drafts' open ends, the notes and the unchecked."""
-    if unreadable := tuple(manifests()):
-        return State(breaches=unreadable)
+    if unreadable := tuple(check_manifests_law()):
+        return ProjectState(breaches=unreadable)
     breaches, drafts, notes, unchecked = [], [], [], []
     for exercise in catalog.list_catalog_exercises():
         lacking = requirements.find_unmet_worker_requirement(
             requirements.list_worker_requirements(exercise, on_cuda=False)
         )
-        found = exercise_rules.broken_laws(exercise, with_suite=not lacking)
+        found = exercise_rules.list_broken_exercise_laws(exercise, with_suite=not lacking)
         if lacking:
             unchecked.append(f"{exercise.slug}: its suite is not checked. It {lacking}")
         if exercise.draft:
@@ -49,26 +49,26 @@ def check_laws() -> State:
         if not (found or lacking):
             notes += [
                 f"note {exercise.slug}: {line}"
-                for line in chinese_rules.missing_sentences(exercise)
+                for line in chinese_rules.list_untranslated_exercise_texts(exercise)
             ]
     breaches += [line for law in PROJECT_LAWS for line in law()]
-    return State(
+    return ProjectState(
         breaches=tuple(breaches), drafts=tuple(drafts), notes=tuple(notes),
         unchecked=tuple(unchecked),
     )  # fmt: skip
 
 
-def breaches_of_laws() -> list[str]:
+def list_broken_project_laws() -> list[str]:
     """Check all laws; return the breaches alone."""
-    return list(check_laws().breaches)
+    return list(check_project_laws().breaches)
 
 
-def state_laws() -> list[str]:
+def state_project_laws() -> list[str]:
     """Return every law in a sentence or two."""
-    return [sentence(law) for law in (*exercise_rules.LAWS, *PROJECT_LAWS)]
+    return [read_check_sentence(law) for law in (*exercise_rules.EXERCISE_LAWS, *PROJECT_LAWS)]
 
 
-def manifests() -> Iterator[str]:
+def check_manifests_law() -> Iterator[str]:
     """Every exercise.toml can be read: its entries are known, there, and of the right kind."""
     try:
         catalog.list_catalog_exercises()
@@ -76,15 +76,15 @@ def manifests() -> Iterator[str]:
         yield str(problem)
 
 
-def the_core_is_whole() -> Iterator[str]:
+def check_core_track_law() -> Iterator[str]:
     """The core track has the exercises of the syllabus."""
     for slug in sorted(
-        suite_rules.POINTS.keys() - {e.slug for e in catalog.list_catalog_exercises()}
+        suite_rules.SYLLABUS_POINTS.keys() - {e.slug for e in catalog.list_catalog_exercises()}
     ):
         yield f"{slug}: the core track has no such exercise. Write it, or mend POINTS."
 
 
-def the_pages_are_in_step() -> Iterator[str]:
+def check_pages_law() -> Iterator[str]:
     """docs/exercises.md and docs/allowed.md say what the manifests and the list say."""
     for page in (exercise_index, allowed_page, architecture_page):
         path = ROOT / page.PATH
@@ -92,7 +92,7 @@ def the_pages_are_in_step() -> Iterator[str]:
             yield f"{page.PATH} is not what the manifests say. Run `make skeletons`."
 
 
-def goals_have_a_sentence() -> Iterator[str]:
+def check_goals_law() -> Iterator[str]:
     """Every goal of the Makefile says in a sentence what it makes."""
     makefile = ROOT / "Makefile"
     text = makefile.read_text(encoding="utf-8") if makefile.is_file() else ""
@@ -101,13 +101,13 @@ def goals_have_a_sentence() -> Iterator[str]:
             yield f"make {name} has no sentence. Write `## what it makes` behind the goal."
 
 
-def imports_go_one_way() -> Iterator[str]:
+def check_imports_law() -> Iterator[str]:
     """Imports go one way: no grader names a suite, a solution or the reference; the reference
     knows numpy and torch only; the worker's side has nothing of ours."""
-    yield from import_rules.broken_import_laws(ROOT)
+    yield from import_rules.list_broken_import_laws(ROOT)
 
 
 PROJECT_LAWS: tuple[Callable[[], Iterator[str]], ...] = (
-    manifests, the_core_is_whole, the_pages_are_in_step, goals_have_a_sentence,
-    imports_go_one_way,
+    check_manifests_law, check_core_track_law, check_pages_law, check_goals_law,
+    check_imports_law,
 )  # fmt: skip

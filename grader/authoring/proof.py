@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from grader.authoring import mutants, right_answers
-from grader.authoring.proof_store import Store
+from grader.authoring.proof_store import ProofStore
 from grader.core import allowed_tables, catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import drills, suite_runner
-from grader.judging.diagnosis import Catalogue
+from grader.judging.diagnosis import MistakeCatalogue
 from grader.worker import requirements
 from grader.worker.child import operator_list
 from grader.worker.nursery import Nursery
@@ -39,7 +39,7 @@ Result = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ProofTask:
     """Some names of one kind of proof, which one process proves."""
 
     kind: str
@@ -60,7 +60,7 @@ class Proof:
 def run_proofs(
     exercises: Sequence[Exercise],
     kinds: Sequence[str],
-    store: Store | None = None,
+    store: ProofStore | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[Proof]:
     """Run the proofs of these kinds on all processors; skip results that the store has.
@@ -75,14 +75,14 @@ def run_proofs(
         )
         for e in exercises
     }
-    tasks: list[Task] = []
+    tasks: list[ProofTask] = []
     for exercise in (e for e in exercises if not lacking[e.slug]):
         for kind in kinds:
             kept = store.read_results(kind, exercise) if store else {}
             names = NAMES_BY_KIND[kind](exercise)
             found[kind, exercise.slug] = {n: kept[n] for n in names if n in kept}
-            tasks += _split_into_tasks(kind, exercise, [n for n in names if n not in kept])
-    for done, (task, results) in enumerate(_run_tasks(tasks), 1):
+            tasks += _split_into_proof_tasks(kind, exercise, [n for n in names if n not in kept])
+    for done, (task, results) in enumerate(_run_proof_tasks(tasks), 1):
         found[task.kind, task.slug] |= results
         if store:
             store.write_results(
@@ -90,13 +90,15 @@ def run_proofs(
             )
         progress(done / len(tasks))
     return [
-        Proof(kind=k, exercise=e, results=_order_results(k, e, found), lacking=lacking[e.slug])
+        Proof(
+            kind=k, exercise=e, results=_order_proof_results(k, e, found), lacking=lacking[e.slug]
+        )
         for e in exercises
         for k in kinds
     ]
 
 
-def _order_results(
+def _order_proof_results(
     kind: str, exercise: Exercise, found: dict[tuple[str, str], dict[str, Result]]
 ) -> dict[str, Result]:
     results = found.get((kind, exercise.slug), {})  # no results if a package is missing
@@ -105,20 +107,22 @@ def _order_results(
     return {name: results[name] for name in NAMES_BY_KIND[kind](exercise) if name in results}
 
 
-def _split_into_tasks(kind: str, exercise: Exercise, names: Sequence[str]) -> Iterator[Task]:
+def _split_into_proof_tasks(
+    kind: str, exercise: Exercise, names: Sequence[str]
+) -> Iterator[ProofTask]:
     # A process compiles all answers of an exercise together, once.
     size = NAMES_PER_TASK if exercise.language == "python" else max(1, len(names))
     for start in range(0, len(names), size):
         chunk = tuple(names[start : start + size])
-        yield Task(kind=kind, slug=exercise.slug, names=chunk)
+        yield ProofTask(kind=kind, slug=exercise.slug, names=chunk)
 
 
-def _run_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
+def _run_proof_tasks(tasks: Sequence[ProofTask]) -> Iterator[tuple[ProofTask, dict[str, Result]]]:
     if not tasks:
         return
-    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _close_operator_list)
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _close_operators_for_proof)
     with pool:
-        waiting = {pool.submit(run_task, task): task for task in tasks}
+        waiting = {pool.submit(run_proof_task, task): task for task in tasks}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
@@ -126,12 +130,12 @@ def _run_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, dict[str, Result]]
             pool.shutdown(cancel_futures=True)
 
 
-def _close_operator_list() -> None:
+def _close_operators_for_proof() -> None:
     """Let right answers call only the PyTorch operators that a worker allows."""
     operator_list.refuse_unlisted_worker_operators(*allowed_tables.load_allowed_operators())
 
 
-def run_task(task: Task) -> dict[str, Result]:
+def run_proof_task(task: ProofTask) -> dict[str, Result]:
     """Run a task in this process; return its results by name."""
     exercise = catalog.find_catalog_exercise(task.slug)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -140,44 +144,52 @@ def run_task(task: Task) -> dict[str, Result]:
 
 
 @cache
-def _load_mistake_catalogue(slug: str) -> Catalogue:
-    return Catalogue(catalog.find_catalog_exercise(slug), remember=True)
+def _load_mistakes_to_prove(slug: str) -> MistakeCatalogue:
+    return MistakeCatalogue(catalog.find_catalog_exercise(slug), remember=True)
 
 
 @cache
-def _start_nursery() -> Nursery:
+def _start_nursery_for_proof() -> Nursery:
     nursery = Nursery()
     atexit.register(nursery.close)
     return nursery
 
 
 def _prove_mistake(exercise: Exercise, name: str, naming: bool = True) -> Result:
-    known = _load_mistake_catalogue(exercise.slug)
+    known = _load_mistakes_to_prove(exercise.slug)
     mistake = next(m for m in known.mistakes if m.id == name)
     return mutants.run_suite_on_mistake(mistake, exercise, known, naming=naming).to_dict()
 
 
 def _prove_variant(exercise: Exercise, name: str) -> Result:
-    variant = next(v for v in suite_runner.suite_variants(exercise) if v.id == name)
-    source = mutants.variant_source(exercise, variant)
+    variant = next(v for v in suite_runner.list_suite_variants(exercise) if v.id == name)
+    source = mutants.write_variant_to_prove(exercise, variant)
     if exercise.language == "python":
-        return {"lost": right_answers.lost_points_in_process(exercise, source)}
-    return {"lost": right_answers.lost_points(exercise, source, _start_nursery(), variant.id)}
+        return {"lost": right_answers.list_lost_points_unwalled(exercise, source)}
+    return {
+        "lost": right_answers.list_lost_proof_points(
+            exercise, source, _start_nursery_for_proof(), variant.id
+        )
+    }
 
 
 def _prove_solution(exercise: Exercise, _: str) -> Result:
     source = exercise.solution.read_text(encoding="utf-8")
-    return {"lost": right_answers.lost_points(exercise, source, _start_nursery())}
+    return {
+        "lost": right_answers.list_lost_proof_points(exercise, source, _start_nursery_for_proof())
+    }
 
 
 def _prove_skeleton(exercise: Exercise, _: str) -> Result:
-    return {"lost": right_answers.skeleton_problems(exercise, _start_nursery())}
+    return {
+        "lost": right_answers.list_skeleton_proof_problems(exercise, _start_nursery_for_proof())
+    }
 
 
 def _prove_drill(exercise: Exercise, name: str) -> Result:
-    drill = next(d for d in drills.read_drills(exercise) if d.mistake == name)
+    drill = next(d for d in drills.read_judging_drills(exercise) if d.mistake == name)
     try:
-        return {"fault": right_answers.drill_failure(exercise, drill)}
+        return {"fault": right_answers.find_drill_proof_failure(exercise, drill)}
     except (
         GraderFault
     ) as problem:  # the drill does not fit the solution; `make house` reports that too
@@ -193,10 +205,10 @@ PROVERS_BY_KIND: dict[str, Callable[[Exercise, str], Result]] = {
     "drills": _prove_drill,
 }
 NAMES_BY_KIND: dict[str, Callable[[Exercise], list[str]]] = {
-    "caught": lambda e: [m.id for m in suite_runner.suite_mistakes(e)],
-    "mistakes": lambda e: [m.id for m in suite_runner.suite_mistakes(e)],
-    "variants": lambda e: [v.id for v in suite_runner.suite_variants(e)],
+    "caught": lambda e: [m.id for m in suite_runner.list_suite_mistakes(e)],
+    "mistakes": lambda e: [m.id for m in suite_runner.list_suite_mistakes(e)],
+    "variants": lambda e: [v.id for v in suite_runner.list_suite_variants(e)],
     "solution": lambda e: [e.slug],
     "skeleton": lambda e: [e.slug],
-    "drills": lambda e: [d.mistake for d in drills.read_drills(e)],
+    "drills": lambda e: [d.mistake for d in drills.read_judging_drills(e)],
 }

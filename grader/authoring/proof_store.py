@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
-from grader.grading.source_digest import folders_digest
+from grader.grading.source_digest import digest_grading_folders
 
 STORE_FOLDER = ROOT / ".proof"
 # The folders that decide a verdict besides the exercise: judging, reading, the worker, the oracle.
@@ -30,14 +30,14 @@ FILES_WITHOUT_VERDICT = frozenset(
 PACKAGES = ("torch", "numpy", "triton", "pytest")
 
 
-def proof_digest(exercise: Exercise, *more: str) -> str:
+def digest_proof(exercise: Exercise, *more: str) -> str:
     """Return the digest of all files and versions that a proof depends on, and of `more`.
 
     These are the judging code, the oracle, the solution, the files of the suite and the versions.
     """
     files = [p for p in exercise.folder.rglob("*") if p.suffix in (".py", ".toml")]
     suite = [p for p in files if p.name not in FILES_WITHOUT_VERDICT]
-    found = hashlib.sha256(_digest_judging_code().encode())
+    found = hashlib.sha256(_digest_code_of_proof().encode())
     for path in sorted([exercise.solution, *suite]):
         found.update(f"\0{path.name}\0".encode() + path.read_bytes())
     for text in more:
@@ -46,12 +46,12 @@ def proof_digest(exercise: Exercise, *more: str) -> str:
 
 
 @cache
-def _digest_judging_code() -> str:
-    code = folders_digest(*JUDGING_FOLDERS)
-    return hashlib.sha256(f"{json.dumps(_package_versions())}\0{code}".encode()).hexdigest()
+def _digest_code_of_proof() -> str:
+    code = digest_grading_folders(*JUDGING_FOLDERS)
+    return hashlib.sha256(f"{json.dumps(_read_versions_of_proof())}\0{code}".encode()).hexdigest()
 
 
-def _package_versions() -> dict[str, str]:
+def _read_versions_of_proof() -> dict[str, str]:
     found = {"python": sys.version, "machine": platform.machine()}
     for name in PACKAGES:
         try:
@@ -61,7 +61,7 @@ def _package_versions() -> dict[str, str]:
     return found
 
 
-class Store:
+class ProofStore:
     """A folder of results by kind of proof, exercise and name."""
 
     def __init__(self, folder: Path = STORE_FOLDER) -> None:
@@ -73,7 +73,7 @@ class Store:
             found = json.loads(self._result_path(kind, exercise).read_text(encoding="utf-8"))
         except (OSError, ValueError):  # no file, or a broken one
             return {}
-        if not isinstance(found, dict) or found.get("digest") != proof_digest(exercise, kind):
+        if not isinstance(found, dict) or found.get("digest") != digest_proof(exercise, kind):
             return {}
         return dict(found["results"])
 
@@ -82,7 +82,7 @@ class Store:
         self._folder.mkdir(exist_ok=True)
         file = self._result_path(kind, exercise)
         written = file.with_suffix(".new")
-        content = {"digest": proof_digest(exercise, kind), "results": dict(results)}
+        content = {"digest": digest_proof(exercise, kind), "results": dict(results)}
         written.write_text(json.dumps(content), encoding="utf-8")
         written.replace(file)
 

@@ -4,18 +4,18 @@ import ast
 from collections.abc import Iterable
 
 
-def users_of_definitions(source: str) -> dict[str, frozenset[str]]:
+def list_mechanical_users(source: str) -> dict[str, frozenset[str]]:
     """Return for each top-level definition those that use it, directly or through others."""
     body = ast.parse(source).body
     named: dict[str, set[str]] = {}
     for node in body:
-        for definition in _defined_names(node):
+        for definition in _list_mechanical_definitions(node):
             used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             named.setdefault(definition, set()).update(used)
-    return {name: _direct_and_distant_users(name, named) for name in named}
+    return {name: _follow_mechanical_users(name, named) for name in named}
 
 
-def _defined_names(node: ast.stmt) -> Iterable[str]:
+def _list_mechanical_definitions(node: ast.stmt) -> Iterable[str]:
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
@@ -24,7 +24,7 @@ def _defined_names(node: ast.stmt) -> Iterable[str]:
     return []
 
 
-def _direct_and_distant_users(name: str, named: dict[str, set[str]]) -> frozenset[str]:
+def _follow_mechanical_users(name: str, named: dict[str, set[str]]) -> frozenset[str]:
     found, waiting = {name}, [name]
     while waiting:
         used = waiting.pop()

@@ -18,7 +18,7 @@ _SHOWN_TYPES = (
 SHOWN_CALLS = 6  # the last call is the one that matters
 
 
-class Recorder:
+class CallRecorder:
     """The functions of a module, and subclasses of its classes, that record their calls."""
 
     def __init__(self, exercise: Exercise, module: ModuleType) -> None:
@@ -64,8 +64,8 @@ class Recorder:
         @wraps(call)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             if self._depth == 0:
-                self.calls.append(_describe_call(name, args[skipped:], kwargs))
-                self.elements += count_elements([args[skipped:], kwargs])
+                self.calls.append(_describe_mutant_call(name, args[skipped:], kwargs))
+                self.elements += count_recorded_elements([args[skipped:], kwargs])
             self._depth += 1
             try:
                 return call(*args, **kwargs)
@@ -75,7 +75,7 @@ class Recorder:
         return recorded
 
 
-def count_elements(value: Any) -> int:
+def count_recorded_elements(value: Any) -> int:
     """Count the numbers in the arguments of a call."""
     match value:
         case torch.Tensor():
@@ -83,19 +83,21 @@ def count_elements(value: Any) -> int:
         case np.ndarray():
             return int(value.size)
         case list() | tuple():
-            return sum(count_elements(item) for item in value)
+            return sum(count_recorded_elements(item) for item in value)
         case dict():
-            return sum(count_elements(item) for item in value.values())
+            return sum(count_recorded_elements(item) for item in value.values())
     return 1
 
 
-def _describe_call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    return describe.call(
-        name, [_hide_object(x) for x in args], {k: _hide_object(x) for k, x in kwargs.items()}
+def _describe_mutant_call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    return describe.describe_call(
+        name,
+        [_hide_mutant_object(x) for x in args],
+        {k: _hide_mutant_object(x) for k, x in kwargs.items()},
     )
 
 
-def _hide_object(value: Any) -> Any:
+def _hide_mutant_object(value: Any) -> Any:
     return value if isinstance(value, _SHOWN_TYPES) else _Object(type(value).__name__)
 
 

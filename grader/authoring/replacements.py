@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class ReplacementKind(StrEnum):
     """The kind of a mechanical change."""
 
     OPERATOR = "operator replaced"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     STATEMENT = "statement removed"
 
 
-Replacement = tuple[Kind, ast.AST]
+Replacement = tuple[ReplacementKind, ast.AST]
 
 OPERATORS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub, ast.Mult),
@@ -56,7 +56,7 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 _NODES_WITH_CONDITION = (ast.If, ast.While, ast.IfExp)
 
 
-def replacements_of_node(
+def make_mechanical_replacements(
     node: ast.AST, parent: ast.AST, field: str, modules: Collection[str]
 ) -> Iterator[Replacement]:
     """Yield the replacements of a node.
@@ -65,59 +65,61 @@ def replacements_of_node(
     modules         the names of imported modules: a call of their functions is no method call
     """
     if field == "ifs" or (field == "test" and isinstance(parent, _NODES_WITH_CONDITION)):
-        yield from ((Kind.CONDITION, ast.Constant(fixed)) for fixed in (True, False))
+        yield from ((ReplacementKind.CONDITION, ast.Constant(fixed)) for fixed in (True, False))
     if isinstance(parent, ast.arguments):
-        yield from _change_default(node)
+        yield from _mutate_default(node)
     elif isinstance(node, ast.stmt):
-        yield from _remove_statement(node)
+        yield from _replace_statement_by_nothing(node)
     if isinstance(node, ast.expr | ast.AugAssign):
-        yield from _replace_operators(node)
-        yield from _change_constant(node, isinstance(parent, ast.arguments))
+        yield from _replace_mutated_operators(node)
+        yield from _mutate_constant(node, isinstance(parent, ast.arguments))
     if isinstance(node, ast.Call):
-        yield from _drop_or_exchange_arguments(node)
+        yield from _mutate_arguments(node)
         if not isinstance(parent, ast.Expr):  # removing the statement does the same
-            yield from _remove_call(node, modules)
+            yield from _mutate_call(node, modules)
     if isinstance(node, ast.Slice):
         bounds = [name for name in ("lower", "upper", "step") if getattr(node, name)]
-        yield from ((Kind.SLICE, _copy_node_with(node, **{name: None})) for name in bounds)
+        yield from (
+            (ReplacementKind.SLICE, _copy_mutated_node(node, **{name: None})) for name in bounds
+        )
 
 
-def _remove_statement(node: ast.stmt) -> Iterator[Replacement]:
+def _replace_statement_by_nothing(node: ast.stmt) -> Iterator[Replacement]:
     declares = isinstance(node, ast.AnnAssign) and node.value is None
     if not declares and not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Pass):
-        yield Kind.STATEMENT, ast.Pass()
+        yield ReplacementKind.STATEMENT, ast.Pass()
 
 
-def _replace_operators(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
+def _replace_mutated_operators(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
     match node:
         case ast.BinOp() | ast.AugAssign():
             for other in OPERATORS[type(node.op)]:
-                yield Kind.OPERATOR, _copy_node_with(node, op=other())
+                yield ReplacementKind.OPERATOR, _copy_mutated_node(node, op=other())
         case ast.Compare():
             for i, op in enumerate(node.ops):
                 for choice in COMPARISONS[type(op)]:
                     ops = [*node.ops[:i], choice(), *node.ops[i + 1 :]]
-                    yield Kind.COMPARISON, _copy_node_with(node, ops=ops)
-            yield from _drop_tuple_members(node)
+                    yield ReplacementKind.COMPARISON, _copy_mutated_node(node, ops=ops)
+            yield from _drop_mutated_tuple_members(node)
         case ast.BoolOp():
             swapped = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            yield Kind.AND_OR, _copy_node_with(node, op=swapped)
+            yield ReplacementKind.AND_OR, _copy_mutated_node(node, op=swapped)
         case ast.UnaryOp():
-            yield Kind.SIGN, node.operand
+            yield ReplacementKind.SIGN, node.operand
 
 
-def _drop_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
+def _drop_mutated_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
     """Yield `x in (a, b)` without a, and without b."""
     for i, right in enumerate(node.comparators):
         if isinstance(right, ast.Tuple):
             for j in range(len(right.elts)):
-                fewer = _copy_node_with(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
+                fewer = _copy_mutated_node(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
                 others = [*node.comparators[:i], fewer, *node.comparators[i + 1 :]]
-                yield Kind.COMPARISON, _copy_node_with(node, comparators=others)
+                yield ReplacementKind.COMPARISON, _copy_mutated_node(node, comparators=others)
 
 
-def _change_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
-    kind = Kind.DEFAULT if default else Kind.CONSTANT
+def _mutate_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
+    kind = ReplacementKind.DEFAULT if default else ReplacementKind.CONSTANT
     match node:
         case ast.Constant(value=bool(value)):
             yield kind, ast.Constant(not value)
@@ -126,47 +128,47 @@ def _change_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
             yield kind, ast.Constant(number - 1)
 
 
-def _change_default(node: ast.AST) -> Iterator[Replacement]:
+def _mutate_default(node: ast.AST) -> Iterator[Replacement]:
     """Yield a default of another type for a default that is no number."""
     if isinstance(node, ast.Constant) and node.value is None:
-        yield Kind.DEFAULT, ast.Constant(0)
+        yield ReplacementKind.DEFAULT, ast.Constant(0)
     elif isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
-        yield Kind.DEFAULT, ast.Constant(None)
+        yield ReplacementKind.DEFAULT, ast.Constant(None)
 
 
-def _drop_or_exchange_arguments(node: ast.Call) -> Iterator[Replacement]:
+def _mutate_arguments(node: ast.Call) -> Iterator[Replacement]:
     args = node.args
     for i in range(len(args)):
-        yield Kind.ARGUMENT, _copy_node_with(node, args=[*args[:i], *args[i + 1 :]])
+        yield ReplacementKind.ARGUMENT, _copy_mutated_node(node, args=[*args[:i], *args[i + 1 :]])
     for i in range(len(node.keywords)):
         left = [*node.keywords[:i], *node.keywords[i + 1 :]]
-        yield Kind.ARGUMENT, _copy_node_with(node, keywords=left)
+        yield ReplacementKind.ARGUMENT, _copy_mutated_node(node, keywords=left)
     for i in range(len(args) - 1):
         turned = [*args[:i], args[i + 1], args[i], *args[i + 2 :]]
-        yield Kind.EXCHANGE, _copy_node_with(node, args=turned)
+        yield ReplacementKind.EXCHANGE, _copy_mutated_node(node, args=turned)
 
 
-def _remove_call(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
+def _mutate_call(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
     """Yield `x` for `x.float()`, `torch.exp(x)` and `self.layer(x)`."""
     if isinstance(node.func, ast.Attribute):
         owner = node.func.value
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "super":
             return
-        if _root_name(owner) not in modules and ast.unparse(owner) != "self":
-            yield Kind.CALL, owner
+        if _find_mutated_root_name(owner) not in modules and ast.unparse(owner) != "self":
+            yield ReplacementKind.CALL, owner
             return
     if node.args and not isinstance(node.args[0], ast.Starred):
-        yield Kind.CALL, node.args[0]
+        yield ReplacementKind.CALL, node.args[0]
 
 
-def _root_name(node: ast.expr) -> str:
+def _find_mutated_root_name(node: ast.expr) -> str:
     """Return the name that a chain of attributes begins with; "" if it begins with no name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _copy_node_with(node: ast.AST, **fields: Any) -> ast.AST:
+def _copy_mutated_node(node: ast.AST, **fields: Any) -> ast.AST:
     changed = copy(node)
     for name, value in fields.items():
         setattr(changed, name, value)

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from grader.authoring import mutants
-from grader.authoring.skeletons import skeleton_text
+from grader.authoring.skeletons import make_skeleton
 from grader.core.records import Exercise, ExerciseReport, Verdict
 from grader.grading.exercise import Run, grade_answer
 from grader.judging import Draw, passes
@@ -24,7 +24,9 @@ COMMENT_SIGNS = {".py": "#", ".cu": "//"}
 CHECKS_NOT_RUN = {("naive_grid_stride_in_double", "test_far_places")}
 
 
-def grade_text(exercise: Exercise, source: str, nursery: Nursery, secret: str) -> ExerciseReport:
+def grade_text_for_proof(
+    exercise: Exercise, source: str, nursery: Nursery, secret: str
+) -> ExerciseReport:
     """Grade a text as the answer to an exercise, without its speed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
@@ -33,9 +35,11 @@ def grade_text(exercise: Exercise, source: str, nursery: Nursery, secret: str) -
         return grade_answer(exercise, path, run)
 
 
-def lost_points(exercise: Exercise, source: str, nursery: Nursery, name: str = "") -> list[str]:
+def list_lost_proof_points(
+    exercise: Exercise, source: str, nursery: Nursery, name: str = ""
+) -> list[str]:
     """Return a sentence for each check whose points an answer did not earn; [] if it earned all."""
-    report = grade_text(exercise, source, nursery, "proof")
+    report = grade_text_for_proof(exercise, source, nursery, "proof")
     if report.sentence or report.score is None:
         return [report.sentence or "a grader fault"]
     if report.score.possible == 0:
@@ -47,8 +51,8 @@ def lost_points(exercise: Exercise, source: str, nursery: Nursery, name: str = "
     ]
 
 
-def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
-    """Run a Python answer in this process, at half the cost of `lost_points`; return the same."""
+def list_lost_points_unwalled(exercise: Exercise, source: str) -> list[str]:
+    """Return the same of a Python answer that runs in this process, at half the cost."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
@@ -60,7 +64,7 @@ def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
             return [str(problem)]
         if admitted.problems:
             return list(admitted.problems.values())
-        checks = mutants.run_suite_on_module(
+        checks = mutants.run_suite_on_mutant(
             exercise, load_file_without_wall(path, exercise.slug, exercise.prelude)
         )
     return [
@@ -70,10 +74,10 @@ def lost_points_in_process(exercise: Exercise, source: str) -> list[str]:
     ]
 
 
-def skeleton_problems(exercise: Exercise, nursery: Nursery) -> list[str]:
+def list_skeleton_proof_problems(exercise: Exercise, nursery: Nursery) -> list[str]:
     """Grade a skeleton with one more line; return each result that a skeleton should not get."""
-    text = skeleton_text(exercise, exercise.solution.read_text(encoding="utf-8"))
-    report = grade_text(
+    text = make_skeleton(exercise, exercise.solution.read_text(encoding="utf-8"))
+    report = grade_text_for_proof(
         exercise, f"{text}\n{COMMENT_SIGNS[exercise.suffix]} mine\n", nursery, "proof"
     )
     found = [f"{c.id} is a fault" for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
@@ -86,7 +90,7 @@ def skeleton_problems(exercise: Exercise, nursery: Nursery) -> list[str]:
     return found
 
 
-def drill_failure(exercise: Exercise, drill: Drill) -> str:
+def find_drill_proof_failure(exercise: Exercise, drill: Drill) -> str:
     """Return the first failure of a drill's answer; "" if all checks pass."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file

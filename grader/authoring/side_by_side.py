@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from grader.authoring import values
-from grader.authoring.process_limits import Endless, limit_cpu_seconds
-from grader.authoring.recorder import Recorder
+from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
+from grader.authoring.recorder import CallRecorder
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging.draw import Draw
@@ -27,7 +27,7 @@ Input = tuple[Trial, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedValue:
     """The exception that ended a trial's script."""
 
     text: str
@@ -54,7 +54,7 @@ class SideBySide:
         self, exercise: Exercise, right: ModuleType, trials: Sequence[Trial], seconds: float
     ) -> None:
         self._exercise = exercise
-        self._right = Recorder(exercise, right)
+        self._right = CallRecorder(exercise, right)
         self._trials = tuple(trials)
         self._seconds = seconds  # of the processor, for one input
         self._kept: dict[tuple[str, int], list[Any]] = {}
@@ -67,7 +67,7 @@ class SideBySide:
 
     def least_difference(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
         """Return the input with the fewest numbers on which a module differs; None if none does."""
-        recorder = Recorder(self._exercise, changed)
+        recorder = CallRecorder(self._exercise, changed)
         found: TrialValues | None = None
         for trial, number in inputs:
             told = self._compare_input(recorder, trial, number)
@@ -79,21 +79,23 @@ class SideBySide:
 
     def first_difference(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
         """Return the first of these inputs on which a module differs; None if none does."""
-        recorder = Recorder(self._exercise, changed)
+        recorder = CallRecorder(self._exercise, changed)
         found = (self._compare_input(recorder, trial, number) for trial, number in inputs)
         return next((told for told in found if told), None)
 
-    def _compare_input(self, recorder: Recorder, trial: Trial, number: int) -> TrialValues | None:
+    def _compare_input(
+        self, recorder: CallRecorder, trial: Trial, number: int
+    ) -> TrialValues | None:
         right = self._right_values(trial, number)
         recorder.clear()
         why = ""
         try:
             with (
-                limit_cpu_seconds(self._seconds),
-                _set_seeds(self._global_seed(trial, number)),
+                limit_seconds_of_proof(self._seconds),
+                _set_seeds_for_mutant(self._global_seed(trial, number)),
             ):
                 why = self._compare_yields(recorder, trial, number, right)
-        except Endless:
+        except EndlessCode:
             why = DOES_NOT_END
         if not why:
             return None
@@ -103,15 +105,17 @@ class SideBySide:
         )  # fmt: skip
 
     def _compare_yields(
-        self, recorder: Recorder, trial: Trial, number: int, right: list[Any]
+        self, recorder: CallRecorder, trial: Trial, number: int, right: list[Any]
     ) -> str:
         """Describe the first difference from the right module's values; "" if there is none."""
-        got = _run_trial_script(trial, recorder, self._make_draw(trial, number))
+        got = _run_mutant_trial(trial, recorder, self._make_draw(trial, number))
         for place, one in enumerate(right):
             other = next(got, NO_MORE_VALUES)
-            if values.compare_values(one, other):
+            if values.compare_mutant_values(one, other):
                 near = self._moved_value(trial, number, place)
-                if why := values.compare_values(one, other, near, values.largest_number(right)):
+                if why := values.compare_mutant_values(
+                    one, other, near, values.find_largest_mutant_number(right)
+                ):
                     return f"value {place}: {why}"
         return "" if next(got, NO_MORE_VALUES) == NO_MORE_VALUES else "more values"
 
@@ -120,7 +124,7 @@ class SideBySide:
         key = trial.id, number
         if key not in self._kept:
             found = self._run_right(trial, number, self._make_draw(trial, number))
-            self._bytes += values.count_bytes(found)
+            self._bytes += values.count_mutant_bytes(found)
             if self._bytes > LARGEST_KEPT_BYTES:
                 return found
             self._kept[key] = found
@@ -134,13 +138,13 @@ class SideBySide:
     def _run_right(self, trial: Trial, number: int, draw: Draw) -> list[Any]:
         try:
             with (
-                limit_cpu_seconds(self._seconds),
-                _set_seeds(self._global_seed(trial, number)),
+                limit_seconds_of_proof(self._seconds),
+                _set_seeds_for_mutant(self._global_seed(trial, number)),
             ):
-                found = list(_run_trial_script(trial, self._right, draw))
-        except Endless:
+                found = list(_run_mutant_trial(trial, self._right, draw))
+        except EndlessCode:
             raise self._trial_fault(trial, number, f"takes more than {self._seconds:g} s") from None
-        if found and isinstance(found[-1], Raised):
+        if found and isinstance(found[-1], RaisedValue):
             raise self._trial_fault(trial, number, str(found[-1]))
         if not found:
             raise self._trial_fault(trial, number, "yields nothing")
@@ -160,17 +164,17 @@ class SideBySide:
         return self._make_draw(trial, number).integer(0, 1 << 31)
 
 
-def _run_trial_script(trial: Trial, student: Recorder, draw: Draw) -> Iterator[Any]:
+def _run_mutant_trial(trial: Trial, student: CallRecorder, draw: Draw) -> Iterator[Any]:
     """Yield copies of a script's values; last the exception that the script raises, if any."""
     try:
         for value in trial.script(student, draw):
-            yield values.copy_value(value)
+            yield values.copy_mutant_value(value)
     except Exception as error:  # an exception is a difference too
-        yield Raised(f"{type(error).__name__}: {error}")
+        yield RaisedValue(f"{type(error).__name__}: {error}")
 
 
 @contextmanager
-def _set_seeds(seed: int) -> Iterator[None]:
+def _set_seeds_for_mutant(seed: int) -> Iterator[None]:
     """Set the global random seeds and silence warnings, the same for both modules."""
     torch.manual_seed(seed)
     np.random.seed(seed)

@@ -21,7 +21,7 @@ class NoSkeleton(UserError):
     """Raised without a source for a skeleton; the message says why, and how to fix it."""
 
 
-def write_all() -> Iterator[tuple[str, str]]:
+def write_all_skeletons() -> Iterator[tuple[str, str]]:
     """Write every skeleton, lesson and page; yield each path and its state."""
     for exercise in catalog.list_catalog_exercises():
         source = exercise.solution.read_text(encoding="utf-8")
@@ -30,25 +30,25 @@ def write_all() -> Iterator[tuple[str, str]]:
                 exercise.slug, language
             )
             lesson.parent.mkdir(parents=True, exist_ok=True)
-            yield _write_if_changed(lesson, lesson_text(exercise, source, language))
+            yield _write_changed_skeleton(lesson, make_lesson(exercise, source, language))
         answer = exercise.home / "exercises" / exercise.file
         answer.parent.mkdir(exist_ok=True)
         if answer.exists() and not answer_file.is_submission_file_untouched(answer):
-            yield _shown_path(answer), "yours"
+            yield _show_skeleton_path(answer), "yours"
         else:
-            yield _write_if_changed(answer, skeleton_text(exercise, source))
+            yield _write_changed_skeleton(answer, make_skeleton(exercise, source))
     for page in (exercise_index, allowed_page, architecture_page):
-        yield _write_if_changed(ROOT / page.PATH, page.page())
+        yield _write_changed_skeleton(ROOT / page.PATH, page.page())
 
 
-def untouched_skeleton(exercise: Exercise) -> str:
+def make_untouched_skeleton(exercise: Exercise) -> str:
     """Return the skeleton as handed out, made from the solution or copied from a student's bundle.
 
     Raise `NoSkeleton` without solution and copy.
     """
-    source, copy = exercise.solution, ROOT / copy_path(exercise)
+    source, copy = exercise.solution, ROOT / find_skeleton_copy(exercise)
     if source.is_file():
-        return skeleton_text(exercise, source.read_text(encoding="utf-8"))
+        return make_skeleton(exercise, source.read_text(encoding="utf-8"))
     if copy.is_file():
         return copy.read_text(encoding="utf-8")
     raise NoSkeleton(
@@ -57,44 +57,48 @@ def untouched_skeleton(exercise: Exercise) -> str:
     )
 
 
-def copy_path(exercise: Exercise) -> str:
+def find_skeleton_copy(exercise: Exercise) -> str:
     """Return the path of a bundle's skeleton (it has no solutions); no answer has that name."""
     return f"grader/skeletons/{exercise.file}.txt"
 
 
-def skeleton_text(exercise: Exercise, source: str) -> str:
+def make_skeleton(exercise: Exercise, source: str) -> str:
     """Return the code without solution regions, with digest and lesson in line one."""
-    code = [_stub_cell(exercise, cell.text) for cell in split_cells(source) if cell.kind == "code"]
+    code = [
+        _make_skeleton_cell(exercise, cell.text)
+        for cell in split_cells(source)
+        if cell.kind == "code"
+    ]
     blank = "\n\n\n" if exercise.language == "python" else "\n\n"
     parts = blank.join(part.strip() for part in code if part.strip())
-    body = f"{_skeleton_docstring(exercise)}\n\n{re.sub(GAP_PATTERN, GAP, parts)}\n"
+    body = f"{_write_skeleton_docstring(exercise)}\n\n{re.sub(GAP_PATTERN, GAP, parts)}\n"
     digest = answer_file.digest_submitted_skeleton(body)
     lesson = answer_file.locate_lesson_of_submission(exercise.slug)
-    sign = comment_sign(exercise)
+    sign = find_skeleton_comment_sign(exercise)
     return f"{sign} Skeleton {exercise.slug} {digest}. The lesson: {lesson}\n{body}"
 
 
-def lesson_text(exercise: Exercise, source: str, language: str = "en") -> str:
+def make_lesson(exercise: Exercise, source: str, language: str = "en") -> str:
     """Return the lesson: the prose in one language, and the code without the answers."""
     parts = [f"<!-- Generated from solutions/{exercise.file} by `make skeletons`. -->"]
     language_of_code = "python" if exercise.language == "python" else "cpp"
     for cell in split_cells(source):
         if cell.kind == "code":
-            if code := re.sub(GAP_PATTERN, GAP, _stub_cell(exercise, cell.text)).strip():
+            if code := re.sub(GAP_PATTERN, GAP, _make_skeleton_cell(exercise, cell.text)).strip():
                 parts.append(f"```{language_of_code}\n{code}\n```")
         elif cell.language == language:
             parts.append(cell.text)
     return "\n\n".join(parts) + "\n"
 
 
-def _stub_cell(exercise: Exercise, code: str) -> str:
+def _make_skeleton_cell(exercise: Exercise, code: str) -> str:
     try:
         return remove_solutions(code)
     except BadSource as problem:
         raise BadSource(f"solutions/{exercise.file}, in a cell, {problem}") from None
 
 
-def _skeleton_docstring(exercise: Exercise) -> str:
+def _write_skeleton_docstring(exercise: Exercise) -> str:
     """Return the skeleton's docstring: the command that grades it, and the names not allowed."""
     names = ", ".join(exercise.not_allowed_text)
     refused = f"Not allowed: {names}. {exercise.cure}" if names else exercise.cure
@@ -106,19 +110,19 @@ def _skeleton_docstring(exercise: Exercise) -> str:
     return "\n".join(f"// {line}".rstrip() for line in [first, "", *lines])
 
 
-def comment_sign(exercise: Exercise) -> str:
+def find_skeleton_comment_sign(exercise: Exercise) -> str:
     """Return the sign with which a comment begins."""
     return "#" if exercise.language == "python" else "//"
 
 
-def _write_if_changed(path: Path, text: str) -> tuple[str, str]:
-    name = _shown_path(path)
+def _write_changed_skeleton(path: Path, text: str) -> tuple[str, str]:
+    name = _show_skeleton_path(path)
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return name, "in step"
     path.write_text(text, encoding="utf-8")
     return name, "written"
 
 
-def _shown_path(path: Path) -> str:
+def _show_skeleton_path(path: Path) -> str:
     """Return a file's path within the project; the whole path of a pack's file."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

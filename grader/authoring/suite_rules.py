@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from grader.authoring.hard_cases import hard_kinds
+from grader.authoring.hard_cases import check_hard_kinds_law
 from grader.core.questions import read_questions_toml as asked
 from grader.core.records import Exercise
 from grader.core.toml_file import BadFile
@@ -19,7 +19,7 @@ from grader.judging.marks import CannotEdit, Mistake, Variant, edited
 
 LEAST_MISTAKES, LEAST_VARIANTS, LEAST_DRILLS, LEAST_QUESTIONS = 10, 5, 5, 3
 # The core track's points: correctness and speed, as the syllabus has them.
-POINTS = {
+SYLLABUS_POINTS = {
     "ex01_softmax": (10, 0),
     "ex02_masking": (12, 0),
     "ex03_sdpa": (13, 3),
@@ -31,10 +31,10 @@ POINTS = {
 }
 
 
-def checks(exercise: Exercise) -> Iterator[str]:
+def check_checks_law(exercise: Exercise) -> Iterator[str]:
     """Every test of a suite is a check, has points, and says in its docstring what should hold."""
-    found = suite_runner.suite_checks(exercise)
-    for name in suite_runner.pytest_names(exercise) - {check.id for check in found}:
+    found = suite_runner.list_suite_checks(exercise)
+    for name in suite_runner.list_suite_tests(exercise) - {check.id for check in found}:
         yield f"{name} is no check, and never asked. Put @check(points=...) above it."
     for check in found:
         if check.points < 1:
@@ -43,10 +43,10 @@ def checks(exercise: Exercise) -> Iterator[str]:
             yield f"{check.id} has no docstring. Say what should hold."
 
 
-def totals(exercise: Exercise) -> Iterator[str]:
+def check_totals_law(exercise: Exercise) -> Iterator[str]:
     """The checks of an exercise in the core track have the points of the syllabus."""
-    points = sum(check.points for check in suite_runner.suite_checks(exercise))
-    wanted, _ = POINTS.get(exercise.slug, (points, 0))
+    points = sum(check.points for check in suite_runner.list_suite_checks(exercise))
+    wanted, _ = SYLLABUS_POINTS.get(exercise.slug, (points, 0))
     if points != wanted:
         yield (
             f"its checks give {points} points, but the syllabus has {wanted}. Mend the points"
@@ -54,12 +54,12 @@ def totals(exercise: Exercise) -> Iterator[str]:
         )
 
 
-def speed(exercise: Exercise) -> Iterator[str]:
+def check_speed_law(exercise: Exercise) -> Iterator[str]:
     """Speed that is promised is timed: a bench has points and two parties between which it is
     graded, and the core's benches have the points of the syllabus."""
-    case, parties = suite_runner.speed_case(exercise), exercise.folder / "parties"
+    case, parties = suite_runner.find_suite_speed_case(exercise), exercise.folder / "parties"
     points = case.points if case else 0
-    _, wanted = POINTS.get(exercise.slug, (0, points))
+    _, wanted = SYLLABUS_POINTS.get(exercise.slug, (0, points))
     if points != wanted:
         yield f"speed has {points} points, but the syllabus has {wanted}. Mend @speed(points=...)."
     elif case and points < 1:
@@ -73,11 +73,11 @@ def speed(exercise: Exercise) -> Iterator[str]:
         yield "there are parties/ but no bench_*.py. Write it, or remove them."
 
 
-def mistakes(exercise: Exercise) -> Iterator[str]:
+def check_mistakes_law(exercise: Exercise) -> Iterator[str]:
     """At least ten named mistakes: each says what was done and how to mend it, and names the check
     that catches it."""
-    found = suite_runner.suite_mistakes(exercise)
-    known = {check.id for check in suite_runner.suite_checks(exercise)}
+    found = suite_runner.list_suite_mistakes(exercise)
+    known = {check.id for check in suite_runner.list_suite_checks(exercise)}
     if len(found) < LEAST_MISTAKES:
         yield f"{len(found)} named mistakes; it needs {LEAST_MISTAKES}. Name more."
     for mistake in found:
@@ -91,25 +91,25 @@ def mistakes(exercise: Exercise) -> Iterator[str]:
                 f"{mistake.id} needs two paragraphs: what was done, how to mend it. Write them in"
                 " its docstring."
             )
-    yield from _find_misfit_answers(exercise, found)
+    yield from _find_answers_against_law(exercise, found)
 
 
-def variants(exercise: Exercise) -> Iterator[str]:
+def check_variants_law(exercise: Exercise) -> Iterator[str]:
     """At least five right answers written otherwise."""
-    found = suite_runner.suite_variants(exercise)
+    found = suite_runner.list_suite_variants(exercise)
     if len(found) < LEAST_VARIANTS:
         yield f"{len(found)} right variants; it needs {LEAST_VARIANTS}. Write more."
-    yield from _find_misfit_answers(exercise, found)
+    yield from _find_answers_against_law(exercise, found)
 
 
-def trials(exercise: Exercise) -> Iterator[str]:
+def check_trials_law(exercise: Exercise) -> Iterator[str]:
     """Every name of an exercise in Python is called by a trial, which tells two answers apart."""
     if exercise.language != "python" or exercise.hunts:
         return
     if not (exercise.folder / "trials.py").is_file():
         yield "its suite needs one trials.py. Write how each name is called on random inputs."
         return
-    called = {name for trial in suite_runner.suite_trials(exercise) for name in trial.of}
+    called = {name for trial in suite_runner.list_suite_trials(exercise) for name in trial.of}
     for name in exercise.names:
         if name not in called:
             yield f"no trial calls {name}. Write one in trials.py."
@@ -117,7 +117,9 @@ def trials(exercise: Exercise) -> Iterator[str]:
         yield f"trials.py calls {name}, which the manifest does not declare. Mend `of`."
 
 
-def _find_misfit_answers(exercise: Exercise, found: Sequence[Mistake | Variant]) -> Iterator[str]:
+def _find_answers_against_law(
+    exercise: Exercise, found: Sequence[Mistake | Variant]
+) -> Iterator[str]:
     """Yield a breach for each answer of an undeclared name or with edits that do not fit."""
     text = exercise.solution.read_text(encoding="utf-8")
     for thing in found:
@@ -129,17 +131,17 @@ def _find_misfit_answers(exercise: Exercise, found: Sequence[Mistake | Variant])
             yield f"{thing.id} does not fit the solution: {problem}. Mend its edits."
 
 
-def allowed(exercise: Exercise) -> Iterator[str]:
+def check_allowed_law(exercise: Exercise) -> Iterator[str]:
     """What is not allowed is stated by names that exist, and what to do instead is said."""
     for name in (*exercise.not_allowed, *exercise.only):
-        if not _is_existing_name(name):
+        if not _is_name_in_law(name):
             yield f"[not_allowed] in exercise.toml has {name}, which does not exist. Mend the name."
     if not exercise.cure:
         yield "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."
 
 
 @cache
-def _is_existing_name(name: str) -> bool:
+def _is_name_in_law(name: str) -> bool:
     """Return whether an object has this dotted name; True if its package is not installed."""
     first, *rest = name.removesuffix(".*").split(".")
     if importlib.util.find_spec(first) is None:
@@ -147,14 +149,14 @@ def _is_existing_name(name: str) -> bool:
     thing, path = importlib.import_module(first), first
     for part in rest:
         path = f"{path}.{part}"
-        if not hasattr(thing, part) and not _is_module_name(path):
+        if not hasattr(thing, part) and not _is_module_in_law(path):
             made = getattr(getattr(thing, "__init__", None), "__code__", None)
             return made is not None and part in made.co_names  # the constructor sets it
         thing = getattr(thing, part)
     return True
 
 
-def _is_module_name(name: str) -> bool:
+def _is_module_in_law(name: str) -> bool:
     try:
         importlib.import_module(name)
     except ImportError:
@@ -162,15 +164,15 @@ def _is_module_name(name: str) -> bool:
     return True
 
 
-def drills(exercise: Exercise) -> Iterator[str]:
+def check_drills_law(exercise: Exercise) -> Iterator[str]:
     """Bug hunts, where there are any, are at least five: each is a mistake of the catalogue that
     can be told from the others, as edits that fit the solution."""
     try:
-        found = hunts.read_drills(exercise)
+        found = hunts.read_judging_drills(exercise)
     except hunts.BadDrills as problem:
         yield f"{problem}."
         return
-    known = {m.id: m for m in suite_runner.suite_mistakes(exercise)}
+    known = {m.id: m for m in suite_runner.list_suite_mistakes(exercise)}
     count = len({d.mistake for d in found})
     if found and count < LEAST_DRILLS:
         yield f"{count} drills; it needs {LEAST_DRILLS} or none. Write more."
@@ -186,7 +188,7 @@ def drills(exercise: Exercise) -> Iterator[str]:
             yield f"{where} does not fit the solution: {problem}. Mend its edits."
 
 
-def questions(exercise: Exercise) -> Iterator[str]:
+def check_questions_law(exercise: Exercise) -> Iterator[str]:
     """At least three questions for an interview, each with a model answer."""
     try:
         count = len(asked(exercise))
@@ -197,6 +199,8 @@ def questions(exercise: Exercise) -> Iterator[str]:
         yield f"questions.toml has {count} questions; it needs {LEAST_QUESTIONS}. Write more."
 
 
-LAWS = (
-    checks, totals, speed, mistakes, variants, hard_kinds, trials, allowed, drills, questions,
+SUITE_LAWS = (
+    check_checks_law, check_totals_law, check_speed_law, check_mistakes_law, check_variants_law,
+    check_hard_kinds_law, check_trials_law, check_allowed_law, check_drills_law,
+    check_questions_law,
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.judging.tolerance import rounding_floor
+from grader.judging.tolerance import compute_rounding_tolerance
 from grader.judging.trials import Summed
 
 FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -46,7 +46,7 @@ class Items:
         return f"{self.kind} of {len(self.items)}"
 
 
-def copy_value(value: Any) -> Any:
+def copy_mutant_value(value: Any) -> Any:
     """Copy a value, so that later changes do not reach the copy; name an object by its type."""
     name = type(value).__name__
     match value:
@@ -58,10 +58,10 @@ def copy_value(value: Any) -> Any:
             data = torch.from_numpy(np.array(value))
             return Numbers(name, str(value.dtype), "cpu", False, data)
         case list() | tuple():
-            return Items(name, (), tuple(copy_value(item) for item in value))
+            return Items(name, (), tuple(copy_mutant_value(item) for item in value))
         case dict():
             keys = tuple(str(key) for key in value)
-            return Items(name, keys, tuple(copy_value(item) for item in value.values()))
+            return Items(name, keys, tuple(copy_mutant_value(item) for item in value.values()))
         case None | bool() | int() | float() | str():
             return value
         case torch.dtype() | torch.device() | torch.Size():
@@ -69,22 +69,22 @@ def copy_value(value: Any) -> Any:
     return f"an object of type {name}"
 
 
-def largest_number(values: Any) -> float:
+def find_largest_mutant_number(values: Any) -> float:
     """Return the largest absolute finite number in copied values."""
     found = 0.0
-    for numbers in _find_float_numbers(values):
+    for numbers in _find_mutant_floats(values):
         finite = numbers.data[torch.isfinite(numbers.data)]
         if finite.numel():
             found = max(found, float(finite.abs().max()))
     return found
 
 
-def count_bytes(values: Any) -> int:
+def count_mutant_bytes(values: Any) -> int:
     """Return the size of copied values in bytes."""
-    return sum(x.data.numel() * x.data.element_size() for x in _find_float_numbers(values))
+    return sum(x.data.numel() * x.data.element_size() for x in _find_mutant_floats(values))
 
 
-def compare_values(
+def compare_mutant_values(
     right: Any, got: Any, near: Any = None, scale: float = 0.0, parts: float = 0.0
 ) -> str:
     """Describe how two copied values differ beyond rounding; return "" if they do not.
@@ -94,31 +94,41 @@ def compare_values(
     parts  the size of the rounded numbers that `right` is added up from
     """
     if type(right) is not type(got):
-        return f"{_describe_value(got)}, not {_describe_value(right)}"
+        return f"{_describe_mutant_value(got)}, not {_describe_mutant_value(right)}"
     match right:
         case Numbers():
-            return _compare_numbers(right, got, near, scale, parts)
+            return _compare_mutant_numbers(right, got, near, scale, parts)
         case Items():
-            return _compare_items(right, got, near, scale)
+            return _compare_mutant_items(right, got, near, scale)
         case float():
-            numbers = _float_as_numbers(right), _float_as_numbers(got), _float_as_numbers(near)
-            return _compare_numbers(*numbers, scale, parts)
-    return "" if right == got else f"{_describe_value(got)}, not {_describe_value(right)}"
+            numbers = (
+                _convert_mutant_float(right),
+                _convert_mutant_float(got),
+                _convert_mutant_float(near),
+            )
+            return _compare_mutant_numbers(*numbers, scale, parts)
+    return (
+        ""
+        if right == got
+        else f"{_describe_mutant_value(got)}, not {_describe_mutant_value(right)}"
+    )
 
 
-def _compare_items(right: Items, got: Items, near: Any, scale: float) -> str:
+def _compare_mutant_items(right: Items, got: Items, near: Any, scale: float) -> str:
     if (right.kind, right.keys, len(right.items)) != (got.kind, got.keys, len(got.items)):
         return f"{got}, not {right}"
     alike = isinstance(near, Items) and len(near.items) == len(right.items)
     others = near.items if alike else [None] * len(right.items)
     parts = 1.0 if right.kind == Summed.__name__ else 0.0
     for i, (a, b, c) in enumerate(zip(right.items, got.items, others, strict=True)):
-        if why := compare_values(a, b, c, scale, parts):
+        if why := compare_mutant_values(a, b, c, scale, parts):
             return f"[{i}]: {why}"
     return ""
 
 
-def _compare_numbers(right: Numbers, got: Numbers, near: Any, scale: float, parts: float) -> str:
+def _compare_mutant_numbers(
+    right: Numbers, got: Numbers, near: Any, scale: float, parts: float
+) -> str:
     if str(right) != str(got):
         return f"{got}, not {right}"
     if right.device == "meta" or torch.equal(right.data, got.data):
@@ -132,14 +142,16 @@ def _compare_numbers(right: Numbers, got: Numbers, near: Any, scale: float, part
         place = tuple(torch.nonzero(~same)[0].tolist())
         return f"{list(place)} is {float(b[place])}, not {float(a[place])}"
     error = float((a - b)[finite].abs().max()) if finite.any() else 0.0
-    allowed = _allowed_error(right, near, scale, parts)
+    allowed = _compute_mutant_tolerance(right, near, scale, parts)
     return f"differs by {error:.3g}, beyond {allowed:.3g}" if error > allowed else ""
 
 
-def _allowed_error(right: Numbers, near: Any, scale: float, parts: float) -> float:
-    step = rounding_floor(right.dtype, max(parts, largest_number(right)))
+def _compute_mutant_tolerance(right: Numbers, near: Any, scale: float, parts: float) -> float:
+    step = compute_rounding_tolerance(right.dtype, max(parts, find_largest_mutant_number(right)))
     if right.dtype in ("float16", "bfloat16"):  # computed in float32 and rounded once, or in parts
-        return (ROUNDING_STEPS if parts else 1) * step + rounding_floor("float32", scale)
+        return (ROUNDING_STEPS if parts else 1) * step + compute_rounding_tolerance(
+            "float32", scale
+        )
     allowed = ROUNDING_STEPS * step
     if isinstance(near, Numbers) and near.data.shape == right.data.shape:
         moved = (right.data.double() - near.data.double()).abs()
@@ -148,24 +160,24 @@ def _allowed_error(right: Numbers, near: Any, scale: float, parts: float) -> flo
     return allowed
 
 
-def _float_as_numbers(value: Any) -> Any:
+def _convert_mutant_float(value: Any) -> Any:
     if not isinstance(value, float):
         return None
     return Numbers("float", "float64", "cpu", False, torch.tensor(value, dtype=torch.float64))
 
 
-def _find_float_numbers(values: Any) -> Iterator[Numbers]:
+def _find_mutant_floats(values: Any) -> Iterator[Numbers]:
     match values:
         case Numbers() if values.dtype in FLOAT_DTYPES and values.device != "meta":
             yield values
         case Items():
             for item in values.items:
-                yield from _find_float_numbers(item)
+                yield from _find_mutant_floats(item)
         case list():
             for item in values:
-                yield from _find_float_numbers(item)
+                yield from _find_mutant_floats(item)
 
 
-def _describe_value(value: Any) -> str:
+def _describe_mutant_value(value: Any) -> str:
     plain = value is None or isinstance(value, bool | int | float | str)
     return repr(value) if plain else str(value)

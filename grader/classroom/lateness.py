@@ -8,7 +8,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LatenessTerms:
     """The loss of a late answer: a share of the points that its exercise is worth."""
 
     penalty_per_day: float = 0  # percent, for each day that has begun
@@ -16,11 +16,11 @@ class Terms:
     grace_minutes: float = 0  # so late is not late yet
 
 
-NO_PENALTY = Terms()
+NO_PENALTY = LatenessTerms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class DeadlineExtension:
     """More time: until a moment, or so many days after the deadline."""
 
     student: str
@@ -45,8 +45,12 @@ class Lateness:
 ON_TIME = Lateness()
 
 
-def lateness(
-    submitted: datetime, deadline: datetime, extension: timedelta, terms: Terms, maximum: int
+def compute_class_lateness(
+    submitted: datetime,
+    deadline: datetime,
+    extension: timedelta,
+    terms: LatenessTerms,
+    maximum: int,
 ) -> Lateness:
     """Return the points taken off, and why. Every moment has its offset from UTC.
 
@@ -62,12 +66,12 @@ def lateness(
     extended = " with an extension" if extension else ""
     return Lateness(
         points=points,
-        says=f"Handed in at {_format_moment(submitted)}, "
-        f"due at {_format_moment(deadline)}{extended}. "
+        says=f"Handed in at {_format_class_moment(submitted)}, "
+        f"due at {_format_class_moment(deadline)}{extended}. "
         f"Days late, begun ones counted: {days}. "
         f"That costs {percent:g} % of {maximum} points: {points}.",
     )
 
 
-def _format_moment(moment: datetime) -> str:
+def _format_class_moment(moment: datetime) -> str:
     return moment.isoformat(sep=" ", timespec="minutes")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.lateness import NO_PENALTY, Extension, Terms
+from grader.classroom.lateness import NO_PENALTY, DeadlineExtension, LatenessTerms
 from grader.core import catalog
 from grader.core.catalog import suggest_close_name
 from grader.core.packs import BadPack
@@ -61,7 +61,7 @@ _BUILT = {"packs", "late", "exercises", "extensions"}  # what takes more than th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenExercise:
     """An exercise of the course."""
 
     slug: str
@@ -70,7 +70,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CourseSettings:
     """The settings of a course; without a settings file, the defaults."""
 
     path: Path | None = field(default=None, compare=False)
@@ -82,9 +82,9 @@ class Settings:
     help: str = "open"
     exam_shows: str = "verdicts"
     packs: tuple[Path, ...] = ()
-    late: Terms = NO_PENALTY
-    chosen: tuple[Chosen, ...] = ()  # in the order of the syllabus; none: every exercise
-    extensions: tuple[Extension, ...] = ()
+    late: LatenessTerms = NO_PENALTY
+    chosen: tuple[ChosenExercise, ...] = ()  # in the order of the syllabus; none: every exercise
+    extensions: tuple[DeadlineExtension, ...] = ()
 
     @property
     def shows(self) -> str:
@@ -113,7 +113,7 @@ class Settings:
     def deadlines(self) -> Mapping[str, datetime]:
         return {one.slug: one.deadline for one in self.chosen if one.deadline is not None}
 
-    def for_students(self) -> "Settings":
+    def for_students(self) -> "CourseSettings":
         """Return the settings that students get: without extensions, and without a wall."""
         return replace(self, extensions=(), wall=None, packs=())
 
@@ -124,44 +124,44 @@ class Settings:
         return max((e.after(deadline) for e in mine), default=timedelta(0))
 
 
-NO_COURSE = Settings()
+NO_COURSE = CourseSettings()
 
 
-def read_settings(path: Path) -> Settings:
+def read_course_settings(path: Path) -> CourseSettings:
     """Return the settings in the file at `path`. Raises `BadFile` with a sentence."""
     if not path.exists():
         raise BadFile(f"{path} is not there: `grader course new -o {path}` writes one.")
     entries = read_toml_table(path, _COURSE)
     try:
-        return _build_settings(entries, path.resolve())
+        return _build_course_settings(entries, path.resolve())
     except BadFile as problem:
         raise BadFile(f"{path}: {problem}") from None
 
 
-def _build_settings(entries: dict[str, Any], path: Path) -> Settings:
-    packs = tuple(_resolve_packs(entries.get("packs", []), path.parent))
+def _build_course_settings(entries: dict[str, Any], path: Path) -> CourseSettings:
+    packs = tuple(_resolve_course_packs(entries.get("packs", []), path.parent))
     try:
         if packs:
             catalog.add_packs_to_catalog(packs)  # the exercises below may be of them
     except (BadPack, BadFile) as problem:
         raise BadFile(f"packs cannot be followed. {problem}") from None
-    chosen = tuple(sorted(_build_exercises(entries), key=_syllabus_place))
+    chosen = tuple(sorted(_build_course_exercises(entries), key=_find_course_place))
     help = entries.get("help", NO_COURSE.help)
     if "exam_shows" in entries and help != "exam":
         raise BadFile(f'exam_shows is for exams, but help = "{help}": remove one, or mend it.')
-    late = Terms(**entries.get("late", {}))
+    late = LatenessTerms(**entries.get("late", {}))
     if late.at_most < late.penalty_per_day:
         raise BadFile(
             f"late.at_most is less than one day costs ({late.penalty_per_day:g}): raise it."
         )
     plain = {name: entries[name] for name in _COURSE.entries.keys() - _BUILT if name in entries}
-    return Settings(
+    return CourseSettings(
         path=path, packs=packs, late=late, chosen=chosen,
-        extensions=tuple(_build_extensions(entries, chosen)), **plain,
+        extensions=tuple(_build_course_extensions(entries, chosen)), **plain,
     )  # fmt: skip
 
 
-def _resolve_packs(names: list[str], beside: Path) -> Iterator[Path]:
+def _resolve_course_packs(names: list[str], beside: Path) -> Iterator[Path]:
     for name in names:
         try:
             pack = (beside / name).resolve()
@@ -178,36 +178,38 @@ def _resolve_packs(names: list[str], beside: Path) -> Iterator[Path]:
         yield pack
 
 
-def _build_exercises(entries: dict[str, Any]) -> Iterator[Chosen]:
+def _build_course_exercises(entries: dict[str, Any]) -> Iterator[ChosenExercise]:
     seen: set[str] = set()
     for number, one in enumerate(entries.get("exercises", []), 1):
         where = label_toml_table("exercises", number, one)
-        slug = _find_slug(one["ex"], where)
+        slug = _find_course_slug(one["ex"], where)
         if slug in seen:
             raise BadFile(f"{where} names {slug} a second time: keep one of the two.")
         seen.add(slug)
-        yield Chosen(slug=slug, weight=one.get("weight"), deadline=one.get("deadline"))
+        yield ChosenExercise(slug=slug, weight=one.get("weight"), deadline=one.get("deadline"))
 
 
-def _find_slug(name: str, where: str) -> str:
+def _find_course_slug(name: str, where: str) -> str:
     try:
         return catalog.find_catalog_exercise(name).slug
     except catalog.UnknownExercise as problem:
         raise BadFile(f"{where}: {problem}") from None
 
 
-def _syllabus_place(chosen: Chosen) -> int:
+def _find_course_place(chosen: ChosenExercise) -> int:
     return [e.slug for e in catalog.list_catalog_exercises()].index(chosen.slug)
 
 
-def _build_extensions(entries: dict[str, Any], chosen: tuple[Chosen, ...]) -> Iterator[Extension]:
+def _build_course_extensions(
+    entries: dict[str, Any], chosen: tuple[ChosenExercise, ...]
+) -> Iterator[DeadlineExtension]:
     deadlines = {c.slug: c.deadline for c in chosen if c.deadline is not None}
     for number, one in enumerate(entries.get("extensions", []), 1):
         where = label_toml_table("extensions", number, one)
         until = one.get("until")
         if (until is None) == ("days" not in one):
             raise BadFile(f"{where} needs until or days: give one of the two.")
-        slug = _find_slug(one["ex"], where) if "ex" in one else None
+        slug = _find_course_slug(one["ex"], where) if "ex" in one else None
         if slug not in (None, *(c.slug for c in chosen)):
             near = suggest_close_name(slug or "", [c.slug for c in chosen])
             raise BadFile(f"{where}: {slug} is no part of the course. Mend ex.{near}")
@@ -221,4 +223,6 @@ def _build_extensions(entries: dict[str, Any], chosen: tuple[Chosen, ...]) -> It
         if until is not None and all(until < deadline for deadline in due):
             whose = f"the deadline of {slug}, {deadlines[slug]}" if slug else "every deadline"
             raise BadFile(f"{where}.until is before {whose}: mend one of the two.")
-        yield Extension(student=one["student"], slug=slug, until=until, days=one.get("days", 0))
+        yield DeadlineExtension(
+            student=one["student"], slug=slug, until=until, days=one.get("days", 0)
+        )

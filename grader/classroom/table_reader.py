@@ -11,11 +11,11 @@ from grader.core.errors import UserError
 from grader.core.toml_file import PLAUSIBLE_YEARS
 from grader.submission.handed_files import clean_submitted_name
 
-_MAX_BYTES = 10_000_000
+_MAX_TABLE_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class TableLine:
     """A line of a table: its fields by column, and where it stands."""
 
     at: str  # "roster.csv, line 3"
@@ -26,14 +26,14 @@ class Line:
         return self.fields.get(column, "")
 
 
-def read_lines(path: Path, needed: Sequence[str]) -> list[Line]:
+def read_class_table_lines(path: Path, needed: Sequence[str]) -> list[TableLine]:
     """Yield the lines of a table that has the columns `needed`; skip blank lines.
 
     Columns may stand in any order, in any case, and beside others. Raises `UserError`.
     """
     shown = clean_submitted_name(str(path))
     try:
-        rows = list(_numbered_rows(path, shown))
+        rows = list(_number_class_table_rows(path, shown))
     except csv.Error as error:
         raise UserError(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
     names = [name.strip().lower() for name in rows[0][1]] if rows else []
@@ -44,7 +44,7 @@ def read_lines(path: Path, needed: Sequence[str]) -> list[Line]:
                 f"{column} is {'there more than once' if column in names else 'missing'}."
             )
     return [
-        Line(
+        TableLine(
             at=f"{shown}, line {number}",
             fields=dict(zip(names, map(str.strip, row), strict=False)),
         )
@@ -52,11 +52,11 @@ def read_lines(path: Path, needed: Sequence[str]) -> list[Line]:
     ]
 
 
-def _numbered_rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
+def _number_class_table_rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
     """Yield the rows that are not blank, with their numbers."""
     try:
         with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(_MAX_TABLE_BYTES + 1)
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"{shown} is not there: name a CSV file.") from None
@@ -66,14 +66,14 @@ def _numbered_rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
         ) from None
     except UnicodeDecodeError:
         raise UserError(f"{shown} is not UTF-8 text: save it as CSV in UTF-8.") from None
-    if len(content) > _MAX_BYTES:
-        raise UserError(f"{shown} is too large: a table has at most {_MAX_BYTES:,} bytes.")
+    if len(content) > _MAX_TABLE_BYTES:
+        raise UserError(f"{shown} is too large: a table has at most {_MAX_TABLE_BYTES:,} bytes.")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     return [(rows.line_num, row) for row in rows if any(field.strip() for field in row)]
 
 
-def parse_moment(text: str) -> datetime | None:
+def parse_class_moment(text: str) -> datetime | None:
     """Return a time with its offset from UTC; None if `text` is no such time."""
     text = text.strip()
     if text.endswith(" UTC"):  # as nbgrader writes it
@@ -85,9 +85,9 @@ def parse_moment(text: str) -> datetime | None:
     return found if found.tzinfo else None
 
 
-def moment_in_field(text: str, at: str) -> datetime:
+def read_class_table_moment(text: str, at: str) -> datetime:
     """Return the time in a field. Raises `UserError` with the expected form."""
-    if (found := parse_moment(text)) is None:
+    if (found := parse_class_moment(text)) is None:
         raise UserError(
             f"{at}: {clean_submitted_name(text)} is no time with its distance from UTC: write it "
             "as "

@@ -28,13 +28,13 @@ from grader.cli.options import (
     One,
     Place,
     Seed,
-    active_course,
-    check_device,
-    check_whole,
-    exercise_named,
-    exercises_named,
-    wall_named,
-    words_in,
+    check_command_unsealed,
+    check_device_option,
+    find_course_option,
+    parse_exercise_option,
+    parse_exercises_option,
+    parse_language_option,
+    parse_wall_option,
 )
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
@@ -61,17 +61,17 @@ def bench(
 ) -> None:
     """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
     from grader.reporting import speed_text as reporting
-    from grader.timing.bench_command import measure_all
+    from grader.timing.bench_command import benchmark_all_exercises
     from grader.timing.benchmark_options import split_benchmark_options
     from grader.timing.benchmark_table import print_benchmark_table
 
-    check_whole("bench", words_in(lang))
+    check_command_unsealed("bench", parse_language_option(lang))
     chosen, options = split_benchmark_options([*(names or []), *context.args])
-    exercises = exercises_named(chosen, submission)
-    check_device(device)
-    words, wall = words_in(lang), wall_named(isolation, device)
+    exercises = parse_exercises_option(chosen, submission)
+    check_device_option(device)
+    words, wall = parse_language_option(lang), parse_wall_option(isolation, device)
     with show_progress_bar() as progress:
-        speeds = measure_all(
+        speeds = benchmark_all_exercises(
             exercises, submission, seed=seed or None, device=device, wall=wall, progress=progress
         )
     console = Console()
@@ -81,7 +81,9 @@ def bench(
     if not speeds:
         raise typer.Exit(USAGE)
     for slug, verdict in speeds.items():
-        console.print(f"[bold]{slug}[/]", reporting.speed_lines(verdict, slug, words), "", sep="\n")
+        console.print(
+            f"[bold]{slug}[/]", reporting.render_speed_report(verdict, slug, words), "", sep="\n"
+        )
     if print_benchmark_table(speeds, options):
         raise typer.Exit(BELOW)
 
@@ -104,11 +106,11 @@ def show(
     """Show every step of an example, your answer beside the reference."""
     from grader.practice.show import show_command
 
-    words = words_in(lang)
-    check_whole("show", words)
-    exercise = exercise_named("show", name, submission)
-    wall = wall_named(isolation, "cpu")
-    show_command.print_example(
+    words = parse_language_option(lang)
+    check_command_unsealed("show", words)
+    exercise = parse_exercise_option("show", name, submission)
+    wall = parse_wall_option(isolation, "cpu")
+    show_command.show_example(
         exercise, submission, Console(), wall=wall, words=words, tokens=tokens,
         embedding=embedding, head=head, output=output,
     )  # fmt: skip
@@ -122,14 +124,17 @@ def watch(
     lang: Lang = None,
 ) -> None:
     """Grade on every save, and show the exercise that is being worked on. Ctrl-C ends it."""
-    from grader.practice.watch.watch_session import watch as begin
+    from grader.practice.watch.watch_session import watch_answers as begin
 
-    words, named = words_in(lang), exercises_named([name] if name else [], submission)
-    others = [e for e in active_course().exercises if not e.draft or (name and e in named)]
+    words, named = (
+        parse_language_option(lang),
+        parse_exercises_option([name] if name else [], submission),
+    )
+    others = [e for e in find_course_option().exercises if not e.draft or (name and e in named)]
     exercises = named if submission.is_file() else others
     begin(
         exercises, submission, words=words, console=Console(), start=named[0] if name else None,
-        wall=wall_named(isolation, "cpu"), shows=active_course().shows,
+        wall=parse_wall_option(isolation, "cpu"), shows=find_course_option().shows,
     )  # fmt: skip
 
 
@@ -145,10 +150,10 @@ def hint(
     """Print the next hint on the first failed check; each hint tells more."""
     from grader.practice import hints
 
-    words, exercise = words_in(lang), exercise_named("hint", name, submission)
-    told = hints.next_hint(
+    words, exercise = parse_language_option(lang), parse_exercise_option("hint", name, submission)
+    told = hints.find_next_hint(
         exercise, submission, words=words, level=level, solution=solution,
-        wall=wall_named(isolation, "cpu"), shows=active_course().shows,
+        wall=parse_wall_option(isolation, "cpu"), shows=find_course_option().shows,
     )  # fmt: skip
     print(*told, sep="\n")
 
@@ -164,7 +169,7 @@ app.add_typer(new_commands)
 app.add_typer(commands)
 
 
-def main() -> None:
+def run_command_line() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what a terminal cannot show becomes "?"
             stream.reconfigure(errors="replace")

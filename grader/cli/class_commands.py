@@ -15,20 +15,20 @@ from grader.cli.options import (
     Isolation,
     Lang,
     Names,
-    active_course,
-    check_device,
-    check_whole,
-    exercises_named,
-    exercises_without_drafts,
-    stop,
-    wall_named,
-    words_in,
+    check_command_unsealed,
+    check_device_option,
+    find_course_option,
+    parse_exercises_option,
+    parse_exercises_sans_drafts,
+    parse_language_option,
+    parse_wall_option,
+    stop_command,
 )
 from grader.core.records import Exercise
 from grader.core.translation import Words
 
 if TYPE_CHECKING:
-    from grader.classroom.run.class_grading import Done
+    from grader.classroom.run.class_grading import ClassGraded
 
 commands = typer.Typer()
 Results = Annotated[Path, typer.Option("-o", help="The folder of results.")]
@@ -50,23 +50,24 @@ def class_(
 ) -> None:
     """Grade a class: a report for each student, the grades, and a page about all of them."""
     from grader.classroom.run.class_grading import ClassRequest, grade_class
-    from grader.classroom.run.class_progress import Progress
+    from grader.classroom.run.class_progress import ClassProgress
 
-    words = words_in(lang)
-    check_whole("class", words)
-    exercises = exercises_without_drafts(names or [], Path("."), words)
+    words = parse_language_option(lang)
+    check_command_unsealed("class", words)
+    exercises = parse_exercises_sans_drafts(names or [], Path("."), words)
     asked = ClassRequest(
         submissions=submissions, results=output, exercises=exercises,
-        device=_device_of_class(device, cluster),
-        wall=_wall_of_class(isolation, device, words), speed=speed,
-        jobs=jobs or processor_count(), cluster=cluster, words=words, course=active_course(),
+        device=_choose_class_device_option(device, cluster),
+        wall=_choose_class_wall_option(isolation, device, words), speed=speed,
+        jobs=jobs or count_processors_for_command(), cluster=cluster, words=words,
+        course=find_course_option(),
     )  # fmt: skip
     try:
-        with Progress(Console(stderr=True), words) as progress:
+        with ClassProgress(Console(stderr=True), words) as progress:
             done = grade_class(asked, progress, resume=resume)
     except KeyboardInterrupt:
-        stop(words("Stopped. What was graded is kept: `--resume` goes on."))
-    _print_progress(done, output, words)
+        stop_command(words("Stopped. What was graded is kept: `--resume` goes on."))
+    _print_class_command_progress(done, output, words)
     if done.faults:
         raise typer.Exit(FAULT)
 
@@ -79,37 +80,37 @@ def diff(
     lang: Lang = None,
 ) -> None:
     """Grade what was handed in again, and say whose score would change and why."""
-    from grader.classroom.run.regrade import is_results_folder
+    from grader.classroom.run.regrade import is_class_results_folder
 
-    words = words_in(lang)
-    if is_results_folder(graded):
-        _regrade_class(graded, jobs or processor_count(), words)
+    words = parse_language_option(lang)
+    if is_class_results_folder(graded):
+        _regrade_class_by_command(graded, jobs or count_processors_for_command(), words)
     else:
-        _regrade_course(graded, exercises_named(names or [], Path(".")), words)
+        _regrade_course_by_command(graded, parse_exercises_option(names or [], Path(".")), words)
 
 
-def _regrade_class(results: Path, jobs: int, words: Words) -> None:
+def _regrade_class_by_command(results: Path, jobs: int, words: Words) -> None:
     from grader.classroom.run import regrade
-    from grader.classroom.run.class_progress import Progress
-    from grader.grading.report_diff import describe_changes
+    from grader.classroom.run.class_progress import ClassProgress
+    from grader.grading.report_diff import describe_grade_changes
 
-    asked = regrade.request_as_before(results, jobs, words, active_course())
-    with Progress(Console(stderr=True), words) as progress:
-        changes = list(regrade.find_changes(asked, progress))
+    asked = regrade.repeat_class_request(results, jobs, words, find_course_option())
+    with ClassProgress(Console(stderr=True), words) as progress:
+        changes = list(regrade.find_class_changes(asked, progress))
     cure = "Nothing was written: `grader class` does that, without grading again."
-    print(*describe_changes(changes, words, cure), sep="\n")
+    print(*describe_grade_changes(changes, words, cure), sep="\n")
 
 
-def _regrade_course(course: Path, exercises: list[Exercise], words: Words) -> None:
-    from grader.grading.report_diff import describe_changes
+def _regrade_course_by_command(course: Path, exercises: list[Exercise], words: Words) -> None:
+    from grader.grading.report_diff import describe_grade_changes
 
     try:
         from grader.release.nbgrader_bridge import score_diff
     except ModuleNotFoundError as error:
-        stop(f"{error.name} is not installed: `make release` installs what notebooks need.")
-    changes = list(score_diff.changed_scores(course, exercises))
+        stop_command(f"{error.name} is not installed: `make release` installs what notebooks need.")
+    changes = list(score_diff.list_changed_nbgrader_scores(course, exercises))
     cure = "Nothing was written: `nbgrader autograde ASSIGNMENT --force` does that."
-    print(*describe_changes(changes, words, cure), sep="\n")
+    print(*describe_grade_changes(changes, words, cure), sep="\n")
 
 
 @commands.command()
@@ -124,38 +125,42 @@ def replay(
     isolation: Isolation = "auto",
 ) -> None:
     """Grade a report's answers again with the same inputs, and say whether verdicts differ."""
-    from grader.classroom.run.regrade import answers_of_report, find_full_report, secret_beside
-    from grader.grading.replay import replay_report, secret_of_report
-    from grader.reporting.from_json import from_json
+    from grader.classroom.run.regrade import (
+        find_class_report_secret,
+        find_full_class_report,
+        open_class_report_answers,
+    )
+    from grader.grading.replay import find_graded_report_secret, replay_graded_report
+    from grader.reporting.from_json import parse_report_json
 
     try:
-        report = find_full_report(report)
-        read = from_json(report.read_text(encoding="utf-8"))
-        seed = secret_of_report(read, secret or secret_beside(report))
+        report = find_full_class_report(report)
+        read = parse_report_json(report.read_text(encoding="utf-8"))
+        seed = find_graded_report_secret(read, secret or find_class_report_secret(report))
     except (OSError, UnicodeDecodeError):
-        stop(f"{report} cannot be read.")
-    check_device(read.device)
-    wall = wall_named(isolation, read.device)
+        stop_command(f"{report} cannot be read.")
+    check_device_option(read.device)
+    wall = parse_wall_option(isolation, read.device)
     alike = True
-    with nullcontext(submission) if submission else answers_of_report(report) as found:
-        for sentence, same in replay_report(read, seed, found, wall):
+    with nullcontext(submission) if submission else open_class_report_answers(report) as found:
+        for sentence, same in replay_graded_report(read, seed, found, wall):
             print(sentence)
             alike &= same
     if not alike:
         raise typer.Exit(BELOW)
 
 
-def _device_of_class(device: str, cluster: str | None) -> str:
+def _choose_class_device_option(device: str, cluster: str | None) -> str:
     if cluster is None or device not in ("cpu", "cuda"):  # the workers have what it takes
-        check_device(device)
+        check_device_option(device)
     return device
 
 
-def _wall_of_class(isolation: str, device: str, words: Words) -> str:
+def _choose_class_wall_option(isolation: str, device: str, words: Words) -> str:
     """Return the wall of a class, which is never the weakest, because its marks count."""
-    wall = wall_named(isolation, device).name
+    wall = parse_wall_option(isolation, device).name
     if wall == "process":
-        stop(
+        stop_command(
             words(
                 "Behind the wall 'process' an answer can reach what grades it, so a class is "
                 "graded behind locked or contained: `make doctor` says how to get one."
@@ -164,12 +169,12 @@ def _wall_of_class(isolation: str, device: str, words: Words) -> str:
     return wall
 
 
-def processor_count() -> int:
+def count_processors_for_command() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _print_progress(done: "Done", output: Path, words: Words) -> None:
+def _print_class_command_progress(done: "ClassGraded", output: Path, words: Words) -> None:
     from grader.classroom.run.results_folder import STUDENTS
     from grader.classroom.run.write_results import CANVAS, GRADES, PAGE
 

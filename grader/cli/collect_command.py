@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.options import BELOW, Lang, stop, words_in
+from grader.cli.options import BELOW, Lang, parse_language_option, stop_command
 from grader.core.catalog import suggest_close_name
 
 commands = typer.Typer()
@@ -32,16 +32,16 @@ def collect(
 ) -> None:
     """Collect what a class handed in: submissions/<student>/<slug>.py, and when that was."""
     from grader.classroom.collecting.collect_answers import CollectRequest
-    from grader.classroom.collecting.collect_answers import collect_answers as collected
-    from grader.classroom.table_reader import moment_in_field
+    from grader.classroom.collecting.collect_answers import collect_class_answers as collected
+    from grader.classroom.table_reader import read_class_table_moment
 
     told = collected(
         CollectRequest(
             roster=roster, source=source, output=output, kind=kind, times=times,
-            until=moment_in_field(until, "--until") if until else None,
+            until=read_class_table_moment(until, "--until") if until else None,
         )
     )  # fmt: skip
-    _print_collected(told.facts, told.open)
+    _print_collect_command(told.facts, told.open)
 
 
 @commands.command("return")
@@ -62,19 +62,21 @@ def return_(
     """Return the reports: a zip for each student, or a branch or files in each repository."""
     from grader.classroom.collecting import return_reports
 
-    if to not in return_reports.WAYS:
-        close = suggest_close_name(to, return_reports.WAYS)
-        stop(f"There is no way called {to!r}: {', '.join(return_reports.WAYS)}.{close}")
-    told = return_reports.return_reports(
+    if to not in return_reports.RETURN_WAYS:
+        close = suggest_close_name(to, return_reports.RETURN_WAYS)
+        stop_command(
+            f"There is no way called {to!r}: {', '.join(return_reports.RETURN_WAYS)}.{close}"
+        )
+    told = return_reports.return_class_reports(
         return_reports.ReturnRequest(
             results=results, roster=roster, way=to, output=output, repositories=repositories,
-            branch=branch, dry=dry, words=words_in(lang),
+            branch=branch, dry=dry, words=parse_language_option(lang),
         )
     )  # fmt: skip
-    _print_collected(told.facts, told.open)
+    _print_collect_command(told.facts, told.open)
 
 
-def _print_collected(facts: list[str], open: list[str]) -> None:
+def _print_collect_command(facts: list[str], open: list[str]) -> None:
     """Print the collected facts and open questions; exit with 1 if a question is open."""
     print(*facts, sep="\n")
     if open:

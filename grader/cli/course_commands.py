@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from grader.classroom import settings
-from grader.cli.options import stop
+from grader.cli.options import stop_command
 
 commands = typer.Typer()
 course = typer.Typer(no_args_is_help=True, help="A course in one file.")
@@ -28,7 +28,7 @@ def new(
         with output.open("x", encoding="utf-8") as file:
             file.write(_TEMPLATE.read_text(encoding="utf-8"))
     except FileExistsError:
-        stop(f"{output} is there already: it is yours. Name another file with -o.")
+        stop_command(f"{output} is there already: it is yours. Name another file with -o.")
     except OSError as error:
-        stop(f"{output} cannot be written: {error.strerror}.")
+        stop_command(f"{output} cannot be written: {error.strerror}.")
     print(f"{output}: mend it, then `make class COURSE={output}` and the like follow it.")

@@ -11,11 +11,11 @@ from grader.cli.options import (
     Lang,
     One,
     Place,
-    check_whole,
-    exercises_named,
-    stop,
-    wall_named,
-    words_in,
+    check_command_unsealed,
+    parse_exercises_option,
+    parse_language_option,
+    parse_wall_option,
+    stop_command,
 )
 from grader.core import catalog
 from grader.core.records import Exercise
@@ -52,72 +52,72 @@ def drill(
     from grader.core.errors import GraderFault
     from grader.practice import bug_hunts
 
-    words = words_in(lang)
-    check_whole("drill", words)
+    words = parse_language_option(lang)
+    check_command_unsealed("drill", words)
     hunt = next(e for e in catalog.list_catalog_exercises() if e.hunts)
     if not submission.is_dir():
-        stop(
+        stop_command(
             words(
                 "{place} is no folder: a drill is written into a folder of answers.",
                 place=submission,
             )
         )
-    number = bug_hunts.new_seed() if seed is None else _parse_drill_number(seed, words)
-    wall, path = wall_named(isolation, "cpu"), submission / f"{hunt.slug}.py"
+    number = bug_hunts.new_drill_seed() if seed is None else _parse_drill_option(seed, words)
+    wall, path = parse_wall_option(isolation, "cpu"), submission / f"{hunt.slug}.py"
     try:
-        exercise = _choose_exercise(name, submission, number, wall, words)
+        exercise = _choose_drill_command_exercise(name, submission, number, wall, words)
         kept = bug_hunts.write_drill(path, hunt, f"{exercise.slug} {number}", words, again=again)
     except GraderFault as problem:
-        stop(f"{problem}.")
+        stop_command(f"{problem}.")
     except OSError as error:
-        stop(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
+        stop_command(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
     if kept is not None:
         print(words("Your earlier answer is kept as {name}.", name=kept.name))
     print(words("A mistake is hidden in {path}. Find it, mend it, name it.", path=path))
 
 
-def _parse_drill_number(seed: str, words: Words) -> int:
-    from grader.judging.drills import LONGEST
+def _parse_drill_option(seed: str, words: Words) -> int:
+    from grader.judging.drills import MAX_SEED_DIGITS
 
-    if not (seed.isascii() and seed.isdigit() and len(seed) <= LONGEST):
-        stop(words(_NO_SEED, seed=repr(seed[:40]), digits=LONGEST))
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= MAX_SEED_DIGITS):
+        stop_command(words(_NO_SEED, seed=repr(seed[:40]), digits=MAX_SEED_DIGITS))
     return int(seed)
 
 
-def _choose_exercise(
+def _choose_drill_command_exercise(
     name: str | None, place: Path, seed: int, wall: Wall, words: Words
 ) -> Exercise:
     """Return the exercise to draw from: the named one, or any, if it is passed."""
-    from grader.judging.drills import read_drills
+    from grader.judging.drills import read_judging_drills
 
-    some = [e for e in catalog.list_catalog_exercises() if read_drills(e) and not e.draft]
+    some = [e for e in catalog.list_catalog_exercises() if read_judging_drills(e) and not e.draft]
     if name is None:
         turn = seed % len(some)
-        passed = _first_passed_exercise([*some[turn:], *some[:turn]], place, wall)
+        passed = _find_drill_command_exercise([*some[turn:], *some[:turn]], place, wall)
         if passed is None:
-            stop(words(_NOTHING_PASSED, slug=some[0].slug))
+            stop_command(words(_NOTHING_PASSED, slug=some[0].slug))
         return passed
-    [chosen] = exercises_named([name], place)
+    [chosen] = parse_exercises_option([name], place)
     if chosen not in some:
         others = ", ".join(e.slug.split("_")[0] for e in some)
-        stop(words(_NO_DRILLS, slug=chosen.slug, others=others))
-    if _first_passed_exercise([chosen], place, wall) is None:
-        stop(words(_NOT_PASSED, slug=chosen.slug))
+        stop_command(words(_NO_DRILLS, slug=chosen.slug, others=others))
+    if _find_drill_command_exercise([chosen], place, wall) is None:
+        stop_command(words(_NOT_PASSED, slug=chosen.slug))
     return chosen
 
 
-def _first_passed_exercise(
+def _find_drill_command_exercise(
     exercises: Sequence[Exercise], place: Path, wall: Wall
 ) -> Exercise | None:
     """Return the first exercise whose points are all earned, except speed and what was not run."""
-    from grader.grading.session import grade_all
+    from grader.grading.session import grade_all_exercises
     from grader.submission import answer_file
 
     for exercise in exercises:
         answer = answer_file.locate_submission(place, exercise.slug)
         if not answer.is_file() or answer_file.is_submission_file_untouched(answer):
             continue
-        [report] = grade_all([exercise], place, wall=wall, speed=False).exercises
+        [report] = grade_all_exercises([exercise], place, wall=wall, speed=False).exercises
         if report.score is not None and report.score.earned == report.score.possible > 0:
             return exercise
     return None

@@ -13,8 +13,14 @@ import typer
 from typer.core import TyperGroup
 
 from grader import __version__
-from grader.classroom.settings import Settings, read_settings
-from grader.cli.options import COURSE, FAULT, stop, stop_for, words_in
+from grader.classroom.settings import CourseSettings, read_course_settings
+from grader.cli.options import (
+    ACTIVE_COURSE,
+    FAULT,
+    parse_language_option,
+    stop_command,
+    stop_command_for_error,
+)
 from grader.core import catalog
 from grader.core.errors import GraderFault, UserError
 
@@ -39,20 +45,20 @@ class GroupWithGlobalOptions(TyperGroup):
     """A group of commands that finds its own options behind its commands as well."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _move_own_options_first(args))
+        return super().parse_args(ctx, _move_global_options_first(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print an error that ends it as a sentence, without a traceback."""
         try:
             return super().invoke(ctx)
         except UserError as problem:
-            stop_for(problem)
+            stop_command_for_error(problem)
         except GraderFault as fault:
             print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
             raise typer.Exit(FAULT) from None
 
 
-def _move_own_options_first(args: Sequence[str]) -> list[str]:
+def _move_global_options_first(args: Sequence[str]) -> list[str]:
     """Return the arguments with `OPTIONS` and their values first; none after `--` moves."""
     first, others = list[str](), list[str]()
     rest = iter(args)
@@ -67,11 +73,11 @@ def _move_own_options_first(args: Sequence[str]) -> list[str]:
         elif (value := next(rest, None)) is not None:
             first += [argument, value]
         else:
-            stop(f"What follows {name}? Write `{name} PATH`.")
+            stop_command(f"What follows {name}? Write `{name} PATH`.")
     return [*first, *others]
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version_option(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
         typer.echo(__version__)
@@ -80,7 +86,9 @@ def _print_version(wanted: bool) -> None:
 
 _Version = Annotated[
     bool,
-    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+    typer.Option(
+        "--version", help="Print the version.", callback=_print_version_option, is_eager=True
+    ),
 ]
 
 
@@ -89,29 +97,31 @@ def begin(
     version: _Version = False,
 ) -> None:  # fmt: skip
     """Grades attention written by hand."""
-    COURSE.set(Settings())
+    ACTIVE_COURSE.set(CourseSettings())
     if exercises:
         catalog.add_packs_to_catalog(exercises)
     if course is None or context.invoked_subcommand == WITHOUT_COURSE:
         return
-    settings = read_settings(course)
-    COURSE.set(settings)
+    settings = read_course_settings(course)
+    ACTIVE_COURSE.set(settings)
     if settings.help == "exam" and context.invoked_subcommand in NOT_IN_EXAMS:
-        stop(
-            words_in(settings.language)(
+        stop_command(
+            parse_language_option(settings.language)(
                 "`{command}` is not for exams, and {course} is one.",
                 command=context.invoked_subcommand, course=settings.name,
             )
         )  # fmt: skip
-    context.default_map = dict.fromkeys(_command_names(context), _course_defaults(settings))
+    context.default_map = dict.fromkeys(
+        _list_command_names(context), _read_course_option_defaults(settings)
+    )
 
 
-def _command_names(context: typer.Context) -> Sequence[str]:
+def _list_command_names(context: typer.Context) -> Sequence[str]:
     group = context.command
     assert isinstance(group, TyperGroup)
     return list(group.commands)
 
 
-def _course_defaults(settings: Settings) -> dict[str, object]:
+def _read_course_option_defaults(settings: CourseSettings) -> dict[str, object]:
     found = {"device": settings.device, "speed": settings.speed}
     return found if settings.language is None else {**found, "lang": settings.language}

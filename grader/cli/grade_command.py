@@ -9,24 +9,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from grader.classroom.settings import Settings
+from grader.classroom.settings import CourseSettings
 from grader.cli.options import (
     BELOW,
     FAULT,
-    FORMATS,
+    REPORT_FORMATS,
     Device,
     Isolation,
     Lang,
     Names,
     Place,
     Seed,
-    active_course,
-    check_device,
-    check_stored,
-    exercises_named,
-    stop,
-    wall_named,
-    words_in,
+    check_device_option,
+    check_seed_option,
+    find_course_option,
+    parse_exercises_option,
+    parse_language_option,
+    parse_wall_option,
+    stop_command,
 )
 from grader.core import catalog, sealed_bundle
 from grader.core.progress import show_progress_bar
@@ -57,42 +57,42 @@ def grade(
     speed: Annotated[bool, typer.Option(help="Time what is right, for the speed points.")] = True,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge what has not changed too.")] = False,
     format: Annotated[
-        str, typer.Option(help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+        str, typer.Option(help=f"{', '.join(REPORT_FORMATS[:-1])} or {REPORT_FORMATS[-1]}.")
     ] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", help="Write the report to a file.")] = None,
     lang: Lang = None,
     min_score: Annotated[int, typer.Option(help="Exit with 1 below this many points.")] = 0,
 ) -> None:
     """Grade answers: what is right, what is not, and what to look at next."""
-    exercises = exercises_named(names or [], submission)
-    course = active_course()
-    _check_format(format, min_score, course)
-    words = words_in(lang)
-    check_stored(device, seed, words)
-    check_device(device)
-    wall = wall_named(isolation, device)
-    mine = is_own_run(format, min_score, course, os.environ)
-    kept = _kept_results(wall, device, course) if mine else None
+    exercises = parse_exercises_option(names or [], submission)
+    course = find_course_option()
+    _check_format_option(format, min_score, course)
+    words = parse_language_option(lang)
+    check_seed_option(device, seed, words)
+    check_device_option(device)
+    wall = parse_wall_option(isolation, device)
+    mine = is_own_grade_command(format, min_score, course, os.environ)
+    kept = _open_results_for_command(wall, device, course) if mine else None
     with Session(
         exercises=exercises, place=submission, seed=seed or None, device=device, wall=wall,
         speed=speed, kept=kept, fresh=fresh, together=True,
     ) as session:  # fmt: skip
         on_screen = format == "terminal" and output is None and sys.stdout.isatty()
-        shown = _judge(session, words, on_screen=on_screen)
-        report = redact_report(_time(session), course.shows)
+        shown = _judge_for_grade_command(session, words, on_screen=on_screen)
+        report = redact_report(_time_for_grade_command(session), course.shows)
         if shown:
             terminal.print_timed_report(report, Console(), words)
         else:
-            _write_report(report, format, output, words)
-        _judge_one_again(session, words)
+            _write_report_for_command(report, format, output, words)
+        _rejudge_for_grade_command(session, words)
     if report.faulted:
         raise typer.Exit(FAULT)
     if report.score.earned < min_score:
         raise typer.Exit(BELOW)
 
 
-def is_own_run(
-    format: str, min_score: int, course: Settings, environment: Mapping[str, str]
+def is_own_grade_command(
+    format: str, min_score: int, course: CourseSettings, environment: Mapping[str, str]
 ) -> bool:
     """Return whether a run is a student's own, which may show results of earlier runs.
 
@@ -104,42 +104,46 @@ def is_own_run(
     return for_a_person and course.shows == "open" and not sealed_bundle.is_core_sealed()
 
 
-def _check_format(format: str, min_score: int, course: Settings) -> None:
+def _check_format_option(format: str, min_score: int, course: CourseSettings) -> None:
     """Stop if there is no such format, or if it would tell what the course does not show."""
-    if format not in FORMATS:
-        close = catalog.suggest_close_name(format, FORMATS)
-        stop(f"There is no format called {format!r}.{close}")
+    if format not in REPORT_FORMATS:
+        close = catalog.suggest_close_name(format, REPORT_FORMATS)
+        stop_command(f"There is no format called {format!r}.{close}")
     if format in _PLATFORM_FORMATS and course.shows == "nothing":
-        stop(f"An exam that shows nothing has no marks for {format}: grade it with `grader class`.")
+        stop_command(
+            f"An exam that shows nothing has no marks for {format}: grade it with `grader class`."
+        )
     if min_score > 0 and course.shows == "nothing":
-        stop("An exam that shows nothing tells no points: grade it without --min-score.")
+        stop_command("An exam that shows nothing tells no points: grade it without --min-score.")
     if format == "classroom50":
-        from grader.reporting.classroom50 import runner_context
+        from grader.reporting.classroom50 import read_report_runner_context
 
-        runner_context(os.environ)
+        read_report_runner_context(os.environ)
 
 
-def _kept_results(wall: Wall, device: str, course: Settings) -> KeptResults:
+def _open_results_for_command(wall: Wall, device: str, course: CourseSettings) -> KeptResults:
     folder = Path(os.environ.get(_KEPT_FOLDER_VARIABLE) or KEPT_FOLDER)
     return open_kept_results(folder, wall, device, repr(course))
 
 
-def _judge(session: Session, words: Words, *, on_screen: bool) -> bool:
+def _judge_for_grade_command(session: Session, words: Words, *, on_screen: bool) -> bool:
     """Judge everything; show the verdicts now if timing follows, and return whether they are."""
     with show_progress_bar() as progress:
         report = session.judge(progress)
     if not session.untimed or not on_screen:
         return False
-    terminal.print_verdicts(redact_report(report, active_course().shows), Console(), words)
+    terminal.print_terminal_verdicts(
+        redact_report(report, find_course_option().shows), Console(), words
+    )
     return True
 
 
-def _time(session: Session) -> Report:
+def _time_for_grade_command(session: Session) -> Report:
     with show_progress_bar(with_seconds=True) as progress:
         return session.time(progress)
 
 
-def _judge_one_again(session: Session, words: Words) -> None:
+def _rejudge_for_grade_command(session: Session, words: Words) -> None:
     """Judge one kept result with new inputs, now that the report can be read; say if it differs."""
     sys.stdout.flush()
     try:
@@ -148,10 +152,12 @@ def _judge_one_again(session: Session, words: Words) -> None:
     except KeyboardInterrupt:  # whoever has read the report need not wait
         return
     if found is not None:
-        terminal.print_difference(found.before, found.again, found.seed, Console(), words)
+        terminal.print_terminal_difference(found.before, found.again, found.seed, Console(), words)
 
 
-def _write_report(report: Report, format: str, output: Path | None, words: Words) -> None:
+def _write_report_for_command(
+    report: Report, format: str, output: Path | None, words: Words
+) -> None:
     from grader.reporting import write_reports
 
     try:
@@ -159,8 +165,8 @@ def _write_report(report: Report, format: str, output: Path | None, words: Words
             write_reports.write_report(report, format, output, words)
         elif output:
             with output.open("w", encoding="utf-8") as file:
-                terminal.print_task_report(report, Console(file=file, width=100), words)
+                terminal.print_terminal_report(report, Console(file=file, width=100), words)
         else:
-            terminal.print_task_report(report, Console(), words)
+            terminal.print_terminal_report(report, Console(), words)
     except OSError as error:
-        stop(f"{output or 'The report'} cannot be written: {error.strerror}.")
+        stop_command(f"{output or 'The report'} cannot be written: {error.strerror}.")

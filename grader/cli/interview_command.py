@@ -16,17 +16,17 @@ from grader.cli.options import (
     Isolation,
     Lang,
     One,
-    exercises_named,
-    stop,
-    wall_named,
-    words_in,
+    parse_exercises_option,
+    parse_language_option,
+    parse_wall_option,
+    stop_command,
 )
 from grader.core import catalog
 from grader.core.questions import Question, read_questions_toml
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.interview import editor, viva
-from grader.practice.interview.clock import Clock
+from grader.practice.interview.clock import InterviewClock
 from grader.practice.interview.keyboard import Keyboard
 from grader.practice.interview.sitting import Sitting
 from grader.worker import requirements
@@ -58,38 +58,38 @@ def interview(
     lang: Lang = None,
 ) -> None:
     """Write an answer from a blank file, against the clock; then a verdict and three questions."""
-    from grader.practice.interview.interview_task import interview_task_text
+    from grader.practice.interview.interview_task import write_interview_task
 
-    words, wall = words_in(lang), wall_named(isolation, "cpu")
-    minutes, number = _parse_minutes(given, words), _parse_seed(seed, words)
-    command = editor.chosen_editor() if edit else []
-    exercise = _choose_exercise(name, minutes, number, words)
-    asked = viva.draw_questions(read_questions_toml(exercise), number)
+    words, wall = parse_language_option(lang), parse_wall_option(isolation, "cpu")
+    minutes, number = _parse_minutes_option(given, words), _parse_seed_option(seed, words)
+    command = editor.choose_interview_editor() if edit else []
+    exercise = _choose_exercise_for_command(name, minutes, number, words)
+    asked = viva.draw_interview_questions(read_questions_toml(exercise), number)
     sitting = Sitting(
         exercise=exercise, minutes=minutes, words=words, console=Console(), keyboard=Keyboard(),
-        folder=_new_interview_folder(output, exercise.slug),
+        folder=_name_interview_command_folder(output, exercise.slug),
     )  # fmt: skip
     try:
-        sitting.begin(interview_task_text(exercise, minutes, words))
-        _hold_interview(sitting, command, wall, asked)
+        sitting.begin(write_interview_task(exercise, minutes, words))
+        _run_interview_command(sitting, command, wall, asked)
     except KeyboardInterrupt:
         print()
         sitting.say("Ended. Your file is {path}; this grades it:", path=sitting.path)
-        print(_describe_repeat(exercise, sitting.path))
+        print(_describe_repeat_command(exercise, sitting.path))
     except OSError as error:
         where = error.filename or sitting.folder
-        stop(words("{path} cannot be written: {why}.", path=where, why=error.strerror))
+        stop_command(words("{path} cannot be written: {why}.", path=where, why=error.strerror))
 
 
-def _hold_interview(
+def _run_interview_command(
     sitting: Sitting, command: list[str], wall: Wall, asked: list[Question]
 ) -> None:
     """Run the interview: the time, the verdict, the questions."""
-    clock = Clock(60 * sitting.minutes)
+    clock = InterviewClock(60 * sitting.minutes)
     report = sitting.judge(wall) if sitting.write(clock, command) else None
     if report is None:
         sitting.say("Nothing is written in {path}: no points.", path=sitting.path)
-    viva.ask_questions(
+    viva.ask_interview_questions(
         asked, sitting.exercise.slug, keyboard=sitting.keyboard, console=sitting.console,
         words=sitting.words, path=sitting.folder / "answers.md",
     )  # fmt: skip
@@ -100,55 +100,59 @@ def _hold_interview(
         raise typer.Exit(FAULT)
 
 
-def _new_interview_folder(output: Path, slug: str) -> Path:
+def _name_interview_command_folder(output: Path, slug: str) -> Path:
     """Return the name of a new folder: date and time, with a number if that is taken."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{slug}"
     names = (name, *(f"{name}-{number}" for number in range(2, 100)))
     return next((new for n in names if not os.path.lexists(new := output / n)), output / name)
 
 
-def _describe_repeat(exercise: Exercise, path: Path) -> str:
+def _describe_repeat_command(exercise: Exercise, path: Path) -> str:
     pack = "" if exercise.home == catalog.ROOT else f"EXERCISES={shlex.quote(str(exercise.home))} "
     return f"  make grade EX={exercise.slug} {pack}SUBMISSION={shlex.quote(str(path))}"
 
 
-def _parse_minutes(text: str, words: Words) -> int:
-    if not (_is_number(text, 3) and 1 <= int(text) <= MOST_MINUTES):
-        stop(words(_NO_MINUTES, minutes=repr(text[:40]), most=MOST_MINUTES))
+def _parse_minutes_option(text: str, words: Words) -> int:
+    if not (_is_option_number(text, 3) and 1 <= int(text) <= MOST_MINUTES):
+        stop_command(words(_NO_MINUTES, minutes=repr(text[:40]), most=MOST_MINUTES))
     return int(text)
 
 
-def _parse_seed(text: str | None, words: Words) -> int:
+def _parse_seed_option(text: str | None, words: Words) -> int:
     if text is None:
         return Random().randrange(MOST_SEED)
-    if not _is_number(text, _MAX_SEED_DIGITS):
-        stop(words(_NO_SEED, seed=repr(text[:40]), digits=_MAX_SEED_DIGITS))
+    if not _is_option_number(text, _MAX_SEED_DIGITS):
+        stop_command(words(_NO_SEED, seed=repr(text[:40]), digits=_MAX_SEED_DIGITS))
     return int(text)
 
 
-def _is_number(text: str, digits: int) -> bool:
+def _is_option_number(text: str, digits: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= digits
 
 
-def _choose_exercise(name: str | None, minutes: int, seed: int, words: Words) -> Exercise:
+def _choose_exercise_for_command(
+    name: str | None, minutes: int, seed: int, words: Words
+) -> Exercise:
     """Return the named exercise, or one that is drawn."""
     if name is not None:
-        [named] = exercises_named([name], Path())
+        [named] = parse_exercises_option([name], Path())
         if named.hunts:
-            stop(words(_NO_HUNT, slug=named.slug))
+            stop_command(words(_NO_HUNT, slug=named.slug))
         if why := requirements.find_unmet_worker_requirement(
             requirements.list_worker_requirements(named, on_cuda=False)
         ):
-            stop(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
+            stop_command(words(_NOT_HERE, slug=named.slug, why=words.said(why)))
         return named
-    drawn = next(filter(_needs_no_cuda, _order_exercises(minutes, seed)), None)
+    drawn = next(
+        filter(_is_command_without_cuda, _order_exercises_for_command(minutes, seed)), None
+    )
     if drawn is None:
-        stop(words(_NONE_FITS, minutes=minutes))
+        stop_command(words(_NONE_FITS, minutes=minutes))
     print(words(_DRAWN, slug=drawn.slug, seed=seed))
     return drawn
 
 
-def _order_exercises(minutes: int, seed: int) -> Sequence[Exercise]:
+def _order_exercises_for_command(minutes: int, seed: int) -> Sequence[Exercise]:
     """Return the exercises that fit and can be graded here, in an order that the seed decides.
 
     The minutes of an exercise are those of its first time, with the lesson. Half of them is enough
@@ -166,7 +170,7 @@ def _order_exercises(minutes: int, seed: int) -> Sequence[Exercise]:
     return Random(f"exercise {seed}").sample(some, len(some))
 
 
-def _needs_no_cuda(exercise: Exercise) -> bool:
+def _is_command_without_cuda(exercise: Exercise) -> bool:
     from grader.judging import suite_runner
 
-    return not any(check.cuda for check in suite_runner.suite_checks(exercise))
+    return not any(check.cuda for check in suite_runner.list_suite_checks(exercise))

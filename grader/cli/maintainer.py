@@ -11,12 +11,12 @@ from grader.cli.options import (
     Device,
     Lang,
     Names,
-    active_course,
-    check_device,
-    check_whole,
-    exercises_without_drafts,
-    stop,
-    words_in,
+    check_command_unsealed,
+    check_device_option,
+    find_course_option,
+    parse_exercises_sans_drafts,
+    parse_language_option,
+    stop_command,
 )
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
@@ -38,43 +38,53 @@ def release(
     """Build a nbgrader course, its notebooks, and the bundle for students."""
     from grader.release import course_release as building
 
-    words = words_in(lang)
-    check_whole("release", words)
-    exercises = exercises_without_drafts(names or [], ROOT / "solutions", words)
+    words = parse_language_option(lang)
+    check_command_unsealed("release", words)
+    exercises = parse_exercises_sans_drafts(names or [], ROOT / "solutions", words)
     if device != "cuda":  # the machine that builds needs none
-        check_device(device)
+        check_device_option(device)
     terms = building.ReleaseTerms(
-        language=words.language, device=device, speed=speed, sealed=sealed, course=active_course()
+        language=words.language,
+        device=device,
+        speed=speed,
+        sealed=sealed,
+        course=find_course_option(),
     )
     try:
         for what, path in building.release_course(output, exercises, terms):
             print(f"{what:14} {path}")
     except OSError as error:
-        stop(f"{error.filename or output} cannot be used: {error.strerror}.")
+        stop_command(f"{error.filename or output} cannot be used: {error.strerror}.")
 
 
 @commands.command()
 def skeletons() -> None:
     """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
-    from grader.authoring.skeletons import write_all
+    from grader.authoring.skeletons import write_all_skeletons
 
-    check_whole("skeletons", words_in(None))
+    check_command_unsealed("skeletons", parse_language_option(None))
     try:
-        for path, what in write_all():
+        for path, what in write_all_skeletons():
             print(f"{what:10} {path}")
     except UnicodeDecodeError:
-        stop("A solution or a skeleton is not UTF-8 text. `make house` says which: save it anew.")
+        stop_command(
+            "A solution or a skeleton is not UTF-8 text. `make house` says which: save it anew."
+        )
     except OSError as error:
-        stop(f"{error.filename} cannot be used: {error.strerror}. `make house` says what is due.")
+        stop_command(
+            f"{error.filename} cannot be used: {error.strerror}. `make house` says what is due."
+        )
 
 
-def _exercises_with_requirements(goal: str, names: list[str]) -> list[Exercise]:
+def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
     """Return the exercises whose suites can run here; print what the others lack."""
     from grader.worker import requirements
 
-    check_whole(goal, words_in(None))
+    check_command_unsealed(goal, parse_language_option(None))
     found = []
-    for exercise in exercises_without_drafts(names, ROOT / "solutions", words_in(None)):
+    for exercise in parse_exercises_sans_drafts(
+        names, ROOT / "solutions", parse_language_option(None)
+    ):
         if lacking := requirements.find_unmet_worker_requirement(
             requirements.list_worker_requirements(exercise, on_cuda=False)
         ):
@@ -82,7 +92,7 @@ def _exercises_with_requirements(goal: str, names: list[str]) -> list[Exercise]:
         else:
             found.append(exercise)
     if not found:
-        stop("Nothing was asked: install what is missing first.")
+        stop_command("Nothing was asked: install what is missing first.")
     return found
 
 
@@ -93,11 +103,11 @@ def mutants(
     write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Prove that wrong answers fail as named, and that right ones earn everything."""
-    from grader.authoring.proof_store import Store
+    from grader.authoring.proof_store import ProofStore
     from grader.authoring.proof_table import print_proof
 
-    exercises = _exercises_with_requirements("mutants", names or [])
-    if not print_proof(exercises, Console(), Store(), each=each, write=write):
+    exercises = _list_exercises_for_command("mutants", names or [])
+    if not print_proof(exercises, Console(), ProofStore(), each=each, write=write):
         raise typer.Exit(BELOW)
 
 
@@ -112,7 +122,7 @@ def headroom(
     """Print how near right answers come to being rejected: error / allowance of every check."""
     from grader.authoring.headroom_table import print_headroom
 
-    exercises = _exercises_with_requirements("headroom", names or [])
+    exercises = _list_exercises_for_command("headroom", names or [])
     if not print_headroom(
         exercises, seeds, Console(), solutions=solutions, variants=variants, write=write
     ):
@@ -137,13 +147,13 @@ def mechanical(
     """Change the solutions one place at a time: a check must catch every change that matters."""
     from grader.authoring import mechanical_command
 
-    exercises = _exercises_with_requirements("mechanical", names or [])
+    exercises = _list_exercises_for_command("mechanical", names or [])
     try:
         terms = mechanical_command.parse_mechanical_options(
             inputs, variants, shard, trials, processes
         )
     except ValueError as problem:
-        stop(str(problem))
+        stop_command(str(problem))
     if not mechanical_command.print_mechanical(exercises, terms, changed_only, write, Console()):
         raise typer.Exit(BELOW)
 
@@ -153,14 +163,14 @@ def house(
     laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,
 ) -> None:
     """Say what is not in order in this house, and the cure for each."""
-    from grader.authoring.project_rules import check_laws, state_laws
+    from grader.authoring.project_rules import check_project_laws, state_project_laws
 
     if laws:
-        for number, law in enumerate(state_laws(), 1):
+        for number, law in enumerate(state_project_laws(), 1):
             print(f"{number:2}. {law}")
         return
-    check_whole("house", words_in(None))
-    found = check_laws()
+    check_command_unsealed("house", parse_language_option(None))
+    found = check_project_laws()
     for line in (*found.breaches, *found.drafts, *found.notes, *found.unchecked):
         print(line)
     if found.breaches:
@@ -171,7 +181,7 @@ def house(
 @commands.command()
 def doctor(lang: Lang = None) -> None:
     """Say what this machine can do, and the cure for every problem that is found on it."""
-    from grader.doctor.doctor import print_report
+    from grader.doctor.doctor import print_doctor_report
 
-    if not print_report(Console(), words_in(lang)):
+    if not print_doctor_report(Console(), parse_language_option(lang)):
         raise typer.Exit(BELOW)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.options import check_whole, stop, words_in
+from grader.cli.options import check_command_unsealed, parse_language_option, stop_command
 
 commands = typer.Typer()
 
@@ -21,14 +21,14 @@ def new(
     from grader.authoring import new_exercise
     from grader.core import catalog
 
-    check_whole("new", words_in(None))
+    check_command_unsealed("new", parse_language_option(None))
     if name is None:
-        stop("Which name is it to have? `make new EX=ex18_alibi`, for instance.")
+        stop_command("Which name is it to have? `make new EX=ex18_alibi`, for instance.")
     try:
         for path in new_exercise.write_new_exercise(name, into):
             print(path.relative_to(catalog.ROOT) if into is None else path)
     except OSError as error:
-        stop(f"{error.filename or into} cannot be written: {error.strerror}.")
+        stop_command(f"{error.filename or into} cannot be written: {error.strerror}.")
     print(
         f"{name} is a draft. `make house` lists its open places; docs/authors.md goes through them."
     )

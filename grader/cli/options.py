@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from grader.classroom.settings import NO_COURSE, Settings
+from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
 from grader.core.errors import UserError
 from grader.core.records import Exercise
@@ -16,8 +16,8 @@ from grader.core.translation import LANGUAGES, Words, choose_translation_languag
 from grader.worker import walls
 from grader.worker.walls import Wall
 
-FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "classroom50")
-COURSE = ContextVar("course", default=NO_COURSE)  # of the running command
+REPORT_FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "classroom50")
+ACTIVE_COURSE = ContextVar("course", default=NO_COURSE)  # of the running command
 GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 
 Names = Annotated[
@@ -31,33 +31,33 @@ Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environmen
 Isolation = Annotated[str, typer.Option(help="The wall: auto, process, locked or contained.")]
 
 
-def active_course() -> Settings:
+def find_course_option() -> CourseSettings:
     """Return the course that `--course` named, or the defaults."""
-    return COURSE.get()
+    return ACTIVE_COURSE.get()
 
 
-def exercises_named(names: list[str], place: Path) -> list[Exercise]:
+def parse_exercises_option(names: list[str], place: Path) -> list[Exercise]:
     """Resolve names; without any, take the exercise of the file, or those of the course."""
-    if not _existing_path(place):
-        stop(f"{place} is not there. Name a folder of answers, or one file.")
+    if not _check_path_option(place):
+        stop_command(f"{place} is not there. Name a folder of answers, or one file.")
     if len(set(names)) > 1 and place.is_file():
-        stop(f"{place} is one file, so it answers one exercise: name that one.")
+        stop_command(f"{place} is one file, so it answers one exercise: name that one.")
     try:
         if names:
-            return _check_in_course(
+            return _check_course_option(
                 {e.slug: e for e in map(catalog.find_catalog_exercise, names)}.values()
             )
         if place.is_file():
-            return _check_in_course([catalog.find_catalog_exercise(place.stem)])
-        return active_course().exercises
+            return _check_course_option([catalog.find_catalog_exercise(place.stem)])
+        return find_course_option().exercises
     except catalog.UnknownExercise as error:
         hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
-        stop(f"{error}{hint}")
+        stop_command(f"{error}{hint}")
 
 
-def exercises_without_drafts(names: list[str], place: Path, words: Words) -> list[Exercise]:
-    """Do as `exercises_named`, but drop unnamed drafts and print which."""
-    found = exercises_named(names, place)
+def parse_exercises_sans_drafts(names: list[str], place: Path, words: Words) -> list[Exercise]:
+    """Do as `parse_exercises_option`, but drop unnamed drafts and print which."""
+    found = parse_exercises_option(names, place)
     if not names and (drafts := [e for e in found if e.draft]):
         left_out = ", ".join(e.slug for e in drafts)
         print(
@@ -67,26 +67,28 @@ def exercises_without_drafts(names: list[str], place: Path, words: Words) -> lis
     return found
 
 
-def _check_in_course(named: Iterable[Exercise]) -> list[Exercise]:
+def _check_course_option(named: Iterable[Exercise]) -> list[Exercise]:
     """Return the named exercises, if all of them are of the course."""
-    found, known = list(named), [e.slug for e in active_course().exercises]
+    found, known = list(named), [e.slug for e in find_course_option().exercises]
     for exercise in found:
         if exercise.slug not in known:
             told = "{slug} is no part of {course}, which has {others}."
-            words, others = words_in(active_course().language), ", ".join(known)
-            stop(words(told, slug=exercise.slug, course=active_course().path, others=others))
-    return [active_course().counted(exercise) for exercise in found]
+            words, others = parse_language_option(find_course_option().language), ", ".join(known)
+            stop_command(
+                words(told, slug=exercise.slug, course=find_course_option().path, others=others)
+            )
+    return [find_course_option().counted(exercise) for exercise in found]
 
 
-def exercise_named(command: str, name: str | None, place: Path) -> Exercise:
+def parse_exercise_option(command: str, name: str | None, place: Path) -> Exercise:
     """Return the named exercise, or that of the file."""
     if name is None and not place.is_file():
-        stop(f"Which exercise? `make {command} EX=ex03_sdpa`, for instance.")
-    [exercise] = exercises_named([name] if name else [], place)
+        stop_command(f"Which exercise? `make {command} EX=ex03_sdpa`, for instance.")
+    [exercise] = parse_exercises_option([name] if name else [], place)
     return exercise
 
 
-def _existing_path(place: Path) -> bool:
+def _check_path_option(place: Path) -> bool:
     try:
         place.stat()
     except OSError:  # it is missing, its name is too long, or a folder above it is closed
@@ -94,63 +96,64 @@ def _existing_path(place: Path) -> bool:
     return True
 
 
-def wall_named(name: str, device: str) -> Wall:
+def parse_wall_option(name: str, device: str) -> Wall:
     names = ["auto", *walls.WALL_NAMES]
     if name not in names:
         close = catalog.suggest_close_name(name, names)
-        stop(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
+        stop_command(f"There is no wall called {name!r}: {', '.join(names)}.{close}")
     try:
         return walls.choose_wall(
-            name, on_cuda=device == "cuda", weakest=active_course().wall or "process"
+            name, on_cuda=device == "cuda", weakest=find_course_option().wall or "process"
         )
     except walls.NoSuchWall as problem:
-        stop(f"{problem} `make doctor` says what this machine can do.")
+        stop_command(f"{problem} `make doctor` says what this machine can do.")
 
 
-def check_device(device: str) -> None:
+def check_device_option(device: str) -> None:
     if device == "cpu":
         return
     if device != "cuda":
-        stop(f"There is no device called {device!r}: cpu or cuda.")
+        stop_command(f"There is no device called {device!r}: cpu or cuda.")
     import torch
 
     if not torch.cuda.is_available():
         cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
-        stop(f"This torch sees no CUDA device. {cure}")
+        stop_command(f"This torch sees no CUDA device. {cure}")
 
 
-def check_whole(command: str, words: Words) -> None:
+def check_command_unsealed(command: str, words: Words) -> None:
     """Stop if the command needs solutions, which a sealed bundle lacks."""
     if sealed_bundle.is_core_sealed():
-        stop(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
+        stop_command(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
                    command=command))  # fmt: skip
 
 
-def check_stored(device: str, seed: str, words: Words) -> None:
+def check_seed_option(device: str, seed: str, words: Words) -> None:
     """Stop if a sealed bundle is asked for other cases than its own."""
     if sealed_bundle.is_core_sealed() and (seed or device != "cpu"):
-        stop(words("This bundle is sealed: it grades its stored cases, on the CPU. Leave out SEED= "
+        stop_command(words("This bundle is sealed: it grades its stored cases, on the CPU. Leave "
+                           "out SEED= "
                    "and DEVICE=."))  # fmt: skip
 
 
 _SPOKEN: ContextVar[Words | None] = ContextVar("_SPOKEN", default=None)
 
 
-def words_in(language: str | None) -> Words:
+def parse_language_option(language: str | None) -> Words:
     """Return the language of this command, in which errors are told too."""
     if language not in (None, *LANGUAGES):
         close = catalog.suggest_close_name(language, LANGUAGES)
-        stop(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
+        stop_command(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
     words = Words(language or choose_translation_language())
     _SPOKEN.set(words)
     return words
 
 
-def stop_for(problem: UserError) -> NoReturn:
+def stop_command_for_error(problem: UserError) -> NoReturn:
     """Print an error in the language of this command, and stop."""
-    stop((_SPOKEN.get() or Words("en")).said(str(problem)))
+    stop_command((_SPOKEN.get() or Words("en")).said(str(problem)))
 
 
-def stop(sentence: str) -> NoReturn:
+def stop_command(sentence: str) -> NoReturn:
     print(sentence, file=sys.stderr)
     raise typer.Exit(USAGE)

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import typer
 
-from grader.cli.options import Lang, One, Place, exercise_named, stop, words_in
+from grader.cli.options import (
+    Lang,
+    One,
+    Place,
+    parse_exercise_option,
+    parse_language_option,
+    stop_command,
+)
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.submission import answer_file as answers
@@ -17,26 +24,28 @@ commands = typer.Typer()
 @commands.command()
 def reset(name: One = None, submission: Place = Path("exercises"), lang: Lang = None) -> None:
     """Put the skeleton of an exercise back, and keep the old answer beside it."""
-    from grader.authoring.skeletons import NoSkeleton, untouched_skeleton
+    from grader.authoring.skeletons import NoSkeleton, make_untouched_skeleton
 
-    words, exercise = words_in(lang), exercise_named("reset", name, submission)
+    words, exercise = parse_language_option(lang), parse_exercise_option("reset", name, submission)
     if not submission.is_dir():
         told = "{place} is no folder: a skeleton is written into a folder of answers."
-        stop(words(told, place=submission))
+        stop_command(words(told, place=submission))
     path = submission / exercise.file
     try:
-        _write_skeleton(exercise, path, untouched_skeleton(exercise), words)
+        _write_skeleton_for_command(exercise, path, make_untouched_skeleton(exercise), words)
     except NoSkeleton as problem:
-        stop(words.said(str(problem)))
+        stop_command(words.said(str(problem)))
     except OSError as error:
-        stop(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
+        stop_command(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
 
 
-def _write_skeleton(exercise: Exercise, path: Path, skeleton: str, words: Words) -> None:
+def _write_skeleton_for_command(
+    exercise: Exercise, path: Path, skeleton: str, words: Words
+) -> None:
     from grader.core import backup
 
     notebook = path.with_name(f"{exercise.slug}.ipynb")
-    there = [one for one in (path, notebook) if _is_kept_file(one, words)]
+    there = [one for one in (path, notebook) if _is_reset_command_file(one, words)]
     fresh = answers.is_submission_file_untouched(path)
     aside = [one for one in there if one == notebook or not fresh]
     if fresh and not aside and path.read_text(encoding="utf-8") == skeleton:
@@ -50,14 +59,14 @@ def _write_skeleton(exercise: Exercise, path: Path, skeleton: str, words: Words)
         print(words(told))
 
 
-def _is_kept_file(path: Path, words: Words) -> bool:
+def _is_reset_command_file(path: Path, words: Words) -> bool:
     """Return whether there is a file to keep; stop with a sentence if it is no plain file."""
     try:
         kind = os.lstat(path).st_mode
     except FileNotFoundError:
         return False
     if stat.S_ISLNK(kind):
-        stop(words("{path} is a link: put a file in its place, then reset it.", path=path))
+        stop_command(words("{path} is a link: put a file in its place, then reset it.", path=path))
     if not stat.S_ISREG(kind):
-        stop(words("{path} is no file: move it away, then reset the exercise.", path=path))
+        stop_command(words("{path} is no file: move it away, then reset the exercise.", path=path))
     return True

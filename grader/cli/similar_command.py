@@ -6,7 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from grader.cli.options import Lang, Names, exercises_named, stop, words_in
+from grader.cli.options import (
+    Lang,
+    Names,
+    parse_exercises_option,
+    parse_language_option,
+    stop_command,
+)
 from grader.core.progress import show_progress_bar
 from grader.core.this_python import build_pip_install_command
 
@@ -29,7 +35,7 @@ def similar(
     lang: Lang = None,
 ) -> None:
     """List pairs of similar answers, for a person to look at: never a score."""
-    from grader.classroom.run.gather_answers import NoClass
+    from grader.classroom.run.gather_answers import NoClassFound
     from grader.classroom.similar import similar_page, similar_table
     from grader.classroom.similar.similar_search import (
         NoCopydetect,
@@ -37,21 +43,21 @@ def similar(
         find_similar_answers,
     )
 
-    words = words_in(lang)
-    exercises = exercises_named(names or [], Path("."))
+    words = parse_language_option(lang)
+    exercises = parse_exercises_option(names or [], Path("."))
     try:
         with show_progress_bar() as progress:
             found = find_similar_answers(
                 submissions, also or [], exercises, SearchTerms(least=least, most=most), progress
             )
-    except NoClass as problem:
-        stop(words.said(str(problem)))
+    except NoClassFound as problem:
+        stop_command(words.said(str(problem)))
     except NoCopydetect:
         cure = build_pip_install_command("copydetect")
-        stop(words("Comparing needs copydetect: `{cure}`, or `make similar`.", cure=cure))
+        stop_command(words("Comparing needs copydetect: `{cure}`, or `make similar`.", cure=cure))
     similar_table.print_similar(found, Console(), words)
     if output is not None:
         try:
-            output.write_text(similar_page.to_html(found, words), encoding="utf-8")
+            output.write_text(similar_page.render_similar_page(found, words), encoding="utf-8")
         except OSError as error:
-            stop(words("{path} cannot be written: {why}.", path=output, why=error.strerror))
+            stop_command(words("{path} cannot be written: {why}.", path=output, why=error.strerror))

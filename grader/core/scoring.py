@@ -23,20 +23,20 @@ def sum_score_points(checks: Sequence[CheckResult], speed: Speed | None) -> Scor
     return Score(earned=earned, possible=possible, not_run=sum(left_out))
 
 
-def is_to_come(report: ExerciseReport) -> bool:
+def is_speed_score_due(report: ExerciseReport) -> bool:
     """Return whether the speed of an answer is still to be measured."""
     return report.speed is not None and report.speed.why == SPEED_TO_COME
 
 
-def with_speed(report: ExerciseReport, speed: Speed | None) -> ExerciseReport:
+def add_speed_to_score(report: ExerciseReport, speed: Speed | None) -> ExerciseReport:
     """Return the report with this speed, and the points that it then adds up to."""
     return replace(report, speed=speed, score=sum_score_points(report.checks, speed))
 
 
-def leave_out_speed(report: ExerciseReport) -> ExerciseReport:
+def leave_speed_unscored(report: ExerciseReport) -> ExerciseReport:
     """Return the report without its speed, if that counts or is to come, as --no-speed does."""
     speed = report.speed
     if report.score is None or speed is None or not (speed.counts or speed.why == SPEED_TO_COME):
         return report
     left_out = Speed(says=speed.says, verdict="not_run", points=speed.points, why=SPEED_LEFT_OUT)
-    return with_speed(report, left_out)
+    return add_speed_to_score(report, left_out)

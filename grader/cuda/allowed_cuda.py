@@ -12,7 +12,7 @@ from pathlib import Path
 
 from grader.cuda.source import (
     blank_cuda_comments,
-    count_cuda_lines,
+    find_cuda_line,
     find_open_cuda_quotes,
     join_cuda_lines,
 )
@@ -111,14 +111,14 @@ def _find_refused_cuda_uses(text: str) -> Iterator[tuple[int, str]]:
     plain = join_cuda_lines(text)
     code = blank_cuda_comments(plain)
     for found in _CONTROL.finditer(text):
-        yield count_cuda_lines(text, found.start()), "a control character: type the line anew."
+        yield find_cuda_line(text, found.start()), "a control character: type the line anew."
     for place in find_open_cuda_quotes(plain):
-        yield count_cuda_lines(plain, place), "the quote is not closed in its line."
+        yield find_cuda_line(plain, place), "the quote is not closed in its line."
     lines = plain.split("\n")
     yield from _find_hidden_cuda_text(plain, code)
     yield from _find_unbalanced_cuda_parts(plain, code)
     for found in re.finditer(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", code, re.MULTILINE):
-        line = count_cuda_lines(code, found.start())
+        line = find_cuda_line(code, found.start())
         yield from (
             (line, why) for why in _explain_cuda_directive(found[1], lines[line - 1], found[2])
         )
@@ -129,7 +129,7 @@ def _find_refused_cuda_uses(text: str) -> Iterator[tuple[int, str]]:
             continue
         if found.group() not in _ORDINARY_WORDS or _is_cuda_library_part(code, found):
             yield (
-                count_cuda_lines(code, found.start()),
+                find_cuda_line(code, found.start()),
                 f"{found.group()} is not allowed: {_explain_cuda_word(found)}.",
             )
 
@@ -176,7 +176,7 @@ def _find_hidden_cuda_text(plain: str, code: str) -> Iterator[tuple[int, str]]:
         (r"\\[uU][0-9a-fA-F]", code, "a letter written as a number is not allowed."),
     ):  # fmt: skip
         for found in re.finditer(pattern, text):
-            yield count_cuda_lines(text, found.start()), why
+            yield find_cuda_line(text, found.start()), why
 
 
 def _find_unbalanced_cuda_parts(plain: str, code: str) -> Iterator[tuple[int, str]]:
@@ -185,14 +185,14 @@ def _find_unbalanced_cuda_parts(plain: str, code: str) -> Iterator[tuple[int, st
         line = plain[found.start() : found.end()]
         if line.rfind("/*") > line.rfind("*/") + 1 and "/*" not in found.group():
             yield (
-                count_cuda_lines(code, found.start()),
+                find_cuda_line(code, found.start()),
                 "a comment in a line with # has to end in it.",
             )
     depth = 0
     for found in re.finditer(r"[{}]", code):
         depth += 1 if found.group() == "{" else -1
         if depth < 0:
-            yield count_cuda_lines(code, found.start()), "this brace closes nothing."
+            yield find_cuda_line(code, found.start()), "this brace closes nothing."
             return
 
 

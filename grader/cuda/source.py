@@ -76,7 +76,7 @@ def find_open_cuda_quotes(text: str) -> Iterator[int]:
     return (m.start() for m in _LEXICAL_PARTS.finditer(text) if m.lastgroup == "open")
 
 
-def count_cuda_lines(text: str, place: int) -> int:
+def find_cuda_line(text: str, place: int) -> int:
     """Return the number of the line at a place of the text, counted from 1."""
     return bisect_left(_find_cuda_line_ends(text), place) + 1
 
@@ -132,7 +132,7 @@ def find_cuda_functions(code: str) -> Iterator[FunctionText]:
         place = find_closing_cuda_bracket(code, begins.end() - 1)  # no function stands in another
         yield FunctionText(
             name=found[1],
-            line=count_cuda_lines(code, found.start()),
+            line=find_cuda_line(code, found.start()),
             parameters=tuple(
                 p for p in split_cuda_at_commas(code[found.end() : end]) if p and p != "void"
             ),

@@ -16,8 +16,8 @@ from grader.core.catalog import ROOT
 from grader.core.records import Limits, Submission
 from grader.core.translation import Words
 from grader.doctor import package_problems, system_problems
-from grader.doctor.machine_facts import MachineFacts, Torch, read_machine_facts
-from grader.doctor.problem import KINDS, Kind, Problem, Problems
+from grader.doctor.machine_facts import MachineFacts, TorchFacts, read_machine_facts
+from grader.doctor.problem import KINDS, Problem, ProblemKind, Problems
 from grader.worker import walls
 from grader.worker.control_group import MAX_MEMORY_BYTES, MAX_PROCESSES, ControlGroup
 from grader.worker.faults import NurseryFailed, WorkerFault
@@ -42,13 +42,13 @@ _PROBLEM_TITLES = {
 _PROBLEM_COLOURS = {"stops": "red", "limits": "yellow", "note": "dim"}
 
 
-def print_report(console: Console, words: Words) -> bool:
+def print_doctor_report(console: Console, words: Words) -> bool:
     """Print the report; return whether answers can be graded here."""
     machine = read_machine_facts()
-    for line in _machine_lines(machine, words):
+    for line in _write_doctor_machine_lines(machine, words):
         console.print(escape(line), highlight=False)
     probes = [walls.probe_wall(name) for name in walls.WALL_NAMES]
-    console.print(_wall_lines(probes, words))
+    console.print(_write_doctor_wall_lines(probes, words))
     strongest = [probe.wall for probe in probes if probe.wall is not None][-1]
     console.print(
         words("`make grade` takes the strongest that works: {wall}.", wall=strongest.name)
@@ -62,68 +62,76 @@ def print_report(console: Console, words: Words) -> bool:
             memory=MAX_MEMORY_BYTES >> 30, most=MAX_PROCESSES,
         )  # fmt: skip
         console.print(bound, highlight=False)
-    found = [*_find_problems(machine, probes, shared=bool(share.groups))]
+    found = [*_find_doctor_problems(machine, probes, shared=bool(share.groups))]
     if not any(problem.kind == "stops" for problem in found):
-        found += _try_wall(strongest)
-    print_problems(found, console, words)
+        found += _find_doctor_wall_problems(strongest)
+    print_doctor_problems(found, console, words)
     return not any(problem.kind == "stops" for problem in found)
 
 
-def print_problems(found: Sequence[Problem], console: Console, words: Words) -> None:
+def print_doctor_problems(found: Sequence[Problem], console: Console, words: Words) -> None:
     """Print the problems, the worst first; or that there are none."""
     for kind in KINDS:
         if of_kind := [problem for problem in found if problem.kind == kind]:
             console.print(f"\n[bold]{words(_PROBLEM_TITLES[kind])}[/]")
             for problem in of_kind:
-                console.print(_print_fact(problem, kind, words), highlight=False, soft_wrap=True)
+                console.print(
+                    _print_doctor_fact(problem, kind, words), highlight=False, soft_wrap=True
+                )
     if not any(problem.kind != "note" for problem in found):
         console.print(f"\n[green]{words('Everything can be graded here.')}[/]")
 
 
-def _print_fact(problem: Problem, kind: Kind, words: Words) -> str:
+def _print_doctor_fact(problem: Problem, kind: ProblemKind, words: Words) -> str:
     both = words.joined(words.said(problem.says), words.said(problem.cure))
     return f"[{_PROBLEM_COLOURS[kind]}]-[/] {escape(both)}"
 
 
-def _find_problems(machine: MachineFacts, probes: Sequence[WallProbe], *, shared: bool) -> Problems:
+def _find_doctor_problems(
+    machine: MachineFacts, probes: Sequence[WallProbe], *, shared: bool
+) -> Problems:
     """Yield every problem that can be found without running an answer."""
     exercises = catalog.list_catalog_exercises()
     core, notebooks = (
-        package_problems.required_packages(ROOT),
-        package_problems.required_packages(ROOT, "notebooks"),
+        package_problems.list_packages_for_doctor(ROOT),
+        package_problems.list_packages_for_doctor(ROOT, "notebooks"),
     )
-    have = package_problems.installed_packages(
+    have = package_problems.find_installed_for_doctor(
         [*core, *notebooks, *chain(*(e.requires for e in exercises))]
     )
     contained = probes[-1].wall is not None
-    yield from package_problems.missing_core_packages(core, have)
+    yield from package_problems.find_missing_core_problems(core, have)
     if "torch" in have:
-        yield from package_problems.torch_problems(machine)
-    yield from system_problems.temporary_folder_problems(machine, exercises, contained=contained)
-    yield from package_problems.cuda_problems(machine, exercises)
-    yield from system_problems.wall_problems(probes, machine.system)
-    yield from system_problems.memory_problems(machine)
-    yield from system_problems.core_problems(machine)
-    yield from system_problems.compiler_problems(machine, exercises)
-    yield from package_problems.missing_extras(exercises, have, machine.system)
-    yield from system_problems.control_group_problems(shared)
-    yield from system_problems.terminal_problems(machine)
-    yield from system_problems.environment_problems(machine)
-    yield from package_problems.untested_versions(package_problems.pinned_versions(ROOT), have)
-    yield from package_problems.mismatched_torch_packages(
-        have, package_problems.torch_requirements()
+        yield from package_problems.find_torch_problems(machine)
+    yield from system_problems.find_temporary_folder_problems(
+        machine, exercises, contained=contained
     )
-    yield from package_problems.missing_nbgrader(notebooks, have)
+    yield from package_problems.find_cuda_problems(machine, exercises)
+    yield from system_problems.find_wall_problems(probes, machine.system)
+    yield from system_problems.find_memory_problems(machine)
+    yield from system_problems.find_core_problems(machine)
+    yield from system_problems.find_compiler_problems(machine, exercises)
+    yield from package_problems.find_missing_extra_problems(exercises, have, machine.system)
+    yield from system_problems.find_control_group_problems(shared)
+    yield from system_problems.find_terminal_problems(machine)
+    yield from system_problems.find_environment_problems(machine)
+    yield from package_problems.find_untested_version_problems(
+        package_problems.list_pins_for_doctor(ROOT), have
+    )
+    yield from package_problems.find_torch_mismatch_problems(
+        have, package_problems.read_torch_for_doctor()
+    )
+    yield from package_problems.find_missing_nbgrader_problem(notebooks, have)
 
 
-def _machine_lines(machine: MachineFacts, words: Words) -> Iterator[str]:
+def _write_doctor_machine_lines(machine: MachineFacts, words: Words) -> Iterator[str]:
     yield words(
         "{system}, {cores} cores, {memory} GiB",
         system=f"{platform.system()} {platform.release()}, {platform.machine()}",
         cores=f"{machine.cores:g}", memory=f"{machine.memory_bytes / (1 << 30):.1f}",
     )  # fmt: skip
     match machine.torch:
-        case Torch(version=version, gpu=gpu):
+        case TorchFacts(version=version, gpu=gpu):
             yield f"Python {platform.python_version()}, torch {version}"
         case _:
             yield f"Python {platform.python_version()}"
@@ -132,7 +140,7 @@ def _machine_lines(machine: MachineFacts, words: Words) -> Iterator[str]:
     yield f"CUDA: {gpu or none}"
 
 
-def _wall_lines(probes: Sequence[WallProbe], words: Words) -> Table:
+def _write_doctor_wall_lines(probes: Sequence[WallProbe], words: Words) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("Wall", "", "What it leaves to an answer"):
         table.add_column(words(title) if title else "")
@@ -146,7 +154,7 @@ def _wall_lines(probes: Sequence[WallProbe], words: Words) -> Table:
     return table
 
 
-def _try_wall(wall: walls.Wall) -> Problems:
+def _find_doctor_wall_problems(wall: walls.Wall) -> Problems:
     """Run an answer behind the wall, and yield the problems: a failure, or what it could import."""
     from grader.worker.nursery import Nursery
     from grader.worker.supervisor import Supervisor  # imports torch
@@ -160,4 +168,4 @@ def _try_wall(wall: walls.Wall) -> Problems:
         says = f"No answer can be graded behind the wall {wall.name}: {problem}"
         yield Problem("stops", says, "Try another wall: `make grade ISOLATION=process`.")
         return
-    yield from system_problems.import_problems(seen)
+    yield from system_problems.find_import_problems(seen)

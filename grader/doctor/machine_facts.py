@@ -29,7 +29,7 @@ _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups has no word for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Torch:
+class TorchFacts:
     """The installed torch, as a process of its own imported it."""
 
     version: str
@@ -57,7 +57,7 @@ class MachineFacts:
     programs: frozenset[str]
     driver: bool  # NVIDIA's
     devices: bool  # whether a GPU of NVIDIA's is among the devices
-    torch: Torch | str  # or why it cannot be imported
+    torch: TorchFacts | str  # or why it cannot be imported
 
 
 PROGRAMS = ("g++", "objdump", "strip")
@@ -65,29 +65,29 @@ PROGRAMS = ("g++", "objdump", "strip")
 
 def read_machine_facts() -> MachineFacts:
     """Return the facts about this machine."""
-    temporary = _temporary_folder_facts()
+    temporary = _read_temporary_folder_facts()
     programs = {name for name in PROGRAMS if shutil.which(name)}
     return MachineFacts(
         system=platform.system(),
         environment=os.environ,
         prefix=sys.prefix,
         encoding=sys.stdout.encoding or "utf-8",
-        cores=_usable_cores(),
+        cores=_read_core_facts(),
         load=os.getloadavg()[0],
-        memory_bytes=_usable_memory(),
-        address_bytes=_address_space_limit(),
+        memory_bytes=_read_memory_facts(),
+        address_bytes=_read_address_space_facts(),
         temporary=temporary,
         free_bytes=shutil.disk_usage(temporary).free if temporary else 0,
-        loads_libraries=temporary is None or not os.statvfs(temporary).f_flag & _is_noexec(),
+        loads_libraries=temporary is None or not os.statvfs(temporary).f_flag & _read_noexec_fact(),
         counts_waiting=os.path.exists("/proc/thread-self/schedstat"),
         programs=frozenset(programs | ({"nvcc"} if compiler.find_nvcc() else set())),
         driver=os.path.exists("/proc/driver/nvidia/version"),
         devices=os.path.exists("/dev/nvidiactl"),
-        torch=_probe_torch(),
+        torch=_read_torch_facts(),
     )
 
 
-def _probe_torch() -> Torch | str:
+def _read_torch_facts() -> TorchFacts | str:
     """Return what torch reports in a process of its own, which importing it may kill."""
     try:
         ran = subprocess.run(
@@ -100,55 +100,56 @@ def _probe_torch() -> Torch | str:
         return f"it is killed by {signal.Signals(-ran.returncode).name}"
     if ran.returncode:
         return (ran.stderr.strip().splitlines() or ["it ends without a word"])[-1].rstrip(".")
-    return Torch(**json.loads(ran.stdout.splitlines()[-1]))
+    return TorchFacts(**json.loads(ran.stdout.splitlines()[-1]))
 
 
-def _temporary_folder_facts() -> str | None:
+def _read_temporary_folder_facts() -> str | None:
     try:
         return tempfile.gettempdir()
     except FileNotFoundError:
         return None
 
 
-def _is_noexec() -> int:
+def _read_noexec_fact() -> int:
     return getattr(os, "ST_NOEXEC", 0)  # where it is not known, nothing is claimed
 
 
-def _usable_cores() -> float:
+def _read_core_facts() -> float:
     """Return the processors of this process, or the share that its container may use."""
     own = (
         os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     )
     quota, period = (
-        _read_number(_CONTROL_GROUPS / f"cpu/cpu.cfs_{n}_us") for n in ("quota", "period")
+        _read_machine_number(_CONTROL_GROUPS / f"cpu/cpu.cfs_{n}_us") for n in ("quota", "period")
     )
-    if words := _read_text(_CONTROL_GROUPS / "cpu.max").split():
+    if words := _read_machine_text(_CONTROL_GROUPS / "cpu.max").split():
         quota, period = (int(word) if word.isdigit() else None for word in words)
     return min(len(own), quota / period) if quota and period and quota > 0 else len(own)
 
 
-def _usable_memory() -> int:
+def _read_memory_facts() -> int:
     """Return the bytes of memory of the machine, or of its container."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limits = (
-        _read_number(_CONTROL_GROUPS / n) for n in ("memory.max", "memory/memory.limit_in_bytes")
+        _read_machine_number(_CONTROL_GROUPS / n)
+        for n in ("memory.max", "memory/memory.limit_in_bytes")
     )
     return min([most, *(limit for limit in limits if limit)])
 
 
-def _address_space_limit() -> int | None:
+def _read_address_space_facts() -> int | None:
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit in (resource.RLIM_INFINITY, -1) or limit > _NO_LIMIT else limit
 
 
-def _read_number(file: Path) -> int | None:
-    text = _read_text(file).strip()
+def _read_machine_number(file: Path) -> int | None:
+    text = _read_machine_text(file).strip()
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _read_text(file: Path) -> str:
+def _read_machine_text(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:

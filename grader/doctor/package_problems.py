@@ -9,14 +9,14 @@ from packaging.requirements import Requirement
 
 from grader.core.records import Exercise
 from grader.core.this_python import build_pip_command, build_pip_install_command
-from grader.doctor.machine_facts import MachineFacts, Torch
-from grader.doctor.problem import Problem, Problems, cuda_exercises
+from grader.doctor.machine_facts import MachineFacts, TorchFacts
+from grader.doctor.problem import Problem, Problems, name_cuda_for_doctor
 
 _VERDICT_PACKAGES = ("numpy", "torch")  # of what was pinned, what numbers come from
 _TORCH_COMPANIONS = ("torchvision", "torchaudio")
 
 
-def required_packages(root: Path, extra: str = "") -> list[str]:
+def list_packages_for_doctor(root: Path, extra: str = "") -> list[str]:
     """Return what pyproject.toml requires; else what the package requires."""
     file = root / "pyproject.toml"
     if file.is_file():
@@ -33,14 +33,14 @@ def required_packages(root: Path, extra: str = "") -> list[str]:
     return [t for t, m in asked if t not in core and m is not None and m.evaluate({"extra": extra})]
 
 
-def pinned_versions(root: Path) -> dict[str, str]:
+def list_pins_for_doctor(root: Path) -> dict[str, str]:
     """Return the versions that `make` installs, by name; empty without the project's files."""
     file = root / "constraints.txt"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return dict(line.split("==") for line in lines if "==" in line)
 
 
-def installed_packages(requirements: Iterable[str]) -> dict[str, str]:
+def find_installed_for_doctor(requirements: Iterable[str]) -> dict[str, str]:
     """Return the installed versions of the required packages, and of those used with torch."""
     found = {}
     for name in (*(Requirement(text).name for text in requirements), *_TORCH_COMPANIONS):
@@ -51,7 +51,7 @@ def installed_packages(requirements: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def missing_core_packages(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
+def find_missing_core_problems(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
     """Yield a problem for each package that grading needs and is missing or too old."""
     for text in requirements:
         wanted = Requirement(text)
@@ -67,7 +67,9 @@ def missing_core_packages(requirements: Iterable[str], have: Mapping[str, str]) 
             yield Problem("limits", says, cure)
 
 
-def missing_extras(exercises: Iterable[Exercise], have: Mapping[str, str], system: str) -> Problems:
+def find_missing_extra_problems(
+    exercises: Iterable[Exercise], have: Mapping[str, str], system: str
+) -> Problems:
     """Yield a problem for each missing package that an exercise requires."""
     for exercise in exercises:
         for text in exercise.requires:
@@ -81,7 +83,7 @@ def missing_extras(exercises: Iterable[Exercise], have: Mapping[str, str], syste
             yield Problem("limits", f"{exercise.slug} needs {text}, which is not here.", cure)
 
 
-def missing_nbgrader(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
+def find_missing_nbgrader_problem(requirements: Iterable[str], have: Mapping[str, str]) -> Problems:
     """Yield a problem if nbgrader is missing."""
     for wanted in map(Requirement, requirements):
         if wanted.name == "nbgrader" and wanted.name not in have:
@@ -89,7 +91,7 @@ def missing_nbgrader(requirements: Iterable[str], have: Mapping[str, str]) -> Pr
             yield Problem("note", says, "`make release` installs it.")
 
 
-def untested_versions(pins: Mapping[str, str], have: Mapping[str, str]) -> Problems:
+def find_untested_version_problems(pins: Mapping[str, str], have: Mapping[str, str]) -> Problems:
     """Yield a problem if versions that decide numbers differ from the tested ones."""
     for name in _VERDICT_PACKAGES:
         version, pin = have.get(name, ""), pins.get(name, "")
@@ -101,7 +103,7 @@ def untested_versions(pins: Mapping[str, str], have: Mapping[str, str]) -> Probl
             )  # fmt: skip
 
 
-def mismatched_torch_packages(
+def find_torch_mismatch_problems(
     have: Mapping[str, str], asks: Mapping[str, Sequence[str]]
 ) -> Problems:
     """Yield a problem for each package that was built for another torch.
@@ -123,16 +125,16 @@ def mismatched_torch_packages(
             )  # fmt: skip
 
 
-def torch_requirements() -> dict[str, list[str]]:
+def read_torch_for_doctor() -> dict[str, list[str]]:
     """Return the torch version that each package built for one torch requires."""
-    names = [name for name in installed_packages(()) if name in _TORCH_COMPANIONS]
+    names = [name for name in find_installed_for_doctor(()) if name in _TORCH_COMPANIONS]
     return {name: importlib.metadata.requires(name) or [] for name in names}
 
 
-def torch_problems(machine: MachineFacts) -> Problems:
+def find_torch_problems(machine: MachineFacts) -> Problems:
     """Yield a problem if torch is installed and does not work."""
     found = machine.torch
-    if isinstance(found, Torch):
+    if isinstance(found, TorchFacts):
         if not found.numpy:
             says = "This torch and this NumPy do not work together: no tensor becomes an array."
             cure = (
@@ -150,13 +152,17 @@ def torch_problems(machine: MachineFacts) -> Problems:
     )  # fmt: skip
 
 
-def cuda_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
+def find_cuda_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
     """Yield a problem if a GPU of NVIDIA, or its driver, cannot be used."""
     found = machine.torch
-    if not isinstance(found, Torch):
+    if not isinstance(found, TorchFacts):
         return
     if found.gpu:
-        if (slugs := cuda_exercises(exercises)) and found.cuda and "nvcc" not in machine.programs:
+        if (
+            (slugs := name_cuda_for_doctor(exercises))
+            and found.cuda
+            and "nvcc" not in machine.programs
+        ):
             says = f"On this GPU {slugs} needs nvcc, which is not installed."
             yield Problem(
                 "limits", says, f"Install it: `{build_pip_install_command('nvidia-cuda-nvcc')}`."

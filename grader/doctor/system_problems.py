@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from grader.core.records import Exercise, Limits
 from grader.doctor.machine_facts import PROGRAMS, MachineFacts
-from grader.doctor.problem import Problem, Problems, cuda_exercises
+from grader.doctor.problem import Problem, Problems, name_cuda_for_doctor
 from grader.worker.control_group import MAX_MEMORY_BYTES
 from grader.worker.walls import WallProbe
 
@@ -14,7 +14,7 @@ _FREE_BYTES = 1 << 30  # compiled answers, files of answers, reports
 _QUIET_CORES = 2  # one for the party that is asked, one for the grader and the rest
 
 
-def memory_problems(machine: MachineFacts) -> Problems:
+def find_memory_problems(machine: MachineFacts) -> Problems:
     """Yield a problem if an answer may use more memory than the machine has."""
     answer, all_of_it = Limits().memory_gib, f"{machine.memory_bytes / _GIB:.1f}"
     if machine.memory_bytes < answer * _GIB:
@@ -36,7 +36,7 @@ def memory_problems(machine: MachineFacts) -> Problems:
         yield Problem("limits", says, "Lift the limit: `ulimit -v unlimited`.")
 
 
-def temporary_folder_problems(
+def find_temporary_folder_problems(
     machine: MachineFacts, exercises: Iterable[Exercise], *, contained: bool
 ) -> Problems:
     """Yield problems of the folder for temporary files: missing, full, or without a right.
@@ -50,12 +50,12 @@ def temporary_folder_problems(
     if machine.free_bytes < _FREE_BYTES:
         says = f"{machine.temporary} has {machine.free_bytes >> 20} MiB left for temporary files."
         yield Problem("limits", says, f"Make room; or {other}")
-    if (slugs := cuda_exercises(exercises)) and not contained and not machine.loads_libraries:
+    if (slugs := name_cuda_for_doctor(exercises)) and not contained and not machine.loads_libraries:
         says = f"{machine.temporary} is mounted with noexec, so {slugs} cannot be run from there."
         yield Problem("limits", says, other)
 
 
-def core_problems(machine: MachineFacts) -> Problems:
+def find_core_problems(machine: MachineFacts) -> Problems:
     """Yield a problem if there are too few processors to measure speed, or busy ones."""
     if machine.cores < _QUIET_CORES:
         says = f"{machine.cores:.2g} cores may be used, and speeds need {_QUIET_CORES}."
@@ -70,7 +70,7 @@ def core_problems(machine: MachineFacts) -> Problems:
         yield Problem("note", says, "Leave nothing running beside speeds; they are less steady.")
 
 
-def terminal_problems(machine: MachineFacts) -> Problems:
+def find_terminal_problems(machine: MachineFacts) -> Problems:
     """Yield a problem if signs of the report cannot be printed."""
     if machine.encoding.lower().replace("-", "") not in ("utf8", "utf8sig"):
         says = (
@@ -79,7 +79,7 @@ def terminal_problems(machine: MachineFacts) -> Problems:
         yield Problem("note", says, "`export LC_ALL=C.UTF-8` makes it UTF-8.")
 
 
-def environment_problems(machine: MachineFacts) -> Problems:
+def find_environment_problems(machine: MachineFacts) -> Problems:
     """Yield a problem if `make` uses another environment than this Python."""
     named = machine.environment.get("VIRTUAL_ENV", "")
     if named and os.path.realpath(named) != os.path.realpath(machine.prefix):
@@ -87,10 +87,10 @@ def environment_problems(machine: MachineFacts) -> Problems:
         yield Problem("note", says, "`unset VIRTUAL_ENV`, or activate the one that you mean.")
 
 
-def compiler_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
+def find_compiler_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> Problems:
     """Yield a problem if kernels cannot be compiled for the CPU."""
     missing = [name for name in PROGRAMS if name not in machine.programs]
-    if not (slugs := cuda_exercises(exercises)):
+    if not (slugs := name_cuda_for_doctor(exercises)):
         return
     if machine.system != "Linux":
         says = f"{slugs} runs on Linux only."
@@ -100,7 +100,7 @@ def compiler_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> P
         yield Problem("limits", says, "Install it: `apt-get install g++`.")
 
 
-def wall_problems(probes: Sequence[WallProbe], system: str) -> Problems:
+def find_wall_problems(probes: Sequence[WallProbe], system: str) -> Problems:
     """Yield a problem for each wall that does not work here."""
     missing = [probe for probe in probes if probe.wall is None]
     weak = len(missing) == len(probes) - 1  # *process* always works
@@ -120,7 +120,7 @@ def wall_problems(probes: Sequence[WallProbe], system: str) -> Problems:
         yield Problem("limits", says, "Mend one of the other two, or grade on another machine.")
 
 
-def control_group_problems(possible: bool) -> Problems:
+def find_control_group_problems(possible: bool) -> Problems:
     """Yield a problem if nothing limits all processes of an answer together."""
     if not possible:
         says = "No bound can be set on what an answer starts together, only on each process."
@@ -128,7 +128,7 @@ def control_group_problems(possible: bool) -> Problems:
         yield Problem("note", says, cure)
 
 
-def import_problems(seen: Sequence[str]) -> Problems:
+def find_import_problems(seen: Sequence[str]) -> Problems:
     """Yield a problem if submissions can import the grader."""
     if seen:
         says = f"An answer could import {' and '.join(seen)}, so it is not graded fairly here."

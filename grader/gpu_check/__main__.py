@@ -9,14 +9,14 @@ NEEDED_MODULES = ("numpy", "torch", "pytest", "packaging")
 OUTPUT = Path("gpu-check.json")
 
 
-def main() -> int:
+def run_gpu_check() -> int:
     """Run what the command line asks for; 0 if everything was run and is right."""
     if missing := [name for name in NEEDED_MODULES if importlib.util.find_spec(name) is None]:
         names = " ".join(missing)
         print(f"Not installed for this Python: {names}.")
         print(f"Run `{sys.executable} -m pip install {names}`.")
         return 1
-    given = _argument_parser().parse_args()
+    given = _build_gpu_check_parser().parse_args()
     import torch
 
     if not given.rehearse and not torch.cuda.is_available():
@@ -24,7 +24,7 @@ def main() -> int:
               "ARGS=--rehearse tries the command itself on the CPU.")  # fmt: skip
         return 1
     from grader.gpu_check import gpu_session, plan
-    from grader.gpu_check.gpu_results import Results
+    from grader.gpu_check.gpu_results import GpuResults
 
     device = "cpu" if given.rehearse else "cuda"
     try:
@@ -32,7 +32,7 @@ def main() -> int:
     except ValueError as unknown:
         print(unknown)
         return 2
-    results = Results.resume(given.output, device, fresh=given.fresh)
+    results = GpuResults.resume(given.output, device, fresh=given.fresh)
     try:
         return 0 if gpu_session.run_gpu_steps(steps, results, minutes=given.minutes) else 1
     except KeyboardInterrupt:
@@ -40,8 +40,8 @@ def main() -> int:
         return 130
 
 
-def _argument_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make gpu-check", description=main.__doc__)
+def _build_gpu_check_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make gpu-check", description=run_gpu_check.__doc__)
     parser.add_argument("exercises", nargs="*", help="exercises by name; all, if none is named")
     parser.add_argument("--rehearse", action="store_true", help="run on the CPU instead")
     parser.add_argument("--no-speed", action="store_true", help="leave out what is timed")
@@ -52,4 +52,4 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_gpu_check())

@@ -19,7 +19,7 @@ VERSIONED_PACKAGES = ("torch", "numpy", "triton", "pytest")
 
 
 @dataclass(slots=True)
-class Record:
+class GpuRecord:
     """The record of one step: its lines, its seconds, and whether it has finished."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -28,27 +28,27 @@ class Record:
 
 
 @dataclass(slots=True)
-class Results:
+class GpuResults:
     """The records of all steps by name, for this code, these versions and this device."""
 
     path: Path
     about: dict[str, str]
-    steps: dict[str, Record] = field(default_factory=dict)
+    steps: dict[str, GpuRecord] = field(default_factory=dict)
 
     @classmethod
-    def resume(cls, path: Path, device: str, *, fresh: bool = False) -> "Results":
+    def resume(cls, path: Path, device: str, *, fresh: bool = False) -> "GpuResults":
         """Load an earlier run of the same code from the file; rename a file of other code."""
-        results = cls(path, _run_conditions(device))
-        kept = None if fresh else _read_results(path)
+        results = cls(path, _read_gpu_check_conditions(device))
+        kept = None if fresh else _read_gpu_results(path)
         if kept and kept.get("about") == results.about:
-            results.steps = {name: Record(**record) for name, record in kept["steps"].items()}
+            results.steps = {name: GpuRecord(**record) for name, record in kept["steps"].items()}
         elif path.is_file():
             path.rename(path.with_suffix(time.strftime(".%Y-%m-%d-%H%M%S.json")))
         return results
 
-    def record(self, name: str) -> Record:
+    def record(self, name: str) -> GpuRecord:
         """Return the record of a step; begin one if there is none."""
-        return self.steps.setdefault(name, Record())
+        return self.steps.setdefault(name, GpuRecord())
 
     def save(self) -> None:
         """Write all records; a run that is killed meanwhile leaves the previous file."""
@@ -62,7 +62,7 @@ class Results:
         os.replace(beside, self.path)
 
 
-def _read_results(path: Path) -> dict[str, Any] | None:
+def _read_gpu_results(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -70,30 +70,34 @@ def _read_results(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
 
-def _run_conditions(device: str) -> dict[str, str]:
+def _read_gpu_check_conditions(device: str) -> dict[str, str]:
     """Return what the results depend on: device, versions and code."""
     import torch
 
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     found = {"device": device, "name": name, "python": platform.python_version()}
-    return found | {p: _package_version(p) for p in VERSIONED_PACKAGES} | {"code": _code_digest()}
+    return (
+        found
+        | {p: _read_gpu_check_version(p) for p in VERSIONED_PACKAGES}
+        | {"code": _digest_gpu_check_code()}
+    )
 
 
-def _package_version(package: str) -> str:
+def _read_gpu_check_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
 
 
-def _code_digest() -> str:
+def _digest_gpu_check_code() -> str:
     found = hashlib.sha256()
-    for path in sorted(_code_files()):
+    for path in sorted(_list_gpu_check_files()):
         found.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return found.hexdigest()[:16]
 
 
-def _code_files() -> Iterator[Path]:
+def _list_gpu_check_files() -> Iterator[Path]:
     for folder in CODE_FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in (".py", ".toml", ".cu", ".h", ".cpp"):

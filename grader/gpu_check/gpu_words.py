@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldLines:
     """A sentence about a line, "" if there is none, and the kind of the line."""
 
     says: str
@@ -16,14 +16,14 @@ class Told:
 
 
 @dataclass(slots=True)
-class Tally:
+class GpuTally:
     """The number of results, of wrong results, and of those that could not be run."""
 
     results: int = 0
     wrong: int = 0
     not_run: int = 0
 
-    def add(self, told: Told) -> None:
+    def add(self, told: ToldLines) -> None:
         """Count a line, and print its sentence."""
         self.results += told.counts
         self.wrong += told.wrong
@@ -44,42 +44,46 @@ class Tally:
         return f"{self.results} results, {self.wrong} of them wrong.{left}"
 
 
-def describe_line(line: Mapping[str, Any]) -> Told:
+def describe_gpu_check_line(line: Mapping[str, Any]) -> ToldLines:
     """Describe a line in a sentence."""
     match line:
         case {"about": "case", **rest}:
-            return _describe_case(rest)
+            return _describe_gpu_case(rest)
         case {"about": "exercise", **rest}:
-            return _describe_exercise(rest)
+            return _describe_gpu_exercise(rest)
         case {"about": "kernel", "name": name, "runs": runs}:
-            return Told(f"{name}: {'runs' if runs else 'does not run: ' + str(line.get('why'))}")
+            return ToldLines(
+                f"{name}: {'runs' if runs else 'does not run: ' + str(line.get('why'))}"
+            )
         case {"about": "compiled", **rest}:
-            return _describe_kernel(rest)
+            return _describe_gpu_kernel(rest)
         case {"error": error}:
-            return Told(str(error), wrong=True, counts=True)
-    return Told(", ".join(f"{k} {v}" for k, v in line.items() if k != "about"))
+            return ToldLines(str(error), wrong=True, counts=True)
+    return ToldLines(", ".join(f"{k} {v}" for k, v in line.items() if k != "about"))
 
 
-def _describe_case(case: Mapping[str, Any]) -> Told:
+def _describe_gpu_case(case: Mapping[str, Any]) -> ToldLines:
     """Describe a case of the fast path; the sentence is empty if the case is right."""
     name = f"{case['shape']} {case['dtype']} mask={case['mask']}"
     if error := case.get("error"):
-        return Told(f"{name}: {error}", wrong=True, counts=True)
+        return ToldLines(f"{name}: {error}", wrong=True, counts=True)
     if not case["agrees"]:
         says = f"{name} on {case['backend']}: off by {case['largest_error']}"
-        return Told(f"{says}, the plain formula by {case['yardstick']}", wrong=True, counts=True)
-    return Told("", counts=True)
+        return ToldLines(
+            f"{says}, the plain formula by {case['yardstick']}", wrong=True, counts=True
+        )
+    return ToldLines("", counts=True)
 
 
-def _describe_kernel(kernel: Mapping[str, Any]) -> Told:
+def _describe_gpu_kernel(kernel: Mapping[str, Any]) -> ToldLines:
     says = (
         f"{kernel['name']}: {kernel['registers']} registers, {kernel['spilled_bytes']} bytes "
         f"spilled, {kernel['shared_bytes'] >> 10} KiB shared"
     )
-    return Told(says, wrong=kernel["spilled_bytes"] > 0, counts=True)
+    return ToldLines(says, wrong=kernel["spilled_bytes"] > 0, counts=True)
 
 
-def _describe_exercise(told_of: Mapping[str, Any]) -> Told:
+def _describe_gpu_exercise(told_of: Mapping[str, Any]) -> ToldLines:
     """Describe the points of an exercise, its failed checks, and its speed."""
     report = told_of["report"]
     score, groups = report["score"], dict[str, list[str]]()
@@ -88,17 +92,17 @@ def _describe_exercise(told_of: Mapping[str, Any]) -> Told:
             groups.setdefault(f"{check['verdict']}. {check['why']}", []).append(check["id"])
     lines = [f"  {', '.join(names)}: {why}" for why, names in groups.items()]
     lines += [
-        f"  {text}" for text in (_describe_speed(report["speed"]), report["sentence"]) if text
+        f"  {text}" for text in (_describe_gpu_speed(report["speed"]), report["sentence"]) if text
     ]
     if score is not None and score["possible"] == 0:
-        return Told("\n  ".join(["not run", *lines]), not_run=True)
+        return ToldLines("\n  ".join(["not run", *lines]), not_run=True)
     right = score is not None and score["earned"] == score["possible"]
     points = "no score" if score is None else f"{score['earned']}/{score['possible']} points"
     says = "\n  ".join([f"{points}, {report['seconds']:.1f} s", *lines])
-    return Told(says, wrong=not right, counts=True)
+    return ToldLines(says, wrong=not right, counts=True)
 
 
-def _describe_speed(speed: Mapping[str, Any] | None) -> str:
+def _describe_gpu_speed(speed: Mapping[str, Any] | None) -> str:
     """Describe the measured speed of an exercise, or why none was measured."""
     if speed is None:
         return ""

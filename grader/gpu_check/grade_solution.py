@@ -5,11 +5,11 @@ import json
 
 from grader.core import catalog
 from grader.core.catalog import ROOT
-from grader.grading.session import grade_all
+from grader.grading.session import grade_all_exercises
 from grader.reporting import as_json
 
 
-def main() -> None:
+def grade_solution_on_gpu() -> None:
     """Print the report as one line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("slug")
@@ -17,12 +17,12 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true")
     given = parser.parse_args()
     exercise, solutions = catalog.find_catalog_exercise(given.slug), ROOT / "solutions"
-    report = grade_all(
+    report = grade_all_exercises(
         [exercise], solutions, student="gpu-check", device=given.device, speed=given.speed
     )
     [found] = report.exercises
-    print(json.dumps({"about": "exercise", "report": as_json.of_exercise(found)}))
+    print(json.dumps({"about": "exercise", "report": as_json.convert_exercise_report(found)}))
 
 
 if __name__ == "__main__":
-    main()
+    grade_solution_on_gpu()

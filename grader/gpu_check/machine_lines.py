@@ -9,24 +9,24 @@ from grader.cuda import compiler
 from grader.worker import walls
 
 
-def machine_lines(device: str) -> Iterator[dict[str, str]]:
+def list_gpu_machine_lines(device: str) -> Iterator[dict[str, str]]:
     """Yield the versions of nvcc, the driver and compute-sanitizer, and which walls work."""
-    yield {"about": "tool", "nvcc": _last_line(compiler.find_nvcc(), "--version")}
+    yield {"about": "tool", "nvcc": _read_last_gpu_line(compiler.find_nvcc(), "--version")}
     yield {
         "about": "tool",
-        "compute-sanitizer": _last_line(compiler.find_cuda_sanitizer(), "--version"),
+        "compute-sanitizer": _read_last_gpu_line(compiler.find_cuda_sanitizer(), "--version"),
     }
     query = "--query-gpu=driver_version,memory.total,clocks.max.sm,power.limit"
     yield {
         "about": "tool",
-        "nvidia-smi": _last_line("nvidia-smi", query, "--format=csv,noheader"),
+        "nvidia-smi": _read_last_gpu_line("nvidia-smi", query, "--format=csv,noheader"),
     }
     for name in walls.WALL_NAMES:
         probe = walls.probe_wall(name, on_cuda=device == "cuda")
         yield {"about": "wall", name: "works" if probe.wall else f"does not work: {probe.why}"}
 
 
-def _last_line(program: str | None, *arguments: str) -> str:
+def _read_last_gpu_line(program: str | None, *arguments: str) -> str:
     """Return the last line that a program prints, or why there is none."""
     if not program:
         return "not found"
@@ -39,5 +39,5 @@ def _last_line(program: str | None, *arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    for found in machine_lines(sys.argv[1]):
+    for found in list_gpu_machine_lines(sys.argv[1]):
         print(json.dumps(found), flush=True)

@@ -12,7 +12,7 @@ COMPILE_FILE = "compiled.py"  # of a suite: compiles the solution's kernels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class GpuStep:
     """One process: its name in the results, and its command line.
 
     by_line  whether the process can go on after a line (`--after N`)
@@ -23,7 +23,7 @@ class Step:
     by_line: bool = False
 
 
-def plan_gpu_steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[Step]:
+def plan_gpu_steps(names: Sequence[str], device: str, *, speed: bool = True) -> list[GpuStep]:
     """Return all steps about these exercises, or about every exercise if none is named.
 
     Raises `ValueError` with a sentence about a name that is no exercise.
@@ -34,42 +34,46 @@ def plan_gpu_steps(names: Sequence[str], device: str, *, speed: bool = True) -> 
         )
     except catalog.UnknownExercise as unknown:
         raise ValueError(str(unknown)) from None
-    ordered = sorted(exercises, key=lambda e: (not _has_cuda_part(e), e.order))
+    ordered = sorted(exercises, key=lambda e: (not _has_gpu_part(e), e.order))
     found = [
-        _python_step("machine", "grader.gpu_check.machine_lines", device),
-        _python_step("fast path", "reference.on_device", device, by_line=True),
+        _plan_gpu_python_step("machine", "grader.gpu_check.machine_lines", device),
+        _plan_gpu_python_step("fast path", "reference.on_device", device, by_line=True),
     ]
     for exercise in ordered:
-        found += _suite_steps(exercise, device)
+        found += _plan_gpu_suite_steps(exercise, device)
     if speed:
         found += [
-            _python_step(
+            _plan_gpu_python_step(
                 f"speed of {e.slug}", "grader.gpu_check.grade_solution", e.slug, device, "--speed"
             )
             for e in ordered
-            if _is_timed_on_cuda(e)
+            if _is_timed_on_gpu(e)
         ]
     return found
 
 
-def _suite_steps(exercise: Exercise, device: str) -> Iterator[Step]:
+def _plan_gpu_suite_steps(exercise: Exercise, device: str) -> Iterator[GpuStep]:
     offline = exercise.folder / COMPILE_FILE
     if offline.is_file():
         command = (sys.executable, str(offline), str(exercise.solution), device)
-        yield Step(name=f"compiling {exercise.slug}", command=command)
-    yield _python_step(exercise.slug, "grader.gpu_check.grade_solution", exercise.slug, device)
-
-
-def _python_step(name: str, module: str, *arguments: str, by_line: bool = False) -> Step:
-    return Step(name=name, command=(sys.executable, "-m", module, *arguments), by_line=by_line)
-
-
-def _has_cuda_part(exercise: Exercise) -> bool:
-    return _is_timed_on_cuda(exercise) or any(
-        check.cuda for check in suite_runner.suite_checks(exercise)
+        yield GpuStep(name=f"compiling {exercise.slug}", command=command)
+    yield _plan_gpu_python_step(
+        exercise.slug, "grader.gpu_check.grade_solution", exercise.slug, device
     )
 
 
-def _is_timed_on_cuda(exercise: Exercise) -> bool:
-    case = suite_runner.speed_case(exercise)
+def _plan_gpu_python_step(
+    name: str, module: str, *arguments: str, by_line: bool = False
+) -> GpuStep:
+    return GpuStep(name=name, command=(sys.executable, "-m", module, *arguments), by_line=by_line)
+
+
+def _has_gpu_part(exercise: Exercise) -> bool:
+    return _is_timed_on_gpu(exercise) or any(
+        check.cuda for check in suite_runner.list_suite_checks(exercise)
+    )
+
+
+def _is_timed_on_gpu(exercise: Exercise) -> bool:
+    case = suite_runner.find_suite_speed_case(exercise)
     return case is not None and case.cuda

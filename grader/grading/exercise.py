@@ -11,7 +11,13 @@ import numpy as np
 
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
-from grader.core.scoring import CHANGED, SPEED_LEFT_OUT, SPEED_TO_COME, sum_score_points, with_speed
+from grader.core.scoring import (
+    CHANGED,
+    SPEED_LEFT_OUT,
+    SPEED_TO_COME,
+    add_speed_to_score,
+    sum_score_points,
+)
 from grader.grading import ungraded
 from grader.judging import diagnosis, drills, recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA, Judge
@@ -19,7 +25,7 @@ from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.submission.admission import AdmittedSubmission, NotGraded
 from grader.timing.contest import Contest
-from grader.timing.speed import failed_speed, measure_speed, not_run
+from grader.timing.speed import fail_speed_timing, measure_speed, skip_speed_timing
 from grader.worker import requirements
 from grader.worker.faults import UnmetRequirement, WorkerFault
 from grader.worker.harmless_text import clean_worker_text
@@ -67,27 +73,33 @@ def grade_answer(
     path = answer_file.locate_submission(place, exercise.slug)
     run.progress(f"grading {exercise.slug}", 0.0)
     answer: Submission | None = None
-    judged = Judged()
+    judged = JudgedAnswer()
     speed: Speed | None = None
     try:
-        recorded_cases.recorded_tape(
+        recorded_cases.load_judging_tape(
             exercise.slug
         )  # where a sealed bundle is damaged, that comes first
-        answer = _read_answer(exercise, path, run, problem)
-        admitted = _admit_answer(exercise, answer, run)
-        judged = _judge_answer(admitted, run)
-        speed = _time_answer(exercise, answer, judged.checks, run)
+        answer = _read_graded_answer(exercise, path, run, problem)
+        admitted = _admit_graded_answer(exercise, answer, run)
+        judged = _judge_graded_answer(admitted, run)
+        speed = _time_graded_answer(exercise, answer, judged.checks, run)
     except NotGraded as why:
-        judged = Judged(
-            why.state, str(why), ungraded.checks_not_graded(exercise, str(why), on_cuda=run.on_cuda)
+        judged = JudgedAnswer(
+            why.state,
+            str(why),
+            ungraded.list_ungraded_checks(exercise, str(why), on_cuda=run.on_cuda),
         )
-        speed = _untimed_verdict(exercise, str(why), run)
+        speed = _grade_untimed_answer(exercise, str(why), run)
     except UnmetRequirement as needs:
-        judged = Judged(checks=ungraded.checks_not_run(exercise, str(needs)))
-        speed = _time_answer(exercise, answer, judged.checks, run) if answer is not None else None
+        judged = JudgedAnswer(checks=ungraded.list_ungradable_checks(exercise, str(needs)))
+        speed = (
+            _time_graded_answer(exercise, answer, judged.checks, run)
+            if answer is not None
+            else None
+        )
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
-        judged = Judged("fault", ungraded.describe_fault(error))
-    return _build_report(exercise, path, answer, judged, speed, started)
+        judged = JudgedAnswer("fault", ungraded.describe_grading_fault(error))
+    return _build_graded_report(exercise, path, answer, judged, speed, started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,7 @@ class AdmittedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     """The verdicts on an answer, or why there are none, and what the answer printed."""
 
     state: str = "graded"
@@ -109,7 +121,9 @@ class Judged:
     printed: str = ""
 
 
-def _read_answer(exercise: Exercise, path: Path, run: Run, problem: NotGraded | None) -> Submission:
+def _read_graded_answer(
+    exercise: Exercise, path: Path, run: Run, problem: NotGraded | None
+) -> Submission:
     """Read the file. Raises `NotGraded` with the sentence for the student."""
     if problem is not None:
         raise problem
@@ -118,12 +132,12 @@ def _read_answer(exercise: Exercise, path: Path, run: Run, problem: NotGraded | 
     return admission.read_begun_submission(path, exercise)
 
 
-def _admit_answer(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
+def _admit_graded_answer(exercise: Exercise, answer: Submission, run: Run) -> AdmittedAnswer:
     """Compare the answer with the list of allowed names, and compile it if its language needs that.
 
     Raises `NotGraded`, and `UnmetRequirement` where this machine lacks what the exercise requires.
     """
-    exercise = drills.lend_hunted_exercise(exercise, answer.source)
+    exercise = drills.lend_judged_hunt(exercise, answer.source)
     admitted = admission.admit_submission(answer, exercise, run.nursery.wall, on_cuda=run.on_cuda)
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=run.on_cuda)
@@ -132,16 +146,16 @@ def _admit_answer(exercise: Exercise, answer: Submission, run: Run) -> AdmittedA
     return AdmittedAnswer(exercise, answer, admitted)
 
 
-def _judge_answer(admitted: AdmittedAnswer, run: Run) -> Judged:
+def _judge_graded_answer(admitted: AdmittedAnswer, run: Run) -> JudgedAnswer:
     """Run every check of the suite on the answer, in a worker."""
     try:
-        return _judge_once(admitted, run, again=False)
-    except _Disturbed:
-        return _judge_once(admitted, run, again=True)
+        return _judge_graded_answer_once(admitted, run, again=False)
+    except _DisturbedGrading:
+        return _judge_graded_answer_once(admitted, run, again=True)
 
 
-def _build_report(
-    exercise: Exercise, path: Path, answer: Submission | None, judged: Judged,
+def _build_graded_report(
+    exercise: Exercise, path: Path, answer: Submission | None, judged: JudgedAnswer,
     speed: Speed | None, started: float,
 ) -> ExerciseReport:  # fmt: skip
     """Add up the points, and return the report on the exercise."""
@@ -163,7 +177,9 @@ def _build_report(
     )
 
 
-def add_speed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport) -> ExerciseReport:
+def grade_answer_speed(
+    exercise: Exercise, place: Path, run: Run, report: ExerciseReport
+) -> ExerciseReport:
     """Return a report that was judged with `later`, with its speed measured."""
     started = time.monotonic()
     try:
@@ -172,26 +188,28 @@ def add_speed(exercise: Exercise, place: Path, run: Run, report: ExerciseReport)
         )
         if answer.sha256 != report.sha256:
             return _untimed_report(report, CHANGED)
-        speed = _time_answer(exercise, answer, report.checks, replace(run, later=False))
+        speed = _time_graded_answer(exercise, answer, report.checks, replace(run, later=False))
     except NotGraded:
         return _untimed_report(report, CHANGED)
     except Exception as error:  # as in `grade`
-        return replace(report, state="fault", sentence=ungraded.describe_fault(error), score=None)
+        return replace(
+            report, state="fault", sentence=ungraded.describe_grading_fault(error), score=None
+        )
     seconds = report.seconds + time.monotonic() - started
-    return replace(with_speed(report, speed), seconds=seconds)
+    return replace(add_speed_to_score(report, speed), seconds=seconds)
 
 
 def _untimed_report(report: ExerciseReport, why: str) -> ExerciseReport:
     """Return a report whose speed, which was to come, was not measured."""
     speed = report.speed
-    return report if speed is None else with_speed(report, replace(speed, why=why))
+    return report if speed is None else add_speed_to_score(report, replace(speed, why=why))
 
 
-class _Disturbed(Exception):
+class _DisturbedGrading(Exception):
     """Raised if a process was killed, perhaps not by the submission: grade again."""
 
 
-def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:
+def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> JudgedAnswer:
     exercise, answer = admitted.exercise, admitted.answer
     worker = Supervisor(
         run.nursery, admitted.given.runs, exercise.limits, on_cuda=run.on_cuda,
@@ -200,23 +218,26 @@ def _judge_once(admitted: AdmittedAnswer, run: Run, *, again: bool) -> Judged:
     problems = admitted.given.problems
     try:
         with closing(worker), np.errstate(all="ignore"):  # what overflows is judged, not warned of
-            _load_answer(worker, exercise, answer, problems)
+            _load_graded_answer(worker, exercise, answer, problems)
             student = Student(exercise, worker.client(), problems, answer)
-            tape = recorded_cases.recorded_tape(exercise.slug)
+            tape = recorded_cases.load_judging_tape(exercise.slug)
             judge = Judge(student, run.draw_seed(answer), run.device, tape)
             checks = diagnosis.diagnose_failed_checks(
-                exercise, suite_runner.run_suite(exercise, judge), judge
+                exercise, suite_runner.run_suite_checks(exercise, judge), judge
             )
             found = tuple(
-                replace(c, line=_line_of_failure(c, answer, admitted.given)) for c in checks
+                replace(c, line=_find_graded_failure_line(c, answer, admitted.given))
+                for c in checks
             )
-            return Judged(checks=found, printed=worker.output())
+            return JudgedAnswer(checks=found, printed=worker.output())
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
-            raise _Disturbed
+            raise _DisturbedGrading
 
 
-def _line_of_failure(check: CheckResult, answer: Submission, admitted: AdmittedSubmission) -> int:
+def _find_graded_failure_line(
+    check: CheckResult, answer: Submission, admitted: AdmittedSubmission
+) -> int:
     """Return the line to which a failure points: where it raised, or what it calls.
 
     A cell of a notebook has no line in its file.
@@ -226,7 +247,7 @@ def _line_of_failure(check: CheckResult, answer: Submission, admitted: AdmittedS
     return check.line or admitted.line_of(check.why)
 
 
-def _load_answer(
+def _load_graded_answer(
     worker: Supervisor, exercise: Exercise, answer: Submission, problems: Mapping[str, str]
 ) -> None:
     """Run the file once; its own errors fail every check alike."""
@@ -236,24 +257,26 @@ def _load_answer(
         if exercise.language != "python":  # what is loaded is a module of ours
             raise GraderFault(f"what was compiled cannot be loaded: {failed.problem}") from None
         raise NotGraded(
-            "unreadable", ungraded.describe_failed_import(failed, answer, problems)
+            "unreadable", ungraded.describe_ungraded_import(failed, answer, problems)
         ) from None
     except WorkerFault as problem:
         raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
 
 
-def _time_answer(
+def _time_graded_answer(
     exercise: Exercise, answer: Submission, checks: Sequence[CheckResult], run: Run
 ) -> Speed | None:
     """Return the verdict on the speed of an answer whose values have been judged."""
-    case = suite_runner.speed_case(exercise)
+    case = suite_runner.find_suite_speed_case(exercise)
     if case is not None and all(c.verdict is Verdict.NOT_RUN for c in checks):
-        return not_run(case, checks[0].why)
+        return skip_speed_timing(case, checks[0].why)
     wrong = [c for c in checks if c.verdict not in (Verdict.PASSED, Verdict.NOT_RUN)]
     if case is None or wrong or not run.speed:
-        return _untimed_verdict(exercise, "speed is measured when every check passes", run)
+        return _grade_untimed_answer(exercise, "speed is measured when every check passes", run)
     if run.later:
-        return not_run(case, SPEED_TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA)
+        return skip_speed_timing(
+            case, SPEED_TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA
+        )
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery,
         seed=run.draw_seed(answer), device=run.device if case.cuda else "cpu",
@@ -261,15 +284,15 @@ def _time_answer(
     return measure_speed(contest, partial(run.progress, f"timing {exercise.slug}"))
 
 
-def _untimed_verdict(exercise: Exercise, why: str, run: Run) -> Speed | None:
+def _grade_untimed_answer(exercise: Exercise, why: str, run: Run) -> Speed | None:
     """Return the verdict when nothing is measured: not run, or failed for another reason."""
-    case = suite_runner.speed_case(exercise)
+    case = suite_runner.find_suite_speed_case(exercise)
     if case is None:
         return None
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=run.on_cuda)
     ):
-        return not_run(case, lacking)
+        return skip_speed_timing(case, lacking)
     if case.cuda and not run.on_cuda:
-        return not_run(case, NEEDS_CUDA)
-    return failed_speed(case, why) if run.speed else not_run(case, SPEED_LEFT_OUT)
+        return skip_speed_timing(case, NEEDS_CUDA)
+    return fail_speed_timing(case, why) if run.speed else skip_speed_timing(case, SPEED_LEFT_OUT)

@@ -7,7 +7,7 @@ from grader.core import catalog
 from grader.worker import requirements
 
 
-def installed_versions(with_tf32: str) -> dict[str, str]:
+def list_grading_versions(with_tf32: str) -> dict[str, str]:
     """Return the installed versions that a verdict may depend on."""
     from grader import __version__
 
@@ -24,7 +24,7 @@ def installed_versions(with_tf32: str) -> dict[str, str]:
     return {"grader": __version__, "python": platform.python_version(), **found, "tf32": with_tf32}
 
 
-def tf32_setting() -> str:
+def read_grading_tf32_setting() -> str:
     """Return whether matrix products on CUDA may round to TF32: "on" or "off"."""
     import torch
 

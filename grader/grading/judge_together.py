@@ -34,13 +34,13 @@ class RunTerms:
     device: str
 
 
-def processes_for(exercises: int) -> int:
+def count_grading_processes(exercises: int) -> int:
     """Return how many processes should judge so many exercises, this one included."""
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return max(1, min(processors, exercises // EXERCISES_PER_PROCESS))
 
 
-def judge_together(
+def grade_answers_together(
     exercises: Sequence[Exercise],
     terms: RunTerms,
     processes: int,
@@ -52,19 +52,19 @@ def judge_together(
     """
     others = ProcessPool(processes - 1)
     try:
-        begun = {e.slug: others.call(_judge_in_this_process, e, terms) for e in exercises}
+        begun = {e.slug: others.call(_judge_graded_answer_here, e, terms) for e in exercises}
         for exercise in reversed(exercises):
             if begun[exercise.slug].cancel():
                 yield exercise, judge_here(exercise)
                 del begun[exercise.slug]
         for exercise in exercises:
             if exercise.slug in begun:
-                yield exercise, _report_of(begun[exercise.slug]) or judge_here(exercise)
+                yield exercise, _receive_graded_report(begun[exercise.slug]) or judge_here(exercise)
     finally:
         others.close(at_once=True)
 
 
-def _report_of(judged: "Future[ExerciseReport]") -> ExerciseReport | None:
+def _receive_graded_report(judged: "Future[ExerciseReport]") -> ExerciseReport | None:
     """Return what another process found; None if it ended before."""
     try:
         return judged.result()
@@ -72,14 +72,14 @@ def _report_of(judged: "Future[ExerciseReport]") -> ExerciseReport | None:
         return None
 
 
-def _judge_in_this_process(exercise: Exercise, terms: RunTerms) -> ExerciseReport:
+def _judge_graded_answer_here(exercise: Exercise, terms: RunTerms) -> ExerciseReport:
     from grader.grading.exercise import grade_answer
 
-    return grade_answer(exercise, terms.place, _run_for(terms))
+    return grade_answer(exercise, terms.place, _open_grading_run(terms))
 
 
 @cache
-def _run_for(terms: RunTerms) -> "Run":
+def _open_grading_run(terms: RunTerms) -> "Run":
     nursery = Nursery(terms.wall)
     AT_THE_END.callback(nursery.close)
     from grader.grading.exercise import Run  # imports torch while the nursery does

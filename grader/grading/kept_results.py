@@ -20,9 +20,9 @@ from grader.core import catalog
 from grader.core.record_types import has_record_declared_types
 from grader.core.records import Exercise, ExerciseReport, Speed, Verdict
 from grader.core.result_store import ResultStore, write_file_whole
-from grader.core.scoring import is_to_come, sum_score_points
-from grader.grading.installed_versions import installed_versions, tf32_setting
-from grader.grading.source_digest import code_digest, folders_digest
+from grader.core.scoring import is_speed_score_due, sum_score_points
+from grader.grading.installed_versions import list_grading_versions, read_grading_tf32_setting
+from grader.grading.source_digest import digest_grading_code, digest_grading_folders
 from grader.reporting import as_json, from_json
 from grader.submission import answer_file
 from grader.submission.notebook_cells import MAX_FILE_BYTES as MAX_ANSWER_BYTES
@@ -54,39 +54,44 @@ class KeptResults:
 
     def digest(self, exercise: Exercise, path: Path) -> str:
         """Return the digest of all that the verdicts on the answer at `path` depend on."""
-        parts = (str(path), content_digest(path), *self.terms, _exercise_digest(exercise))
-        return _digest_texts(parts)
+        parts = (
+            str(path),
+            digest_graded_content(path),
+            *self.terms,
+            _digest_graded_exercise(exercise),
+        )
+        return _digest_graded_texts(parts)
 
     def find(self, exercise: Exercise, path: Path, digest: str) -> KeptResult | None:
         """Return the result with this digest; None if there is none, or if its file is damaged."""
-        found = self._store.get(_key(exercise, path))
+        found = self._store.get(_build_kept_grade_key(exercise, path))
         if found is None or found.get("digest") != digest:
             return None
         with suppress(KeyError, TypeError, ValueError, AttributeError):
-            return _read_result(found, exercise)
+            return _read_kept_grade(found, exercise)
         return None
 
     def keep(self, exercise: Exercise, path: Path, digest: str, result: KeptResult) -> None:
         """Keep a result in the place of an earlier one; where nothing can be written, do not."""
-        if not _is_lasting(result.judged):
+        if not _is_grade_lasting(result.judged):
             self.forget(exercise, path)
             return
         speed = result.speed if result.speed and result.speed.verdict == "scored" else None
         content = {
             "digest": digest,
-            "judged": as_json.of_exercise(result.judged),
-            "speed": None if speed is None else as_json.of_speed(speed),
+            "judged": as_json.convert_exercise_report(result.judged),
+            "speed": None if speed is None else as_json.convert_speed_report(speed),
             "versions": dict(result.versions),
         }
         with suppress(OSError):
             write_file_whole(self.folder / ".gitignore", "*\n")
-            self._store.put(_key(exercise, path), content)
+            self._store.put(_build_kept_grade_key(exercise, path), content)
             self._remove_oldest()
 
     def forget(self, exercise: Exercise, path: Path) -> None:
         """Remove the result on an answer, if there is one."""
         with suppress(OSError):
-            self._store.path(_key(exercise, path)).unlink(missing_ok=True)
+            self._store.path(_build_kept_grade_key(exercise, path)).unlink(missing_ok=True)
 
     @property
     def _store(self) -> ResultStore:
@@ -100,7 +105,7 @@ class KeptResults:
                 path.unlink(missing_ok=True)
 
 
-def content_digest(path: Path) -> str:
+def digest_graded_content(path: Path) -> str:
     """Return the digest of what lies at `path`, also if that is no answer."""
     try:
         content = answer_file.read_submission_bytes(path, MAX_ANSWER_BYTES)
@@ -118,12 +123,14 @@ def open_kept_results(folder: Path, wall: Wall, device: str, settings: str) -> K
     if device != "cpu":
         import torch
 
-        names += [torch.cuda.get_device_name(), tf32_setting()]
-    versions = (f"{name} {version}" for name, version in installed_versions("").items())
-    return KeptResults(folder, (wall.name, settings, *names, *versions, *_machine_facts()))
+        names += [torch.cuda.get_device_name(), read_grading_tf32_setting()]
+    versions = (f"{name} {version}" for name, version in list_grading_versions("").items())
+    return KeptResults(
+        folder, (wall.name, settings, *names, *versions, *_read_grading_machine_facts())
+    )
 
 
-def _machine_facts() -> tuple[str, ...]:
+def _read_grading_machine_facts() -> tuple[str, ...]:
     """Return what tells this machine and its Python from others, where a result depends on it."""
     found = (shutil.which(name) for name in _COMPILERS)
     dates = (f"{path} {Path(path).stat().st_mtime_ns}" if path else "none" for path in found)
@@ -131,21 +138,21 @@ def _machine_facts() -> tuple[str, ...]:
     return (sys.version, *os.uname(), str(os.cpu_count()), *dates, *variables)
 
 
-def this_moment() -> str:
+def read_grading_moment() -> str:
     """Return the time in ISO 8601, with the offset from UTC."""
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def _key(exercise: Exercise, path: Path) -> str:
-    return _digest_texts((exercise.slug, os.path.abspath(path)))
+def _build_kept_grade_key(exercise: Exercise, path: Path) -> str:
+    return _digest_graded_texts((exercise.slug, os.path.abspath(path)))
 
 
-def _digest_texts(texts: tuple[str, ...]) -> str:
+def _digest_graded_texts(texts: tuple[str, ...]) -> str:
     lengths = "".join(f"{len(text)}:{text}" for text in texts)
     return hashlib.sha256(lengths.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _exercise_digest(exercise: Exercise) -> str:
+def _digest_graded_exercise(exercise: Exercise) -> str:
     """Return the digest of an exercise, its suite, its solution, and of all code that grades it.
 
     An answer to a bug hunt is judged by the suite of any other exercise.
@@ -154,35 +161,38 @@ def _exercise_digest(exercise: Exercise) -> str:
     lacking = requirements.find_unmet_worker_requirement(
         (*exercise.requires, *(exercise.requires_on_cuda or ()))
     )
-    code = [f"{code_digest(other.slug)} {content_digest(other.solution)}" for other in others]
+    code = [
+        f"{digest_grading_code(other.slug)} {digest_graded_content(other.solution)}"
+        for other in others
+    ]
     slugs = sorted(
         other.slug for other in catalog.list_catalog_exercises()
     )  # none of them can be imported
-    texts = (repr(exercise), folders_digest("grader/grading"), lacking, *code, *slugs)
-    return _digest_texts(texts)
+    texts = (repr(exercise), digest_grading_folders("grader/grading"), lacking, *code, *slugs)
+    return _digest_graded_texts(texts)
 
 
-def _read_result(found: Mapping[str, Any], exercise: Exercise) -> KeptResult:
+def _read_kept_grade(found: Mapping[str, Any], exercise: Exercise) -> KeptResult:
     """Read a result. Raises `ValueError`, among others, for a text of another origin."""
-    judged = from_json.exercise_from_json(found["judged"], exercise.track)
-    speed = None if found["speed"] is None else from_json.speed_from_json(found["speed"])
+    judged = from_json.parse_exercise_report(found["judged"], exercise.track)
+    speed = None if found["speed"] is None else from_json.parse_speed_report(found["speed"])
     result = KeptResult(judged=judged, speed=speed, versions=found["versions"])
-    if not has_record_declared_types(result) or not _adds_up(result, exercise):
+    if not has_record_declared_types(result) or not _does_kept_grade_add(result, exercise):
         raise ValueError("no result of ours")
     datetime.fromisoformat(judged.kept_since)
     return result
 
 
-def _adds_up(result: KeptResult, exercise: Exercise) -> bool:
+def _does_kept_grade_add(result: KeptResult, exercise: Exercise) -> bool:
     judged, speed = result.judged, result.speed
     return (
         judged.slug == exercise.slug
         and judged.score == sum_score_points(judged.checks, judged.speed)
-        and (speed is None or (is_to_come(judged) and 0 <= speed.earned <= speed.points))
+        and (speed is None or (is_speed_score_due(judged) and 0 <= speed.earned <= speed.points))
     )
 
 
-def _is_lasting(report: ExerciseReport) -> bool:
+def _is_grade_lasting(report: ExerciseReport) -> bool:
     """Return whether a later run of the same file would find the same.
 
     A result that a fault of the grader, a missing requirement or a busy machine may have caused

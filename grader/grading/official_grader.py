@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 SECRET_FILE = ".secret"
 
 
-class BadSecret(Exception):
+class BadGradingSecret(Exception):
     """A secret that cannot be used; the message says why, and how to fix it."""
 
 
-def course_secret(folder: Path) -> str:
+def load_grading_secret(folder: Path) -> str:
     """Return the secret of a course, from which all its draws come; make it if there is none."""
     path = folder / SECRET_FILE
     if not path.exists():
@@ -36,12 +36,12 @@ def course_secret(folder: Path) -> str:
         made.unlink()
     found = path.read_text(encoding="utf-8", errors="replace").strip()
     if not found:
-        raise BadSecret(f"{path} is empty: put the secret of the course into it.")
+        raise BadGradingSecret(f"{path} is empty: put the secret of the course into it.")
     return found
 
 
 @dataclass(slots=True)
-class Official:
+class OfficialGrader:
     """Grades one answer after another. The nursery starts with the first."""
 
     secret: str
@@ -69,9 +69,9 @@ class Official:
     ) -> ExerciseReport:
         """Return a report that was made with `later`, with its speed."""
         run = self._begin_run(student, speed=True, later=False)
-        from grader.grading.exercise import add_speed
+        from grader.grading.exercise import grade_answer_speed
 
-        return add_speed(exercise, file, run, report)
+        return grade_answer_speed(exercise, file, run, report)
 
     def _begin_run(self, student: str, *, speed: bool, later: bool) -> "Run":
         if self._nursery is None:

@@ -30,7 +30,7 @@ class ProcessPool:
 
     def call(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
         """Have one of the processes call a function."""
-        with _hold_interrupts():
+        with _hold_grading_interrupts():
             try:
                 return self._pool.submit(function, *arguments)
             except BrokenExecutor:
@@ -47,11 +47,11 @@ class ProcessPool:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.processes, context, initializer=_begin_process)
+        return ProcessPoolExecutor(self.processes, context, initializer=_begin_grading_process)
 
 
 @contextmanager
-def _hold_interrupts() -> Iterator[None]:
+def _hold_grading_interrupts() -> Iterator[None]:
     """Hold Ctrl-C, so that a process that is started here does not receive it too early."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -60,21 +60,21 @@ def _hold_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_process() -> None:
+def _begin_grading_process() -> None:
     """Prepare a process: it ends with the run, and leaves Ctrl-C to it."""
     hide_grader_from_workers()  # it is about to hold secrets
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGTERM, _end_processes)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, _end_grading_processes)
+    threading.Thread(target=_end_grading_with_parent, daemon=True).start()
 
 
-def _end_processes(number: int, frame: object) -> None:
+def _end_grading_processes(number: int, frame: object) -> None:
     AT_THE_END.close()
     os._exit(1)
 
 
-def _end_with_parent() -> None:
+def _end_grading_with_parent() -> None:
     """Exit when the parent has died."""
     parent, main = multiprocessing.parent_process(), threading.main_thread().ident
     assert parent is not None and main is not None

@@ -7,7 +7,7 @@ from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise, ExerciseReport, Report
 from grader.core.scoring import sum_score_points
-from grader.grading.session import seed_id
+from grader.grading.session import digest_grading_seed
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_grader_from_workers
@@ -17,7 +17,7 @@ class CannotReplay(UserError):
     """Raised for a report that cannot be reproduced; the message says why, and how to fix it."""
 
 
-def secret_of_report(report: Report, secret: Path | None) -> str:
+def find_graded_report_secret(report: Report, secret: Path | None) -> str:
     """Return the secret of a report's draws: its own seed, or the secret of a course."""
     if report.seed is not None:
         return report.seed
@@ -27,12 +27,12 @@ def secret_of_report(report: Report, secret: Path | None) -> str:
         found = secret.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         raise CannotReplay(f"{secret} cannot be read.") from None
-    if seed_id(found) != report.seed_id:
+    if digest_grading_seed(found) != report.seed_id:
         raise CannotReplay(f"{secret} is not the secret that this report was drawn from.")
     return found
 
 
-def replay_report(
+def replay_graded_report(
     report: Report, secret: str, place: Path | None, wall: Wall
 ) -> Iterator[tuple[str, bool]]:
     """Yield a sentence on each exercise, and whether its verdicts are those of the report.
@@ -56,22 +56,22 @@ def replay_report(
                 if place is None
                 else answer_file.locate_submission(place, before.slug)
             )
-            after = grade_answer(_find_exercise(before.slug), file, run)
-            differing = list(_differences(before, after, file))
+            after = grade_answer(_find_replayed_exercise(before.slug), file, run)
+            differing = list(_list_replay_differences(before, after, file))
             yield (
-                f"{before.slug}: {'; '.join(differing) or _same_verdicts_sentence(before)}.",
+                f"{before.slug}: {'; '.join(differing) or _describe_replay_match(before)}.",
                 not differing,
             )
 
 
-def _find_exercise(slug: str) -> Exercise:
+def _find_replayed_exercise(slug: str) -> Exercise:
     try:
         return catalog.find_catalog_exercise(slug)
     except catalog.UnknownExercise as problem:
         raise CannotReplay(f"{problem} {catalog.PACK_HINT}") from None
 
 
-def _same_verdicts_sentence(before: ExerciseReport) -> str:
+def _describe_replay_match(before: ExerciseReport) -> str:
     if before.state in ("missing", "not_started"):
         return before.sentence.rstrip(".")
     earned = sum(check.earned for check in before.checks)
@@ -79,7 +79,9 @@ def _same_verdicts_sentence(before: ExerciseReport) -> str:
     return f"the same {len(before.checks)} verdicts, {earned} of {possible} points without speed"
 
 
-def _differences(before: ExerciseReport, after: ExerciseReport, file: Path) -> Iterator[str]:
+def _list_replay_differences(
+    before: ExerciseReport, after: ExerciseReport, file: Path
+) -> Iterator[str]:
     """Yield what has changed: the file, verdicts, points, and their sentences."""
     if (after.sha256, after.sha256 or after.state) != (
         before.sha256,

@@ -8,7 +8,7 @@ from grader.core.translation import Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class GradeChange:
     """One answer whose marks are others than when it was graded. None stands for no score."""
 
     student: str
@@ -19,20 +19,28 @@ class Change:
     by_hand: int = 0  # points that a person gave, which stay
 
 
-def compare_reports(
+def compare_graded_reports(
     student: str, before: dict[str, Any] | None, after: dict[str, Any]
-) -> Change | None:
+) -> GradeChange | None:
     """Return how an exercise's report in JSON differs from an earlier one; None if it does not."""
-    why = ("it was not graded before",) if before is None else tuple(_changed_checks(before, after))
+    why = (
+        ("it was not graded before",)
+        if before is None
+        else tuple(_list_grade_changes(before, after))
+    )
     if not why:
         return None
-    earlier = None if before is None else _earned_points(before)
-    return Change(
-        student=student, slug=after["slug"], before=earlier, after=_earned_points(after), why=why
+    earlier = None if before is None else _sum_graded_points(before)
+    return GradeChange(
+        student=student,
+        slug=after["slug"],
+        before=earlier,
+        after=_sum_graded_points(after),
+        why=why,
     )
 
 
-def _changed_checks(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+def _list_grade_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each check whose verdict or points have changed."""
     if before["sha256"] != after["sha256"]:
         yield "another file was handed in"
@@ -49,21 +57,23 @@ def _changed_checks(before: dict[str, Any], after: dict[str, Any]) -> Iterator[s
             why = f": {check['why'].splitlines()[0]}" if check["why"] else ""
             yield f"{check['says']} {was['verdict']} before, {check['verdict']} now{why}"
     yield from (f"no such check any more: {check['says']}" for check in old.values())
-    was, now = (_speed_words(report) for report in (before, after))
+    was, now = (_describe_graded_speed(report) for report in (before, after))
     if was != now:
         yield f"speed: {was} before, {now} now"
 
 
-def _speed_words(report: dict[str, Any]) -> str:
+def _describe_graded_speed(report: dict[str, Any]) -> str:
     speed = report["speed"]
     return f"{speed['verdict']}, {speed['earned']} points" if speed else "none"
 
 
-def _earned_points(report: dict[str, Any]) -> int | None:
+def _sum_graded_points(report: dict[str, Any]) -> int | None:
     return None if report["score"] is None else int(report["score"]["earned"])
 
 
-def describe_changes(changes: Sequence[Change], words: Words, cure: str) -> Iterator[str]:
+def describe_grade_changes(
+    changes: Sequence[GradeChange], words: Words, cure: str
+) -> Iterator[str]:
     """Yield the changes in sentences; `cure` says how the new marks come into force."""
     if not changes:
         yield words("Nobody's score changes.")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from grader.core import sealed_bundle
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.scoring import is_to_come, leave_out_speed, with_speed
-from grader.grading.installed_versions import installed_versions, tf32_setting
-from grader.grading.judge_together import RunTerms, judge_together, processes_for
-from grader.grading.kept_results import KeptResult, KeptResults, this_moment
+from grader.core.scoring import add_speed_to_score, is_speed_score_due, leave_speed_unscored
+from grader.grading.installed_versions import list_grading_versions, read_grading_tf32_setting
+from grader.grading.judge_together import RunTerms, count_grading_processes, grade_answers_together
+from grader.grading.kept_results import KeptResult, KeptResults, read_grading_moment
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Progress = Callable[[str, float], None]
 
 
-def no_progress(doing: str, share: float) -> None:
+def show_no_grading_progress(doing: str, share: float) -> None:
     """Show nothing."""
 
 
-def grade_all(
+def grade_all_exercises(
     exercises: Sequence[Exercise],
     place: Path,
     *,
@@ -38,7 +38,7 @@ def grade_all(
     device: str = "cpu",
     wall: Wall = PROCESS,
     speed: bool = True,
-    progress: Progress = no_progress,
+    progress: Progress = show_no_grading_progress,
 ) -> Report:
     """Grade `exercises`, whose answers lie in `place`, behind `wall`, and return the report.
 
@@ -91,7 +91,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._processes.close()
 
-    def judge(self, progress: Progress = no_progress) -> Report:
+    def judge(self, progress: Progress = show_no_grading_progress) -> Report:
         """Judge every answer, or find its kept result; no speed is measured."""
         self._find_kept_results()
         anew = [e for e in self.exercises if e.slug not in self._results]
@@ -106,11 +106,11 @@ class Session:
         done = 0
 
         def judge_here(exercise: Exercise) -> ExerciseReport:
-            return self._judge(exercise, _part_of(progress, done, len(exercises)))
+            return self._judge(exercise, _share_grading_progress(progress, done, len(exercises)))
 
-        processes = processes_for(len(exercises)) if self.together else 1
+        processes = count_grading_processes(len(exercises)) if self.together else 1
         judged = (
-            judge_together(exercises, self._terms(), processes, judge_here)
+            grade_answers_together(exercises, self._terms(), processes, judge_here)
             if processes > 1
             else ((e, judge_here(e)) for e in exercises)
         )
@@ -127,16 +127,16 @@ class Session:
     @property
     def untimed(self) -> list[Exercise]:
         """Return the exercises whose answers are right and have not been timed."""
-        return [e for e in self.exercises if is_to_come(self._report_on(e))]
+        return [e for e in self.exercises if is_speed_score_due(self._report_on(e))]
 
-    def time(self, progress: Progress = no_progress) -> Report:
+    def time(self, progress: Progress = show_no_grading_progress) -> Report:
         """Time the right answers. Everything has been judged."""
         waiting = self.untimed
         for number, exercise in enumerate(waiting):
-            self._time_and_keep(exercise, _part_of(progress, number, len(waiting)))
+            self._time_and_keep(exercise, _share_grading_progress(progress, number, len(waiting)))
         return self.report
 
-    def judge_one_again(self, progress: Progress = no_progress) -> "Difference | None":
+    def judge_one_again(self, progress: Progress = show_no_grading_progress) -> "Difference | None":
         """Judge one kept result again, chosen by chance, with new inputs.
 
         If the verdicts are others, the kept result is removed, and the difference is returned.
@@ -150,7 +150,7 @@ class Session:
         if self.kept.digest(exercise, path) != self._digests[exercise.slug]:
             return None  # it was saved meanwhile
         before = self._results[exercise.slug].judged
-        if _verdicts(before) == _verdicts(again):
+        if _list_graded_verdicts(before) == _list_graded_verdicts(again):
             return None
         self.kept.forget(exercise, path)
         return Difference(before=before, again=again, seed=self._secret)
@@ -159,10 +159,10 @@ class Session:
     def report(self) -> Report:
         """Return the report on everything that has been judged."""
         reports = tuple(map(self._report_on, self.exercises))
-        seed = _common_seed(reports) or self._secret
+        seed = _find_common_grading_seed(reports) or self._secret
         return Report(
             student=self.student,
-            seed_id=seed_id(seed),
+            seed_id=digest_grading_seed(seed),
             seed=seed,
             device=self.device,
             isolation=self.wall.name,
@@ -183,18 +183,18 @@ class Session:
                 self._results[exercise.slug] = found
 
     def _keep_judged(self, exercise: Exercise, report: ExerciseReport) -> None:
-        judged = replace(report, kept_since=this_moment(), kept_seed=self._secret)
+        judged = replace(report, kept_since=read_grading_moment(), kept_seed=self._secret)
         self._judged_now.add(exercise.slug)
         self._results[exercise.slug] = KeptResult(
-            judged=judged, speed=None, versions=installed_versions(tf32_setting())
+            judged=judged, speed=None, versions=list_grading_versions(read_grading_tf32_setting())
         )
         self._keep_result(exercise)
 
     def _time_and_keep(self, exercise: Exercise, progress: Progress) -> None:
-        from grader.grading.exercise import add_speed
+        from grader.grading.exercise import grade_answer_speed
 
         result = self._results[exercise.slug]
-        timed = add_speed(exercise, self.place, self._begin_run(progress), result.judged)
+        timed = grade_answer_speed(exercise, self.place, self._begin_run(progress), result.judged)
         if timed.score is None:  # a fault of ours: what was judged stays kept
             self._results[exercise.slug] = replace(result, judged=timed)
             return
@@ -230,9 +230,9 @@ class Session:
 
     def _report_on(self, exercise: Exercise) -> ExerciseReport:
         result = self._results[exercise.slug]
-        report = result.judged if self.speed else leave_out_speed(result.judged)
-        if is_to_come(report) and result.speed is not None:
-            report = with_speed(report, result.speed)
+        report = result.judged if self.speed else leave_speed_unscored(result.judged)
+        if is_speed_score_due(report) and result.speed is not None:
+            report = add_speed_to_score(report, result.speed)
         kept = exercise.slug not in self._judged_now
         return report if kept else replace(report, kept_since="", kept_seed="")
 
@@ -250,21 +250,21 @@ class Difference:
     seed: str  # of the new inputs
 
 
-def _verdicts(report: ExerciseReport) -> tuple[str, dict[str, str]]:
+def _list_graded_verdicts(report: ExerciseReport) -> tuple[str, dict[str, str]]:
     return report.state, {check.id: check.verdict for check in report.checks}
 
 
-def _common_seed(reports: Sequence[ExerciseReport]) -> str:
+def _find_common_grading_seed(reports: Sequence[ExerciseReport]) -> str:
     """Return the seed of all inputs if all reports are kept from one run, else ""."""
     seeds = {report.kept_seed for report in reports}
     return seeds.pop() if len(seeds) == 1 else ""
 
 
-def _part_of(progress: Progress, number: int, whole: int) -> Progress:
+def _share_grading_progress(progress: Progress, number: int, whole: int) -> Progress:
     """Return the progress function of one exercise among several."""
     return lambda doing, share: progress(doing, (number + share) / whole)
 
 
-def seed_id(secret: str) -> str:
+def digest_grading_seed(secret: str) -> str:
     """Return a digest that tells two secrets apart and reveals nothing else about them."""
     return hashlib.sha256(secret.encode()).hexdigest()[:16]

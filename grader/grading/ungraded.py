@@ -18,7 +18,7 @@ from grader.worker.supervisor import LoadFailed
 MAX_FAULT_CHARACTERS = 500  # characters about a fault of ours
 
 
-def describe_fault(error: Exception) -> str:
+def describe_grading_fault(error: Exception) -> str:
     """Return the sentence about a fault of the grader."""
     if isinstance(error, (GraderFault, NurseryFailed)):
         return str(error)
@@ -27,7 +27,7 @@ def describe_fault(error: Exception) -> str:
     return clean_worker_text(f"{type(error).__name__}: {error} ({where})"[:MAX_FAULT_CHARACTERS])
 
 
-def describe_failed_import(
+def describe_ungraded_import(
     failed: LoadFailed, answer: Submission, problems: Mapping[str, str]
 ) -> str:
     error, lines = failed.problem, clean_worker_text(answer.source).splitlines()
@@ -48,30 +48,31 @@ def describe_failed_import(
     return f"The file cannot be imported: {what}{at}."
 
 
-def checks_not_graded(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:
+def list_ungraded_checks(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:
     """Return the checks of a file that cannot be graded: they keep their points, and earn none."""
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=on_cuda)
     ):
-        return checks_not_run(exercise, lacking)
-    tape = recorded_cases.recorded_tape(exercise.slug)
+        return list_ungradable_checks(exercise, lacking)
+    tape = recorded_cases.load_judging_tape(exercise.slug)
     left_out = {} if tape is None else tape.left_out
     return tuple(
-        _unearned_check(check, Verdict.NOT_RUN, recorded_cases.LEFT_OUT)
+        _build_ungraded_check(check, Verdict.NOT_RUN, recorded_cases.CASE_LEFT_OUT)
         if check.id in left_out
-        else _unearned_check(check, Verdict.NOT_RUN, NEEDS_CUDA)
+        else _build_ungraded_check(check, Verdict.NOT_RUN, NEEDS_CUDA)
         if check.cuda and not on_cuda
-        else _unearned_check(check, Verdict.BLOCKED, why)
-        for check in suite_runner.suite_checks(exercise)
+        else _build_ungraded_check(check, Verdict.BLOCKED, why)
+        for check in suite_runner.list_suite_checks(exercise)
     )
 
 
-def checks_not_run(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
+def list_ungradable_checks(exercise: Exercise, needs: str) -> tuple[CheckResult, ...]:
     """Return all checks of an exercise as not run, because of what it `needs` here."""
     return tuple(
-        _unearned_check(c, Verdict.NOT_RUN, needs) for c in suite_runner.suite_checks(exercise)
+        _build_ungraded_check(c, Verdict.NOT_RUN, needs)
+        for c in suite_runner.list_suite_checks(exercise)
     )
 
 
-def _unearned_check(check: Check, verdict: Verdict, why: str) -> CheckResult:
+def _build_ungraded_check(check: Check, verdict: Verdict, why: str) -> CheckResult:
     return CheckResult(id=check.id, says=check.says, points=check.points, verdict=verdict, why=why)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from grader.core.errors import GraderFault
 from grader.judging import describe
-from grader.judging.case import Differs, Rule, StudentFault, current_case, fault
-from grader.judging.tolerance import Difference, as_numbers, difference, difference_beyond
+from grader.judging.case import Rule, StudentFault, ValueDifference, fail_check, find_case
+from grader.judging.tolerance import Difference, as_judged_numbers, judge_numbers, judge_within
 from grader.worker.child.executor import VALUE_ERROR_MARK
 from reference.expected import Array, Expected, f64, largest
 
@@ -46,23 +46,23 @@ def agree(
         for one, right in zip(got, expected, strict=True):
             agree(one, right, says, within=within)
         return
-    name, call = current_case().origin(got)
+    name, call = find_case().origin(got)
     subject = says or name
     if not isinstance(expected, Expected):
         assert isinstance(expected, Tensor | np.ndarray)
-        _check_is_float(got, as_numbers(expected), subject, call)
-        expected = _expected_from_values(got, expected)
-    _check_form(got, expected.plain, subject, call)
-    numbers = as_numbers(got)  # type: ignore[arg-type]
+        _judge_float_dtype(got, as_judged_numbers(expected), subject, call)
+        expected = _build_judged_expectation(got, expected)
+    _judge_form(got, expected.plain, subject, call)
+    numbers = as_judged_numbers(got)  # type: ignore[arg-type]
     applied: list[Rule] = []
     if within is None:
-        found = difference(numbers, expected, applied)
+        found = judge_numbers(numbers, expected, applied)
     else:
-        found = difference_beyond(numbers, expected.exact, within, applied)
-    current_case().rules += [(subject, rule) for rule in applied]
+        found = judge_within(numbers, expected.exact, within, applied)
+    find_case().rules += [(subject, rule) for rule in applied]
     if found is not None:
-        problem = fault(*_fault_lines(numbers, expected.exact, found, subject, call))
-        problem.differs = Differs(
+        problem = fail_check(*_describe_fault(numbers, expected.exact, found, subject, call))
+        problem.differs = ValueDifference(
             got=numbers, exact=expected.exact, wrong=found.where, subject=subject, call=call
         )
         raise problem
@@ -70,27 +70,31 @@ def agree(
 
 def same(got: Any, expected: Any, says: str | None = None) -> None:
     """Pass if `got` equals `expected` to the last bit: type, shape, dtype and every value."""
-    name, call = current_case().origin(got)
+    name, call = find_case().origin(got)
     subject = says or name
     if not isinstance(expected, Tensor | np.ndarray):
         if type(got) is not type(expected) or got != expected:
-            raise fault(f"{subject} is {describe.value(got)}, but should be {expected!r}", call)
+            raise fail_check(
+                f"{subject} is {describe.describe_value(got)}, but should be {expected!r}", call
+            )
         return
-    _check_form(got, expected, subject, call)
-    numbers, right = as_numbers(got), as_numbers(expected)
+    _judge_form(got, expected, subject, call)
+    numbers, right = as_judged_numbers(got), as_judged_numbers(expected)
     wrong = ~((numbers == right) | (numbers != numbers) & (right != right))
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
-        sentence = _entry_sentence(subject, place, numbers, right)
-        problem = fault(sentence, call, f"{wrong.sum()} of {wrong.size} entries differ.")
-        problem.differs = Differs(got=numbers, exact=right, wrong=wrong, subject=subject, call=call)
+        sentence = _describe_entry(subject, place, numbers, right)
+        problem = fail_check(sentence, call, f"{wrong.sum()} of {wrong.size} entries differ.")
+        problem.differs = ValueDifference(
+            got=numbers, exact=right, wrong=wrong, subject=subject, call=call
+        )
         raise problem
 
 
 def expect(condition: bool, otherwise: str) -> None:
     """Pass if the condition holds; `otherwise` is the sentence the student reads."""
     if not condition:
-        raise fault(otherwise, current_case().last_call)
+        raise fail_check(otherwise, find_case().last_call)
 
 
 def rejects(call: Callable[[], Any], *numbers: int) -> None:
@@ -106,26 +110,28 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
             if not error.kind:
                 raise
             wanted = f"raised {error.kind}, but should raise ValueError"
-            raise fault(wanted, current_case().last_call, f"Its message: {error.detail}") from None
+            raise fail_check(
+                wanted, find_case().last_call, f"Its message: {error.detail}"
+            ) from None
         missing = [n for n in numbers if not re.search(rf"(?<!\d){n}(?!\d)", error.detail)]
         if missing:
             names = " and ".join(str(n) for n in missing)
             problem = f"the ValueError does not name {names}: {error.detail!r}"
-            raise fault(problem, current_case().last_call) from None
-        called = {n for text in current_case().calls for n in _numbers_in(text)}
-        foreign = _numbers_in(error.detail) - called - {abs(n) for n in numbers}
+            raise fail_check(problem, find_case().last_call) from None
+        called = {n for text in find_case().calls for n in _read_judged_numbers(text)}
+        foreign = _read_judged_numbers(error.detail) - called - {abs(n) for n in numbers}
         if len(foreign) > MAX_FOREIGN_NUMBERS:
             names = " and ".join(str(n) for n in numbers)
             problem = f"the ValueError lists {len(foreign)} numbers that stand in no call"
-            raise fault(f"{problem}: name {names}", current_case().last_call) from None
+            raise fail_check(f"{problem}: name {names}", find_case().last_call) from None
         return
     names = " and ".join(str(n) for n in numbers)
-    raise fault(
-        f"no error, but should be a ValueError that names {names}", current_case().last_call
+    raise fail_check(
+        f"no error, but should be a ValueError that names {names}", find_case().last_call
     )
 
 
-def _numbers_in(text: str) -> set[int]:
+def _read_judged_numbers(text: str) -> set[int]:
     """Return the whole numbers in a text, without their signs and without those of dtypes."""
     return {int(n) for n in re.findall(r"\d{1,18}", _DTYPE.sub("", text))}
 
@@ -139,32 +145,34 @@ def untouched(call: Callable[[], Any]) -> Any:
 @contextmanager
 def inputs_left_alone() -> Iterator[None]:
     """Pass if the calls made within change no array and no tensor given to them."""
-    case = current_case()
+    case = find_case()
     case.modified.clear()
     yield
     if case.modified:
         names = ", ".join(dict.fromkeys(case.modified))
-        raise fault(f"{names} was changed in place, but should be left as it was", case.last_call)
+        raise fail_check(
+            f"{names} was changed in place, but should be left as it was", case.last_call
+        )
 
 
 def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor, ...]:
     """Return the gradients of `inputs` for the gradient `upstream` of a student's `output`."""
-    name, call = current_case().origin(output)
+    name, call = find_case().origin(output)
     if not output.requires_grad:
-        raise fault(f"no gradient flows through {name}: its graph was cut on the way", call)
+        raise fail_check(f"no gradient flows through {name}: its graph was cut on the way", call)
     if output.shape != upstream.shape:
         shapes = f"{tuple(output.shape)}, but should be {tuple(upstream.shape)}"
-        raise fault(f"{name}.shape is {shapes}", call)
+        raise fail_check(f"{name}.shape is {shapes}", call)
     if not output.is_floating_point():
-        dtype = describe.value(output)
-        raise fault(f"{name} is {dtype}, through which no real gradient flows", call)
+        dtype = describe.describe_value(output)
+        raise fail_check(f"{name} is {dtype}, through which no real gradient flows", call)
     total = (output * upstream.to(output.dtype)).sum()  # its gradient for output is upstream
     grads = torch.autograd.grad(total, inputs, allow_unused=True, retain_graph=True)
     for i, (x, g) in enumerate(zip(inputs, grads, strict=True)):
         if g is None:
-            what = f"input {i + 1} ({describe.value(x)})"
-            raise fault(f"no gradient reaches {what}: its graph was cut on the way", call)
-        current_case().returned(g, f"gradient of input {i + 1}", call)
+            what = f"input {i + 1} ({describe.describe_value(x)})"
+            raise fail_check(f"no gradient reaches {what}: its graph was cut on the way", call)
+        find_case().returned(g, f"gradient of input {i + 1}", call)
     return grads
 
 
@@ -180,24 +188,24 @@ def gradcheck(function: Callable[..., Tensor], *inputs: Tensor) -> None:
     for i, (x, got) in enumerate(zip(inputs, grads, strict=True)):
         slopes = torch.zeros_like(x, requires_grad=False)
         for place in np.ndindex(*x.shape):
-            moved = [_shift_entry(x, place, step) for step in (1e-6, -1e-6)]
+            moved = [_shift_judged_entry(x, place, step) for step in (1e-6, -1e-6)]
             up, down = (function(*inputs[:i], at, *inputs[i + 1 :]).detach() for at in moved)
             for moved_output in (up, down):
-                _check_form(moved_output, output.detach(), "out", current_case().last_call)
+                _judge_form(moved_output, output.detach(), "out", find_case().last_call)
             slopes[place] = ((up - down) * upstream).sum() / 2e-6
         says = f"gradient of input {i + 1} (by finite differences)"
         agree(got, slopes, says, within=1e-6 * max(1.0, largest(slopes)))
 
 
-def _shift_entry(x: Tensor, place: tuple[int, ...], step: float) -> Tensor:
+def _shift_judged_entry(x: Tensor, place: tuple[int, ...], step: float) -> Tensor:
     x = x.detach().clone()
     x[place] += step
     return x
 
 
-def _expected_from_values(got: Any, values: Answer) -> Expected:
+def _build_judged_expectation(got: Any, values: Answer) -> Expected:
     """Build an `Expected` from values alone, with the type, dtype and device of `got`."""
-    numbers = as_numbers(values)
+    numbers = as_judged_numbers(values)
     if not isinstance(got, Tensor | np.ndarray):
         return Expected(numbers, values, largest(values))
     if isinstance(got, Tensor):
@@ -209,38 +217,43 @@ def _expected_from_values(got: Any, values: Answer) -> Expected:
     return Expected(numbers, plain, largest(values))
 
 
-def _check_form(got: Any, plain: Answer, subject: str, call: str) -> None:
+def _judge_form(got: Any, plain: Answer, subject: str, call: str) -> None:
     """Raise a `StudentFault` unless `got` has the type, shape, dtype and device of `plain`."""
     kind = Tensor if isinstance(plain, Tensor) else np.ndarray
     if not isinstance(got, kind):
-        wanted = describe.kind(plain)
-        raise fault(f"{subject} is {describe.kind(got)}, but should be {wanted}", call)
+        wanted = describe.describe_kind(plain)
+        raise fail_check(
+            f"{subject} is {describe.describe_kind(got)}, but should be {wanted}", call
+        )
     if tuple(got.shape) != tuple(plain.shape):
-        raise fault(
-            _contrast_sentence(f"{subject}.shape", tuple(got.shape), tuple(plain.shape)), call
+        raise fail_check(
+            _describe_contrast(f"{subject}.shape", tuple(got.shape), tuple(plain.shape)), call
         )
     if got.dtype != plain.dtype:
-        raise fault(
-            _contrast_sentence(f"{subject}.dtype", describe.dtype(got), describe.dtype(plain)), call
+        raise fail_check(
+            _describe_contrast(
+                f"{subject}.dtype", describe.describe_dtype(got), describe.describe_dtype(plain)
+            ),
+            call,
         )
     if isinstance(got, Tensor) and isinstance(plain, Tensor) and got.device != plain.device:
-        raise fault(_contrast_sentence(f"{subject}.device", got.device, plain.device), call)
+        raise fail_check(_describe_contrast(f"{subject}.device", got.device, plain.device), call)
 
 
-def _check_is_float(got: Any, exact: Array, subject: str, call: str) -> None:
+def _judge_float_dtype(got: Any, exact: Array, subject: str, call: str) -> None:
     """Raise a `StudentFault` if the exact values are floats and `got` has no floating dtype."""
     if isinstance(got, Tensor | np.ndarray) and exact.dtype.kind == "f":
-        dtype = describe.dtype(got)
+        dtype = describe.describe_dtype(got)
         if "float" not in dtype:
-            raise fault(
-                _contrast_sentence(f"{subject}.dtype", dtype, "a floating-point type"), call
+            raise fail_check(
+                _describe_contrast(f"{subject}.dtype", dtype, "a floating-point type"), call
             )
 
 
-def _fault_lines(
+def _describe_fault(
     numbers: Array, exact: Array, found: Difference, subject: str, call: str
 ) -> list[str]:
-    problem = _entry_sentence(subject, found.index, numbers, exact)
+    problem = _describe_entry(subject, found.index, numbers, exact)
     summary = f"{found.wrong} of {found.total} entries differ"
     if found.wrong == 0:
         summary = "Every entry is close, but together they are not"
@@ -250,11 +263,11 @@ def _fault_lines(
     return [problem, call, f"{summary}; {measured}."]
 
 
-def _entry_sentence(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:
-    at = subject + describe.index(place)
+def _describe_entry(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:
+    at = subject + describe.describe_index(place)
     index = tuple(int(i) for i in place)
-    return _contrast_sentence(at, *describe.numbers(numbers[index], right[index]))
+    return _describe_contrast(at, *describe.describe_numbers(numbers[index], right[index]))
 
 
-def _contrast_sentence(what: str, is_: object, should: object) -> str:
+def _describe_contrast(what: str, is_: object, should: object) -> str:
     return f"{what} is {is_}, but should be {should}"

@@ -12,12 +12,12 @@ class StudentFault(Exception):
         super().__init__(message)
         self.kind = kind  # the name of the exception that the submission raised
         self.detail = detail  # the message of that exception
-        self.differs: Differs | None = None  # if the values are wrong
+        self.differs: ValueDifference | None = None  # if the values are wrong
         self.line = 0  # of the submission at which it raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differs:
+class ValueDifference:
     """Wrong values, as float64, bool or int: answer, exact values, and where these differ."""
 
     got: Any
@@ -69,13 +69,13 @@ class Case:
         return name, call
 
 
-CASE: ContextVar[Case] = ContextVar("case", default=Case())  # noqa: B039 (replaced for each case)
+CURRENT_CASE: ContextVar[Case] = ContextVar("case", default=Case())  # noqa: B039 (replaced for each case)
 
 
-def current_case() -> Case:
-    return CASE.get()
+def find_case() -> Case:
+    return CURRENT_CASE.get()
 
 
-def fault(problem: str, call: str, *more: str) -> StudentFault:
+def fail_check(problem: str, call: str, *more: str) -> StudentFault:
     """Build a fault in the one grammar: the problem, the call in brackets, further lines below."""
     return StudentFault("\n".join([f"{problem}  [{call}]" if call else problem, *more]))

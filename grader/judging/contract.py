@@ -18,13 +18,13 @@ import torch
 
 from grader.core.records import DeclaredFunction, Returns
 from grader.judging import describe
-from grader.judging.case import current_case, fault
+from grader.judging.case import fail_check, find_case
 
 Sizes = dict[str, int]
 
 
 @cache
-def parameter_names(signature: str) -> tuple[str, ...]:
+def list_judged_parameters(signature: str) -> tuple[str, ...]:
     """Return the parameter names of a signature such as `(q, k, v, keep=None)` or `(*masks)`."""
     tree = ast.parse(f"def f{signature}: ...").body[0]
     assert isinstance(tree, ast.FunctionDef)
@@ -32,34 +32,34 @@ def parameter_names(signature: str) -> tuple[str, ...]:
     return tuple(a.arg for a in (*tree.args.args, *last))
 
 
-def check_answer(value: Any, function: DeclaredFunction, args: Sequence[Any],
+def judge_answer_form(value: Any, function: DeclaredFunction, args: Sequence[Any],
                  kwargs: Mapping[str, Any], call: str) -> None:  # fmt: skip
     """Raise a `StudentFault` unless `value` has the declared kinds and shapes."""
-    names = parameter_names(function.signature) or ("",)
+    names = list_judged_parameters(function.signature) or ("",)
     positional = (
         zip_longest(names, args[: len(names)]),
         ((names[-1], x) for x in args[len(names) :]),
     )
-    leading, sizes = _bind_sizes(function.shapes, [*chain(*positional), *kwargs.items()])
-    _check_structure(value, function.returns, leading, sizes, call)
+    leading, sizes = _bind_judged_sizes(function.shapes, [*chain(*positional), *kwargs.items()])
+    _judge_answer_structure(value, function.returns, leading, sizes, call)
 
 
-def check_attribute(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:
+def judge_attribute_form(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:
     """Raise a `StudentFault` unless an attribute has the declared kind and shape.
 
     sizes   what the letters stand for: the whole numbers among the constructor's arguments
     """
-    check_kind(value, wanted, name, call)
-    _check_shape(value, wanted, name, None, sizes, call)
+    judge_answer_kind(value, wanted, name, call)
+    _judge_answer_shape(value, wanted, name, None, sizes, call)
 
 
-def sizes_given(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
+def read_judged_sizes(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
     """Return the whole numbers among the arguments, by the names of their parameters."""
-    named = [*zip(parameter_names(signature), args, strict=False), *kwargs.items()]
+    named = [*zip(list_judged_parameters(signature), args, strict=False), *kwargs.items()]
     return {name: value for name, value in named if type(value) is int}
 
 
-def _check_structure(
+def _judge_answer_structure(
     value: Any, returns: Returns, leading: tuple[int, ...] | None, sizes: Sizes, call: str
 ) -> None:
     if len(returns) == 1:
@@ -68,37 +68,41 @@ def _check_structure(
     else:
         if not isinstance(value, tuple | list) or len(value) != len(returns):
             names = ", ".join(returns)
-            problem = f"the call returned {describe.kind(value)}, but should return ({names})"
-            raise fault(problem, call)
+            problem = (
+                f"the call returned {describe.describe_kind(value)}, but should return ({names})"
+            )
+            raise fail_check(problem, call)
         values = {n: (v, returns[n]) for n, v in zip(returns, value, strict=True)}
     for name, (one, wanted) in values.items():
         if isinstance(wanted, tuple):
             parts = {f"{name}[{i}]": part for i, part in enumerate(wanted)}
-            _check_structure(one, parts, leading, sizes, call)
+            _judge_answer_structure(one, parts, leading, sizes, call)
         else:
-            check_kind(one, wanted, name, call)
-            _check_shape(one, wanted, name, leading, sizes, call)
-            current_case().returned(one, name, call)
+            judge_answer_kind(one, wanted, name, call)
+            _judge_answer_shape(one, wanted, name, leading, sizes, call)
+            find_case().returned(one, name, call)
 
 
-def check_kind(value: Any, wanted: str, name: str, call: str) -> None:
+def judge_answer_kind(value: Any, wanted: str, name: str, call: str) -> None:
     """Raise a `StudentFault` unless `value` is of the kind that `wanted` begins with."""
     kind, _, _ = wanted.partition(" ")
     optional, kind = kind.endswith("?"), kind.removesuffix("?")
     if value is None and (optional or kind == "none"):
         return
     if kind == "rows":
-        _check_rows(value, name, call)
+        _judge_answer_rows(value, name, call)
         return
-    if kind == "any" or _is_of_kind(value, kind):
+    if kind == "any" or _is_judged_kind(value, kind):
         if kind == "bool" and value.dtype != torch.bool:
-            problem = f"{name}.dtype is {describe.dtype(value)}, but should be bool"
-            raise fault(problem, call)
+            problem = f"{name}.dtype is {describe.describe_dtype(value)}, but should be bool"
+            raise fail_check(problem, call)
         return
-    raise fault(f"{name} is {describe.kind(value)}, but should be {_kind_with_article(kind)}", call)
+    raise fail_check(
+        f"{name} is {describe.describe_kind(value)}, but should be {_name_judged_kind(kind)}", call
+    )
 
 
-def _is_of_kind(value: Any, kind: str) -> bool:
+def _is_judged_kind(value: Any, kind: str) -> bool:
     match kind:
         case "tensor" | "bool":
             return isinstance(value, torch.Tensor)
@@ -119,43 +123,45 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     return False
 
 
-def _check_rows(value: Any, name: str, call: str) -> None:
+def _judge_answer_rows(value: Any, name: str, call: str) -> None:
     """Raise a `StudentFault` unless `value` is a list of lists of numbers of the same length."""
     if not isinstance(value, list):
-        raise fault(f"{name} is {describe.kind(value)}, but should be a list of rows", call)
+        raise fail_check(
+            f"{name} is {describe.describe_kind(value)}, but should be a list of rows", call
+        )
     for i, row in enumerate(value):
         if not isinstance(row, list):
-            what = describe.kind(row)
-            raise fault(f"{name}[{i}] is {what}, but should be a list of numbers", call)
+            what = describe.describe_kind(row)
+            raise fail_check(f"{name}[{i}] is {what}, but should be a list of numbers", call)
         if len(row) != len(value[0]):
             lengths = f"{len(row)}, but should be {len(value[0])}"
-            raise fault(f"len({name}[{i}]) is {lengths}", call)
+            raise fail_check(f"len({name}[{i}]) is {lengths}", call)
         for j, x in enumerate(row):
             if type(x) not in (int, float):
-                what = describe.kind(x)
-                raise fault(f"{name}[{i}, {j}] is {what}, but should be a number", call)
+                what = describe.describe_kind(x)
+                raise fail_check(f"{name}[{i}, {j}] is {what}, but should be a number", call)
 
 
-def _shape_of(value: Any) -> tuple[int, ...]:
+def _read_judged_shape(value: Any) -> tuple[int, ...]:
     """Return the shape of a tensor, an array, or rows (an empty list of rows has no width)."""
     if isinstance(value, list):
         return (len(value), *([len(value[0])] if value and isinstance(value[0], list) else []))
     return tuple(value.shape)
 
 
-def _kind_with_article(kind: str) -> str:
+def _name_judged_kind(kind: str) -> str:
     words = {"bool": "a bool tensor", "str": "a string", "none": "None", "object": "an object",
              "flag": "True or False"}  # fmt: skip
     return words.get(kind) or ("an " if kind[0] in "ai" else "a ") + kind
 
 
-def _check_shape(
+def _judge_answer_shape(
     value: Any, wanted: str, name: str, leading: tuple[int, ...] | None, sizes: Sizes, call: str
 ) -> None:
     words = [w for w in wanted.split()[1:] if w not in ("tensor", "array")]
     if value is None or not words:
         return
-    shape = _shape_of(value)
+    shape = _read_judged_shape(value)
     letters = words[1:] if words[0] == "..." else words
     front = leading if words[0] == "..." else ()
     if front is None:  # leading dimensions of unknown number
@@ -168,10 +174,10 @@ def _check_shape(
     )
     if not fits:
         expected = f"({', '.join(map(str, should))}{',' if len(should) == 1 else ''})"
-        raise fault(f"{name}.shape is {shape}, but should be {expected}", call)
+        raise fail_check(f"{name}.shape is {shape}, but should be {expected}", call)
 
 
-def _bind_sizes(
+def _bind_judged_sizes(
     shapes: Mapping[str, str], given: Sequence[tuple[str, Any]]
 ) -> tuple[tuple[int, ...] | None, Sizes]:
     """Return the leading dimensions (None if no input has them) and the size of every letter."""
@@ -181,7 +187,9 @@ def _bind_sizes(
         # No shape is read of a student's object: a missing attribute is a fault there, not None.
         if name not in shapes:
             continue
-        shape = _shape_of(value) if isinstance(value, list) else getattr(value, "shape", None)
+        shape = (
+            _read_judged_shape(value) if isinstance(value, list) else getattr(value, "shape", None)
+        )
         if shape is None:
             continue
         words = shapes[name].split()

@@ -10,29 +10,31 @@ MAX_CALL_CHARACTERS = 300
 MAX_WRITTEN_ENTRIES = 4  # of a matrix; a larger one is written as its shape
 
 
-def call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def describe_call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Write a call, with the dtypes and shapes of its arguments."""
-    parts = [value(x) for x in args] + [f"{key}={value(x)}" for key, x in kwargs.items()]
+    parts = [describe_value(x) for x in args] + [
+        f"{key}={describe_value(x)}" for key, x in kwargs.items()
+    ]
     text = f"{name}({', '.join(parts)})"
     return text if len(text) <= MAX_CALL_CHARACTERS else text[: MAX_CALL_CHARACTERS - 4] + "...)"
 
 
-def value(x: Any) -> str:
+def describe_value(x: Any) -> str:
     """Write a value as an argument of a call."""
     match x:
         case torch.Tensor():
             place = "" if x.device.type == "cpu" else f" on {x.device.type}"
-            return f"{dtype(x)} {tuple(x.shape)}{place}"
+            return f"{describe_dtype(x)} {tuple(x.shape)}{place}"
         case np.ndarray() | np.generic():
-            return f"{dtype(x)} {x.shape}"
+            return f"{describe_dtype(x)} {x.shape}"
         case torch.dtype():
-            return dtype_name(x)
-        case list() if _is_large_matrix(x):
+            return name_dtype(x)
+        case list() if _is_large_judged_matrix(x):
             return f"rows ({len(x)}, {len(x[0])})"
         case list():
-            return f"[{', '.join(value(item) for item in x)}]"
+            return f"[{', '.join(describe_value(item) for item in x)}]"
         case tuple():
-            return f"({', '.join(value(item) for item in x)})"
+            return f"({', '.join(describe_value(item) for item in x)})"
         case dict():
             return "{...}"
         case torch.device():
@@ -42,14 +44,14 @@ def value(x: Any) -> str:
     return str(x)
 
 
-def _is_large_matrix(x: list[Any]) -> bool:
+def _is_large_judged_matrix(x: list[Any]) -> bool:
     """Return whether a list is a matrix of numbers too large to be written out."""
     rows = bool(x) and all(isinstance(row, list) and len(row) == len(x[0]) for row in x)
     numbers = rows and all(isinstance(entry, bool | int | float) for row in x for entry in row)
     return numbers and len(x) * len(x[0]) > MAX_WRITTEN_ENTRIES
 
 
-def kind(x: Any) -> str:
+def describe_kind(x: Any) -> str:
     """Name the kind of a value, with an article: 'a tensor', 'a tuple of 2'."""
     match x:
         case None:
@@ -69,15 +71,15 @@ def kind(x: Any) -> str:
     return f"an object of type {getattr(x, 'type', type(x).__name__)}"
 
 
-def dtype(x: Any) -> str:
-    return dtype_name(x.dtype)
+def describe_dtype(x: Any) -> str:
+    return name_dtype(x.dtype)
 
 
-def dtype_name(d: Any) -> str:
+def name_dtype(d: Any) -> str:
     return str(d).removeprefix("torch.")
 
 
-def numbers(one: Any, other: Any) -> tuple[str, str]:
+def describe_numbers(one: Any, other: Any) -> tuple[str, str]:
     """Write two different numbers with as many digits as show the difference."""
     if isinstance(one, bool | np.bool_):
         return str(bool(one)), str(bool(other))
@@ -85,5 +87,5 @@ def numbers(one: Any, other: Any) -> tuple[str, str]:
     return short if short[0] != short[1] else (f"{float(one):.17g}", f"{float(other):.17g}")
 
 
-def index(place: Sequence[Any]) -> str:
+def describe_index(place: Sequence[Any]) -> str:
     return f"[{', '.join(str(int(i)) for i in place)}]" if len(place) else ""

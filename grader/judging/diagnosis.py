@@ -22,7 +22,7 @@ from grader.core import catalog
 from grader.core.records import CheckResult, Diagnosis, Exercise, NamedMistake, Stage
 from grader.judging import likeness, location, solution_modules, stages, suite_runner
 from grader.judging.case import LastCall, StudentFault
-from grader.judging.judge import Failure, Judge
+from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase, Mistake
 from grader.judging.student import Student, StudentObject
 from grader.worker.in_process import call_without_wall
@@ -39,7 +39,7 @@ _SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
 )
 
 
-class Catalogue:
+class MistakeCatalogue:
     """The mistakes of one exercise, each bound in the place of the solution's own name.
 
     With `remember` the catalogue keeps the fault of each mistake in each case: for a proof, whose
@@ -49,7 +49,7 @@ class Catalogue:
     def __init__(self, exercise: Exercise, *, remember: bool = False) -> None:
         self._exercise = exercise
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
-        self.mistakes = suite_runner.suite_mistakes(exercise)
+        self.mistakes = suite_runner.list_suite_mistakes(exercise)
         self._modules: dict[str, ModuleType] = {}
         self._outcomes: dict[
             tuple[str, frozenset[str]], tuple[list[Outcome], Iterator[Outcome]]
@@ -59,12 +59,12 @@ class Catalogue:
         """Return the solution with this mistake in it, without memory of earlier uses."""
         if mistake.id not in self._modules:
             if mistake.edits:
-                found = solution_modules.edited_solution(self._exercise, mistake)
+                found = solution_modules.edit_solution_for_judging(self._exercise, mistake)
             else:
-                found = solution_modules.load_solution_module(self._exercise)
+                found = solution_modules.load_solution_for_judging(self._exercise)
             self._modules[mistake.id] = found or ModuleType(self._exercise.slug)
         if not mistake.edits:
-            setattr(self._modules[mistake.id], mistake.of, _copy_function(mistake.answer))
+            setattr(self._modules[mistake.id], mistake.of, _copy_diagnosed_function(mistake.answer))
         return self._modules[mistake.id]
 
     def student(self, mistake: Mistake) -> Student:
@@ -76,7 +76,7 @@ class Catalogue:
     @property
     def right(self) -> Student | None:
         """Return a student who makes no mistake; None if there is no solution."""
-        module = solution_modules.load_solution_module(self._exercise)
+        module = solution_modules.load_solution_for_judging(self._exercise)
         if module is None:
             return None
         return Student(self._exercise, call_without_wall(module, self._exercise.prelude))
@@ -111,13 +111,13 @@ class Catalogue:
 
     def _run_checks(self, mistake: Mistake, only: frozenset[str]) -> Iterator[Outcome]:
         judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
-        cases = suite_runner.selected_cases(self._exercise, only)
+        cases = suite_runner.select_suite_cases(self._exercise, only)
         for check, some in groupby(cases, key=lambda case: case.check.id):
             judge.run(tuple(some))
-            yield check, check in _failed_checks_of(mistake.of, judge)
+            yield check, check in _list_diagnosed_checks(mistake.of, judge)
 
 
-def _copy_function(answer: Any) -> Any:
+def _copy_diagnosed_function(answer: Any) -> Any:
     """Copy a function with its defaults: to keep something in defaults may be the mistake."""
     if not isinstance(answer, FunctionType):
         return answer
@@ -130,9 +130,9 @@ def _copy_function(answer: Any) -> Any:
 
 
 @cache
-def mistake_catalogue(slug: str) -> Catalogue:
+def bind_mistake_catalogue(slug: str) -> MistakeCatalogue:
     """Return the catalogue of an exercise, which is bound once."""
-    return Catalogue(catalog.find_catalog_exercise(slug))
+    return MistakeCatalogue(catalog.find_catalog_exercise(slug))
 
 
 def diagnose_failed_checks(
@@ -142,7 +142,7 @@ def diagnose_failed_checks(
     failures = {failure.check: failure for failure in judge.failures}
     if not failures:
         return tuple(checks)
-    known = mistake_catalogue(exercise.slug)
+    known = bind_mistake_catalogue(exercise.slug)
     told: set[Stage] = set()
 
     def once(found: Diagnosis | None) -> Diagnosis | None:
@@ -154,37 +154,44 @@ def diagnose_failed_checks(
         return replace(found, stage=None) if again else found
 
     return tuple(
-        replace(c, diagnosis=once(_diagnose_failure(exercise, failures[c.id], judge, known)))
+        replace(c, diagnosis=once(_diagnose_failed_check(exercise, failures[c.id], judge, known)))
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
 
 
-def _diagnose_failure(
-    exercise: Exercise, failure: Failure, judge: Judge, known: Catalogue
+def _diagnose_failed_check(
+    exercise: Exercise, failure: CheckFailure, judge: Judge, known: MistakeCatalogue
 ) -> Diagnosis | None:
     mistakes = tuple(
-        NamedMistake(id=m.id, says=m.says, mend=m.mend) for m in name_mistake(failure, judge, known)
+        NamedMistake(id=m.id, says=m.says, mend=m.mend)
+        for m in diagnose_mistake(failure, judge, known)
     )
     differs = failure.fault.differs
-    places = () if differs is None else location.wrong_places(
-        differs.wrong, location.shape_letters(exercise, differs.call, differs.subject)
+    places = () if differs is None else location.locate_judged_errors(
+        differs.wrong, location.list_judged_letters(exercise, differs.call, differs.subject)
     )  # fmt: skip
-    found = None if differs is None else _find_stage(exercise, differs.call, judge, known)
+    found = None if differs is None else _diagnose_stage(exercise, differs.call, judge, known)
     nothing = not (mistakes or places or found)
     return None if nothing else Diagnosis(mistakes=mistakes, places=places, stage=found)
 
 
-def _find_stage(exercise: Exercise, call: str, judge: Judge, known: Catalogue) -> Stage | None:
+def _diagnose_stage(
+    exercise: Exercise, call: str, judge: Judge, known: MistakeCatalogue
+) -> Stage | None:
     right = known.right
     name = call.partition("(")[0]
-    return None if right is None else stages.first_wrong_stage(exercise, name, judge.student, right)
+    return (
+        None
+        if right is None
+        else stages.diagnose_first_wrong_stage(exercise, name, judge.student, right)
+    )
 
 
-def name_mistake(
-    failure: Failure,
+def diagnose_mistake(
+    failure: CheckFailure,
     judge: Judge,
-    mistakes: Catalogue,
+    mistakes: MistakeCatalogue,
     only: frozenset[str] = frozenset(),
 ) -> tuple[Mistake, ...]:
     """Name the mistake that a failure shows, or two that cannot be told apart, or none.
@@ -194,28 +201,30 @@ def name_mistake(
     if failure.fault.kind == "NotImplementedError" or _SHAPE_MISMATCH.search(failure.fault.detail):
         return ()
     found = [m for m in mistakes.mistakes if m.of in failure.calls]
-    found = [m for m in found if _gives_same_answer(failure.asked, m, mistakes)]
-    found = _mistakes_with_same_fault(failure.fault, found, judge, mistakes, failure.case)
-    for case, again in _further_cases(failure):
+    found = [m for m in found if _has_diagnosed_answer(failure.asked, m, mistakes)]
+    found = _diagnose_by_same_fault(failure.fault, found, judge, mistakes, failure.case)
+    for case, again in _draw_diagnosis_cases(failure):
         if not found:
             break
         fault = judge.ask(judge.student, case, *again)
-        found = _mistakes_with_same_fault(fault, found, judge, mistakes, case, *again)
+        found = _diagnose_by_same_fault(fault, found, judge, mistakes, case, *again)
     if not found or len(found) > MAX_FULLY_RUN_MISTAKES:
         return ()
-    sure = likeness.is_distinctive(failure.fault.differs)
+    sure = likeness.is_distinctive_mistake(failure.fault.differs)
     if len(found) > 1 or not sure:
-        same = [m for m in found if mistakes.fails(m, _failed_checks_of(m.of, judge), only)]
+        same = [m for m in found if mistakes.fails(m, _list_diagnosed_checks(m.of, judge), only)]
         found = same or (found if sure else [])
     return tuple(found) if len(found) <= MAX_NAMED_MISTAKES else ()
 
 
-def _failed_checks_of(name: str, judge: Judge) -> frozenset[str]:
+def _list_diagnosed_checks(name: str, judge: Judge) -> frozenset[str]:
     """Return the failed checks that called `name`; another name may have its own mistake."""
     return frozenset(f.check for f in judge.failures if name in f.calls)
 
 
-def _gives_same_answer(asked: LastCall | None, mistake: Mistake, known: Catalogue) -> bool:
+def _has_diagnosed_answer(
+    asked: LastCall | None, mistake: Mistake, known: MistakeCatalogue
+) -> bool:
     """Return whether a mistake answers the last call as the student did: a quick first filter."""
     if asked is None or any(isinstance(x, StudentObject) for x in asked.args):
         return True
@@ -223,28 +232,30 @@ def _gives_same_answer(asked: LastCall | None, mistake: Mistake, known: Catalogu
     if function is None:
         return False
     try:
-        answer = function(*_copy_arguments(asked.args), **asked.kwargs)
+        answer = function(*_copy_diagnosed_arguments(asked.args), **asked.kwargs)
     except Exception:  # whatever a wrong answer raises; the student's came back
         return False
-    return likeness.answers_alike(answer, asked.value)
+    return likeness.are_judged_answers_alike(answer, asked.value)
 
 
-def _copy_arguments(values: Sequence[Any]) -> list[Any]:
+def _copy_diagnosed_arguments(values: Sequence[Any]) -> list[Any]:
     """Copy the arguments; an object that occurs twice is copied once."""
     made = {id(x): x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values}
     return [made[id(x)] for x in values]
 
 
-def _mistakes_with_same_fault(
-    fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: Catalogue,
+def _diagnose_by_same_fault(
+    fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue,
     case: CheckCase, *again: str,
 ) -> list[Mistake]:  # fmt: skip
     return [
-        m for m in mistakes if likeness.faults_alike(fault, known.fault(m, judge, case, *again))
+        m
+        for m in mistakes
+        if likeness.are_judged_faults_alike(fault, known.fault(m, judge, case, *again))
     ]
 
 
-def _further_cases(failure: Failure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
+def _draw_diagnosis_cases(failure: CheckFailure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
     """Yield further cases that may tell mistakes apart."""
     yield from ((case, ()) for case in failure.more[:MAX_OTHER_CASES])
     yield from ((failure.case, ("again", str(n))) for n in range(FRESH_DRAWS))

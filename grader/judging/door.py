@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.core.records import Submission
-from grader.judging.case import StudentFault, current_case, fault
+from grader.judging.case import StudentFault, fail_check, find_case
 from grader.submission.line_names import name_submission_line
 from grader.worker.client import Client
 from grader.worker.faults import AnswerRaised, WorkerFault
@@ -27,7 +27,7 @@ class Connection:
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Return `ask(...)`; raise a `StudentFault` if `owner` has a problem or the call fails."""
-        case = current_case()
+        case = find_case()
         case.last_call = text
         case.calls.add(text)
         case.called.add(owner)
@@ -38,7 +38,7 @@ class Connection:
         except AnswerRaised as error:
             raise self._fault_of_exception(error, owner, text) from None
         except WorkerFault as error:
-            raise fault(str(error), text) from None
+            raise fail_check(str(error), text) from None
 
     def _fault_of_exception(self, error: AnswerRaised, owner: str, text: str) -> StudentFault:
         number, line = self._submission_line(error.line)
@@ -46,9 +46,9 @@ class Connection:
             task = f": {error.message}" if error.message else "."
             return StudentFault(f"{owner} is not written yet{task}", kind=error.kind)
         if error.kind == "MemoryError" or "can't allocate memory" in error.message:
-            return fault("the call ran out of memory", text)
+            return fail_check("the call ran out of memory", text)
         if error.kind == "ArenaFull":
-            return fault(f"the answer is too large: {error.message}", text)
+            return fail_check(f"the answer is too large: {error.message}", text)
         if error.message in self._problems.values():  # a problem of a function that was called
             return StudentFault(error.message, kind=error.kind)
         first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE_LINES] or [""]
@@ -57,7 +57,7 @@ class Connection:
         if line:
             lines.append(f"line {number}: {line}")
         raised = StudentFault(
-            str(fault(problem, text, *lines)), kind=error.kind, detail=error.message
+            str(fail_check(problem, text, *lines)), kind=error.kind, detail=error.message
         )
         raised.line = error.line if line and error.line else 0
         return raised

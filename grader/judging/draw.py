@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grader.judging import hard
-from grader.judging.case import current_case
+from grader.judging.case import find_case
 from grader.judging.hard import Hard, Sizes
 
 T = TypeVar("T")
@@ -79,12 +79,12 @@ class Draw:
                 size that stays as it is; a batch (B) goes to 64 by itself
         sizes   ordinary sizes by name, lengths beginning with L: B=2, H=3, Lq=5, Lk=7, D=4
         """
-        current_case().hard.add(kind.value)
+        find_case().hard.add(kind.value)
         match kind:
             case Hard.SQUARE:
-                return list(hard.square_sizes(sizes))
+                return list(hard.make_square_case_sizes(sizes))
             case Hard.ONE:
-                return list(hard.unit_sizes(sizes))
+                return list(hard.make_unit_case_sizes(sizes))
             case Hard.LONG:
                 return list(hard.long_sizes(sizes, limits or {}))
         return [sizes] if sizes else []
@@ -97,7 +97,7 @@ class Draw:
         negative  all of them below -200, so that nothing is left beside a maximum that began with 0
         jumping   by hundreds, up and down, from one run of 16 keys to the next
         """
-        current_case().hard.add(Hard.SCORES.value)
+        find_case().hard.add(Hard.SCORES.value)
         noise = torch.randn(shape, generator=self._generator, dtype=torch.float64)
         steps = torch.arange(shape[-1], dtype=torch.float64)
         jumps = torch.randint(-3, 4, ((shape[-1] + 15) // 16,), generator=self._generator) * 100.0
@@ -115,7 +115,12 @@ class Draw:
         sizes   the largest ordinary size of each, lengths beginning with L
         """
         drawn = {name: self.integer(1, n) for name, n in sizes.items()}
-        kinds = [[drawn], [drawn], list(hard.unit_sizes(drawn)), list(hard.long_sizes(drawn, {}))]
+        kinds = [
+            [drawn],
+            [drawn],
+            list(hard.make_unit_case_sizes(drawn)),
+            list(hard.long_sizes(drawn, {})),
+        ]
         if any(name.startswith("L") for name in sizes):
-            kinds.append(list(hard.square_sizes(drawn)))
+            kinds.append(list(hard.make_square_case_sizes(drawn)))
         return self.choice(*self.choice(*kinds))

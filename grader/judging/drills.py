@@ -19,8 +19,8 @@ from grader.submission.reader_client import UnreadableContent, ask_submission_re
 
 OFFERED_MISTAKES = 8
 OFFERED_OF_SAME_NAME = 5  # of one function, if others have enough mistakes
-LONGEST = 18  # digits of a seed
-_DRILL_NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{LONGEST}}})")
+MAX_SEED_DIGITS = 18  # digits of a seed
+_DRILL_NAME = re.compile(rf"(ex\d\d_\w+) (\d{{1,{MAX_SEED_DIGITS}}})")
 
 
 class NoDrill(Exception):
@@ -49,7 +49,7 @@ class Drill:
             raise GraderFault(f"{where}: {problem}") from None
 
 
-def read_drills(exercise: Exercise) -> tuple[Drill, ...]:
+def read_judging_drills(exercise: Exercise) -> tuple[Drill, ...]:
     """Return all drills of an exercise; none if there is no drills.toml."""
     path = exercise.folder / "drills.toml"
     if not path.is_file():
@@ -76,13 +76,13 @@ def drill(name: str) -> Drill:
         exercise = catalog.find_catalog_exercise(parts[1])
     except catalog.UnknownExercise as problem:
         raise NoDrill(str(problem)) from None
-    found = read_drills(exercise)
+    found = read_judging_drills(exercise)
     if not found:
         raise NoDrill(f"Nothing is drawn from {exercise.slug}: it has no drills.")
-    return found[_digest_number(name) % len(found)]
+    return found[_digest_offered_mistake(name) % len(found)]
 
 
-def stated_exercise(source: str) -> Exercise | None:
+def find_judged_hunt(source: str) -> Exercise | None:
     """Read, without running it, which exercise an answer to a bug hunt was drawn from.
 
     None where `drill` is not written as `make drill` writes that function.
@@ -92,12 +92,12 @@ def stated_exercise(source: str) -> Exercise | None:
     return None
 
 
-def lend_hunted_exercise(exercise: Exercise, source: str) -> Exercise:
+def lend_judged_hunt(exercise: Exercise, source: str) -> Exercise:
     """Give a bug hunt what the exercise in the answer `source` requires, allows and is given.
 
     Any other exercise is returned as it is; so is a hunt whose answer names no exercise.
     """
-    drawn = stated_exercise(source) if exercise.hunts else None
+    drawn = find_judged_hunt(source) if exercise.hunts else None
     if drawn is None:
         return exercise
     return replace(
@@ -111,7 +111,7 @@ def lend_hunted_exercise(exercise: Exercise, source: str) -> Exercise:
 def choices(name: str) -> tuple[Mistake, ...]:
     """Return the mistakes to choose from for the one in a drill, in a drawn order."""
     wanted = drill(name)
-    mistakes = suite_runner.suite_mistakes(wanted.exercise)
+    mistakes = suite_runner.list_suite_mistakes(wanted.exercise)
     known = [m for m in mistakes if not m.null and m.id not in wanted.alike]
     right = next((m for m in known if m.id == wanted.mistake), None)
     if right is None:
@@ -119,20 +119,22 @@ def choices(name: str) -> tuple[Mistake, ...]:
             f"{wanted.exercise.slug}/drills.toml: {wanted.mistake} is no mistake that can be"
             " offered. Name another of mistakes.py"
         )
-    same = _shuffle_mistakes([m for m in known if m.of == right.of and m is not right], name)
-    others = _shuffle_mistakes([m for m in known if m.of != right.of], name)
+    same = _shuffle_offered_mistakes(
+        [m for m in known if m.of == right.of and m is not right], name
+    )
+    others = _shuffle_offered_mistakes([m for m in known if m.of != right.of], name)
     offered = [
         right,
         *same[: OFFERED_OF_SAME_NAME - 1],
         *others,
         *same[OFFERED_OF_SAME_NAME - 1 :],
     ]
-    return tuple(_shuffle_mistakes(offered[:OFFERED_MISTAKES], name))
+    return tuple(_shuffle_offered_mistakes(offered[:OFFERED_MISTAKES], name))
 
 
-def _shuffle_mistakes(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
-    return sorted(mistakes, key=lambda m: _digest_number(f"{name} {m.id}"))
+def _shuffle_offered_mistakes(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
+    return sorted(mistakes, key=lambda m: _digest_offered_mistake(f"{name} {m.id}"))
 
 
-def _digest_number(text: str) -> int:
+def _digest_offered_mistake(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

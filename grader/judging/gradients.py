@@ -11,7 +11,7 @@ from grader.judging.case import StudentFault
 from grader.worker.client import WorkerAnswer
 
 
-class Exchange:
+class GradientExchange:
     """One call with its backward passes; the worker drops the graph when this object is gone."""
 
     def __init__(
@@ -32,19 +32,21 @@ class Exchange:
         if answer.graph is not None:
             self.graph = answer.graph
             weakref.finalize(self, self._drop, answer.graph).atexit = False
-        return list(iterate_tensors(answer.value))
+        return list(iterate_judged_tensors(answer.value))
 
     def backward(self, gradients: Sequence[Tensor | None], leaves: Sequence[Tensor]) -> list[Any]:
         answer = self._backward(self.graph, gradients)
         fits = isinstance(answer, list) and len(answer) == len(leaves)
         for g, x in zip(answer, leaves, strict=True) if fits else ():
-            fits &= g is None or (isinstance(g, Tensor) and _tensor_form(g) == _tensor_form(x))
+            fits &= g is None or (
+                isinstance(g, Tensor) and _describe_judged_tensor(g) == _describe_judged_tensor(x)
+            )
         if not fits:
             raise StudentFault("the worker sent gradients that fit no input")
         return list(answer)
 
 
-def _tensor_form(x: Tensor) -> tuple[Any, ...]:
+def _describe_judged_tensor(x: Tensor) -> tuple[Any, ...]:
     return x.shape, x.dtype, x.device
 
 
@@ -52,7 +54,7 @@ class RemoteFunction(torch.autograd.Function):
     """Autograd's view of a call that runs in the worker."""
 
     @staticmethod
-    def forward(ctx: Any, exchange: Exchange, *leaves: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, exchange: GradientExchange, *leaves: Tensor) -> tuple[Tensor, ...]:
         results = exchange.forward()
         ctx.exchange = exchange
         ctx.save_for_backward(*leaves)
@@ -65,31 +67,31 @@ class RemoteFunction(torch.autograd.Function):
         return (None, *ctx.exchange.backward(gradients, ctx.saved_tensors))
 
 
-def iterate_tensors(value: Any) -> Iterator[Tensor]:
+def iterate_judged_tensors(value: Any) -> Iterator[Tensor]:
     """Yield every tensor in nested lists, tuples and dicts, in the order of the wire."""
     match value:
         case Tensor():
             yield value
         case list() | tuple():
             for item in value:
-                yield from iterate_tensors(item)
+                yield from iterate_judged_tensors(item)
         case dict():
             for item in value.values():
-                yield from iterate_tensors(item)
+                yield from iterate_judged_tensors(item)
 
 
-def replace_tensors(value: Any, outputs: Iterator[Tensor]) -> Any:
+def replace_judged_tensors(value: Any, outputs: Iterator[Tensor]) -> Any:
     """Replace the tensors of `value` by `outputs`, the tensors that autograd knows."""
     match value:
         case Tensor():
             return next(outputs)
         case list() | tuple():
-            return type(value)(replace_tensors(item, outputs) for item in value)
+            return type(value)(replace_judged_tensors(item, outputs) for item in value)
         case dict():
-            return {key: replace_tensors(item, outputs) for key, item in value.items()}
+            return {key: replace_judged_tensors(item, outputs) for key, item in value.items()}
     return value
 
 
-def without_gradients(value: Any) -> Any:
+def detach_judged_answer(value: Any) -> Any:
     """Detach all tensors of an answer, whose parameters may have required a gradient."""
-    return replace_tensors(value, (x.detach() for x in iterate_tensors(value)))
+    return replace_judged_tensors(value, (x.detach() for x in iterate_judged_tensors(value)))

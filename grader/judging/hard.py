@@ -31,7 +31,7 @@ class Hard(StrEnum):
     SCORES = "scores"  # scores that fall, that are all negative, that jump by hundreds
 
 
-def square_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+def make_square_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
     """Yield the sizes with every length (a name that begins with L) set to the largest length.
 
     Then batch and heads get that size too, so that masks of different kinds have equal shapes.
@@ -42,7 +42,7 @@ def square_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
         yield {name: length if name[0] in "LBH" else n for name, n in sizes.items()}
 
 
-def unit_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+def make_unit_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
     """Yield the sizes with each size in turn set to 1, and then with all sizes set to 1."""
     for name in sizes:
         yield {**sizes, name: 1}

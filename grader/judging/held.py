@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.judging.agree import inputs_left_alone, same
-from grader.judging.case import current_case
+from grader.judging.case import find_case
 from grader.worker.client import Client, ObjectHandle
 
 Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
@@ -29,7 +29,7 @@ class HeldTensor:
         value = self._guard(self._client.get, self._handle, "value")
         if isinstance(value, Tensor):
             value = value.detach()
-        current_case().returned(value, "an earlier answer", current_case().last_call)
+        find_case().returned(value, "an earlier answer", find_case().last_call)
         return value
 
     def change(self, method: str, *args: Any) -> None:
@@ -41,13 +41,13 @@ class HeldTensor:
         return "an earlier answer"
 
 
-def with_held_tensors(value: Any, client: Client, guard: Guard) -> Any:
+def hold_judged_tensors(value: Any, client: Client, guard: Guard) -> Any:
     """Replace each handle in an answer by a `HeldTensor`."""
     match value:
         case ObjectHandle():
             return HeldTensor(value, client, guard)
         case list() | tuple():
-            return type(value)(with_held_tensors(item, client, guard) for item in value)
+            return type(value)(hold_judged_tensors(item, client, guard) for item in value)
     return value
 
 
@@ -61,16 +61,16 @@ def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
     """
     with torch.no_grad(), inputs_left_alone():
         answers = function.held(*args, **kwargs)
-        kept = [x for x in _flatten_answers(answers) if isinstance(x, HeldTensor)]
+        kept = [x for x in _flatten_judged_answers(answers) if isinstance(x, HeldTensor)]
         before = [x.now() for x in kept]
         yield
     for answer, was in zip(kept, before, strict=True):
         same(answer.now(), was, says="an earlier answer, after later calls,")
 
 
-def _flatten_answers(value: Any) -> Iterator[Any]:
+def _flatten_judged_answers(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _flatten_answers(item)
+            yield from _flatten_judged_answers(item)
     else:
         yield value

@@ -9,12 +9,12 @@ import torch
 
 from grader.core.records import Exercise
 from grader.judging import drills, suite_runner
-from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check
-from grader.judging.student import Student, student_for, submission_of
+from grader.judging.student import Student, find_judged_submission, judge_student_as
 from grader.submission import admission
-from grader.submission.definition_digests import definition_digests
+from grader.submission.definition_digests import digest_submitted_definitions
 from grader.submission.reader_client import ask_submission_reader
 
 _CHANGED_DRILL = "`drill` returns a drill that is not written in it: leave it as it was."
@@ -26,13 +26,13 @@ _NOT_THE_DRILL = (
 
 def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.device) -> None:
     """Pass if the submission earns every check of `exercise`; the first failure is the fault."""
-    other = _as_answer_to_exercise(student, exercise)
+    other = _judge_as_hunted_exercise(student, exercise)
     seed = str(draw.integer(0, 2**62))
-    for function in suite_runner.check_functions(exercise):
+    for function in suite_runner.list_check_functions(exercise):
         mark: Check = function.__mark__
         if mark.cuda and device.type != "cuda":
             continue
-        for number, params in enumerate(_parametrized_cases(function)):
+        for number, params in enumerate(_list_parametrized_cases(function)):
             at_hand = {
                 "student": other,
                 "draw": Draw(seed, mark.id, str(number), device=str(device)),
@@ -40,7 +40,7 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
                 **params,
             }
             names = inspect.signature(function).parameters
-            CASE.set(Case())
+            CURRENT_CASE.set(Case())
             other.begin_case()
             function(**{name: at_hand[name] for name in names})
 
@@ -50,34 +50,34 @@ def mended_in_place(student: Student, drawn: drills.Drill) -> None:
 
     Nothing is compared where there is no solution, as in the bundle of a course.
     """
-    answer = submission_of(student)
+    answer = find_judged_submission(student)
     if answer is None or not drawn.exercise.solution.is_file():
         return
     right = drawn.exercise.solution.read_text(encoding="utf-8")
-    wrong = definition_digests(drawn.applied(right))
+    wrong = digest_submitted_definitions(drawn.applied(right))
     found = ask_submission_reader("definitions", answer.source)
-    for name, digest in definition_digests(right).items():
+    for name, digest in digest_submitted_definitions(right).items():
         if digest and digest == wrong[name] and digest != found.get(name):
             raise StudentFault(_NOT_THE_DRILL.format(name=name))
 
 
-def _as_answer_to_exercise(student: Student, exercise: Exercise) -> Student:
+def _judge_as_hunted_exercise(student: Student, exercise: Exercise) -> Student:
     """Hold the same submission to what the other exercise declares and does not allow."""
-    answer = submission_of(student)
+    answer = find_judged_submission(student)
     if answer is None:  # a module of ours
-        return student_for(student, exercise, {})
+        return judge_student_as(student, exercise, {})
     # The worker was started for the exercise that the answer names, or for none.
-    written = drills.stated_exercise(answer.source)
+    written = drills.find_judged_hunt(answer.source)
     if written != exercise and (written is not None or exercise.prelude):
         raise StudentFault(_CHANGED_DRILL)
     try:
         found = admission.read_submission_outline(answer, exercise)
     except admission.NotGraded as refused:
         raise StudentFault(str(refused)) from None
-    return student_for(student, exercise, found["problems"])
+    return judge_student_as(student, exercise, found["problems"])
 
 
-def _parametrized_cases(function: Any) -> Iterator[dict[str, Any]]:
+def _list_parametrized_cases(function: Any) -> Iterator[dict[str, Any]]:
     """Yield the parameters of each case that `pytest.mark.parametrize` makes of a check."""
     tables = [m.args for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
     rows = []

@@ -17,13 +17,13 @@ import pytest
 import torch
 
 from grader.core.records import CheckResult, Verdict
-from grader.judging.case import CASE, Case, LastCall, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, LastCall, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check, CheckCase
 from grader.judging.student import Student
 
 NEEDS_CUDA = "needs CUDA"
-NAME = "judge"
+JUDGE_PLUGIN_NAME = "judge"
 
 
 class Tape(Protocol):
@@ -49,11 +49,11 @@ class _Tally:
     calls: set[str] = field(default_factory=set)
     seconds: float = 0.0
     cases: list[CheckCase] = field(default_factory=list)
-    failed: "Failure | None" = None
+    failed: "CheckFailure | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class CheckFailure:
     """The case in which a check failed, and its fault: the start of a diagnosis."""
 
     check: str
@@ -91,7 +91,7 @@ class Judge:
         return Draw(*self._seed, name, *again, device=self.device)
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[CheckFailure, ...]:
         """Return the failed checks, in the order of the suite."""
         return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
 
@@ -128,7 +128,7 @@ class Judge:
             **case.params,
         }
         names = inspect.signature(case.function).parameters
-        CASE.set(Case())
+        CURRENT_CASE.set(Case())
         student.begin_case()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a library warns of is judged by its values
@@ -165,18 +165,20 @@ class Judge:
 
     def _record_outcome(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
         """Record the outcome of a case that ran."""
-        tally.calls |= CASE.get().called
+        tally.calls |= CURRENT_CASE.get().called
         self.hard |= {
-            (name, kind, case.check.id) for name in CASE.get().called for kind in CASE.get().hard
+            (name, kind, case.check.id)
+            for name in CURRENT_CASE.get().called
+            for kind in CURRENT_CASE.get().hard
         }
         if error is None:
             tally.passed += 1
         elif isinstance(error, StudentFault):
             tally.failure, tally.where = str(error), case.name.partition("[")[2].rstrip("]")
             number = tally.cases.index(case) if case in tally.cases else len(tally.cases)
-            tally.failed = Failure(
+            tally.failed = CheckFailure(
                 check=tally.check.id, case=case, more=tuple(tally.cases[number + 1 :]), fault=error,
-                calls=frozenset(CASE.get().called), asked=CASE.get().asked,
+                calls=frozenset(CURRENT_CASE.get().called), asked=CURRENT_CASE.get().asked,
             )  # fmt: skip
         elif not isinstance(error, pytest.skip.Exception):
             place = traceback.extract_tb(error.__traceback__)[-1]
@@ -185,15 +187,19 @@ class Judge:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        self.errors += [f"{item.nodeid} has no @check" for item in items if case_of(item) is None]
-        self._register_cases([case for item in items if (case := case_of(item)) is not None])
+        self.errors += [
+            f"{item.nodeid} has no @check" for item in items if find_check_case(item) is None
+        ]
+        self._register_cases(
+            [case for item in items if (case := find_check_case(item)) is not None]
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        case = case_of(item)
+        case = find_check_case(item)
         if why := "it has no @check" if case is None else self._reason_to_skip(case):
             pytest.skip(reason=why)
-        CASE.set(Case())
+        CURRENT_CASE.set(Case())
         self.student.begin_case()
 
     @pytest.hookimpl(wrapper=True)
@@ -201,7 +207,7 @@ class Judge:
         self, item: pytest.Function, call: pytest.CallInfo[None]
     ) -> "object":
         report = yield
-        case = case_of(item)
+        case = find_check_case(item)
         if case is not None and call.when == "call":
             error = None if call.excinfo is None else call.excinfo.value
             self._record_outcome(self._tallies[case.check.id], case, error)
@@ -237,7 +243,7 @@ class Judge:
         )  # fmt: skip
 
 
-def case_of(item: pytest.Item) -> CheckCase | None:
+def find_check_case(item: pytest.Item) -> CheckCase | None:
     """Return the case that pytest made of a check; None for a test that is no check."""
     function = getattr(item, "function", None)
     mark = getattr(function, "__mark__", None)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from grader.judging.case import Differs, StudentFault
-from grader.judging.tolerance import as_numbers
+from grader.judging.case import StudentFault, ValueDifference
+from grader.judging.tolerance import as_judged_numbers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -15,13 +15,13 @@ MATCH_RTOL = 0.02  # of the distance from the right answer
 MIN_DISTINCT = 4  # different wrong values: a match of fewer may be chance
 
 
-def answers_alike(one: Any, other: Any) -> bool:
+def are_judged_answers_alike(one: Any, other: Any) -> bool:
     """Return whether two answers have the same tensors, arrays and lists, with close numbers."""
-    ours, theirs = list(_numeric_parts(one)), list(_numeric_parts(other))
-    return len(ours) == len(theirs) and all(map(_is_close, ours, theirs))
+    ours, theirs = list(_list_judged_numbers(one)), list(_list_judged_numbers(other))
+    return len(ours) == len(theirs) and all(map(_are_judged_numbers_close, ours, theirs))
 
 
-def _numeric_parts(value: Any) -> Iterator[Tensor | Array]:
+def _list_judged_numbers(value: Any) -> Iterator[Tensor | Array]:
     """Yield every tensor, array and list of numbers in nested lists and tuples, in order."""
     match value:
         case Tensor() | np.ndarray():
@@ -30,19 +30,19 @@ def _numeric_parts(value: Any) -> Iterator[Tensor | Array]:
             yield np.array(value, np.float64)
         case list() | tuple():
             for item in value:
-                yield from _numeric_parts(item)
+                yield from _list_judged_numbers(item)
 
 
-def _is_close(a: Tensor | Array, b: Tensor | Array) -> bool:
+def _are_judged_numbers_close(a: Tensor | Array, b: Tensor | Array) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    one, other = as_numbers(a), as_numbers(b)
+    one, other = as_judged_numbers(a), as_judged_numbers(b)
     size = np.abs(np.asarray(other, np.float64))
     largest = size[np.isfinite(size)].max(initial=0.0)
-    return rms_distance(one, other) <= MATCH_RTOL * float(largest)
+    return measure_judged_distance(one, other) <= MATCH_RTOL * float(largest)
 
 
-def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
+def are_judged_faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
     """Return whether two faults are the same: both none, the same sentence or close values."""
     if one is None or other is None:
         return one is other
@@ -51,11 +51,11 @@ def faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
         return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
     if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
         return False
-    between = rms_distance(a.got, b.got)
-    return between < np.inf and between <= MATCH_RTOL * rms_distance(a.got, a.exact)
+    between = measure_judged_distance(a.got, b.got)
+    return between < np.inf and between <= MATCH_RTOL * measure_judged_distance(a.got, a.exact)
 
 
-def rms_distance(a: Any, b: Any) -> float:
+def measure_judged_distance(a: Any, b: Any) -> float:
     """Return the root mean square of a - b; infinite if only one of them has a NaN somewhere."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.size == b.size == 0:
@@ -68,7 +68,7 @@ def rms_distance(a: Any, b: Any) -> float:
     return float(np.sqrt(np.mean(np.square(between)))) if np.isfinite(between).all() else np.inf
 
 
-def is_distinctive(differs: Differs | None) -> bool:
+def is_distinctive_mistake(differs: ValueDifference | None) -> bool:
     """Return whether enough wrong values differ from each other that a match is no chance."""
     if differs is None:
         return False

@@ -15,12 +15,12 @@ AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t"
 LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
 
 
-def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...]:
+def locate_judged_errors(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...]:
     """Find the axes along which some places are wrong and others right, and the wrong places.
 
     letters  of the last axes, as in the manifest
     """
-    names = _axis_names(wrong.ndim, letters)
+    names = _name_judged_axes(wrong.ndim, letters)
     found = []
     for axis, name in enumerate(names):
         others = tuple(i for i in range(wrong.ndim) if i != axis)
@@ -31,7 +31,7 @@ def wrong_places(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...
     return tuple(found)
 
 
-def shape_letters(exercise: Exercise, call: str, subject: str) -> list[str]:
+def list_judged_letters(exercise: Exercise, call: str, subject: str) -> list[str]:
     """Return the declared shape letters of the `subject` of a call; [] if none are declared."""
     name, _, method = call.partition("(")[0].partition(".")
     function = exercise.functions.get(name)
@@ -44,7 +44,7 @@ def shape_letters(exercise: Exercise, call: str, subject: str) -> list[str]:
     return shape.split()[1:] if isinstance(shape, str) else []
 
 
-def _axis_names(rank: int, letters: Sequence[str]) -> list[str]:
+def _name_judged_axes(rank: int, letters: Sequence[str]) -> list[str]:
     named = [AXES.get(letter, "") for letter in letters if letter != "..."]
     missing = rank - len(named)
     if missing < 0 or not named:  # "..." alone may be anything

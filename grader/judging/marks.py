@@ -106,10 +106,12 @@ def check(
         raise TypeError(f"points={points!r} is no whole number")
 
     def mark(function: F) -> F:
-        says = sentence(function)
+        says = read_check_sentence(function)
         names = tuple(f.__name__ for f in needs)
         name = function.__name__
-        _attach_mark(function, Check(id=name, says=says, points=points, needs=names, cuda=cuda))
+        _attach_check_mark(
+            function, Check(id=name, says=says, points=points, needs=names, cuda=cuda)
+        )
         return function
 
     return mark
@@ -124,10 +126,10 @@ def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callabl
     """
 
     def mark(function: F) -> F:
-        _attach_mark(
+        _attach_check_mark(
             function,
             SpeedCase(
-                says=sentence(function), points=points, measures=measures, cuda=cuda,
+                says=read_check_sentence(function), points=points, measures=measures, cuda=cuda,
                 bench=function,
             ),
         )  # fmt: skip
@@ -150,11 +152,11 @@ def mistake(
     def mark(answer: T) -> T:
         says, _, mend = inspect.cleandoc(answer.__doc__ or "").partition("\n\n")
         name = getattr(answer, "__name__", "")
-        _attach_mark(
+        _attach_check_mark(
             answer,
             Mistake(
-                id=name, of=of, caught_by=caught_by.__name__, says=_join_lines(says),
-                mend=_join_lines(mend), null=null, answer=answer, edits=edits,
+                id=name, of=of, caught_by=caught_by.__name__, says=_join_check_sentence(says),
+                mend=_join_check_sentence(mend), null=null, answer=answer, edits=edits,
             ),
         )  # fmt: skip
         return answer
@@ -172,8 +174,9 @@ def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
 
     def mark(answer: T) -> T:
         name = getattr(answer, "__name__", "")
-        _attach_mark(
-            answer, Variant(id=name, of=of, says=sentence(answer), answer=answer, edits=edits)
+        _attach_check_mark(
+            answer,
+            Variant(id=name, of=of, says=read_check_sentence(answer), answer=answer, edits=edits),
         )
         return answer
 
@@ -190,29 +193,29 @@ def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
 
     def mark(function: F) -> F:
         names = (of,) if isinstance(of, str) else tuple(of)
-        says, name = sentence(function), function.__name__
-        _attach_mark(function, Trial(id=name, of=names, says=says, script=function))
+        says, name = read_check_sentence(function), function.__name__
+        _attach_check_mark(function, Trial(id=name, of=names, says=says, script=function))
         return function
 
     return mark
 
 
-def marks(module: Any, kind: type[T]) -> list[T]:
+def list_check_marks(module: Any, kind: type[T]) -> list[T]:
     """Return every mark of a kind in a module, in the order of the file."""
     things = [thing for thing in vars(module).values() if hasattr(thing, "__dict__")]
     found = [vars(thing).get("__mark__") for thing in things]  # a base class's mark is not its own
     return [mark for mark in found if isinstance(mark, kind)]
 
 
-def sentence(thing: Any) -> str:
+def read_check_sentence(thing: Any) -> str:
     """Return the first paragraph of a docstring, on one line."""
     text = inspect.cleandoc(thing.__doc__ or "")
-    return _join_lines(text.partition("\n\n")[0])
+    return _join_check_sentence(text.partition("\n\n")[0])
 
 
-def _join_lines(text: str) -> str:
+def _join_check_sentence(text: str) -> str:
     return " ".join(text.split())
 
 
-def _attach_mark(thing: Any, mark: Any) -> None:
+def _attach_check_mark(thing: Any, mark: Any) -> None:
     thing.__mark__ = mark

@@ -16,11 +16,11 @@ def written_over(places: Places, answers: Any) -> Any:
     A tensor with a graph, or without numbers, is returned unchanged.
     """
     if isinstance(answers, Sequence):
-        return tuple(_write_into_place(places, i, x) for i, x in enumerate(answers))
-    return _write_into_place(places, 0, answers)
+        return tuple(_write_case_into_place(places, i, x) for i, x in enumerate(answers))
+    return _write_case_into_place(places, 0, answers)
 
 
-def _write_into_place(places: Places, number: int, answer: Any) -> Any:
+def _write_case_into_place(places: Places, number: int, answer: Any) -> Any:
     form = number, answer.shape, answer.dtype
     if not isinstance(answer, Tensor):
         places.setdefault(form, np.empty_like(answer))[...] = answer

@@ -17,7 +17,7 @@ from grader.core import catalog
 from grader.core.records import Exercise
 from grader.judging import drills, recorded_cases, suite_imports
 from grader.judging.draw import Draw
-from grader.judging.judge import NAME, Judge
+from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.worker import requirements
@@ -34,12 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if config.pluginmanager.has_plugin(NAME):
+    if config.pluginmanager.has_plugin(JUDGE_PLUGIN_NAME):
         return
-    exercise = _named_exercise(config)
+    exercise = _find_judged_exercise(config)
     if exercise is None:
         raise pytest.UsageError("name one suite: python -m pytest grader/suites/ex01_softmax")
-    suite_imports.make_pack_importable(exercise)
+    suite_imports.make_suite_pack_importable(exercise)
     on_cuda = config.getoption("--device").startswith("cuda")
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=on_cuda)
@@ -53,21 +53,21 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     except answer_file.UnreadableFile as error:
         raise pytest.UsageError(str(error)) from None
-    exercise = drills.lend_hunted_exercise(exercise, answer.source)
+    exercise = drills.lend_judged_hunt(exercise, answer.source)
     if config.getoption("--in-process"):
         module = load_file_without_wall(answer.path, exercise.slug, exercise.prelude)
         client, problems = call_without_wall(module, exercise.prelude), {}
     else:
-        client, problems = _start_worker(config, exercise, answer)
+        client, problems = _start_judged_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
     judge = Judge(
-        student, (seed, exercise.slug), device, recorded_cases.recorded_tape(exercise.slug)
+        student, (seed, exercise.slug), device, recorded_cases.load_judging_tape(exercise.slug)
     )
-    config.pluginmanager.register(judge, NAME)
+    config.pluginmanager.register(judge, JUDGE_PLUGIN_NAME)
 
 
-def _start_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
+def _start_judged_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
     from grader.worker.nursery import Nursery
     from grader.worker.supervisor import Supervisor
 
@@ -85,7 +85,7 @@ def _start_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any
     return worker.client(), admitted.problems
 
 
-def _named_exercise(config: pytest.Config) -> Exercise | None:
+def _find_judged_exercise(config: pytest.Config) -> Exercise | None:
     """Find the exercise whose suite the command line names."""
     folders = {Path(arg.split("::")[0]).resolve() for arg in config.args}
     found = [
@@ -107,8 +107,8 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
     return None
 
 
-def _registered_judge(request: pytest.FixtureRequest) -> Judge:
-    judge = request.config.pluginmanager.get_plugin(NAME)
+def _find_registered_judge(request: pytest.FixtureRequest) -> Judge:
+    judge = request.config.pluginmanager.get_plugin(JUDGE_PLUGIN_NAME)
     assert isinstance(judge, Judge)
     return judge
 
@@ -116,16 +116,16 @@ def _registered_judge(request: pytest.FixtureRequest) -> Judge:
 @pytest.fixture
 def student(request: pytest.FixtureRequest) -> Student:
     """Return the student's module."""
-    return _registered_judge(request).student
+    return _find_registered_judge(request).student
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> torch.device:
     """Return the device on which this run makes its calls."""
-    return torch.device(_registered_judge(request).device)
+    return torch.device(_find_registered_judge(request).device)
 
 
 @pytest.fixture
 def draw(request: pytest.FixtureRequest) -> Draw:
     """Return the draws of fresh inputs for a test."""
-    return _registered_judge(request).draw_for(request.node.name)
+    return _find_registered_judge(request).draw_for(request.node.name)

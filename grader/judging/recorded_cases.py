@@ -24,8 +24,8 @@ from grader.core.catalog import ROOT
 from grader.core.errors import GraderFault
 from grader.core.this_python import build_pip_install_command
 
-NAME = "reference"  # the package that a sealed bundle does without
-LEFT_OUT = "the sealed bundle has no stored cases for it"
+REFERENCE_PACKAGE = "reference"  # the package that a sealed bundle does without
+CASE_LEFT_OUT = "the sealed bundle has no stored cases for it"
 
 
 class _Question:
@@ -35,7 +35,7 @@ class _Question:
         self._what = what
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return TAPE.get().answer(self._what, *args, **kwargs)
+        return CURRENT_TAPE.get().answer(self._what, *args, **kwargs)
 
 
 class _Object:
@@ -49,14 +49,14 @@ class _Object:
         if name.startswith("__"):
             raise AttributeError(name)
         what = f"{self._what}.{name}"
-        value = f"{self._kind}.{name}" in TAPE.get().values
-        return TAPE.get().answer(what) if value else _Question(what)
+        value = f"{self._kind}.{name}" in CURRENT_TAPE.get().values
+        return CURRENT_TAPE.get().answer(what) if value else _Question(what)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        TAPE.get().answer(f"{self._what}.{name}=", value)
+        CURRENT_TAPE.get().answer(f"{self._what}.{name}=", value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return TAPE.get().answer(self._what, *args, **kwargs)
+        return CURRENT_TAPE.get().answer(self._what, *args, **kwargs)
 
 
 class _Module(ModuleType):
@@ -64,22 +64,22 @@ class _Module(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         whole = f"{self.__name__}.{name}"
-        if name.startswith("__") or whole in _reference_modules():
+        if name.startswith("__") or whole in _list_judging_references():
             raise AttributeError(name)  # a submodule, which the import system looks for
         return _Question(whole)
 
 
-class Draws:
+class RecordedDraws:
     """The inputs of one case, under the names of `Draw`."""
 
-    def __init__(self, tape: "Tape", drawn: Iterator[Any]) -> None:
+    def __init__(self, tape: "RecordedTape", drawn: Iterator[Any]) -> None:
         self._tape, self._drawn = tape, drawn
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: self._tape.next(self._drawn, f"draw.{name}", args, kwargs)
 
 
-class Tape:
+class RecordedTape:
     """The stored cases of one exercise."""
 
     def __init__(self, slug: str, root: Path = ROOT) -> None:
@@ -107,14 +107,14 @@ class Tape:
     def begin(self, case: str, check: str) -> str:
         """Wind to a case; return the reason if the case cannot be run, else an empty string."""
         if check in self.left_out:
-            return LEFT_OUT
-        TAPE.set(self)
+            return CASE_LEFT_OUT
+        CURRENT_TAPE.set(self)
         self._answers = iter(self._cases.get(case, {}).get("answers", ()))
         return ""
 
-    def draws(self, case: str) -> Draws:
+    def draws(self, case: str) -> RecordedDraws:
         """Return the stored inputs of a case."""
-        return Draws(self, iter(self._cases.get(case, {}).get("draws", ())))
+        return RecordedDraws(self, iter(self._cases.get(case, {}).get("draws", ())))
 
     def answer(self, what: str, *args: Any, **kwargs: Any) -> Any:
         """Return the reference's answer at release to the next call of the case."""
@@ -123,18 +123,18 @@ class Tape:
     def next(self, tape: Iterator[Any], what: str, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Return the answer on a tape to a call; skip calls on it that are not made here."""
         from grader.judging.case_codec import (  # which need the stand-in
-            mark_of_call,
-            samples_alike,
-            samples_of_call,
-            unpack_value,
+            are_case_samples_alike,
+            digest_case_call,
+            sample_case_call,
+            unpack_case_value,
         )
 
-        form, numbers = mark_of_call(what, args, kwargs), samples_of_call(args, kwargs)
+        form, numbers = digest_case_call(what, args, kwargs), sample_case_call(args, kwargs)
         for wanted, given, in_order, packed in tape:
-            if wanted == form and samples_alike(given, numbers):
+            if wanted == form and are_case_samples_alike(given, numbers):
                 if isinstance(packed, list) and packed[0] == "object":
                     return _Object(*packed[1:])
-                return unpack_value(packed, self._tensors)
+                return unpack_case_value(packed, self._tensors)
             if in_order:
                 break
         raise GraderFault(
@@ -143,19 +143,21 @@ class Tape:
         )
 
 
-TAPE: ContextVar[Tape] = ContextVar("tape")
+CURRENT_TAPE: ContextVar[RecordedTape] = ContextVar("tape")
 
 
 class _Finder(MetaPathFinder):
     """Finds modules of the reference that no file holds."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if name == f"{NAME}.expected":  # the type of an expected value, without answers
+        if (
+            name == f"{REFERENCE_PACKAGE}.expected"
+        ):  # the type of an expected value, without answers
             place = ROOT / sealed_bundle.STORED_CASES_FOLDER / sealed_bundle.EXPECTED
             return importlib.util.spec_from_file_location(name, place)
-        if name not in _reference_modules():
+        if name not in _list_judging_references():
             return None
-        return ModuleSpec(name, _Loader(), is_package=name == NAME)
+        return ModuleSpec(name, _Loader(), is_package=name == REFERENCE_PACKAGE)
 
 
 class _Loader(Loader):
@@ -165,19 +167,21 @@ class _Loader(Loader):
         return _Module(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        if module.__name__ == NAME:
-            vars(module)["Expected"] = importlib.import_module(f"{NAME}.expected").Expected
+        if module.__name__ == REFERENCE_PACKAGE:
+            vars(module)["Expected"] = importlib.import_module(
+                f"{REFERENCE_PACKAGE}.expected"
+            ).Expected
 
 
-def _reference_modules() -> Sequence[str]:
+def _list_judging_references() -> Sequence[str]:
     about = sealed_bundle.read_core_bundle_facts()
     return () if about is None else about.modules
 
 
 @cache
-def recorded_tape(slug: str) -> Tape | None:
+def load_judging_tape(slug: str) -> RecordedTape | None:
     """Load the stored cases of an exercise; None outside of a sealed bundle."""
-    return Tape(slug) if sealed_bundle.is_core_sealed() else None
+    return RecordedTape(slug) if sealed_bundle.is_core_sealed() else None
 
 
 if sealed_bundle.is_core_sealed():

@@ -16,16 +16,16 @@ from torch import Tensor
 
 from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Submission
 from grader.judging import contract, describe
-from grader.judging.case import LastCall, current_case, fault
+from grader.judging.case import LastCall, fail_check, find_case
 from grader.judging.door import Connection
 from grader.judging.gradients import (
-    Exchange,
+    GradientExchange,
     RemoteFunction,
-    iterate_tensors,
-    replace_tensors,
-    without_gradients,
+    detach_judged_answer,
+    iterate_judged_tensors,
+    replace_judged_tensors,
 )
-from grader.judging.held import HeldTensor, with_held_tensors
+from grader.judging.held import HeldTensor, hold_judged_tensors
 from grader.worker.child.chain import Chain
 from grader.worker.client import CALLABLE_ATTRIBUTE, Client, ObjectHandle, WorkerAnswer
 from grader.worker.faults import WorkerFault
@@ -58,7 +58,7 @@ class Student:
 
     def run_chain(self, name: str, chain: Chain, **named: Any) -> Any:
         """Return the digest of a chain of calls to a function of the student's."""
-        text = describe.call(name, (), named)
+        text = describe.describe_call(name, (), named)
         return self._door.guard(name, text, self._door.client.chain, name, chain, named)
 
     def told(self, name: str) -> Any:
@@ -66,19 +66,19 @@ class Student:
         try:
             return self._door.client.told(name)
         except WorkerFault as error:
-            raise fault(str(error), current_case().last_call) from None
+            raise fail_check(str(error), find_case().last_call) from None
 
     def begin_case(self) -> None:
         """Forget the inputs of the last case."""
         self._door.client.fresh()
 
 
-def submission_of(student: Student) -> Submission | None:
+def find_judged_submission(student: Student) -> Submission | None:
     """Return the submitted file; None if the student is a module of ours."""
     return student._door.answer
 
 
-def student_for(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
+def judge_student_as(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
     """Return the same submission as an answer to another exercise."""
     return Student(exercise, student._door.client, problems, student._door.answer)
 
@@ -111,11 +111,13 @@ class StudentObject:
             return _Call(self._door, self, name, _UNDECLARED, f"{self._text}.{name}")
         if callable(getattr(torch.nn.Module, name, None)):
             text = f"{self._text}.{name}"
-            raise fault(f"{text} is {describe.value(value)}, but should be a method", "")
+            raise fail_check(
+                f"{text} is {describe.describe_value(value)}, but should be a method", ""
+            )
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        text = f"{self._text}.{name} = {describe.value(value)}"
+        text = f"{self._text}.{name} = {describe.describe_value(value)}"
         client, owner = self._door.client, self._declared.name
         self._door.guard(owner, text, client.set, self._handle, name, value)
 
@@ -130,8 +132,8 @@ class StudentObject:
             self._declared.name, text, self._door.client.get, self._handle, name
         )
         if wanted := self._declared.attributes.get(name):
-            contract.check_attribute(value, wanted, name, self._sizes, text)
-        current_case().returned(value, name, text)
+            contract.judge_attribute_form(value, wanted, name, self._sizes, text)
+        find_case().returned(value, name, text)
         return value
 
     def __repr__(self) -> str:
@@ -157,37 +159,37 @@ class _Call:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._called_name(args)
-        text = describe.call(self._text, args, kwargs)
-        found = [x for x in iterate_tensors([args, kwargs]) if x.requires_grad]
+        text = describe.describe_call(self._text, args, kwargs)
+        found = [x for x in iterate_judged_tensors([args, kwargs]) if x.requires_grad]
         leaves = list({id(x): x for x in found}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
         def ask() -> WorkerAnswer:
-            sent = [_as_handle(x) for x in args]
-            named = {key: _as_handle(x) for key, x in kwargs.items()}
+            sent = [_as_judged_handle(x) for x in args]
+            named = {key: _as_judged_handle(x) for key, x in kwargs.items()}
             client = self._door.client
             answer: WorkerAnswer = self._door.guard(
                 owner,
                 text,
                 client.call,
-                _as_handle(self._on),
+                _as_judged_handle(self._on),
                 self._name,
                 sent,
                 named,
                 graph=with_graph,
             )
-            current_case().modified.extend(self._argument_name(m) for m in answer.modified)
+            find_case().modified.extend(self._argument_name(m) for m in answer.modified)
             return answer
 
         value = (
             self._call_with_graph(ask, leaves, owner, text)
             if with_graph
-            else without_gradients(ask().value)
+            else detach_judged_answer(ask().value)
         )
         if self._on is None:
-            current_case().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
+            find_case().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
         if self._declared is not _UNDECLARED:
-            contract.check_answer(value, self._declared, args, kwargs, text)
+            contract.judge_answer_form(value, self._declared, args, kwargs, text)
         return value
 
     def devices(self, *args: Any, **kwargs: Any) -> tuple[torch.device, ...]:
@@ -196,14 +198,14 @@ class _Call:
         Tensors on the device `meta` have no numbers and do not cross the wire; their device does.
         So the devices show on any machine whether the answer heeds a given `device`.
         """
-        text = describe.call(self._text, args, kwargs)
+        text = describe.describe_call(self._text, args, kwargs)
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
-        sent = [_as_handle(x) for x in args]
+        sent = [_as_judged_handle(x) for x in args]
         answer: WorkerAnswer = guard(
             owner,
             text,
             client.call,
-            _as_handle(self._on),
+            _as_judged_handle(self._on),
             self._name,
             sent,
             kwargs,
@@ -217,7 +219,7 @@ class _Call:
             if isinstance(x, ObjectHandle | Tensor)
         ]
         if not all(isinstance(device, torch.device) for device in found):
-            raise fault("the call returned something else than tensors", text)
+            raise fail_check("the call returned something else than tensors", text)
         return tuple(found)
 
     def held(self, *args: Any, **kwargs: Any) -> Any:
@@ -226,15 +228,15 @@ class _Call:
         Later calls can then take the very tensors that an earlier call returned; whether they
         change those tensors can be seen.
         """
-        text = describe.call(self._text, args, kwargs)
+        text = describe.describe_call(self._text, args, kwargs)
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
-        sent = [_as_handle(x) for x in args]
-        named = {key: _as_handle(x) for key, x in kwargs.items()}
+        sent = [_as_judged_handle(x) for x in args]
+        named = {key: _as_judged_handle(x) for key, x in kwargs.items()}
         answer: WorkerAnswer = guard(
-            owner, text, client.call, _as_handle(self._on), self._name, sent, named,
+            owner, text, client.call, _as_judged_handle(self._on), self._name, sent, named,
             graph=False, hold=True,
         )  # fmt: skip
-        return with_held_tensors(answer.value, client, partial(guard, owner, text))
+        return hold_judged_tensors(answer.value, client, partial(guard, owner, text))
 
     def _called_name(self, args: Sequence[Any]) -> str:
         """Return the name of the student's that is called."""
@@ -247,14 +249,14 @@ class _Call:
             client = self._door.client
             return self._door.guard(owner, text, client.backward, graph, gradients)
 
-        exchange = Exchange(ask, backward, self._door.client.drop_call)
+        exchange = GradientExchange(ask, backward, self._door.client.drop_call)
         results = RemoteFunction.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
         outputs = iter(results if isinstance(results, tuple) else (results,))
-        return replace_tensors(exchange.value, outputs)
+        return replace_judged_tensors(exchange.value, outputs)
 
     def _argument_name(self, modified: str) -> str:
         """Return the name of the argument at a position."""
-        names = contract.parameter_names(self._declared.signature)
+        names = contract.list_judged_parameters(self._declared.signature)
         if modified.isdigit() and names:
             return names[min(int(modified), len(names) - 1)]  # the last name may be `*args`
         return modified
@@ -276,22 +278,22 @@ class _Constructor:
 
     def __call__(self, *args: Any, **kwargs: Any) -> StudentObject:
         name = self._declared.name
-        text = describe.call(name, args, kwargs)
+        text = describe.describe_call(name, args, kwargs)
         client = self._door.client
         answer: WorkerAnswer = self._door.guard(
             name, text, client.call, None, name, args, kwargs, graph=False
         )
         if not isinstance(answer.value, ObjectHandle):
-            problem = f"{name} is {describe.kind(answer.value)}, but should be an object"
-            raise fault(problem, text)
-        sizes = contract.sizes_given(self._declared.signature, args, kwargs)
+            problem = f"{name} is {describe.describe_kind(answer.value)}, but should be an object"
+            raise fail_check(problem, text)
+        sizes = contract.read_judged_sizes(self._declared.signature, args, kwargs)
         return StudentObject(self._door, answer.value, self._declared, text, sizes)
 
 
-def _as_handle(value: Any) -> Any:
+def _as_judged_handle(value: Any) -> Any:
     match value:
         case StudentObject() | HeldTensor():
             return value._handle
         case list() | tuple() if any(isinstance(item, HeldTensor) for item in value):
-            return type(value)(_as_handle(item) for item in value)
+            return type(value)(_as_judged_handle(item) for item in value)
     return value

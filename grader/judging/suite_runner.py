@@ -14,50 +14,58 @@ from grader.core.catalog import SUITES_FOLDER
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise
 from grader.judging import suite_imports
-from grader.judging.judge import NAME, Judge, case_of
-from grader.judging.marks import Check, CheckCase, Mistake, SpeedCase, Trial, Variant, marks
+from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge, find_check_case
+from grader.judging.marks import (
+    Check,
+    CheckCase,
+    Mistake,
+    SpeedCase,
+    Trial,
+    Variant,
+    list_check_marks,
+)
 
 
 class BrokenSuite(GraderFault, toml_file.BadFile):
     """Raised for a file of a suite that is missing or cannot be imported."""
 
 
-def run_suite(
+def run_suite_checks(
     exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
 ) -> tuple[CheckResult, ...]:
     """Run a suite's checks, or `only` these and the checks they need; return the verdicts."""
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
-    judge.run(selected_cases(exercise, only))
+    judge.run(select_suite_cases(exercise, only))
     if judge.errors:
-        raise GraderFault(_broken_suite_sentence(exercise, judge.errors))
+        raise GraderFault(_describe_broken_suite(exercise, judge.errors))
     return judge.results()
 
 
-def selected_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
+def select_suite_cases(exercise: Exercise, only: frozenset[str]) -> tuple[CheckCase, ...]:
     """Return the cases of `only` these checks and of the checks they need; all if none is named."""
     if not only:
-        return suite_cases(exercise)
-    names = _add_needed_checks(exercise, only)
-    return tuple(case for case in suite_cases(exercise) if case.check.id in names)
+        return list_suite_cases(exercise)
+    names = _add_needed_suite_checks(exercise, only)
+    return tuple(case for case in list_suite_cases(exercise) if case.check.id in names)
 
 
-def suite_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
+def list_suite_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     """Return every case of a suite's checks in order; pytest collects them once per process."""
     if exercise.folder not in _CASES_BY_FOLDER:
-        suite_imports.make_pack_importable(exercise)
-        _CASES_BY_FOLDER[exercise.folder] = _collect_cases(exercise)
+        suite_imports.make_suite_pack_importable(exercise)
+        _CASES_BY_FOLDER[exercise.folder] = _collect_suite_cases(exercise)
     return _CASES_BY_FOLDER[exercise.folder]
 
 
 _CASES_BY_FOLDER: dict[Path, tuple[CheckCase, ...]] = {}
 
 
-def _collect_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
+def _collect_suite_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
     # Nothing but our own plugins and our own ini file: no autoload, no conftest, no cache.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     # Without a file, pytest would collect the working directory.
-    file = str(_suite_file(exercise, "test_*.py"))
+    file = str(_find_suite_file(exercise, "test_*.py"))
     options = [
         "-c",
         str(SUITES_FOLDER / "pytest.ini"),
@@ -73,17 +81,17 @@ def _collect_cases(exercise: Exercise) -> tuple[CheckCase, ...]:
         raise KeyboardInterrupt
     if collector.errors or code is not pytest.ExitCode.OK:
         problems = collector.errors or [f"pytest ended with {code!r}"]
-        raise GraderFault(_broken_suite_sentence(exercise, problems))
+        raise GraderFault(_describe_broken_suite(exercise, problems))
     return tuple(collector.cases)
 
 
-def _broken_suite_sentence(exercise: Exercise, problems: Sequence[str]) -> str:
+def _describe_broken_suite(exercise: Exercise, problems: Sequence[str]) -> str:
     return f"the suite of {exercise.slug} cannot be run: {'; '.join(problems)}"
 
 
-def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
+def _add_needed_suite_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
     """Return the named checks and the checks they need, in the order of the suite."""
-    known = {check.id: check for check in suite_checks(exercise)}
+    known = {check.id: check for check in list_suite_checks(exercise)}
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -94,61 +102,61 @@ def _add_needed_checks(exercise: Exercise, names: frozenset[str]) -> list[str]:
     return [name for name in known if name in found]
 
 
-def suite_checks(exercise: Exercise) -> list[Check]:
+def list_suite_checks(exercise: Exercise) -> list[Check]:
     """Return the checks that a suite declares, without running them."""
-    return marks(_import_suite_file(exercise, "test_*.py"), Check)
+    return list_check_marks(_import_suite_file(exercise, "test_*.py"), Check)
 
 
-def check_functions(exercise: Exercise) -> list[Any]:
+def list_check_functions(exercise: Exercise) -> list[Any]:
     """Return the functions of a suite's checks, in order."""
     things = vars(_import_suite_file(exercise, "test_*.py")).values()
     return [t for t in things if isinstance(getattr(t, "__mark__", None), Check)]
 
 
-def pytest_names(exercise: Exercise) -> set[str]:
+def list_suite_tests(exercise: Exercise) -> set[str]:
     """Return the names that pytest takes for tests in a suite, checks or not."""
     return {
         name for name in vars(_import_suite_file(exercise, "test_*.py")) if name.startswith("test_")
     }
 
 
-def speed_case(exercise: Exercise) -> SpeedCase | None:
+def find_suite_speed_case(exercise: Exercise) -> SpeedCase | None:
     """Return the speed case of an exercise; None if there is none."""
     if not list(exercise.folder.glob("bench_*.py")):
         return None
-    cases = marks(_import_suite_file(exercise, "bench_*.py"), SpeedCase)
+    cases = list_check_marks(_import_suite_file(exercise, "bench_*.py"), SpeedCase)
     if len(cases) != 1:
         raise GraderFault(f"{exercise.slug} has a bench with {len(cases)} @speed, not one")
     return cases[0]
 
 
-def suite_mistakes(exercise: Exercise) -> list[Mistake]:
+def list_suite_mistakes(exercise: Exercise) -> list[Mistake]:
     """Return an exercise's catalogue of named wrong answers; a sealed bundle has none."""
     if sealed_bundle.is_core_sealed():
         return []
-    return marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
+    return list_check_marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
 
 
-def suite_variants(exercise: Exercise) -> list[Variant]:
+def list_suite_variants(exercise: Exercise) -> list[Variant]:
     """Return the right answers written otherwise."""
-    return marks(_import_suite_file(exercise, "variants.py"), Variant)
+    return list_check_marks(_import_suite_file(exercise, "variants.py"), Variant)
 
 
-def suite_trials(exercise: Exercise) -> list[Trial]:
+def list_suite_trials(exercise: Exercise) -> list[Trial]:
     """Return the scripts that tell two answers apart."""
-    return marks(_import_suite_file(exercise, "trials.py"), Trial)
+    return list_check_marks(_import_suite_file(exercise, "trials.py"), Trial)
 
 
 def _import_suite_file(exercise: Exercise, pattern: str) -> ModuleType:
-    path = _suite_file(exercise, pattern)
+    path = _find_suite_file(exercise, pattern)
     try:
-        return suite_imports.import_suite_module(exercise, path.stem)
+        return suite_imports.import_judging_suite(exercise, path.stem)
     except (Exception, SystemExit) as error:  # an author's code may raise anything
         problem = f"{path} cannot be imported ({type(error).__name__}: {error}). Mend it."
         raise BrokenSuite(problem) from error
 
 
-def _suite_file(exercise: Exercise, pattern: str) -> Path:
+def _find_suite_file(exercise: Exercise, pattern: str) -> Path:
     found = list(exercise.folder.glob(pattern))
     if len(found) != 1:
         raise BrokenSuite(f"{exercise.folder} needs one {pattern}. Write it, or make it one file.")
@@ -164,11 +172,13 @@ class _Collector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        config.pluginmanager.register(object(), NAME)  # so that no judge of a run by hand is made
+        config.pluginmanager.register(
+            object(), JUDGE_PLUGIN_NAME
+        )  # so that no judge of a run by hand is made
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            case = case_of(item)
+            case = find_check_case(item)
             if case is None:
                 self.errors.append(f"{item.nodeid} has no @check")
             else:

@@ -11,21 +11,21 @@ from grader.judging.marks import Check
 NON_CHECK_MODULES = frozenset({"mistakes", "variants", "trials", "show"})
 
 
-def checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
+def group_checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
     """Return the checks of each of an exercise's names; under "cuda", the checks that need a GPU.
 
     A check belongs to the last name, in the order of the manifest, that it uses.
     """
-    asked = _names_used_by_functions(exercise)
+    asked = _list_names_in_checks(exercise)
     found: dict[str, list[Check]] = {name: [] for name in (*exercise.names, CUDA)}
-    for check in suite_runner.suite_checks(exercise):
+    for check in suite_runner.list_suite_checks(exercise):
         names = [name for name in exercise.names if name in asked[check.id]]
         task = names[-1] if names else exercise.names[-1]
         found[CUDA if check.cuda else task].append(check)
     return {task: tuple(checks) for task, checks in found.items() if checks}
 
 
-def _names_used_by_functions(exercise: Exercise) -> Mapping[str, set[str]]:
+def _list_names_in_checks(exercise: Exercise) -> Mapping[str, set[str]]:
     """Return, for each function of the suite, the names of `student` used in it and its helpers.
 
     A name is used as an attribute, or as a text.

@@ -36,7 +36,7 @@ class Difference:
     measure: str  # what `error` is: "largest error", "RMS error", ...
 
 
-def difference(
+def judge_numbers(
     got: Array, expected: Expected, applied: list[Rule] | None = None
 ) -> Difference | None:
     """Return how `got` (float64, bool or int) breaks the first rule; None if `got` is right.
@@ -47,25 +47,25 @@ def difference(
     """
     exact = expected.exact
     if exact.dtype.kind in "biu":
-        return _difference_of_unequal(got, got != exact)
+        return _find_unequal_judged_value(got, got != exact)
     finite = np.isfinite(exact)
     wrong_infinity = ~finite & (got != exact) | finite & ~np.isfinite(got)
     if wrong_infinity.any():
-        return _difference_of_unequal(got, wrong_infinity)
+        return _find_unequal_judged_value(got, wrong_infinity)
     error = np.where(finite, np.abs(got - np.where(finite, exact, 0.0)), 0.0)
     error[~finite] = 0.0
     dtype = name_of(expected.plain.dtype)
-    yardstick = _yardstick_error(expected, finite)
-    rules = list(_tolerance_rules(error, yardstick, Errors(), expected, dtype))
+    yardstick = _measure_yardstick_error(expected, finite)
+    rules = list(_build_tolerance_rules(error, yardstick, Errors(), expected, dtype))
     if any(not rule.error <= NUDGE_FROM_SHARE * rule.allowed for rule in rules):
-        rules = list(_tolerance_rules(error, yardstick, expected.nudged(), expected, dtype))
+        rules = list(_build_tolerance_rules(error, yardstick, expected.nudged(), expected, dtype))
     if applied is not None:
         applied += rules
     broken = [rule for rule in rules if not rule.error <= rule.allowed]
-    return _difference_by_rule(error, broken[0]) if broken else None
+    return _apply_tolerance_rule(error, broken[0]) if broken else None
 
 
-def difference_beyond(
+def judge_within(
     got: Array, exact: Array, within: float, applied: list[Rule] | None = None
 ) -> Difference | None:
     """Return how `got` differs from `exact` by more than `within`; None if no entry does."""
@@ -88,7 +88,7 @@ def difference_beyond(
     )
 
 
-def rounding_floor(dtype: str, magnitude: float) -> float:
+def compute_rounding_tolerance(dtype: str, magnitude: float) -> float:
     """Return the error that rounding alone may leave on numbers of this magnitude."""
     match dtype:
         case "float64":
@@ -98,10 +98,10 @@ def rounding_floor(dtype: str, magnitude: float) -> float:
     return 2 * UNIT[dtype] * magnitude
 
 
-def _tolerance_rules(
+def _build_tolerance_rules(
     error: Array, yardstick: Array, nudged: Errors, expected: Expected, dtype: str
 ) -> Iterator[Rule]:
-    least = rounding_floor(dtype, expected.magnitude)
+    least = compute_rounding_tolerance(dtype, expected.magnitude)
     found = errors(error)
     worst = Errors(*map(max, errors(yardstick), nudged))
     if dtype in ("float32", "float64"):
@@ -119,7 +119,7 @@ def _tolerance_rules(
     yield Rule("RMS error of the worst row", found.worst_row, allowed)
 
 
-def _yardstick_error(expected: Expected, finite: Array) -> Array:
+def _measure_yardstick_error(expected: Expected, finite: Array) -> Array:
     plain = f64(expected.plain)
     if not np.isfinite(plain[finite]).all() or not math.isfinite(expected.magnitude):
         raise GraderFault("the yardstick is not finite: this case needs `raised`")
@@ -127,7 +127,7 @@ def _yardstick_error(expected: Expected, finite: Array) -> Array:
     return error
 
 
-def _difference_of_unequal(got: Array, wrong: Array) -> Difference | None:
+def _find_unequal_judged_value(got: Array, wrong: Array) -> Difference | None:
     if not wrong.any():
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -137,7 +137,7 @@ def _difference_of_unequal(got: Array, wrong: Array) -> Difference | None:
     )  # fmt: skip
 
 
-def _difference_by_rule(error: Array, rule: Rule) -> Difference:
+def _apply_tolerance_rule(error: Array, rule: Rule) -> Difference:
     """Point at the first entry beyond the bound, or at the largest error if none is."""
     wrong = error > rule.allowed
     place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)
@@ -152,7 +152,7 @@ def _difference_by_rule(error: Array, rule: Rule) -> Difference:
     )
 
 
-def as_numbers(x: torch.Tensor | Array) -> Array:
+def as_judged_numbers(x: torch.Tensor | Array) -> Array:
     """Return the values of an answer as float64; bool and int stay as they are."""
     plain = x.detach().cpu() if isinstance(x, torch.Tensor) else x
     if isinstance(plain, torch.Tensor):

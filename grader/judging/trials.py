@@ -35,9 +35,9 @@ def differentiated(
 
     The gradients are those of the sum of all outputs that require one, each times drawn weights.
     """
-    given = [x.detach().clone() if _is_differentiable(x) else x for x in args]
-    named = {k: x.detach().clone() if _is_differentiable(x) else x for k, x in kwargs.items()}
-    leaves = [x.requires_grad_() for x in (*given, *named.values()) if _is_differentiable(x)]
+    given = [x.detach().clone() if _is_trial_differentiable(x) else x for x in args]
+    named = {k: x.detach().clone() if _is_trial_differentiable(x) else x for k, x in kwargs.items()}
+    leaves = [x.requires_grad_() for x in (*given, *named.values()) if _is_trial_differentiable(x)]
     result = attempt(lambda: call(*given, **named))
     yield result
     yield [x for x in (*given, *named.values()) if isinstance(x, Tensor)]
@@ -47,7 +47,7 @@ def differentiated(
 def gradients(draw: Draw, result: Any, leaves: Sequence[Tensor]) -> Any:
     """Return the gradients of `leaves` (None for a leaf without one) through `result`."""
     total = torch.zeros((), dtype=torch.float64)
-    for x in _differentiable_outputs(result):
+    for x in _list_trial_outputs(result):
         weights = draw.normal(*x.shape, dtype=torch.float64)
         if x.requires_grad:
             total = total + (x.double() * weights).sum()
@@ -56,13 +56,13 @@ def gradients(draw: Draw, result: Any, leaves: Sequence[Tensor]) -> Any:
     return attempt(lambda: Summed(torch.autograd.grad(total, leaves, allow_unused=True)))
 
 
-def _is_differentiable(x: Any) -> bool:
+def _is_trial_differentiable(x: Any) -> bool:
     return isinstance(x, Tensor) and x.is_floating_point()
 
 
-def _differentiable_outputs(result: Any) -> Iterator[Tensor]:
-    if _is_differentiable(result):
+def _list_trial_outputs(result: Any) -> Iterator[Tensor]:
+    if _is_trial_differentiable(result):
         yield result
     elif isinstance(result, list | tuple):
         for item in result:
-            yield from _differentiable_outputs(item)
+            yield from _list_trial_outputs(item)

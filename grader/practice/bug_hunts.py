@@ -45,19 +45,19 @@ def mistake() -> str:
 _IN_USE = "{name} has work of yours in it: `make drill ARGS=--again` keeps it and draws a new one."
 
 
-class Occupied(UserError):
+class DrillInUse(UserError):
     """Raised if an answer has work in it. The message is a sentence."""
 
 
-def new_seed() -> int:
+def new_drill_seed() -> int:
     return secrets.randbelow(SEED_COUNT)
 
 
-def drill_text(name: str, hunt: Exercise, words: Words) -> str:
+def write_drill_text(name: str, hunt: Exercise, words: Words) -> str:
     """Return the file of a drill as a student gets it."""
     drawn = drills.drill(name)
     source = drawn.exercise.solution.read_text(encoding="utf-8")
-    imports, code = _imports_and_code(drawn.applied(source))
+    imports, code = _split_hunted_solution(drawn.applied(source))
     offered = [
         f"  {m.id}\n      {words.mistake(drawn.exercise.slug, m.id, m.says, m.mend)[0]}"
         for m in drills.choices(name)
@@ -86,10 +86,10 @@ def write_drill(
 
     Returns the path of that copy, if there was any work.
     """
-    drawn = drill_text(drill, hunt, words)  # before anything is moved: it may fail
+    drawn = write_drill_text(drill, hunt, words)  # before anything is moved: it may fail
     used = path.exists() and not _is_untouched_drill(path, hunt)
     if used and not again:
-        raise Occupied(words(_IN_USE, name=path.name))
+        raise DrillInUse(words(_IN_USE, name=path.name))
     return next(iter(backup.write_with_backup(path, drawn, [path] if used else [])), None)
 
 
@@ -101,18 +101,20 @@ def _is_untouched_drill(path: Path, hunt: Exercise) -> bool:
         found = path.read_text(encoding="utf-8")
         name = _DRILL_NAME.search(found)
         return name is not None and any(
-            found == drill_text(name[1], hunt, Words(language)) for language in LANGUAGES
+            found == write_drill_text(name[1], hunt, Words(language)) for language in LANGUAGES
         )
     except (OSError, UnicodeDecodeError, drills.NoDrill):
         return False
 
 
-def _imports_and_code(source: str) -> tuple[str, str]:
+def _split_hunted_solution(source: str) -> tuple[str, str]:
     """Return a solution's first code cell (imports) and its other code, without region marks."""
-    imports, *code = [_strip_region_marks(c.text) for c in split_cells(source) if c.kind == "code"]
-    return imports, _strip_region_marks("\n\n\n".join(code))
+    imports, *code = [
+        _strip_hunted_region_marks(c.text) for c in split_cells(source) if c.kind == "code"
+    ]
+    return imports, _strip_hunted_region_marks("\n\n\n".join(code))
 
 
-def _strip_region_marks(code: str) -> str:
+def _strip_hunted_region_marks(code: str) -> str:
     lines = [line for line in code.splitlines() if line.strip() not in (BEGIN, END)]
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).strip()

@@ -11,7 +11,7 @@ from pathlib import Path
 from grader.core.errors import GraderFault, UserError
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.reporting.redact import of_exercise
+from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
 from grader.worker.harmless_text import clean_worker_text
 from grader.worker.walls import PROCESS, Wall
@@ -31,7 +31,7 @@ class Progress:
     given: Mapping[str, int] = field(default_factory=dict)
 
 
-def next_hint(
+def find_next_hint(
     exercise: Exercise, place: Path, *, words: Words, level: int | None = None,
     solution: bool = False, wall: Wall = PROCESS, shows: str = "open",
 ) -> tuple[str, ...]:  # fmt: skip
@@ -40,40 +40,44 @@ def next_hint(
     The exercise is graded first, without its speed. Raises `NoHint` if there is no such level, or
     no solution to show yet, and `GraderFault` if the grader itself failed.
     """
-    report = of_exercise(_grade_untimed(exercise, place, wall), shows)
-    before = read_progress(place, exercise)
-    progress = drop_passed_names(before, report)
-    if is_passed(report):
+    report = redact_exercise_report(_grade_for_hint(exercise, place, wall), shows)
+    before = read_hint_progress(place, exercise)
+    progress = drop_hints_of_passed(before, report)
+    if is_practice_passed(report):
         if before.given:
-            write_progress(place, exercise, Progress(sha256=report.sha256))
-        return (_solution_code(exercise, words),) if solution else _congratulate(exercise, words)
+            write_hint_progress(place, exercise, Progress(sha256=report.sha256))
+        return (
+            (_show_solution_as_hint(exercise, words),)
+            if solution
+            else _hint_that_all_passed(exercise, words)
+        )
     if solution:
         raise NoHint(words("The solution of {slug} is shown once it is passed. "
                            "`make hint EX={slug}` gives a hint.", slug=exercise.slug))  # fmt: skip
     if report.state not in ("graded", "not_started"):
         return words.said(report.sentence), words("A hint can be given once the file can be run.")
-    name = concerned_name(exercise, first_failure(report))
+    name = find_name_to_hint(exercise, find_failure_to_hint(report))
     hints = words.hints(exercise, name)
-    number = _choose_level(level, progress.given.get(name, 0), len(hints), name, words)
+    number = _choose_hint_level(level, progress.given.get(name, 0), len(hints), name, words)
     given = {**progress.given, name: number}
-    kept = write_progress(place, exercise, Progress(sha256=report.sha256, given=given))
+    kept = write_hint_progress(place, exercise, Progress(sha256=report.sha256, given=given))
     what = words("Hint {number} of {count} on {name}: {hint}",
                  number=number, count=len(hints), name=name, hint=hints[number - 1])  # fmt: skip
-    after = _next_hint_advice(exercise, number, len(hints), kept, words)
-    return *_describe_failure(exercise, report, name, words), what, after
+    after = _advise_next_hint(exercise, number, len(hints), kept, words)
+    return *_describe_failure_to_hint(exercise, report, name, words), what, after
 
 
-def is_passed(report: ExerciseReport) -> bool:
+def is_practice_passed(report: ExerciseReport) -> bool:
     """Return whether every check passed that could be run."""
     verdicts = {c.verdict for c in report.checks}
     return report.state == "graded" and verdicts - {Verdict.NOT_RUN} == {Verdict.PASSED}
 
 
-def first_failure(report: ExerciseReport) -> CheckResult | None:
+def find_failure_to_hint(report: ExerciseReport) -> CheckResult | None:
     return next((c for c in report.checks if c.verdict is Verdict.FAILED), None)
 
 
-def concerned_name(exercise: Exercise, check: CheckResult | None) -> str:
+def find_name_to_hint(exercise: Exercise, check: CheckResult | None) -> str:
     """Return the function or class that a failed check is about; without a check, the first name.
 
     If the check called several names, take the one that its failure names first: that message holds
@@ -85,7 +89,7 @@ def concerned_name(exercise: Exercise, check: CheckResult | None) -> str:
     return min(found, key=found.__getitem__, default=[*called, *exercise.names][0])
 
 
-def drop_passed_names(progress: Progress, report: ExerciseReport) -> Progress:
+def drop_hints_of_passed(progress: Progress, report: ExerciseReport) -> Progress:
     """Drop the names whose checks pass now; all names if the file was begun anew."""
     if report.state == "not_started" and progress.sha256 != report.sha256:
         return Progress(sha256=report.sha256)
@@ -95,9 +99,9 @@ def drop_passed_names(progress: Progress, report: ExerciseReport) -> Progress:
     return Progress(sha256=progress.sha256, given=given)
 
 
-def read_progress(place: Path, exercise: Exercise) -> Progress:
+def read_hint_progress(place: Path, exercise: Exercise) -> Progress:
     """Read the progress that was written last; empty if the file is missing or damaged."""
-    entry = _read_entries(place).get(exercise.slug)
+    entry = _read_hint_entries(place).get(exercise.slug)
     entry = entry if isinstance(entry, dict) else {}
     given, sha256 = entry.get("given"), entry.get("sha256")
     numbers = given.items() if isinstance(given, dict) else ()
@@ -107,13 +111,15 @@ def read_progress(place: Path, exercise: Exercise) -> Progress:
     )
 
 
-def write_progress(place: Path, exercise: Exercise, progress: Progress) -> bool:
+def write_hint_progress(place: Path, exercise: Exercise, progress: Progress) -> bool:
     """Write the progress; return whether it could be written."""
     entry = {"sha256": progress.sha256, "given": dict(progress.given)}
-    path = _progress_path(place)
+    path = _find_hint_progress_path(place)
     new = path.with_name(f"{PROGRESS_FILE}.{os.getpid()}")
     try:
-        new.write_text(json.dumps({**_read_entries(place), exercise.slug: entry}, indent=2) + "\n")
+        new.write_text(
+            json.dumps({**_read_hint_entries(place), exercise.slug: entry}, indent=2) + "\n"
+        )
         new.replace(path)  # nobody ever sees half of it
     except OSError:
         with suppress(OSError):
@@ -122,29 +128,29 @@ def write_progress(place: Path, exercise: Exercise, progress: Progress) -> bool:
     return True
 
 
-def _read_entries(place: Path) -> dict[str, object]:
+def _read_hint_entries(place: Path) -> dict[str, object]:
     try:
-        entries = json.loads(_progress_path(place).read_text(encoding="utf-8"))
+        entries = json.loads(_find_hint_progress_path(place).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return entries if isinstance(entries, dict) else {}
 
 
-def _progress_path(place: Path) -> Path:
+def _find_hint_progress_path(place: Path) -> Path:
     return (place if place.is_dir() else place.parent) / PROGRESS_FILE
 
 
-def _grade_untimed(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
-    from grader.grading.session import grade_all
+def _grade_for_hint(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
+    from grader.grading.session import grade_all_exercises
 
-    [report] = grade_all([exercise], place, wall=wall, speed=False).exercises
+    [report] = grade_all_exercises([exercise], place, wall=wall, speed=False).exercises
     if report.state == "fault":
         faults = [c.why for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
         raise GraderFault("; ".join([report.sentence, *faults]).strip("; "))
     return report
 
 
-def _choose_level(level: int | None, given: int, count: int, name: str, words: Words) -> int:
+def _choose_hint_level(level: int | None, given: int, count: int, name: str, words: Words) -> int:
     if level is None:
         return min(given + 1, count)
     if not 1 <= level <= count:
@@ -153,11 +159,11 @@ def _choose_level(level: int | None, given: int, count: int, name: str, words: W
     return level
 
 
-def _describe_failure(
+def _describe_failure_to_hint(
     exercise: Exercise, report: ExerciseReport, name: str, words: Words
 ) -> tuple[str, ...]:
     """Say what fails, and the mistake if it is known; its cure is left to the hints."""
-    failed = first_failure(report)
+    failed = find_failure_to_hint(report)
     if failed is None:
         lesson = answer_file.locate_lesson_of_submission(exercise.slug, words.language)
         return (words("{slug} is not started yet. Its lesson is {lesson}; {name} comes first.",
@@ -170,7 +176,7 @@ def _describe_failure(
     )
 
 
-def _next_hint_advice(exercise: Exercise, number: int, count: int, kept: bool, words: Words) -> str:
+def _advise_next_hint(exercise: Exercise, number: int, count: int, kept: bool, words: Words) -> str:
     slug = exercise.slug
     if number == count:
         lesson = answer_file.locate_lesson_of_submission(slug, words.language)
@@ -182,7 +188,7 @@ def _next_hint_advice(exercise: Exercise, number: int, count: int, kept: bool, w
     return words("`make hint EX={slug}` gives the next one.", slug=slug)
 
 
-def _congratulate(exercise: Exercise, words: Words) -> tuple[str, ...]:
+def _hint_that_all_passed(exercise: Exercise, words: Words) -> tuple[str, ...]:
     told = words("{slug} is passed: there is nothing to hint at.", slug=exercise.slug)
     if not exercise.solution.is_file():
         return (told,)
@@ -190,7 +196,7 @@ def _congratulate(exercise: Exercise, words: Words) -> tuple[str, ...]:
                        "lay yours.", slug=exercise.slug)  # fmt: skip
 
 
-def _solution_code(exercise: Exercise, words: Words) -> str:
+def _show_solution_as_hint(exercise: Exercise, words: Words) -> str:
     """Return the code of the solution, without its prose."""
     path = exercise.solution
     if not path.is_file():

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from grader.authoring.skeletons import copy_path, lesson_text, skeleton_text
+from grader.authoring.skeletons import find_skeleton_copy, make_lesson, make_skeleton
 from grader.classroom.settings import COURSE_FILE
 from grader.core import catalog
 from grader.core.catalog import ROOT
@@ -45,28 +45,28 @@ _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
 _EXCLUDED_NAMES = frozenset({"variants.py", "__pycache__"})
 
 
-def for_students(
+def build_open_bundle(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path], course: str = ""
 ) -> bytes:
     """Return the open bundle, a zip for students, as bytes; `course` is the text of a course.toml.
 
     The same sources give the same bytes.
     """
-    return zip_bytes(
+    return zip_bundle(
         (f"{TOP_FOLDER}/{name}", text)
-        for name, text in open_bundle_files(exercises, notebooks, course)
+        for name, text in list_open_bundle_files(exercises, notebooks, course)
     )
 
 
-def for_gradescope(exercises: Sequence[Exercise], course: str = "") -> bytes:
+def build_gradescope_bundle(exercises: Sequence[Exercise], course: str = "") -> bytes:
     """Return the zip of Gradescope's autograder: `setup.sh`, `run_autograder` and the grader."""
     names = " ".join(exercise.slug for exercise in exercises).encode()
     scripts = {path.name: path.read_bytes() for path in _AUTOGRADER_SCRIPTS}
-    grader = [*_grader_files(exercises, course), *_pack_files(exercises)]
-    return zip_bytes([*grader, *scripts.items(), ("exercises.txt", names)])
+    grader = [*_list_grader_bundle_files(exercises, course), *_list_pack_bundle_files(exercises)]
+    return zip_bundle([*grader, *scripts.items(), ("exercises.txt", names)])
 
 
-def _pack_files(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
+def _list_pack_bundle_files(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
     """Yield the suites and references of packs, at their places in the project's tree."""
     for exercise in exercises:
         if exercise.home != ROOT:
@@ -78,7 +78,7 @@ def _pack_files(exercises: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
                 yield f"reference/{path.name}", path.read_bytes()
 
 
-def zip_bytes(contents: Iterable[tuple[str, bytes]]) -> bytes:
+def zip_bundle(contents: Iterable[tuple[str, bytes]]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(contents):
@@ -89,7 +89,9 @@ def zip_bytes(contents: Iterable[tuple[str, bytes]]) -> bytes:
     return file.getvalue()
 
 
-def _grader_files(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[str, bytes]]:
+def _list_grader_bundle_files(
+    exercises: Sequence[Exercise], course: str
+) -> Iterator[tuple[str, bytes]]:
     """Yield the files that grading needs; those of drafts only if the draft is released."""
     drafts = {e.slug for e in catalog.list_catalog_exercises() if e.draft} - {
         e.slug for e in exercises
@@ -99,37 +101,37 @@ def _grader_files(exercises: Sequence[Exercise], course: str) -> Iterator[tuple[
     for name, note in _README_NOTES.items():
         title, _, text = (ROOT / name).read_text(encoding="utf-8").partition("\n\n")
         yield name, f"{title}\n{note}\n{text}".encode()
-    rules = student_makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
+    rules = write_bundle_makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     if course:
         yield COURSE_FILE, course.encode()
         rules = rules.replace("COURSE ?=\n", f"COURSE ?= {COURSE_FILE}\n")
     yield "Makefile", rules.encode()
     for folder in _BUNDLED_FOLDERS:
         for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and _is_bundled(path, drafts):
+            if path.is_file() and _is_file_bundled(path, drafts):
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 
-def open_bundle_files(
+def list_open_bundle_files(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path], course: str
 ) -> Iterator[tuple[str, bytes]]:
     """Yield every file of the open bundle: its name and its bytes."""
-    yield from _grader_files(exercises, course)
-    yield from _pack_files(exercises)
+    yield from _list_grader_bundle_files(exercises, course)
+    yield from _list_pack_bundle_files(exercises)
     yield ".github/workflows/grade.yml", _GITHUB_WORKFLOW_PATH.read_bytes()
     yield "AI-POLICY.md", (ROOT / "docs/ai-policy.md").read_bytes()
     for exercise in exercises:
         source = exercise.solution.read_text(encoding="utf-8")
-        skeleton = skeleton_text(exercise, source).encode()
+        skeleton = make_skeleton(exercise, source).encode()
         yield f"exercises/{exercise.file}", skeleton
-        yield copy_path(exercise), skeleton  # for `make reset`
+        yield find_skeleton_copy(exercise), skeleton  # for `make reset`
         yield f"notebooks/{exercise.slug}.ipynb", notebooks[exercise.slug].read_bytes()
         for language in LANGUAGES:
-            lesson = lesson_text(exercise, source, language)
+            lesson = make_lesson(exercise, source, language)
             yield locate_lesson_of_submission(exercise.slug, language), lesson.encode()
 
 
-def _is_bundled(path: Path, drafts: Iterable[str]) -> bool:
+def _is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:
     name = path.relative_to(ROOT)
     # Lessons are written for what is released; the picture is drawn from the solutions.
     ours = name.is_relative_to("docs/lessons") or name == Path("docs/picture.py")
@@ -137,7 +139,7 @@ def _is_bundled(path: Path, drafts: Iterable[str]) -> bool:
     return not ours and left_out.isdisjoint(name.parts)
 
 
-def student_makefile(text: str) -> str:
+def write_bundle_makefile(text: str) -> str:
     """Return the bundle's Makefile, in which goals that need the whole project print a refusal."""
     ours = re.compile(rf"({'|'.join(_PROJECT_GOALS)}):")
     rules = text.split("\n\n")

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.classroom.course_file import to_toml
-from grader.classroom.settings import COURSE_FILE, NO_COURSE, Chosen, Settings
+from grader.classroom.course_file import write_course_toml
+from grader.classroom.settings import COURSE_FILE, NO_COURSE, ChosenExercise, CourseSettings
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.grade_ids import build_core_grade_id
@@ -16,14 +16,14 @@ from grader.core.packs import list_packs_in_use
 from grader.core.records import Exercise
 from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
-from grader.grading.official_grader import course_secret
+from grader.grading.official_grader import load_grading_secret
 from grader.release import bundle
 
 if TYPE_CHECKING:  # nbgrader brings it
     from traitlets.config import Config
 
 COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
-SEALED = "attention-by-hand-sealed.zip"
+SEALED_BUNDLE_NAME = "attention-by-hand-sealed.zip"
 CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
 _CONFIG_TEMPLATE = """\
 # The course's own settings, yours to change: `make release` does not write over this file.
@@ -67,10 +67,10 @@ class ReleaseTerms:
     device: str = "cpu"
     speed: bool = True  # whether points for speed are part of the release
     sealed: bool = False  # students get stored cases in the place of right answers
-    course: Settings = NO_COURSE
+    course: CourseSettings = NO_COURSE
 
     @property
-    def released_settings(self) -> Settings:
+    def released_settings(self) -> CourseSettings:
         """Return the course's settings with the release's options in the place of its own."""
         return replace(self.course, language=self.language, device=self.device, speed=self.speed)
 
@@ -93,40 +93,40 @@ def release_course(
         )
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
-    secret = course_secret(course)
-    _write_config(course, terms)
+    secret = load_grading_secret(course)
+    _release_nbgrader_config(course, terms)
     yield "the course", course / CONFIG
     for exercise in exercises:
-        _check_existing_grades(course, exercise, terms)
+        _check_released_grades(course, exercise, terms)
     for exercise in exercises:
-        yield "source", _write_source_notebook(course, exercise, terms)
+        yield "source", _release_source_notebook(course, exercise, terms)
     for exercise in exercises:
         yield "release", _generate_release_notebook(course, exercise)
-        _set_due_date(course, exercise, terms)
+        _set_released_due_date(course, exercise, terms)
     notebooks = {e.slug: course / "release" / e.slug / f"{e.slug}.ipynb" for e in exercises}
-    text = _students_course_toml(exercises, terms)
+    text = _release_course_toml(exercises, terms)
     if terms.sealed:
-        yield from _write_sealed_bundle(out, exercises, notebooks, secret, terms)
+        yield from _release_sealed_bundle(out, exercises, notebooks, secret, terms)
     else:
-        (out / BUNDLE).write_bytes(bundle.for_students(exercises, notebooks, text))
+        (out / BUNDLE).write_bytes(bundle.build_open_bundle(exercises, notebooks, text))
         yield "for students", out / BUNDLE
     if terms.course.shows == "nothing":  # an autograder prints marks
         (out / GRADESCOPE).unlink(missing_ok=True)
         return
-    (out / GRADESCOPE).write_bytes(bundle.for_gradescope(exercises, text))
+    (out / GRADESCOPE).write_bytes(bundle.build_gradescope_bundle(exercises, text))
     yield "for Gradescope", out / GRADESCOPE
 
 
-def _students_course_toml(exercises: Sequence[Exercise], terms: ReleaseTerms) -> str:
+def _release_course_toml(exercises: Sequence[Exercise], terms: ReleaseTerms) -> str:
     """Return the students' course.toml: the released exercises, without anybody's extension."""
     if terms.course.path is None:
         return ""
     settled = {one.slug: one for one in terms.course.chosen}
-    chosen = tuple(settled.get(e.slug, Chosen(slug=e.slug)) for e in exercises)
-    return to_toml(replace(terms.released_settings.for_students(), chosen=chosen))
+    chosen = tuple(settled.get(e.slug, ChosenExercise(slug=e.slug)) for e in exercises)
+    return write_course_toml(replace(terms.released_settings.for_students(), chosen=chosen))
 
 
-def _write_sealed_bundle(
+def _release_sealed_bundle(
     out: Path,
     exercises: list[Exercise],
     notebooks: Mapping[str, Path],
@@ -137,46 +137,50 @@ def _write_sealed_bundle(
     from grader.release.sealed import bundle_contents, leaks, record_cases
 
     seed = hashlib.sha256(f"sealed {secret}".encode()).hexdigest()[:16]
-    recorded = list(record_cases.record_all(exercises, seed))
+    recorded = list(record_cases.record_all_sealed_cases(exercises, seed))
     without = [": ".join(one) for one in recorded if isinstance(one, tuple)]
     if len(without) == len(recorded):
         raise CannotRelease(f"Nothing can be sealed. {'. '.join(without)}.")
     yield from (("not sealed", why) for why in without)
     stored = {one.slug for one in recorded if isinstance(one, record_cases.Recorded)}
-    text = _students_course_toml([e for e in exercises if e.slug in stored], terms)
-    made = bundle_contents.for_students(exercises, notebooks, recorded, seed, text)
-    if found := leaks.find_leaks(made, exercises):
+    text = _release_course_toml([e for e in exercises if e.slug in stored], terms)
+    made = bundle_contents.build_sealed_bundle(exercises, notebooks, recorded, seed, text)
+    if found := leaks.find_bundle_leaks(made, exercises):
         raise CannotRelease(
             f"The sealed bundle would hold answers: {'; '.join(map(str, found))}. Take them out of "
             "what is released; nothing was written for students."
         )
     (out / BUNDLE).unlink(missing_ok=True)  # an earlier open bundle holds the answers
-    (out / SEALED).write_bytes(made)
-    yield "for students", out / SEALED
+    (out / SEALED_BUNDLE_NAME).write_bytes(made)
+    yield "for students", out / SEALED_BUNDLE_NAME
 
 
-def _write_config(course: Path, terms: ReleaseTerms) -> None:
+def _release_nbgrader_config(course: Path, terms: ReleaseTerms) -> None:
     text = _GENERATED_CONFIG_TEMPLATE.format(
         root=str(catalog.ROOT), packs=list(map(str, list_packs_in_use())), language=terms.language,
         device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
     )  # fmt: skip
     if terms.course.path is not None:
-        (course / COURSE_FILE).write_text(to_toml(terms.released_settings), encoding="utf-8")
+        (course / COURSE_FILE).write_text(
+            write_course_toml(terms.released_settings), encoding="utf-8"
+        )
     (course / GENERATED).write_text(text, encoding="utf-8")
     if not (course / CONFIG).exists():
         (course / CONFIG).write_text(_CONFIG_TEMPLATE, encoding="utf-8")
 
 
-def _check_existing_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
+def _check_released_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
     """Raise `CannotRelease` if the exercise has grades for tasks that this release lacks."""
     from nbgrader.api import Gradebook, MissingEntry
 
     from grader.release import notebook_pages
 
-    url = _gradebook_url(course)
+    url = _build_nbgrader_gradebook_url(course)
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         return
-    wanted = notebook_pages.points_by_task(exercise, cuda=terms.device == "cuda", speed=terms.speed)
+    wanted = notebook_pages.count_released_task_points(
+        exercise, cuda=terms.device == "cuda", speed=terms.speed
+    )
     with Gradebook(url) as gradebook:
         try:
             cells = gradebook.find_notebook(exercise.slug, exercise.slug).grade_cells
@@ -191,38 +195,40 @@ def _check_existing_grades(course: Path, exercise: Exercise, terms: ReleaseTerms
         )
 
 
-def _gradebook_url(course: Path) -> str:
-    own = load_config(course).CourseDirectory.get("db_url", f"sqlite:///{course / 'gradebook.db'}")
+def _build_nbgrader_gradebook_url(course: Path) -> str:
+    own = load_nbgrader_config(course).CourseDirectory.get(
+        "db_url", f"sqlite:///{course / 'gradebook.db'}"
+    )
     return str(own)
 
 
-def _set_due_date(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
+def _set_released_due_date(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
     """Set the deadline that nbgrader shows; without a course.toml, leave nbgrader's own."""
     from nbgrader.api import Gradebook
 
     if terms.course.path is not None:
         due = terms.course.deadlines.get(exercise.slug)
-        with Gradebook(_gradebook_url(course)) as gradebook:
+        with Gradebook(_build_nbgrader_gradebook_url(course)) as gradebook:
             gradebook.update_or_create_assignment(exercise.slug, duedate=due)
 
 
-def load_config(course: Path) -> "Config":
+def load_nbgrader_config(course: Path) -> "Config":
     """Load the nbgrader settings of a course."""
     from traitlets.config import PyFileConfigLoader
 
     return PyFileConfigLoader(CONFIG, path=str(course.absolute())).load_config()
 
 
-def _write_source_notebook(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
+def _release_source_notebook(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
     from grader.release import notebook_pages
 
     path = course / "source" / exercise.slug / f"{exercise.slug}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
-    built = notebook_pages.source_notebook(
+    built = notebook_pages.build_released_notebook(
         exercise, Words(terms.language), cuda=terms.device == "cuda", speed=terms.speed,
         shows=terms.course.shows,
     )  # fmt: skip
-    path.write_text(notebook_pages.to_text(built), encoding="utf-8")
+    path.write_text(notebook_pages.write_released_notebook(built), encoding="utf-8")
     return path
 
 
@@ -230,7 +236,7 @@ def _generate_release_notebook(course: Path, exercise: Exercise) -> Path:
     """Make the release notebook with nbgrader's `generate_assignment`; return its path."""
     from nbgrader.apps import NbGraderAPI
 
-    settings = load_config(course)
+    settings = load_nbgrader_config(course)
     settings.CourseDirectory.root = str(course.absolute())
     done = NbGraderAPI(config=settings).generate_assignment(exercise.slug, force=True, create=True)
     if not done["success"]:

@@ -16,7 +16,7 @@ from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.cuda import source
 from grader.judging import suite_runner
-from grader.judging.tasks import checks_by_task
+from grader.judging.tasks import group_checks_by_task
 from grader.submission.solution_text import has_solution_region, split_cells
 
 _SETUP_CELL = """\
@@ -38,22 +38,24 @@ _GRADER_MISSING_TEXT = (
 )
 
 
-def points_by_task(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, int]:
+def count_released_task_points(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, int]:
     """Return the points of each check cell of a notebook, with that of the speed case.
 
     cuda   whether to include points that need CUDA
     speed  whether to include points for speed
     """
-    found = {t: sum(c.points for c in checks) for t, checks in checks_by_task(exercise).items()}
+    found = {
+        t: sum(c.points for c in checks) for t, checks in group_checks_by_task(exercise).items()
+    }
     if not cuda:
         found.pop(CUDA, None)
-    case = suite_runner.speed_case(exercise)
+    case = suite_runner.find_suite_speed_case(exercise)
     if case is not None and speed and (cuda or not case.cuda):
         found[SPEED] = case.points
     return found
 
 
-def source_notebook(
+def build_released_notebook(
     exercise: Exercise, words: Words, *, cuda: bool = False, speed: bool = True,
     shows: str = "open",
 ) -> NotebookNode:  # fmt: skip
@@ -61,41 +63,45 @@ def source_notebook(
 
     shows  what the check cells show of a verdict: open, hints, verdicts or nothing
     """
-    points = points_by_task(exercise, cuda=cuda, speed=speed)
-    built = list(_notebook_cells(exercise, words, points, shows))
+    points = count_released_task_points(exercise, cuda=cuda, speed=speed)
+    built = list(_build_released_cells(exercise, words, points, shows))
     for number, cell in enumerate(built):
         cell["id"] = f"{exercise.slug}-{number:02}"  # by place, so that two builds are alike
     return new_notebook(cells=built, metadata=NOTEBOOK_METADATA)
 
 
-def to_text(notebook: NotebookNode) -> str:
+def write_released_notebook(notebook: NotebookNode) -> str:
     return str(nbformat.writes(notebook, version=4)) + "\n"
 
 
-def _notebook_cells(
+def _build_released_cells(
     exercise: Exercise, words: Words, points: dict[str, int], shows: str
 ) -> Iterator[NotebookNode]:
-    yield _code_cell(_SETUP_CELL.format(missing=words(_GRADER_MISSING_TEXT)), "setup", locked=True)
+    yield _build_released_code_cell(
+        _SETUP_CELL.format(missing=words(_GRADER_MISSING_TEXT)), "setup", locked=True
+    )
     for number, cell in enumerate(split_cells(exercise.solution.read_text(encoding="utf-8"))):
         if cell.kind == "markdown":
             if cell.language == words.language:
                 yield new_markdown_cell(cell.text)
             continue
         in_cuda = exercise.language == "cuda"
-        defined = _cuda_functions(cell.text) if in_cuda else _python_definitions(cell.text)
+        defined = _split_released_cuda(cell.text) if in_cuda else _split_released_python(cell.text)
         names = [name for name in exercise.names if name in defined]
         text = f"%%cuda\n{cell.text}" if in_cuda else cell.text
         if has_solution_region(cell.text):
-            yield _code_cell(text, "-".join(names) or f"code-{number}", solution=True)
+            yield _build_released_code_cell(
+                text, "-".join(names) or f"code-{number}", solution=True
+            )
         else:
-            yield _code_cell(text, f"given-{number}", locked=True)
+            yield _build_released_code_cell(text, f"given-{number}", locked=True)
         for name in names:
-            yield from _check_cells(exercise, words, name, points, shows)
+            yield from _build_released_check_cells(exercise, words, name, points, shows)
     for name in (CUDA, SPEED):
-        yield from _check_cells(exercise, words, name, points, shows)
+        yield from _build_released_check_cells(exercise, words, name, points, shows)
 
 
-def _check_cells(
+def _build_released_check_cells(
     exercise: Exercise, words: Words, name: str, points: dict[str, int], shows: str
 ) -> Iterator[NotebookNode]:
     if name not in points:
@@ -104,10 +110,12 @@ def _check_cells(
     language = "" if words.language == "en" else f', lang="{words.language}"'
     limited = "" if shows == "open" else f', shows="{shows}"'
     text = f'check("{exercise.slug}", "{name}"{language}{limited})  # {told}'
-    yield _code_cell(text, build_core_grade_id(name), locked=True, points=points[name])
+    yield _build_released_code_cell(
+        text, build_core_grade_id(name), locked=True, points=points[name]
+    )
 
 
-def _code_cell(
+def _build_released_code_cell(
     text: str, name: str, *, locked: bool = False, solution: bool = False, points: int | None = None
 ) -> NotebookNode:
     nbgrader = {
@@ -119,12 +127,12 @@ def _code_cell(
     return new_code_cell(text.rstrip(), metadata={"nbgrader": nbgrader})
 
 
-def _python_definitions(code: str) -> set[str]:
+def _split_released_python(code: str) -> set[str]:
     definitions = (ast.FunctionDef, ast.ClassDef)
     return {node.name for node in ast.parse(code).body if isinstance(node, definitions)}
 
 
-def _cuda_functions(code: str) -> set[str]:
+def _split_released_cuda(code: str) -> set[str]:
     return {
         function.name
         for function in source.find_cuda_functions(

@@ -15,20 +15,20 @@ from grader.core.records import (
     Stage,
 )
 
-SCHEMA = "attention-by-hand/report/v1"
+REPORT_SCHEMA = "attention-by-hand/report/v1"
 PARTIES = ("zero", "reference", "student")
 
 
-def to_json(report: Report) -> str:
+def write_report_json(report: Report) -> str:
     """Return the report as indented JSON text, its keys in the order of the description."""
-    return json.dumps(to_dict(report), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(convert_report_to_dict(report), indent=2, ensure_ascii=False) + "\n"
 
 
-def to_dict(report: Report) -> dict[str, Any]:
+def convert_report_to_dict(report: Report) -> dict[str, Any]:
     """Return the report as dicts, lists and numbers."""
     own = {} if report.seed is None else {"seed": report.seed}
     return {
-        "schema": SCHEMA,
+        "schema": REPORT_SCHEMA,
         "student": report.student,
         "seed_id": report.seed_id,
         **own,
@@ -36,13 +36,13 @@ def to_dict(report: Report) -> dict[str, Any]:
         "isolation": report.isolation,
         "versions": dict(report.versions),
         "seconds": round(report.seconds, 3),
-        "score": _score_to_dict(report.score),
-        "exercises": [of_exercise(e) for e in report.core],
-        "further": [of_exercise(e) for e in report.further],
+        "score": _report_score_as_json(report.score),
+        "exercises": [convert_exercise_report(e) for e in report.core],
+        "further": [convert_exercise_report(e) for e in report.further],
     }
 
 
-def of_exercise(e: ExerciseReport) -> dict[str, Any]:
+def convert_exercise_report(e: ExerciseReport) -> dict[str, Any]:
     """Return the report on one exercise as dicts, lists and numbers."""
     return {
         "slug": e.slug,
@@ -52,16 +52,16 @@ def of_exercise(e: ExerciseReport) -> dict[str, Any]:
         "sha256": e.sha256,
         "state": e.state,
         "sentence": e.sentence,
-        "score": None if e.score is None else _score_to_dict(e.score),
-        "checks": [_check_to_dict(c) for c in e.checks],
-        "speed": None if e.speed is None else of_speed(e.speed),
+        "score": None if e.score is None else _report_score_as_json(e.score),
+        "checks": [_report_check_as_json(c) for c in e.checks],
+        "speed": None if e.speed is None else convert_speed_report(e.speed),
         "output": e.output,
         "seconds": round(e.seconds, 3),
         **({"kept": {"since": e.kept_since, "seed": e.kept_seed}} if e.kept_since else {}),
     }
 
 
-def _check_to_dict(c: CheckResult) -> dict[str, Any]:
+def _report_check_as_json(c: CheckResult) -> dict[str, Any]:
     return {
         "id": c.id,
         "says": c.says,
@@ -69,30 +69,32 @@ def _check_to_dict(c: CheckResult) -> dict[str, Any]:
         "points": c.points,
         "earned": c.earned,
         "why": c.why,
-        "diagnosis": None if c.diagnosis is None else _diagnosis_to_dict(c.diagnosis),
+        "diagnosis": None if c.diagnosis is None else _report_diagnosis_as_json(c.diagnosis),
         "where": c.where,
         "seconds": round(c.seconds, 3),
     }
 
 
-def _diagnosis_to_dict(d: Diagnosis) -> dict[str, Any]:
+def _report_diagnosis_as_json(d: Diagnosis) -> dict[str, Any]:
     return {
         "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
         "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
-        "stage": None if d.stage is None else _stage_to_dict(d.stage),
+        "stage": None if d.stage is None else _report_stage_as_json(d.stage),
     }
 
 
-def _stage_to_dict(s: Stage) -> dict[str, Any]:
-    got, right = ([[_finite_or_null(x) for x in row] for row in rows] for rows in (s.got, s.right))
+def _report_stage_as_json(s: Stage) -> dict[str, Any]:
+    got, right = (
+        [[_report_number_as_json(x) for x in row] for row in rows] for rows in (s.got, s.right)
+    )
     return {"name": s.name, "factor": s.factor, "got": got, "right": right}
 
 
-def _finite_or_null(x: float) -> float | None:
+def _report_number_as_json(x: float) -> float | None:
     return x if math.isfinite(x) else None  # JSON has no NaN
 
 
-def of_speed(s: Speed) -> dict[str, Any]:
+def convert_speed_report(s: Speed) -> dict[str, Any]:
     """Return a verdict on speed as dicts, lists and numbers."""
     m = s.measured
     return {
@@ -104,11 +106,11 @@ def of_speed(s: Speed) -> dict[str, Any]:
         "fraction": s.fraction,
         "ratio": None if m is None else m.ratio.middle,
         "interval": None if m is None else [m.ratio.low, m.ratio.high],
-        "measured": None if m is None else _measurement_to_dict(m),
+        "measured": None if m is None else _report_measurement_as_json(m),
     }
 
 
-def _measurement_to_dict(m: SpeedMeasurement) -> dict[str, Any]:
+def _report_measurement_as_json(m: SpeedMeasurement) -> dict[str, Any]:
     return {
         "unit": m.unit,
         "typical": dict(zip(PARTIES, m.typical, strict=True)),
@@ -118,5 +120,5 @@ def _measurement_to_dict(m: SpeedMeasurement) -> dict[str, Any]:
     }
 
 
-def _score_to_dict(s: Score) -> dict[str, int]:
+def _report_score_as_json(s: Score) -> dict[str, int]:
     return {"earned": s.earned, "possible": s.possible, "not_run": s.not_run}

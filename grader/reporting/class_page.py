@@ -13,9 +13,14 @@ from urllib.parse import quote
 from grader.core.records import Interval
 from grader.core.translation import Words
 from grader.reporting import html
-from grader.reporting.class_summary import ClassSummary, Figures, Frequent, Row
-from grader.reporting.exercise_mark import Mark
-from grader.reporting.review_flags import as_line
+from grader.reporting.class_summary import (
+    ClassSummary,
+    ExerciseFigures,
+    FrequentFailure,
+    StudentRow,
+)
+from grader.reporting.exercise_mark import ExerciseMark
+from grader.reporting.review_flags import flatten_reported_line
 
 HISTOGRAM_BINS = 10  # or one more
 LOGARITHMIC_ABOVE_RATIO = 10.0
@@ -24,18 +29,21 @@ UNFOLDED_STUDENTS = 40  # a longer list is folded
 _UNENCODABLE_CHARACTERS = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
 
-def to_html(summary: ClassSummary, words: Words, *, title: str, facts: Mapping[str, str]) -> str:
+def render_class_page(
+    summary: ClassSummary, words: Words, *, title: str, facts: Mapping[str, str]
+) -> str:
     """Return the page in the language of `words`; `facts` are labelled lines for its foot."""
-    return html.render_template(
-        "class.html.j2", words, summary=summary, view=_View(words), title=as_line(title),
-        facts={as_line(label): as_line(value) for label, value in facts.items()},
-        bins=count_in_bins(summary.totals, summary.maximum),
+    return html.render_report_template(
+        "class.html.j2", words, summary=summary, view=_View(words),
+        title=flatten_reported_line(title),
+        facts={flatten_reported_line(k): flatten_reported_line(v) for k, v in facts.items()},
+        bins=count_class_page_bins(summary.totals, summary.maximum),
         shown=UNFOLDED_LINES, open=UNFOLDED_STUDENTS,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
+class HistogramBin:
     """One column of the histogram: a range of totals."""
 
     label: str
@@ -43,7 +51,7 @@ class Bin:
     share: float  # of the tallest
 
 
-def count_in_bins(totals: Sequence[float], most: float) -> list[Bin]:
+def count_class_page_bins(totals: Sequence[float], most: float) -> list[HistogramBin]:
     """Count the totals in ranges from 0 to `most`; the last bin holds larger totals too."""
     maximum = math.ceil(most)
     width = max(1, math.ceil(maximum / HISTOGRAM_BINS))
@@ -52,12 +60,16 @@ def count_in_bins(totals: Sequence[float], most: float) -> list[Bin]:
     tallest = max([1, *counts])
     more = any(total > maximum for total in totals)
     return [
-        Bin(label=_bin_label(width, place, maximum, more), students=count, share=count / tallest)
+        HistogramBin(
+            label=_label_class_page_bin(width, place, maximum, more),
+            students=count,
+            share=count / tallest,
+        )
         for place, count in enumerate(counts)
     ]
 
 
-def _bin_label(width: int, place: int, maximum: int, more: bool) -> str:
+def _label_class_page_bin(width: int, place: int, maximum: int, more: bool) -> str:
     first = place * width
     last = min(first + width - 1, maximum)
     if last == maximum and more:
@@ -66,7 +78,7 @@ def _bin_label(width: int, place: int, maximum: int, more: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class RatioScale:
     """A line from 0 to 1 on which ratios to the reference have places.
 
     The line begins at 0, or is logarithmic if the ratios span more than a factor of ten.
@@ -86,12 +98,12 @@ class Scale:
         return min(1.0, max(0.0, place))
 
 
-def ratio_scale(ratios: Sequence[float]) -> Scale:
+def choose_class_page_scale(ratios: Sequence[float]) -> RatioScale:
     """Return the scale that holds these ratios and the reference."""
     found = [r for r in (1.0, *ratios) if 0 < r < math.inf]
     low, high = min(found), max(found)
     logarithmic = high / low > LOGARITHMIC_ABOVE_RATIO
-    return Scale(low=low if logarithmic else 0.0, high=high, logarithmic=logarithmic)
+    return RatioScale(low=low if logarithmic else 0.0, high=high, logarithmic=logarithmic)
 
 
 class _View:
@@ -110,16 +122,16 @@ class _View:
             return self._words("1 student")
         return self._words("{count} students", count=count)
 
-    def title(self, figures: Figures) -> str:
+    def title(self, figures: ExerciseFigures) -> str:
         return self._words.title(figures.exercise)
 
     def short(self, slug: str) -> str:
         return slug.partition("_")[0]
 
-    def check(self, failed: Frequent) -> str:
+    def check(self, failed: FrequentFailure) -> str:
         return self._words.check(failed.slug, failed.id, failed.says)
 
-    def mistake(self, made: Frequent) -> tuple[str, str]:
+    def mistake(self, made: FrequentFailure) -> tuple[str, str]:
         """Return what the mistake is, and how to mend it."""
         return self._words.mistake(made.slug, made.id, made.says, made.mend)
 
@@ -127,7 +139,7 @@ class _View:
         """Format a mean or a median with as many digits as the value needs."""
         return "–" if value is None else f"{value:.1f}".removesuffix(".0")
 
-    def mark(self, mark: Mark | None) -> tuple[str, str]:
+    def mark(self, mark: ExerciseMark | None) -> tuple[str, str]:
         """Return a mark's sign in the table, and the sign's meaning in words."""
         if mark is None:
             return "", ""
@@ -143,25 +155,25 @@ class _View:
             return "○", self._words("not started yet")
         return f"{mark.points}", ""
 
-    def adjusted(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
+    def adjusted(self, rows: Sequence[StudentRow]) -> Iterator[tuple[StudentRow, str, str]]:
         """Yield each adjustment: the student's row, the exercise, the points and the reason."""
         for row in rows:
             for slug, mark in row.marks.items():
                 if mark.adjustment:
                     yield row, slug, f"{mark.adjustment.points:+d}: {mark.adjustment.why}"
 
-    def late(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
+    def late(self, rows: Sequence[StudentRow]) -> Iterator[tuple[StudentRow, str, str]]:
         """Yield each late answer: the student's row, the exercise, the points lost and why."""
         for row in rows:
             for slug, mark in row.marks.items():
                 if mark.late:
                     yield row, slug, f"{mark.lost:+d}: {self._words.said(mark.late.why)}"
 
-    def scale(self, figures: Figures) -> Scale:
+    def scale(self, figures: ExerciseFigures) -> RatioScale:
         ratios = [timing.ratio for _, timing in figures.timed]
-        return ratio_scale([end for r in ratios for end in (r.low, r.middle, r.high)])
+        return choose_class_page_scale([end for r in ratios for end in (r.low, r.middle, r.high)])
 
-    def scale_sentence(self, scale: Scale) -> str:
+    def scale_sentence(self, scale: RatioScale) -> str:
         text = "The scale goes from {low} to {high}."
         told = self._words(text, low=self.ratio(scale.low), high=self.ratio(scale.high))
         more = self._words("It is logarithmic.") if scale.logarithmic else ""

@@ -11,35 +11,39 @@ from statistics import fmean, median
 from types import MappingProxyType
 
 from grader.core.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
-from grader.reporting.exercise_mark import Adjustment, Late, Mark, Timing
-from grader.reporting.review_flags import Reason, as_line, reasons_for_review
+from grader.reporting.exercise_mark import Adjustment, AnswerTiming, ExerciseMark, LateMark
+from grader.reporting.review_flags import (
+    ReviewReason,
+    flatten_reported_line,
+    report_reasons_for_review,
+)
 
 _Key = tuple[str, str, str, str]  # slug, id, what it says, how to mend it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
+class GradedStudent:
     """One student's report, and what a class run adds to it."""
 
     report: Report
     notes: tuple[str, ...] = ()  # sentences about what was handed in
     adjustments: Mapping[str, Adjustment] = field(default_factory=dict)  # by slug
-    late: Mapping[str, Late] = field(default_factory=dict)  # by slug
+    late: Mapping[str, LateMark] = field(default_factory=dict)  # by slug
     page: str = ""  # the student's own page, relative to that of the class; not yet encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StudentRow:
     """One student's marks by slug, with the score and adjusted total of the exercises that count.
 
     The score is without weights, the total is with them.
     """
 
     name: str
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, ExerciseMark]
     score: Score
     total: float
-    reasons: tuple[Reason, ...]  # why somebody should look
+    reasons: tuple[ReviewReason, ...]  # why somebody should look
     page: str
 
     @property
@@ -48,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class ExerciseFigures:
     """One exercise in the whole class, as it was graded: adjustments change nothing here.
 
     `maximum` is the highest `possible` of any student's score. It leaves out checks that
@@ -62,11 +66,11 @@ class Figures:
     faults: int
     weight: float  # times the points is what counts; 0 for what is no part of the total
     mean_share: float | None  # of what was possible, over those who began; None if nobody did
-    timed: tuple[tuple[Row, Timing], ...]  # the fastest first
+    timed: tuple[tuple[StudentRow, AnswerTiming], ...]  # the fastest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frequent:
+class FrequentFailure:
     """A check that students failed, or a mistake that they made; a check has nothing to mend."""
 
     slug: str
@@ -80,17 +84,17 @@ class Frequent:
 class ClassSummary:
     """The class: students by name, exercises in their order, the most frequent first."""
 
-    rows: tuple[Row, ...]
-    core: tuple[Figures, ...]  # what the total is made of
-    further: tuple[Figures, ...]  # no part of any total
-    failed: tuple[Frequent, ...]
-    mistakes: tuple[Frequent, ...]
+    rows: tuple[StudentRow, ...]
+    core: tuple[ExerciseFigures, ...]  # what the total is made of
+    further: tuple[ExerciseFigures, ...]  # no part of any total
+    failed: tuple[FrequentFailure, ...]
+    mistakes: tuple[FrequentFailure, ...]
     deadlines: bool = False  # whether coming late costs points
 
     @property
     def maximum(self) -> float:
         """Return the largest total of this run, before adjustments."""
-        return round_points(sum(figures.weight * figures.maximum for figures in self.core))
+        return round_reported_points(sum(figures.weight * figures.maximum for figures in self.core))
 
     @property
     def weighted(self) -> bool:
@@ -121,14 +125,14 @@ class ClassSummary:
         return sum(total >= self.maximum > 0 for total in self.totals)
 
 
-def round_points(points: float) -> float:
+def round_reported_points(points: float) -> float:
     """Round weighted points to two decimals; a whole number becomes an int."""
     found = round(points, 2)
     return int(found) if found == int(found) else found
 
 
-def summarise_class(
-    graded: Iterable[Graded],
+def summarise_class_reports(
+    graded: Iterable[GradedStudent],
     exercises: Sequence[Exercise],
     weights: Mapping[str, float] = MappingProxyType({}),
     deadlines: bool = False,
@@ -145,35 +149,37 @@ def summarise_class(
     failed, mistakes = Counter[_Key](), Counter[_Key]()
     rows = []
     for one in graded:
-        rows.append(_student_row(one, exercises, counts))
-        failed.update(_failed_checks(one.report))
-        mistakes.update(_certain_mistakes(one.report))
+        rows.append(_report_student_row(one, exercises, counts))
+        failed.update(_list_reported_failures(one.report))
+        mistakes.update(_list_reported_mistakes(one.report))
     rows.sort(key=lambda row: (row.name.casefold(), row.name, row.page))
-    figures = [_exercise_figures(exercise, rows, counts[exercise.slug]) for exercise in exercises]
+    figures = [
+        _report_exercise_figures(exercise, rows, counts[exercise.slug]) for exercise in exercises
+    ]
     return ClassSummary(
         rows=tuple(rows),
         core=tuple(f for f in figures if f.weight),
         further=tuple(f for f in figures if not f.weight),
-        failed=_sort_by_frequency(failed),
-        mistakes=_sort_by_frequency(mistakes),
+        failed=_sort_reported_failures(failed),
+        mistakes=_sort_reported_failures(mistakes),
         deadlines=deadlines,
     )
 
 
-def _sort_by_frequency(found: Counter[_Key]) -> tuple[Frequent, ...]:
+def _sort_reported_failures(found: Counter[_Key]) -> tuple[FrequentFailure, ...]:
     ordered = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
     return tuple(
-        Frequent(slug=slug, id=id, says=says, mend=mend, students=students)
+        FrequentFailure(slug=slug, id=id, says=says, mend=mend, students=students)
         for (slug, id, says, mend), students in ordered
     )
 
 
-def _failed_checks(report: Report) -> set[_Key]:
+def _list_reported_failures(report: Report) -> set[_Key]:
     checks = ((e.slug, c) for e in report.exercises for c in e.checks)
     return {(slug, c.id, c.says, "") for slug, c in checks if c.verdict is Verdict.FAILED}
 
 
-def _certain_mistakes(report: Report) -> set[_Key]:
+def _list_reported_mistakes(report: Report) -> set[_Key]:
     """Return each mistake once that a student certainly made, not those that one of two may be."""
     known = ((e.slug, c.diagnosis) for e in report.exercises for c in e.checks if c.diagnosis)
     return {
@@ -184,53 +190,62 @@ def _certain_mistakes(report: Report) -> set[_Key]:
     }
 
 
-def _student_row(one: Graded, exercises: Sequence[Exercise], weights: Mapping[str, float]) -> Row:
+def _report_student_row(
+    one: GradedStudent, exercises: Sequence[Exercise], weights: Mapping[str, float]
+) -> StudentRow:
     reports = {e.slug: e for e in one.report.exercises}
     asked = [(e, reports[e.slug]) for e in exercises if e.slug in reports]
-    marks = {e.slug: _exercise_mark(report, one) for e, report in asked}
+    marks = {e.slug: _report_exercise_mark(report, one) for e, report in asked}
     counted = {slug: mark for slug, mark in marks.items() if weights[slug]}
     scores = (mark.score for mark in counted.values() if mark.score is not None)
-    total = round_points(sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items()))
-    return Row(
-        name=as_line(one.report.student) or "?",
+    total = round_reported_points(
+        sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items())
+    )
+    return StudentRow(
+        name=flatten_reported_line(one.report.student) or "?",
         marks=marks,
         score=sum(scores, Score(earned=0, possible=0, not_run=0)),
         total=total,
-        reasons=tuple(reasons_for_review(asked, one.notes, total, weights)),
+        reasons=tuple(report_reasons_for_review(asked, one.notes, total, weights)),
         page=one.page,
     )
 
 
-def _exercise_mark(e: ExerciseReport, one: Graded) -> Mark:
+def _report_exercise_mark(e: ExerciseReport, one: GradedStudent) -> ExerciseMark:
     adjustment, late = one.adjustments.get(e.slug), one.late.get(e.slug)
     asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
     passed = bool(asked) and all(c.verdict is Verdict.PASSED for c in asked)
     too_slow = e.speed is not None and e.speed.verdict == "failed"
-    return Mark(
+    return ExerciseMark(
         state=e.state,
         score=e.score,
         right=e.state == "graded" and passed and not too_slow,
-        timing=None if e.speed is None else _answer_timing(e.speed),
-        adjustment=adjustment and Adjustment(points=adjustment.points, why=as_line(adjustment.why)),
-        late=late and Late(points=late.points, why=as_line(late.why)),
+        timing=None if e.speed is None else _report_answer_timing(e.speed),
+        adjustment=adjustment
+        and Adjustment(points=adjustment.points, why=flatten_reported_line(adjustment.why)),
+        late=late and LateMark(points=late.points, why=flatten_reported_line(late.why)),
     )
 
 
-def _answer_timing(speed: Speed) -> Timing | None:
+def _report_answer_timing(speed: Speed) -> AnswerTiming | None:
     if speed.verdict != "scored" or speed.measured is None:
         return None
     ratio = speed.measured.ratio
-    return Timing(ratio=ratio, fraction=speed.fraction, earned=speed.earned, points=speed.points)
+    return AnswerTiming(
+        ratio=ratio, fraction=speed.fraction, earned=speed.earned, points=speed.points
+    )
 
 
-def _exercise_figures(exercise: Exercise, rows: Sequence[Row], weight: float) -> Figures:
+def _report_exercise_figures(
+    exercise: Exercise, rows: Sequence[StudentRow], weight: float
+) -> ExerciseFigures:
     slug = exercise.slug
     marks = [row.marks[slug] for row in rows if slug in row.marks]
     scored = [(mark, mark.score) for mark in marks if mark.score is not None]
     shares = [score.earned / score.possible for m, score in scored if m.begun and score.possible]
     timed = [(row, m.timing) for row in rows if (m := row.marks.get(slug)) and m.timing]
     timed.sort(key=lambda pair: (pair[1].ratio.middle, pair[1].ratio.high))  # ties stay by name
-    return Figures(
+    return ExerciseFigures(
         exercise=exercise,
         maximum=max((score.possible for _, score in scored), default=0),
         begun=sum(mark.begun for mark in marks),

@@ -13,9 +13,9 @@ from typing import Any
 from grader.core.errors import UserError
 from grader.core.records import Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, report_items
+from grader.reporting.items import ReportItem, list_report_items
 
-SCHEMA = "classroom50/result/v1"
+CLASSROOM50_SCHEMA = "classroom50/result/v1"
 _VARIABLES = {
     "classroom": "CLASSROOM",
     "assignment": "ASSIGNMENT",
@@ -30,12 +30,16 @@ class NotInRunner(UserError):
     """Raised if a variable of the runner is missing; the message says why, and how to fix it."""
 
 
-def to_classroom50(report: Report, words: Words, environment: Mapping[str, str]) -> str:
+def render_classroom50_report(report: Report, words: Words, environment: Mapping[str, str]) -> str:
     """Return the report as JSON text; `NotInRunner` says which variable is missing."""
-    given = runner_context(environment)
-    tests = [_test_entry(item, e.slug) for e in report.exercises for item in report_items(e, words)]
+    given = read_report_runner_context(environment)
+    tests = [
+        _report_classroom50_test(item, e.slug)
+        for e in report.exercises
+        for item in list_report_items(e, words)
+    ]
     found = {
-        "schema": SCHEMA,
+        "schema": CLASSROOM50_SCHEMA,
         **given,
         "score": sum(test["score"] for test in tests),
         "max-score": sum(test["max-score"] for test in tests),
@@ -44,21 +48,23 @@ def to_classroom50(report: Report, words: Words, environment: Mapping[str, str])
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def runner_context(environment: Mapping[str, str]) -> dict[str, str]:
+def read_report_runner_context(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what the runner's variables say of the submission."""
-    given = {field: _require_variable(environment, name) for field, name in _VARIABLES.items()}
+    given = {
+        field: _require_report_variable(environment, name) for field, name in _VARIABLES.items()
+    }
     review = environment.get("REVIEW_URL") or given["commit"]
-    return given | {"review": review, "datetime": _submission_time(given["submission"])}
+    return given | {"review": review, "datetime": _read_reported_time(given["submission"])}
 
 
-def _require_variable(environment: Mapping[str, str], name: str) -> str:
+def _require_report_variable(environment: Mapping[str, str], name: str) -> str:
     if not environment.get(name):
         cure = "--format classroom50 is for Classroom 50's runner, which sets it."
         raise NotInRunner(f"{name} is not set: {cure}")
     return environment[name]
 
 
-def _submission_time(tag: str) -> str:
+def _read_reported_time(tag: str) -> str:
     """Return the time of submission in `tag`; this machine's clock is never read."""
     found = _SUBMISSION_TAG.fullmatch(tag)
     if found is None:
@@ -68,7 +74,7 @@ def _submission_time(tag: str) -> str:
     return f"{day}T{':'.join(clock)}Z"
 
 
-def _test_entry(item: Item, slug: str) -> dict[str, Any]:
+def _report_classroom50_test(item: ReportItem, slug: str) -> dict[str, Any]:
     return {
         "test-name": f"{slug}: {item.says}",
         "passed": item.verdict is Verdict.PASSED,

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def to_csv(rows: Iterable[Sequence[object]]) -> str:
+def render_csv_report(rows: Iterable[Sequence[object]]) -> str:
     """Return the rows as CSV text; None is an empty field."""
     file = io.StringIO()
-    csv.writer(file).writerows([_escape_formula(value) for value in row] for row in rows)
+    csv.writer(file).writerows([_escape_csv_formula(value) for value in row] for row in rows)
     return file.getvalue()
 
 
-def _escape_formula(value: object) -> object:
+def _escape_csv_formula(value: object) -> object:
     """Put an apostrophe before a text that a spreadsheet would run as a formula."""
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"

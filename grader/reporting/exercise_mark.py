@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from grader.core.records import Interval, Score
-from grader.reporting.review_flags import NOT_BEGUN
+from grader.reporting.review_flags import NOT_BEGUN_STATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Adjustment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Late:
+class LateMark:
     """Points that an answer loses because it came late, and the reason; 0 if it loses none."""
 
     points: int
@@ -23,7 +23,7 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class AnswerTiming:
     """The ratio of one answer's time to the reference, and the points that it earned."""
 
     ratio: Interval
@@ -33,19 +33,19 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class ExerciseMark:
     """The mark of one student for one exercise. `score` is None after a grader fault."""
 
     state: str
     score: Score | None
     right: bool  # nothing that was asked is wrong
-    timing: Timing | None = None
+    timing: AnswerTiming | None = None
     adjustment: Adjustment | None = None
-    late: Late | None = None
+    late: LateMark | None = None
 
     @property
     def begun(self) -> bool:
-        return self.state not in NOT_BEGUN
+        return self.state not in NOT_BEGUN_STATES
 
     @property
     def lost(self) -> int:

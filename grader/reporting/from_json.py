@@ -18,31 +18,31 @@ from grader.core.records import (
     Verdict,
     WrongPlaces,
 )
-from grader.reporting.as_json import PARTIES, SCHEMA
+from grader.reporting.as_json import PARTIES, REPORT_SCHEMA
 
 
 class NoReport(UserError):
     """Raised for a text that is no report of ours; the message is a sentence."""
 
 
-def from_json(text: str) -> Report:
-    """Read the report that `as_json.to_json` wrote; `NoReport` says why a text is none."""
+def parse_report_json(text: str) -> Report:
+    """Read the report that `write_report_json` wrote; `NoReport` says why a text is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         raise NoReport("This is no JSON.") from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise NoReport(f"This is no report: its schema is not {SCHEMA}.")
+    if not isinstance(found, dict) or found.get("schema") != REPORT_SCHEMA:
+        raise NoReport(f"This is no report: its schema is not {REPORT_SCHEMA}.")
     try:
-        return _report_from_dict(found)
+        return _build_report_from_json(found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NoReport(f"This report is damaged ({type(error).__name__}: {error}).") from None
 
 
-def _report_from_dict(found: dict[str, Any]) -> Report:
-    core = (exercise_from_json(e, track="core") for e in found["exercises"])
+def _build_report_from_json(found: dict[str, Any]) -> Report:
+    core = (parse_exercise_report(e, track="core") for e in found["exercises"])
     further = (
-        exercise_from_json(e, track="draft" if e.get("draft") else "further")
+        parse_exercise_report(e, track="draft" if e.get("draft") else "further")
         for e in found["further"]
     )
     return Report(
@@ -57,43 +57,45 @@ def _report_from_dict(found: dict[str, Any]) -> Report:
     )
 
 
-def exercise_from_json(found: dict[str, Any], track: str) -> ExerciseReport:
+def parse_exercise_report(found: dict[str, Any], track: str) -> ExerciseReport:
     """Read the report on one exercise."""
     same = ("slug", "title", "path", "sha256", "state", "sentence", "output", "seconds")
     return ExerciseReport(
         **{name: found[name] for name in same},
         track=track,
         score=None if found["score"] is None else Score(**found["score"]),
-        checks=tuple(map(_check_from_dict, found["checks"])),
-        speed=None if found["speed"] is None else speed_from_json(found["speed"]),
+        checks=tuple(map(_parse_reported_check, found["checks"])),
+        speed=None if found["speed"] is None else parse_speed_report(found["speed"]),
         **{f"kept_{name}": found["kept"][name] for name in ("since", "seed") if "kept" in found},
     )
 
 
-def _check_from_dict(found: dict[str, Any]) -> CheckResult:
+def _parse_reported_check(found: dict[str, Any]) -> CheckResult:
     same = ("id", "says", "points", "why", "where", "seconds")
     result = CheckResult(
         **{name: found[name] for name in same},
         verdict=Verdict(found["verdict"]),
-        diagnosis=None if found["diagnosis"] is None else _diagnosis_from_dict(found["diagnosis"]),
+        diagnosis=None
+        if found["diagnosis"] is None
+        else _parse_reported_diagnosis(found["diagnosis"]),
     )
     if found["earned"] != result.earned:
         raise ValueError(f"{result.id} did not earn {found['earned']}")
     return result
 
 
-def _diagnosis_from_dict(found: dict[str, Any]) -> Diagnosis:
+def _parse_reported_diagnosis(found: dict[str, Any]) -> Diagnosis:
     return Diagnosis(
         mistakes=tuple(NamedMistake(**m) for m in found["mistakes"]),
         places=tuple(
             WrongPlaces(axis=p["axis"], wrong=tuple(p["wrong"]), size=p["size"])
             for p in found["places"]
         ),
-        stage=None if found["stage"] is None else _stage_from_dict(found["stage"]),
+        stage=None if found["stage"] is None else _parse_reported_stage(found["stage"]),
     )
 
 
-def _stage_from_dict(found: dict[str, Any]) -> Stage:
+def _parse_reported_stage(found: dict[str, Any]) -> Stage:
     got, right = (
         tuple(tuple(float("nan") if x is None else x for x in row) for row in found[name])
         for name in ("got", "right")
@@ -101,16 +103,16 @@ def _stage_from_dict(found: dict[str, Any]) -> Stage:
     return Stage(name=found["name"], factor=found["factor"], got=got, right=right)
 
 
-def speed_from_json(found: dict[str, Any]) -> Speed:
+def parse_speed_report(found: dict[str, Any]) -> Speed:
     """Read a verdict on speed."""
     same = ("verdict", "says", "points", "earned", "why", "fraction")
     return Speed(
         **{name: found[name] for name in same},
-        measured=None if found["measured"] is None else _measurement_from_dict(found),
+        measured=None if found["measured"] is None else _parse_reported_measurement(found),
     )
 
 
-def _measurement_from_dict(found: dict[str, Any]) -> SpeedMeasurement:
+def _parse_reported_measurement(found: dict[str, Any]) -> SpeedMeasurement:
     measured = found["measured"]
     low, high = found["interval"]
     zero, reference, student = (measured["typical"][party] for party in PARTIES)
@@ -118,12 +120,12 @@ def _measurement_from_dict(found: dict[str, Any]) -> SpeedMeasurement:
     return SpeedMeasurement(
         unit=measured["unit"],
         typical=(zero, reference, student),
-        position=_interval_from_numbers(*measured["position"]),
-        ratio=_interval_from_numbers(low, found["ratio"], high),
+        position=_parse_reported_interval(*measured["position"]),
+        ratio=_parse_reported_interval(low, found["ratio"], high),
         rounds=tuple(zip(*rounds, strict=True)),
         device=measured["device"],
     )
 
 
-def _interval_from_numbers(low: float, middle: float, high: float) -> Interval:
+def _parse_reported_interval(low: float, middle: float, high: float) -> Interval:
     return Interval(low=low, middle=middle, high=high)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, report_items
-from grader.reporting.redact import RECEIVED
+from grader.reporting.items import ReportItem, list_report_items
+from grader.reporting.redact import RECEIVED_STATE
 from grader.worker.harmless_text import clean_worker_text
 
-MOST_ANNOTATIONS = 10  # of a step; the runner drops those beyond
-MOST_SUMMARY_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole
+MAX_ANNOTATIONS = 10  # of a step; the runner drops those beyond
+MAX_SUMMARY_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole
 _SIGNS = {
     Verdict.PASSED: "✓",
     Verdict.FAILED: "✗",
@@ -23,40 +23,40 @@ _SIGNS = {
 }
 
 
-def github_annotations(report: Report, words: Words) -> list[str]:
+def render_github_annotations(report: Report, words: Words) -> list[str]:
     """Return one workflow command for each failed check, at most ten."""
     return [
-        _annotation_command(e, item.says, item.told, line)
+        _render_github_annotation(e, item.says, item.told, line)
         for e in report.exercises
-        for item, line in _failed_items(e, words)
-    ][:MOST_ANNOTATIONS]
+        for item, line in _list_github_failures(e, words)
+    ][:MAX_ANNOTATIONS]
 
 
-def _failed_items(e: ExerciseReport, words: Words) -> Iterator[tuple[Item, int]]:
+def _list_github_failures(e: ExerciseReport, words: Words) -> Iterator[tuple[ReportItem, int]]:
     """Yield the failed checks and their lines; for an ungraded file only the first check."""
     lines = {c.id: c.line for c in e.checks}
-    for item in report_items(e, words):
+    for item in list_report_items(e, words):
         if item.verdict is Verdict.FAILED and e.state != "not_started":
             yield item, lines.get(item.id, 0)
             if e.state != "graded":
                 return
 
 
-def _annotation_command(e: ExerciseReport, title: str, message: str, line: int) -> str:
+def _render_github_annotation(e: ExerciseReport, title: str, message: str, line: int) -> str:
     at = f",line={line}" if line else ""
-    said = f"file={_escape_command_property(e.path)}{at},title={_escape_command_property(title)}"
-    return f"::error {said}::{_escape_command_text(clean_worker_text(message))}"
+    said = f"file={_escape_github_property(e.path)}{at},title={_escape_github_property(title)}"
+    return f"::error {said}::{_escape_github_text(clean_worker_text(message))}"
 
 
-def _escape_command_text(text: str) -> str:
+def _escape_github_text(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _escape_command_property(text: str) -> str:
-    return _escape_command_text(clean_worker_text(text)).replace(":", "%3A").replace(",", "%2C")
+def _escape_github_property(text: str) -> str:
+    return _escape_github_text(clean_worker_text(text)).replace(":", "%3A").replace(",", "%2C")
 
 
-def github_summary(report: Report, words: Words) -> str:
+def render_github_summary(report: Report, words: Words) -> str:
     """Return the report in Markdown, cut before the size at which the runner drops it."""
     score = report.score
     total = f": {score.earned}/{score.worth}" if score.worth else ""
@@ -65,7 +65,7 @@ def github_summary(report: Report, words: Words) -> str:
         "",
         f"| {words('Exercise')} | {words('Points')} | |",
         "|---|---|---|",
-        *(_markdown_row(e, words) for e in report.core),
+        *(_render_github_row(e, words) for e in report.core),
         "",
     ]
     if report.further:
@@ -74,41 +74,46 @@ def github_summary(report: Report, words: Words) -> str:
             "",
             f"| {words('Exercise')} | {words('Points')} | |",
             "|---|---|---|",
-            *(_markdown_row(e, words) for e in report.further),
+            *(_render_github_row(e, words) for e in report.further),
             "",
         ]
     text = "\n".join(lines)
     for e in report.exercises:
-        part = "\n".join(_markdown_details(e, words))
-        if len((text + part).encode()) > MOST_SUMMARY_BYTES:
+        part = "\n".join(_render_github_details(e, words))
+        if len((text + part).encode()) > MAX_SUMMARY_BYTES:
             break
         text += part
     return text
 
 
-def _markdown_row(e: ExerciseReport, words: Words) -> str:
-    points = "-" if e.score is None or e.state == RECEIVED else f"{e.score.earned}/{e.score.worth}"
-    return f"| {e.slug} | {points} | {_escape_markdown(words.said(e.sentence))} |"
+def _render_github_row(e: ExerciseReport, words: Words) -> str:
+    points = (
+        "-" if e.score is None or e.state == RECEIVED_STATE else f"{e.score.earned}/{e.score.worth}"
+    )
+    return f"| {e.slug} | {points} | {_escape_github_markdown(words.said(e.sentence))} |"
 
 
-def _markdown_details(e: ExerciseReport, words: Words) -> Iterator[str]:
+def _render_github_details(e: ExerciseReport, words: Words) -> Iterator[str]:
     """Yield each check of a graded exercise, and below a failed one its explanation."""
     if e.state != "graded":
         return
     yield f"\n<details><summary>{e.slug}</summary>\n\n"
-    for item in report_items(e, words):
-        yield f"{_SIGNS[item.verdict]} {_escape_html(item.says)} {item.earned}/{item.points}  \n"
+    for item in list_report_items(e, words):
+        yield (
+            f"{_SIGNS[item.verdict]} {_escape_github_html(item.says)} "
+            f"{item.earned}/{item.points}  \n"
+        )
         if item.told and item.verdict is not Verdict.PASSED:
-            yield f"<pre>{_escape_html(item.told)}</pre>\n"
+            yield f"<pre>{_escape_github_html(item.told)}</pre>\n"
     yield "\n</details>\n"
 
 
-def _escape_html(text: str) -> str:
+def _escape_github_html(text: str) -> str:
     text = clean_worker_text(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\n", "&#10;")  # a blank line would end the block
 
 
-def _escape_markdown(text: str) -> str:
+def _escape_github_markdown(text: str) -> str:
     """Return `text` in one line that Markdown shows as it is."""
-    text = _escape_html(" ".join(text.split()))
+    text = _escape_github_html(" ".join(text.split()))
     return "".join(f"\\{c}" if c in "\\`*_[]|#~" else c for c in text)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grader.reporting.class_summary import ClassSummary, Row, round_points
-from grader.reporting.csv_table import to_csv
-from grader.reporting.exercise_mark import Mark
+from grader.reporting.class_summary import ClassSummary, StudentRow, round_reported_points
+from grader.reporting.csv_table import render_csv_report
+from grader.reporting.exercise_mark import ExerciseMark
 
 # At worst a name to a spreadsheet: such a formula shows an error, or another field.
 _HARMLESS_FORMULA = re.compile(r"[-+@][\w.@-]+")
@@ -29,7 +29,7 @@ class _Exact:
         return self.text
 
 
-def to_grades(summary: ClassSummary) -> str:
+def render_grades_csv(summary: ClassSummary) -> str:
     """Return CSV text with a row for each student.
 
     The fields of exercises hold the grader's points, without weights; the fields after them include
@@ -44,33 +44,43 @@ def to_grades(summary: ClassSummary) -> str:
     more = (*late, "adjustment", "why", "total", "possible", "not_run", "remarks")
     rows = (
         (
-            *(row.name, *_earned_points(row, core), *_earned_points(row, further)),
-            *(_weighted_sum(row, weights, lambda mark: mark.lost) for _ in late),
-            *(_weighted_sum(row, weights, lambda mark: mark.adjusted),),
-            *("; ".join(_change_reasons(row)), row.total),
-            *(_weighted_sum(row, weights, lambda mark: mark.score.possible if mark.score else 0),),
-            *(_weighted_sum(row, weights, lambda mark: mark.score.not_run if mark.score else 0),),
-            "; ".join(_review_remarks(row)),
+            *(row.name, *_report_earned_points(row, core), *_report_earned_points(row, further)),
+            *(_sum_reported_marks(row, weights, lambda mark: mark.lost) for _ in late),
+            *(_sum_reported_marks(row, weights, lambda mark: mark.adjusted),),
+            *("; ".join(_report_grade_changes(row)), row.total),
+            *(
+                _sum_reported_marks(
+                    row, weights, lambda mark: mark.score.possible if mark.score else 0
+                ),
+            ),
+            *(
+                _sum_reported_marks(
+                    row, weights, lambda mark: mark.score.not_run if mark.score else 0
+                ),
+            ),
+            "; ".join(_report_review_remarks(row)),
         )
         for row in summary.rows
     )
-    return to_csv([("student", *core, *further, *more), *rows])
+    return render_csv_report([("student", *core, *further, *more), *rows])
 
 
-def _earned_points(row: Row, slugs: list[str]) -> Iterator[int | None]:
+def _report_earned_points(row: StudentRow, slugs: list[str]) -> Iterator[int | None]:
     for slug in slugs:
         mark = row.marks.get(slug)
         yield mark.score.earned if mark and mark.score else None
 
 
-def _weighted_sum(row: Row, weights: Mapping[str, float], of: Callable[[Mark], int]) -> float:
+def _sum_reported_marks(
+    row: StudentRow, weights: Mapping[str, float], of: Callable[[ExerciseMark], int]
+) -> float:
     """Sum a number over the marks that count, times their weights."""
-    return round_points(
+    return round_reported_points(
         sum(weights[slug] * of(m) for slug, m in row.marks.items() if slug in weights)
     )
 
 
-def _change_reasons(row: Row) -> Iterator[str]:
+def _report_grade_changes(row: StudentRow) -> Iterator[str]:
     """Yield why a student's points differ from the grader's."""
     for slug, mark in row.marks.items():
         if mark.late:
@@ -79,12 +89,12 @@ def _change_reasons(row: Row) -> Iterator[str]:
             yield f"{slug} {mark.adjustment.points:+d}: {mark.adjustment.why}"
 
 
-def _review_remarks(row: Row) -> Iterator[str]:
+def _report_review_remarks(row: StudentRow) -> Iterator[str]:
     for reason in row.reasons:
         yield f"{reason.slug}: {reason.says}" if reason.slug else reason.says
 
 
-def to_canvas(summary: ClassSummary) -> str:
+def render_canvas_csv(summary: ClassSummary) -> str:
     """Return the CSV text for Canvas's gradebook: points with weights, lateness and adjustments.
 
     Canvas's importer, lib/gradebook_importer.rb of https://github.com/instructure/canvas-lms, finds
@@ -98,16 +108,18 @@ def to_canvas(summary: ClassSummary) -> str:
     """
     weights = {figures.exercise.slug: figures.weight for figures in summary.core}
     # A maximum of 0 may be one that nobody knows: Canvas keeps its own where the field is empty.
-    most = [round_points(figures.weight * figures.maximum) or None for figures in summary.core]
+    most = [
+        round_reported_points(figures.weight * figures.maximum) or None for figures in summary.core
+    ]
     head = [(*_STUDENT_COLUMNS, *weights), (f"    {_POSSIBLE}", None, None, None, None, *most)]
-    return to_csv([*head, *(_canvas_row(row, weights) for row in summary.rows)])
+    return render_csv_report([*head, *(_render_canvas_row(row, weights) for row in summary.rows)])
 
 
-def _canvas_row(row: Row, weights: Mapping[str, float]) -> tuple[object, ...]:
+def _render_canvas_row(row: StudentRow, weights: Mapping[str, float]) -> tuple[object, ...]:
     name = f"'{row.name}" if _REWRITTEN_NUMBER.fullmatch(row.name) else row.name
     login = _Exact(name) if _HARMLESS_FORMULA.fullmatch(name) else name
     shown = None if _POSSIBLE in name else name  # there it would be another second row
     points = ((weight, mark.points if (mark := row.marks.get(slug)) else None)
               for slug, weight in weights.items())  # fmt: skip
-    counted = (None if p is None else round_points(weight * p) for weight, p in points)
+    counted = (None if p is None else round_reported_points(weight * p) for weight, p in points)
     return shown, None, None, login, None, *counted

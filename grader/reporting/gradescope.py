@@ -10,29 +10,29 @@ from typing import Any
 
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, report_items
+from grader.reporting.items import ReportItem, list_report_items
 
 _VISIBILITY = "visible"
 
 
-def to_gradescope(report: Report, words: Words) -> str:
+def render_gradescope_report(report: Report, words: Words) -> str:
     """Return the report as JSON text."""
     tests = [
-        _test_entry(item, e, f"{place}.{number}")
+        _render_gradescope_test(item, e, f"{place}.{number}")
         for place, e in enumerate(report.exercises, 1)
-        for number, item in enumerate(report_items(e, words), 1)
+        for number, item in enumerate(list_report_items(e, words), 1)
     ]
     found = {
         "score": report.score.earned,
         "execution_time": round(report.seconds),
-        "output": "\n".join(_output_sentences(report, words)),
+        "output": "\n".join(_render_gradescope_output(report, words)),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
         "visibility": _VISIBILITY,
         "stdout_visibility": "hidden",
         "tests": tests,
-        "leaderboard": list(_leaderboard_entries(report)),
+        "leaderboard": list(_render_gradescope_leaderboard(report)),
         "extra_data": {
             "seed_id": report.seed_id,
             "isolation": report.isolation,
@@ -42,8 +42,8 @@ def to_gradescope(report: Report, words: Words) -> str:
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def _test_entry(item: Item, e: ExerciseReport, number: str) -> dict[str, Any]:
-    verdict = {} if not item.counts else {"status": _test_status(item)}
+def _render_gradescope_test(item: ReportItem, e: ExerciseReport, number: str) -> dict[str, Any]:
+    verdict = {} if not item.counts else {"status": _render_gradescope_status(item)}
     return {
         "name": f"{e.slug}: {item.says}",
         "number": number,
@@ -55,11 +55,11 @@ def _test_entry(item: Item, e: ExerciseReport, number: str) -> dict[str, Any]:
     }
 
 
-def _test_status(item: Item) -> str:
+def _render_gradescope_status(item: ReportItem) -> str:
     return "passed" if item.verdict is Verdict.PASSED else "failed"
 
 
-def _output_sentences(report: Report, words: Words) -> Iterator[str]:
+def _render_gradescope_output(report: Report, words: Words) -> Iterator[str]:
     for e in report.exercises:
         if e.score is None:
             yield f"{e.slug}: {words('grader fault: no score')}"
@@ -67,7 +67,7 @@ def _output_sentences(report: Report, words: Words) -> Iterator[str]:
             yield f"{e.slug}: {words.said(e.sentence)}"
 
 
-def _leaderboard_entries(report: Report) -> Iterator[dict[str, Any]]:
+def _render_gradescope_leaderboard(report: Report) -> Iterator[dict[str, Any]]:
     """Yield for each timed answer its place between a slow and a fast answer, from 0 to 1."""
     for e in report.exercises:
         if e.speed is not None and e.speed.fraction is not None:

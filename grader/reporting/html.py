@@ -26,8 +26,8 @@ from grader.core.records import (  # fmt: skip
 )
 from grader.core.translation import Words
 from grader.reporting import locations, speed_text, stage_text
-from grader.reporting.kept_text import unchanged_sentence
-from grader.reporting.next_step import next_step
+from grader.reporting.kept_text import report_unchanged_answer
+from grader.reporting.next_step import choose_reported_next_step
 from grader.submission import answer_file
 
 LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}  # for `lang`
@@ -44,44 +44,46 @@ _LOOKS: dict[Verdict, Look] = {
 }
 
 
-def to_html(report: Report, words: Words) -> str:
+def render_html_report(report: Report, words: Words) -> str:
     """Return the report as an HTML page in the language of `words`."""
-    return render_template("report.html.j2", words, report=report, step=next_step(report))
+    return render_report_template(
+        "report.html.j2", words, report=report, step=choose_reported_next_step(report)
+    )
 
 
-def render_template(template: str, words: Words, **values: object) -> str:
+def render_report_template(template: str, words: Words, **values: object) -> str:
     """Render a template with the parts that every page shares."""
-    drawn = _template_environment().get_template(template)
+    drawn = _load_report_templates().get_template(template)
     return drawn.render(words=words, tell=_Tell(words), tags=LANGUAGE_TAGS, **values)
 
 
 @cache
-def _template_environment() -> Environment:
+def _load_report_templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"prose": _mark_up_code, "percent": _format_percent}
-    environment.filters |= {"shade": _weight_opacity, "tone": _exercise_tone}
-    environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _speed_look}
+    environment.filters |= {"prose": _mark_up_reported_code, "percent": _render_html_percent}
+    environment.filters |= {"shade": _render_html_opacity, "tone": _choose_html_tone}
+    environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _choose_html_speed_look}
     return environment
 
 
-def _mark_up_code(text: str) -> Markup:
+def _mark_up_reported_code(text: str) -> Markup:
     """Mark the `code` in a sentence as code; all its other text stays text."""
     return Markup(_CODE_SPAN.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def _format_percent(share: float) -> str:
+def _render_html_percent(share: float) -> str:
     return f"{100 * share:.2f}%"
 
 
-def _weight_opacity(weight: float) -> str:
+def _render_html_opacity(weight: float) -> str:
     """Return the opacity of a weight, from 0 to 1; "" for a weight that is NaN or infinite."""
     return f"{min(1.0, max(0.0, weight)):.3f}" if math.isfinite(weight) else ""
 
 
-def _speed_look(s: Speed) -> Look:
+def _choose_html_speed_look(s: Speed) -> Look:
     if not s.counts:
         return "quiet", "○", "not run"
     if s.earned == s.points:
@@ -89,7 +91,7 @@ def _speed_look(s: Speed) -> Look:
     return ("bad", "✗", "failed") if s.earned == 0 else ("partly", "◐", "partly")
 
 
-def _exercise_tone(e: ExerciseReport) -> str:
+def _choose_html_tone(e: ExerciseReport) -> str:
     """Return the colour of an exercise as a whole."""
     if e.score is None:
         return "fault"
@@ -120,25 +122,25 @@ class _Tell:
         return next((other for other in e.checks if other.says == c.why), None)
 
     def places(self, d: Diagnosis) -> str:
-        return locations.describe_places(d.places, self._words)
+        return locations.report_wrong_places(d.places, self._words)
 
     def stage(self, d: Diagnosis) -> str:
-        return stage_text.describe_stage(d.stage, self._words) if d.stage else ""
+        return stage_text.report_wrong_stage(d.stage, self._words) if d.stage else ""
 
     def maps(self, d: Diagnosis) -> list[tuple[str, list[list[float]]]]:
         """Return heat maps of the weights of a small example, each with its name."""
-        return stage_text.stage_maps(d.stage, self._words) if d.stage else []
+        return stage_text.report_stage_maps(d.stage, self._words) if d.stage else []
 
     def mistake(self, e: ExerciseReport, m: NamedMistake) -> tuple[str, str]:
         """Return what the mistake is, and how to mend it."""
         return self._words.mistake(e.slug, m.id, m.says, m.mend)
 
     def measured(self, m: SpeedMeasurement) -> list[str]:
-        return speed_text.measurement_lines(m, self._words)
+        return speed_text.report_speed_measurement(m, self._words)
 
     def ends(self, m: SpeedMeasurement) -> tuple[str, str]:
         """Return the labels of the two ends of the scale."""
-        return speed_text.scale_ends(m, self._words)
+        return speed_text.render_speed_scale_ends(m, self._words)
 
     def not_run(self, score: Score) -> str:
         """Say how many points were not run; "" if all were run."""
@@ -148,7 +150,7 @@ class _Tell:
 
     def unchanged(self, e: ExerciseReport) -> str:
         """Say since when an exercise has not changed; "" if it was judged in this run."""
-        return unchanged_sentence(e, self._words)
+        return report_unchanged_answer(e, self._words)
 
     def state(self, e: ExerciseReport) -> str:
         """Return the state of an exercise in a few words."""

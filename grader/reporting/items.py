@@ -10,7 +10,7 @@ from grader.reporting import locations, speed_text, stage_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class ReportItem:
     """One line of a mark: a check, or the speed."""
 
     id: str
@@ -27,24 +27,24 @@ class Item:
         return self.verdict is not Verdict.NOT_RUN
 
 
-def report_items(e: ExerciseReport, words: Words) -> Iterator[Item]:
+def list_report_items(e: ExerciseReport, words: Words) -> Iterator[ReportItem]:
     """Yield the items of an exercise. If it could not be graded, every check has failed."""
     for check in e.checks:
         lost = check.verdict is Verdict.BLOCKED and e.state != "graded"
-        yield Item(
+        yield ReportItem(
             id=check.id,
             says=words.check(e.slug, check.id, check.says),
             verdict=Verdict.FAILED if lost else check.verdict,
             points=check.points,
             earned=check.earned,
-            told="\n".join(_explanation_lines(check, e, words)),
+            told="\n".join(_render_item_explanation(check, e, words)),
             seconds=check.seconds,
         )
     if e.speed is not None:
-        yield _speed_item(e.speed, e.slug, words)
+        yield _build_speed_report_item(e.speed, e.slug, words)
 
 
-def _explanation_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
+def _render_item_explanation(c: CheckResult, e: ExerciseReport, words: Words) -> Iterator[str]:
     if c.verdict is Verdict.BLOCKED and e.state == "graded":
         blocker = next((words.check(e.slug, o.id, o.says) for o in e.checks if o.says == c.why), "")
         yield words("blocked by: {check}", check=blocker or c.why)
@@ -52,19 +52,19 @@ def _explanation_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Itera
     yield from words.said(c.why).splitlines()
     if c.diagnosis is None:
         return
-    if where := locations.describe_places(c.diagnosis.places, words):
+    if where := locations.report_wrong_places(c.diagnosis.places, words):
         yield where
     for number, m in enumerate(c.diagnosis.mistakes):
         told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
         yield f"{words('Or: ') if number else ''}{told}"
     if c.diagnosis.stage is not None:
-        yield stage_text.describe_stage(c.diagnosis.stage, words)
+        yield stage_text.report_wrong_stage(c.diagnosis.stage, words)
 
 
-def _speed_item(s: Speed, slug: str, words: Words) -> Item:
+def _build_speed_report_item(s: Speed, slug: str, words: Words) -> ReportItem:
     verdict = Verdict.PASSED if s.earned else Verdict.FAILED  # what it earned stands beside it
-    measured = [] if s.measured is None else speed_text.measurement_lines(s.measured, words)
-    return Item(
+    measured = [] if s.measured is None else speed_text.report_speed_measurement(s.measured, words)
+    return ReportItem(
         id=SPEED,
         says=words.speed(slug, s.says),
         verdict=verdict if s.counts else Verdict.NOT_RUN,

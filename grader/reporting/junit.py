@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting.items import Item, report_items
+from grader.reporting.items import ReportItem, list_report_items
 from grader.worker.harmless_text import clean_worker_text
 
 _VERDICT_TAGS = {
@@ -19,25 +19,25 @@ _VERDICT_TAGS = {
 }
 
 
-def to_junit(report: Report, words: Words) -> str:
+def render_junit_report(report: Report, words: Words) -> str:
     """Return the report as a document with one `testsuites` element."""
     root = Element("testsuites", name="attention-by-hand", time=f"{report.seconds:.3f}")
     for exercise in report.exercises:
-        _add_suite(root, exercise, report, words)
+        _add_junit_suite(root, exercise, report, words)
     for count in ("tests", "failures", "errors", "skipped"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _add_suite(root: Element, e: ExerciseReport, report: Report, words: Words) -> None:
-    listed = list(report_items(e, words))
+def _add_junit_suite(root: Element, e: ExerciseReport, report: Report, words: Words) -> None:
+    listed = list(list_report_items(e, words))
     suite = SubElement(root, "testsuite", name=e.slug, time=f"{e.seconds:.3f}")
     properties = SubElement(suite, "properties")
-    for name, value in _suite_properties(e, report).items():
+    for name, value in _build_junit_properties(e, report).items():
         SubElement(properties, "property", name=name, value=value)
     for item in listed:
-        _add_case(suite, e, item)
+        _add_junit_case(suite, e, item)
     if not listed:  # an error of ours, before any check was asked
         case = SubElement(suite, "testcase", classname=e.slug, name="grading", time="0")
         SubElement(case, "error", message=e.sentence).text = e.sentence
@@ -47,7 +47,7 @@ def _add_suite(root: Element, e: ExerciseReport, report: Report, words: Words) -
         suite.set(count, str(kinds.count(kind)))
 
 
-def _suite_properties(e: ExerciseReport, report: Report) -> dict[str, str]:
+def _build_junit_properties(e: ExerciseReport, report: Report) -> dict[str, str]:
     known = {"path": e.path, "sha256": e.sha256, "seed_id": report.seed_id}
     known |= {"isolation": report.isolation, "device": report.device}
     if e.score is not None:
@@ -55,9 +55,9 @@ def _suite_properties(e: ExerciseReport, report: Report) -> dict[str, str]:
     return known
 
 
-def _add_case(suite: Element, e: ExerciseReport, item: Item) -> None:
+def _add_junit_case(suite: Element, e: ExerciseReport, item: ReportItem) -> None:
     case = SubElement(suite, "testcase", classname=e.slug, name=item.id, time=f"{item.seconds:.3f}")
-    told = _drop_characters_outside_xml(item.told)
+    told = _drop_non_xml_characters(item.told)
     if (kind := _VERDICT_TAGS.get(item.verdict)) is not None:
         first = told.splitlines()[0] if told else item.says
         SubElement(case, kind, message=first).text = f"{item.says}\n{told}".strip()
@@ -65,6 +65,6 @@ def _add_case(suite: Element, e: ExerciseReport, item: Item) -> None:
         SubElement(case, "system-out").text = told
 
 
-def _drop_characters_outside_xml(text: str) -> str:
+def _drop_non_xml_characters(text: str) -> str:
     """Drop the characters of `text` that XML 1.0 does not allow."""
     return clean_worker_text(text).replace("\ufffe", "").replace("\uffff", "")

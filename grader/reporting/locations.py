@@ -12,16 +12,16 @@ _AXIS_NOUNS = {
     "row": ("row", "rows"),
     "key": ("key", "keys"),
 }
-_MOST_LISTED_NUMBERS = 6  # numbers that are listed one by one
+_MAX_LISTED_NUMBERS = 6  # numbers that are listed one by one
 
 
-def describe_places(places: Sequence[WrongPlaces], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
+def report_wrong_places(places: Sequence[WrongPlaces], words: Words = Words()) -> str:  # noqa: B008 (it is frozen)
     """Say 'Wrong: head 3 only, of 8; rows 0 to 10, of 12.'; "" if `places` is empty."""
-    told = words("; ").join(_describe_place(place, words) for place in places)
+    told = words("; ").join(_report_wrong_place(place, words) for place in places)
     return words("Wrong: {places}.", places=told) if told else ""
 
 
-def _describe_place(place: WrongPlaces, words: Words) -> str:
+def _report_wrong_place(place: WrongPlaces, words: Words) -> str:
     wrong, size = place.wrong, place.size
     axis, several = map(words, _AXIS_NOUNS[place.axis])
     right = sorted(set(range(size)) - set(wrong))
@@ -35,7 +35,7 @@ def _describe_place(place: WrongPlaces, words: Words) -> str:
     if wrong == tuple(range(wrong[0], wrong[-1] + 1)):
         text = "{axes} {first} to {last}, of {size}"
         return words(text, axes=several, first=wrong[0], last=wrong[-1], size=size)
-    if len(wrong) <= _MOST_LISTED_NUMBERS:
+    if len(wrong) <= _MAX_LISTED_NUMBERS:
         numbers = words(", ").join(map(str, wrong))
         return words("{axes} {numbers}, of {size}", axes=several, numbers=numbers, size=size)
     text = "{count} of {size} {axes}, the first {first}"

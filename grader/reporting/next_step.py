@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
-from grader.reporting.redact import RECEIVED
+from grader.reporting.redact import RECEIVED_STATE
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """The kinds of next steps."""
 
     REPORT_FAULT = "report_fault"  # the grader failed, not the student
@@ -23,52 +23,54 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class NextStep:
     """One next step, and the exercise and the check that call for it."""
 
-    kind: Kind
+    kind: StepKind
     exercise: ExerciseReport | None = None
     check: CheckResult | None = None
 
 
-def next_step(report: Report) -> Step:
+def choose_reported_next_step(report: Report) -> NextStep:
     """Choose the next step: begun exercises before others, values before speed, then by order.
 
     Only its author works on a draft: its steps count only if a report has nothing but drafts.
     """
     if report.faulted:
-        return Step(kind=Kind.REPORT_FAULT)
+        return NextStep(kind=StepKind.REPORT_FAULT)
     exercises = [e for e in report.exercises if e.track != "draft"] or report.exercises
-    values = [step for e in exercises if (step := _value_step(e)) is not None]
-    begun = [step for step in values if not _is_unwritten(step)]
-    speed = [step for e in exercises if (step := _speed_step(e)) is not None]
-    return next(iter([*begun, *values, *speed]), Step(kind=_kind_without_failures(exercises)))
+    values = [step for e in exercises if (step := _report_value_step(e)) is not None]
+    begun = [step for step in values if not _is_reported_unwritten(step)]
+    speed = [step for e in exercises if (step := _report_speed_step(e)) is not None]
+    return next(
+        iter([*begun, *values, *speed]), NextStep(kind=_choose_reported_step_kind(exercises))
+    )
 
 
-def _kind_without_failures(exercises: Sequence[ExerciseReport]) -> Kind:
+def _choose_reported_step_kind(exercises: Sequence[ExerciseReport]) -> StepKind:
     """Return the kind of step where nothing is left to mend."""
-    if any(e.state == RECEIVED for e in exercises):
-        return Kind.WAIT
+    if any(e.state == RECEIVED_STATE for e in exercises):
+        return StepKind.WAIT
     asked = any(c.verdict is not Verdict.NOT_RUN for e in exercises for c in e.checks)
-    return Kind.NOTHING if asked else Kind.NOT_RUN
+    return StepKind.NOTHING if asked else StepKind.NOT_RUN
 
 
-def _is_unwritten(step: Step) -> bool:
+def _is_reported_unwritten(step: NextStep) -> bool:
     return step.exercise is not None and step.exercise.state in ("not_started", "missing")
 
 
-def _value_step(e: ExerciseReport) -> Step | None:
-    if e.state == RECEIVED:
+def _report_value_step(e: ExerciseReport) -> NextStep | None:
+    if e.state == RECEIVED_STATE:
         return None
     if e.state != "graded":
-        kind = Kind.START if e.state == "not_started" else Kind.MEND_FILE
-        return Step(kind=kind, exercise=e)
+        kind = StepKind.START if e.state == "not_started" else StepKind.MEND_FILE
+        return NextStep(kind=kind, exercise=e)
     failed = next((c for c in e.checks if c.verdict is Verdict.FAILED), None)
-    return None if failed is None else Step(kind=Kind.MEND_CHECK, exercise=e, check=failed)
+    return None if failed is None else NextStep(kind=StepKind.MEND_CHECK, exercise=e, check=failed)
 
 
-def _speed_step(e: ExerciseReport) -> Step | None:
+def _report_speed_step(e: ExerciseReport) -> NextStep | None:
     if e.speed is None or not e.speed.counts or e.speed.earned == e.speed.points:
         return None
-    kind = Kind.MEND_SPEED if e.speed.verdict == "failed" else Kind.FASTER
-    return Step(kind=kind, exercise=e)
+    kind = StepKind.MEND_SPEED if e.speed.verdict == "failed" else StepKind.FASTER
+    return NextStep(kind=kind, exercise=e)

@@ -12,7 +12,7 @@ from grader.core.records import (
     Verdict,
 )
 
-RECEIVED = "received"  # the state of an answer that can be graded, where no more is shown
+RECEIVED_STATE = "received"  # the state of an answer that can be graded, where no more is shown
 _READ_SENTENCE = "The file was read and can be graded. No more is shown."
 
 
@@ -24,25 +24,27 @@ def redact_report(report: Report, shows: str) -> Report:
     verdicts  each check's verdict, and the points
     nothing   whether the file was read, and if not why
     """
-    exercises = tuple(of_exercise(e, shows) for e in report.exercises)
+    exercises = tuple(redact_exercise_report(e, shows) for e in report.exercises)
     seconds = 0.0 if shows == "nothing" else report.seconds  # how long it ran tells something
     return replace(report, exercises=exercises, seconds=seconds)
 
 
-def of_exercise(e: ExerciseReport, shows: str) -> ExerciseReport:
+def redact_exercise_report(e: ExerciseReport, shows: str) -> ExerciseReport:
     """Return the report on one exercise without what `shows` hides (see `redact_report`)."""
     match shows:
         case "open":
             return e
         case "hints":
-            return replace(e, checks=tuple(map(_hide_mistake_names, e.checks)))
+            return replace(e, checks=tuple(map(_redact_reported_mistakes, e.checks)))
         case "verdicts":
-            checks = tuple(map(_hide_all_but_verdict, e.checks))
-            return replace(e, checks=checks, speed=e.speed and _hide_timing(e.speed), output="")
-    return _hide_marks(e)
+            checks = tuple(map(_redact_reported_check, e.checks))
+            return replace(
+                e, checks=checks, speed=e.speed and _redact_reported_timing(e.speed), output=""
+            )
+    return _redact_reported_marks(e)
 
 
-def _hide_mistake_names(c: CheckResult) -> CheckResult:
+def _redact_reported_mistakes(c: CheckResult) -> CheckResult:
     """Take the mistakes and the stage out of a check; the place where it is wrong stays."""
     if c.diagnosis is None:
         return c
@@ -50,19 +52,20 @@ def _hide_mistake_names(c: CheckResult) -> CheckResult:
     return replace(c, diagnosis=Diagnosis(places=places) if places else None)
 
 
-def _hide_all_but_verdict(c: CheckResult) -> CheckResult:
+def _redact_reported_check(c: CheckResult) -> CheckResult:
     why = c.why if c.verdict in (Verdict.NOT_RUN, Verdict.BLOCKED) else ""
     return replace(c, why=why, where="", diagnosis=None, calls=frozenset(), line=0)
 
 
-def _hide_timing(s: Speed) -> Speed:
+def _redact_reported_timing(s: Speed) -> Speed:
     return replace(s, why="" if s.counts else s.why, fraction=None, measured=None)
 
 
-def _hide_marks(e: ExerciseReport) -> ExerciseReport:
+def _redact_reported_marks(e: ExerciseReport) -> ExerciseReport:
     graded = e.state == "graded"
     return replace(
-        e, state=RECEIVED if graded else e.state, sentence=_READ_SENTENCE if graded else e.sentence,
+        e, state=RECEIVED_STATE if graded else e.state,
+        sentence=_READ_SENTENCE if graded else e.sentence,
         score=None if e.score is None else Score(earned=0, possible=0, not_run=0),
         checks=(), speed=None, output="", seconds=0.0,
     )  # fmt: skip

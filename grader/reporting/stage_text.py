@@ -10,7 +10,7 @@ _SHADES = " ░▒▓█"
 _COLUMN_GAP = "   "
 
 
-def describe_stage(stage: Stage, words: Words) -> str:
+def report_wrong_stage(stage: Stage, words: Words) -> str:
     """Say which stage is the first that is wrong; later stages were not checked."""
     if stage.name == "scores" and stage.factor is not None:
         return words(
@@ -24,20 +24,20 @@ def describe_stage(stage: Stage, words: Words) -> str:
     }[stage.name]
 
 
-def draw_stage_weights(stage: Stage, words: Words) -> list[str]:
+def render_stage_weights(stage: Stage, words: Words) -> list[str]:
     """Draw the weights of a small example, yours beside the right ones, a row per query."""
     if not stage.got:
         return []
     width = len(stage.got[0]) * 2 + 2
-    head = _pad_to_columns(words("yours"), width) + _COLUMN_GAP + words("right")
+    head = _pad_report_column(words("yours"), width) + _COLUMN_GAP + words("right")
     rows = [
-        f"│{_shade_row(got)}│{_COLUMN_GAP}│{_shade_row(right)}│"
+        f"│{_render_shaded_row(got)}│{_COLUMN_GAP}│{_render_shaded_row(right)}│"
         for got, right in zip(stage.got, stage.right, strict=True)
     ]
     return [head, *rows]
 
 
-def stage_maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
+def report_stage_maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]]:
     """Return the same weights and their differences as numbers; NaN where one is no number."""
     if not stage.got:
         return []
@@ -47,18 +47,18 @@ def stage_maps(stage: Stage, words: Words) -> list[tuple[str, list[list[float]]]
     return [(words("yours"), got), (words("right"), right), (words("difference"), apart)]
 
 
-def _shade_row(row: Sequence[float]) -> str:
-    return "".join(2 * _weight_shade(x) for x in row)
+def _render_shaded_row(row: Sequence[float]) -> str:
+    return "".join(2 * _render_weight_shade(x) for x in row)
 
 
-def _weight_shade(x: float) -> str:
+def _render_weight_shade(x: float) -> str:
     if not math.isfinite(x):
         return "?"
     place = math.ceil(min(max(x, 0.0), 1.0) * (len(_SHADES) - 1) - 1e-2)
     return _SHADES[max(place, 0)]
 
 
-def _pad_to_columns(text: str, width: int) -> str:
+def _pad_report_column(text: str, width: int) -> str:
     """Pad `text` with blanks to `width` columns; a Chinese character takes two columns."""
     taken = sum(2 if ord(c) > 0x2E80 else 1 for c in text)
     return text + " " * (width - taken)

@@ -11,7 +11,7 @@ from rich.console import Console
 from grader.core.records import CheckResult, ExerciseReport, Speed, Verdict
 from grader.core.translation import Words
 from grader.reporting import html, speed_text, terminal
-from grader.reporting.redact import RECEIVED
+from grader.reporting.redact import RECEIVED_STATE
 
 _STYLE_PATH = Path(__file__).with_name("report.css")
 _COLUMNS = 100
@@ -39,7 +39,9 @@ class TaskReport:
         return any(c.verdict is Verdict.NOT_RUN for c in self.checks)
 
 
-def of_task(report: ExerciseReport, ids: Collection[str], worth: int, timed: bool) -> TaskReport:
+def select_task_report(
+    report: ExerciseReport, ids: Collection[str], worth: int, timed: bool
+) -> TaskReport:
     """Select from a report the checks with these ids, and the speed if it is `timed`."""
     return TaskReport(
         exercise=report,
@@ -49,9 +51,9 @@ def of_task(report: ExerciseReport, ids: Collection[str], worth: int, timed: boo
     )
 
 
-def to_html(task: TaskReport, words: Words) -> str:
+def render_task_html(task: TaskReport, words: Words) -> str:
     """Return a piece of an HTML page, with its own style."""
-    return html.render_template(
+    return html.render_report_template(
         "task.html.j2",
         words,
         e=task.exercise,
@@ -59,31 +61,31 @@ def to_html(task: TaskReport, words: Words) -> str:
         speed=task.speed,
         earned=task.earned,
         worth=task.worth,
-        tone=_task_tone(task),
-        sentence=_task_sentence(task),
+        tone=_report_task_tone(task),
+        sentence=_report_task_sentence(task),
         style=Markup(_STYLE_PATH.read_text(encoding="utf-8").replace(":root", "&")),
     )
 
 
-def to_text(task: TaskReport, words: Words) -> str:
+def render_task_text(task: TaskReport, words: Words) -> str:
     """Return the task's report as plain text."""
     console = Console(file=io.StringIO(), width=_COLUMNS, color_system=None, legacy_windows=False)
-    if task.exercise.state != RECEIVED:
+    if task.exercise.state != RECEIVED_STATE:
         console.print(f"{task.earned}/{task.worth} {words('points')}", highlight=False)
-    if _task_sentence(task):
-        console.print(words.said(_task_sentence(task)), markup=False, highlight=False)
+    if _report_task_sentence(task):
+        console.print(words.said(_report_task_sentence(task)), markup=False, highlight=False)
     for check in task.checks:
-        console.print(terminal.check_lines(check, task.exercise, words))
+        console.print(terminal.render_terminal_check(check, task.exercise, words))
     if task.speed is not None:
-        console.print(speed_text.speed_lines(task.speed, task.exercise.slug, words))
+        console.print(speed_text.render_speed_report(task.speed, task.exercise.slug, words))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def in_short(task: TaskReport, words: Words) -> str:
+def summarise_task_report(task: TaskReport, words: Words) -> str:
     """Return the first failure in plain sentences; "" if nothing failed."""
-    if _task_sentence(task):
-        return words.said(_task_sentence(task))
+    if _report_task_sentence(task):
+        return words.said(_report_task_sentence(task))
     slug = task.exercise.slug
     for check in task.checks:
         if check.verdict is Verdict.FAILED:
@@ -94,13 +96,13 @@ def in_short(task: TaskReport, words: Words) -> str:
     return ""
 
 
-def _task_sentence(task: TaskReport) -> str:
+def _report_task_sentence(task: TaskReport) -> str:
     if task.exercise.score is None:
         return "The grader itself failed. Please report it."
     return task.exercise.sentence
 
 
-def _task_tone(task: TaskReport) -> str:
+def _report_task_tone(task: TaskReport) -> str:
     if task.exercise.score is None:
         return "fault"
     if task.not_run:

@@ -12,9 +12,9 @@ from grader.core import catalog, sealed_bundle
 from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting import locations, speed_text, stage_text
-from grader.reporting.kept_text import unchanged_sentence
-from grader.reporting.next_step import Kind, next_step
-from grader.reporting.redact import RECEIVED
+from grader.reporting.kept_text import report_unchanged_answer
+from grader.reporting.next_step import StepKind, choose_reported_next_step
+from grader.reporting.redact import RECEIVED_STATE
 from grader.submission import answer_file
 
 SIGNS = {
@@ -28,35 +28,37 @@ _SHOWN_OUTPUT_LINES = 10  # lines of what a submission printed
 _SHOWN_FAILURE_LINES = 10  # lines of one failure
 
 
-def print_task_report(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
+def print_terminal_report(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
     """Draw the report: a table, what went wrong, and the first thing to do next."""
-    print_verdicts(report, console, words)
-    _print_next_step(report, console, words)
+    print_terminal_verdicts(report, console, words)
+    _print_terminal_next_step(report, console, words)
 
 
 def print_timed_report(report: Report, console: Console, words: Words) -> None:
     """Draw what timing adds to the verdicts, which have been drawn."""
     console.print()
-    _print_tables(report, console, words)
+    _print_terminal_tables(report, console, words)
     if len(report.exercises) == 1 and (speed := report.exercises[0].speed) is not None:
-        console.print(speed_text.speed_lines(speed, report.exercises[0].slug, words))
-    _print_next_step(report, console, words)
+        console.print(speed_text.render_speed_report(speed, report.exercises[0].slug, words))
+    _print_terminal_next_step(report, console, words)
 
 
-def print_verdicts(report: Report, console: Console, words: Words) -> None:
+def print_terminal_verdicts(report: Report, console: Console, words: Words) -> None:
     """Draw the table, and what went wrong."""
-    _print_tables(report, console, words)
+    _print_terminal_tables(report, console, words)
     single = len(report.exercises) == 1
     for exercise in report.exercises:
         if single or exercise.state in ("refused", "fault"):
-            console.print(_exercise_details(exercise, words))
-        elif exercise.state == "graded" and (failed := _first_failed_check(exercise)):
+            console.print(_render_terminal_details(exercise, words))
+        elif exercise.state == "graded" and (failed := _find_reported_failure(exercise)):
             console.print(
-                _exercise_headline(exercise, words), check_lines(failed, exercise, words), sep="\n"
+                _render_terminal_headline(exercise, words),
+                render_terminal_check(failed, exercise, words),
+                sep="\n",
             )
 
 
-def print_difference(
+def print_terminal_difference(
     before: ExerciseReport, again: ExerciseReport, seed: str, console: Console, words: Words
 ) -> None:
     """Say that a kept result did not come out again, and draw the verdicts that differ."""
@@ -68,26 +70,26 @@ def print_difference(
     earlier = {check.id: check.verdict for check in before.checks}
     for check in again.checks:
         if check.verdict != earlier.get(check.id):
-            console.print(check_lines(check, again, words))
+            console.print(render_terminal_check(check, again, words))
     if again.sentence:
         console.print(Text(words.said(again.sentence)))
 
 
-def _print_tables(report: Report, console: Console, words: Words) -> None:
+def _print_terminal_tables(report: Report, console: Console, words: Words) -> None:
     apart = report.further if report.core else ()
-    console.print(_exercise_table(report, report.core or report.further, words, total=True))
+    console.print(_render_terminal_table(report, report.core or report.further, words, total=True))
     if apart:
         console.print()
         console.print(words("Optional exercises, not counted in the total"), style="bold")
-        console.print(_exercise_table(report, apart, words, total=False))
+        console.print(_render_terminal_table(report, apart, words, total=False))
 
 
-def _print_next_step(report: Report, console: Console, words: Words) -> None:
-    console.print(_next_step_text(report, words))
-    console.print(_report_footer(report, words), style="dim", highlight=False)
+def _print_terminal_next_step(report: Report, console: Console, words: Words) -> None:
+    console.print(_render_terminal_next_step(report, words))
+    console.print(_render_terminal_footer(report, words), style="dim", highlight=False)
 
 
-def _exercise_table(
+def _render_terminal_table(
     report: Report, exercises: Sequence[ExerciseReport], words: Words, *, total: bool
 ) -> RenderableType:
     """Return a table with a row for each exercise, and below several core exercises the total."""
@@ -98,26 +100,30 @@ def _exercise_table(
     )  # fmt: skip
     table.add_column(words("Exercise"), footer=words("Total"))
     table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.worth}")
-    table.add_column("", footer=_points_not_run(score.not_run, words))
+    table.add_column("", footer=_report_points_not_run(score.not_run, words))
     for e in exercises:
         draft = (f"{words('draft')} · ", "yellow") if e.track == "draft" else ""
-        unchanged = unchanged_sentence(e, words)
+        unchanged = report_unchanged_answer(e, words)
         since = (f" · {unchanged}", "dim") if unchanged else ""
-        table.add_row(e.slug, _points_text(e), Text.assemble(draft, _state_text(e, words), since))
+        table.add_row(
+            e.slug,
+            _render_terminal_points(e),
+            Text.assemble(draft, _render_terminal_state(e, words), since),
+        )
     return table
 
 
-def _points_text(e: ExerciseReport) -> Text:
-    if e.score is None or e.state == RECEIVED:
+def _render_terminal_points(e: ExerciseReport) -> Text:
+    if e.score is None or e.state == RECEIVED_STATE:
         return Text("-", style="magenta" if e.score is None else "")
     style = "green" if e.score.earned == e.score.possible > 0 else ""
     return Text(f"{e.score.earned}/{e.score.worth}", style=style)
 
 
-def _state_text(e: ExerciseReport, words: Words) -> Text:
+def _render_terminal_state(e: ExerciseReport, words: Words) -> Text:
     match e.state:
         case "graded":
-            return Text(_graded_sentence(e, words))
+            return Text(_report_graded_state(e, words))
         case "not_started":
             lesson = answer_file.locate_lesson_of_submission(e.slug, words.language)
             return Text(words("not started yet: {lesson}", lesson=lesson), style="dim")
@@ -130,7 +136,7 @@ def _state_text(e: ExerciseReport, words: Words) -> Text:
     return Text(words.said(e.sentence), style="red")
 
 
-def _graded_sentence(e: ExerciseReport, words: Words) -> str:
+def _report_graded_state(e: ExerciseReport, words: Words) -> str:
     passed = sum(c.verdict is Verdict.PASSED for c in e.checks)
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
     wrong = passed < asked or (e.speed is not None and e.speed.verdict == "failed")
@@ -139,37 +145,39 @@ def _graded_sentence(e: ExerciseReport, words: Words) -> str:
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:
-        text += f"; {_points_not_run(e.score.not_run, words)}{_reasons_not_run(e, words)}"
+        text += (
+            f"; {_report_points_not_run(e.score.not_run, words)}{_report_reasons_not_run(e, words)}"
+        )
     return text
 
 
-def _points_not_run(points: int, words: Words) -> str:
+def _report_points_not_run(points: int, words: Words) -> str:
     if points < 2:
         return words("1 point not run") if points else ""
     return words("{points} points not run", points=points)
 
 
-def _reasons_not_run(e: ExerciseReport, words: Words) -> str:
+def _report_reasons_not_run(e: ExerciseReport, words: Words) -> str:
     reasons = [c.why for c in e.checks if c.verdict is Verdict.NOT_RUN]
     if e.speed is not None and not e.speed.counts:
         reasons.append(e.speed.why)
     return f" ({', '.join(map(words.said, dict.fromkeys(reasons)))})"
 
 
-def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
+def _render_terminal_headline(e: ExerciseReport, words: Words) -> Text:
     title = words.title(catalog.find_catalog_exercise(e.slug))
     return Text.assemble("\n", (title, "bold"), "  ", (e.path, "dim"))
 
 
-def _exercise_details(e: ExerciseReport, words: Words) -> Group:
+def _render_terminal_details(e: ExerciseReport, words: Words) -> Group:
     """Return every check of one exercise, with what went wrong below it."""
-    parts: list[RenderableType] = [_exercise_headline(e, words)]
+    parts: list[RenderableType] = [_render_terminal_headline(e, words)]
     if e.sentence:
         parts.append(Text(words.said(e.sentence)))
     if e.state in ("graded", "fault"):
-        parts += [check_lines(check, e, words) for check in e.checks]
+        parts += [render_terminal_check(check, e, words) for check in e.checks]
         if e.speed is not None:
-            parts.append(speed_text.speed_lines(e.speed, e.slug, words))
+            parts.append(speed_text.render_speed_report(e.speed, e.slug, words))
     if e.output:
         parts.append(Text(words("It printed:"), style="dim"))
         printed = e.output.splitlines()[:_SHOWN_OUTPUT_LINES]
@@ -177,31 +185,31 @@ def _exercise_details(e: ExerciseReport, words: Words) -> Group:
     return Group(*parts)
 
 
-def check_lines(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
+def render_terminal_check(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
     head = Text.assemble(SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
     head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
     match c.verdict:
         case Verdict.FAILED | Verdict.GRADER_FAULT:
             lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_FAILURE_LINES]]
-            known = _diagnosis_lines(c.diagnosis, e.slug, words)
-            return Group(head, *(_indent(line) for line in (*lines, *known)))
+            known = _render_terminal_diagnosis(c.diagnosis, e.slug, words)
+            return Group(head, *(_indent_terminal_line(line) for line in (*lines, *known)))
         case Verdict.BLOCKED if c.why != e.sentence:
-            text = words("blocked by: {check}", check=_translate_check(c.why, e, words))
-            return Group(head, _indent(Text(text, style="dim")))
+            text = words("blocked by: {check}", check=_translate_reported_check(c.why, e, words))
+            return Group(head, _indent_terminal_line(Text(text, style="dim")))
         case Verdict.NOT_RUN:
             return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
     return Group(head)
 
 
-def _translate_check(says: str, e: ExerciseReport, words: Words) -> str:
+def _translate_reported_check(says: str, e: ExerciseReport, words: Words) -> str:
     """Translate the sentence of a check, found by its English."""
     return next((words.check(e.slug, c.id, c.says) for c in e.checks if c.says == says), says)
 
 
-def _diagnosis_lines(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
+def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
     if d is None:
         return
-    if where := locations.describe_places(d.places, words):
+    if where := locations.report_wrong_places(d.places, words):
         yield Text(where)
     for number, mistake in enumerate(d.mistakes):
         says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
@@ -209,28 +217,28 @@ def _diagnosis_lines(d: Diagnosis | None, slug: str, words: Words) -> Iterator[T
         if mend:
             yield Text(mend, style="dim")
     if d.stage is not None:
-        yield Text(stage_text.describe_stage(d.stage, words))
-        yield from (Text(line) for line in stage_text.draw_stage_weights(d.stage, words))
+        yield Text(stage_text.report_wrong_stage(d.stage, words))
+        yield from (Text(line) for line in stage_text.render_stage_weights(d.stage, words))
 
 
-def _indent(text: Text) -> Padding:
+def _indent_terminal_line(text: Text) -> Padding:
     return Padding(text, (0, 0, 0, 4))
 
 
-def _first_failed_check(e: ExerciseReport) -> CheckResult | None:
+def _find_reported_failure(e: ExerciseReport) -> CheckResult | None:
     return next((c for c in e.checks if c.verdict is Verdict.FAILED), None)
 
 
-def _next_step_text(report: Report, words: Words) -> Text:
+def _render_terminal_next_step(report: Report, words: Words) -> Text:
     """Say the first thing to do."""
-    step = next_step(report)
+    step = choose_reported_next_step(report)
     e, check = step.exercise, step.check
     if e is None:
-        if step.kind is Kind.WAIT:
+        if step.kind is StepKind.WAIT:
             return Text(f"\n{words('It was read. What it is worth is not shown here.')}")
-        if step.kind is Kind.NOT_RUN:
+        if step.kind is StepKind.NOT_RUN:
             return Text(f"\n{words('No check could be run here.')}")
-        if step.kind is Kind.NOTHING:
+        if step.kind is StepKind.NOTHING:
             return Text(f"\n{words('All checks passed.')}", style="green")
         fault = "The grader itself failed on an exercise marked above. Please report it."
         return Text(f"\n{words(fault)}")
@@ -238,37 +246,37 @@ def _next_step_text(report: Report, words: Words) -> Text:
     todo = Text.assemble("\n", words("Next: "), path, ": ")
     several = len(report.exercises) > 1
     match step.kind:
-        case Kind.START:
+        case StepKind.START:
             lesson = answer_file.locate_lesson_of_submission(e.slug, words.language)
             read, write = words("Next: read "), words(", then write ")
             return Text.assemble("\n", read, (lesson, "bold"), write, path)
-        case Kind.MEND_FILE:
+        case StepKind.MEND_FILE:
             return Text.assemble(todo, words.said(e.sentence))
-        case Kind.MEND_CHECK if check is not None:
+        case StepKind.MEND_CHECK if check is not None:
             says = words.check(e.slug, check.id, check.says)
             return Text.assemble(todo, says, shows_all if several else "")
-        case Kind.MEND_SPEED if e.speed is not None:
+        case StepKind.MEND_SPEED if e.speed is not None:
             return Text.assemble(todo, words.speed(e.slug, e.speed.says), shows_all)
     how = words(" (make grade EX={slug} shows how it was timed)", slug=e.slug)
     return Text.assemble("\n", words("Right, and it could be faster: "), path, how)
 
 
-def _report_footer(report: Report, words: Words) -> str:
+def _render_terminal_footer(report: Report, words: Words) -> str:
     seconds = f"{report.seconds:.1f}"
     about = "device {device}, wall {wall}, {seconds} s"
     lines = [words(about, device=report.device, wall=report.isolation, seconds=seconds)]
     if report.seed is not None and report.seed.startswith(sealed_bundle.STORED_CASES_PREFIX):
         about = "{seed}: the stored cases of a sealed bundle, for practice; marks are advisory"
         lines.append(words(about, seed=report.seed))
-    elif report.seed is not None and _has_inputs_of_seed(report):
+    elif report.seed is not None and _has_reported_seed(report):
         lines.append(words("seed {seed} (SEED={seed} repeats this run's inputs)", seed=report.seed))
-    if any(unchanged_sentence(e, words) for e in report.exercises):
+    if any(report_unchanged_answer(e, words) for e in report.exercises):
         lines.append(words("what is unchanged was judged earlier (FRESH=1 judges it again)"))
     if len(report.exercises) == 1 and report.exercises[0].sha256:
         lines.append(f"sha256 {report.exercises[0].sha256}")
     return "\n".join(escape(line) for line in lines)
 
 
-def _has_inputs_of_seed(report: Report) -> bool:
+def _has_reported_seed(report: Report) -> bool:
     """Return whether an exercise had the inputs of the report's seed; kept ones may have others."""
     return any(not e.kept_since or e.kept_seed == report.seed for e in report.exercises)

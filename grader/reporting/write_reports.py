@@ -24,9 +24,9 @@ def write_report(report: Report, format: str, output: Path | None, words: Words)
     else:
         sys.stdout.write(text)
     if format == "github":
-        from grader.reporting.github import github_annotations
+        from grader.reporting.github import render_github_annotations
 
-        print(*github_annotations(report, words), sep="\n")
+        print(*render_github_annotations(report, words), sep="\n")
 
 
 def _format_report(report: Report, format: str, words: Words) -> str:
@@ -34,13 +34,13 @@ def _format_report(report: Report, format: str, words: Words) -> str:
 
     match format:
         case "json":
-            return as_json.to_json(report)
+            return as_json.write_report_json(report)
         case "html":
-            return html.to_html(report, words)
+            return html.render_html_report(report, words)
         case "junit":
-            return junit.to_junit(report, words)
+            return junit.render_junit_report(report, words)
         case "github":
-            return github.github_summary(report, words)
+            return github.render_github_summary(report, words)
         case "gradescope":
-            return gradescope.to_gradescope(report, words)
-    return classroom50.to_classroom50(report, words, os.environ)
+            return gradescope.render_gradescope_report(report, words)
+    return classroom50.render_classroom50_report(report, words, os.environ)

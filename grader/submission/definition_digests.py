@@ -10,7 +10,7 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 BOUND_OTHERWISE = ""  # the digest of a name that is bound by an import or an assignment
 
 
-def definition_digests(source: str) -> dict[str, str]:
+def digest_submitted_definitions(source: str) -> dict[str, str]:
     """Return a digest of each function, method ("Class.method") and class without its methods.
 
     Comments, docstrings and layout make no difference. Raises `NotPython`.
@@ -26,13 +26,13 @@ def definition_digests(source: str) -> dict[str, str]:
         else:
             bound |= python_outline.list_submission_top_names([statement])
     return {
-        part: BOUND_OTHERWISE if node is None else _digest(node)
+        part: BOUND_OTHERWISE if node is None else _digest_submitted_node(node)
         for name, whole in bound.items()
-        for part, node in _split_definition(name, whole)
+        for part, node in _split_submitted_definition(name, whole)
     }
 
 
-def _split_definition(
+def _split_submitted_definition(
     name: str, node: python_outline.Definition | None
 ) -> Iterator[tuple[str, ast.AST | None]]:
     if not isinstance(node, ast.ClassDef):
@@ -44,5 +44,5 @@ def _split_definition(
     yield name, node
 
 
-def _digest(node: ast.AST) -> str:
+def _digest_submitted_node(node: ast.AST) -> str:
     return hashlib.blake2b(ast.dump(node).encode("utf-8", "replace"), digest_size=16).hexdigest()

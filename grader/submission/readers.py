@@ -15,7 +15,7 @@ from grader.submission import (
     python_outline,
 )
 from grader.submission.cut_functions import cut_forbidden_from_submission
-from grader.submission.definition_digests import definition_digests
+from grader.submission.definition_digests import digest_submitted_definitions
 from grader.submission.line_names import name_submission_line
 from grader.submission.zip_entries import list_submitted_zip_files, unpack_submitted_zip_file
 
@@ -86,7 +86,7 @@ def read_drill_of_submission(content: bytes) -> str:
 def read_definitions_of_submission(content: bytes) -> ReaderReply:
     """Return a digest of each function, method and class; {} for a text that is not Python."""
     try:
-        return dict(definition_digests(_decode_submission_content(content)))
+        return dict(digest_submitted_definitions(_decode_submission_content(content)))
     except python_outline.NotPython:
         return {}
 

@@ -13,14 +13,14 @@ from grader.judging.marks import SpeedCase
 from grader.submission import admission, answer_file
 from grader.submission.admission import NotGraded
 from grader.timing.contest import Contest
-from grader.timing.speed import failed_speed, measure_speed, not_run
+from grader.timing.speed import fail_speed_timing, measure_speed, skip_speed_timing
 from grader.worker import requirements
 from grader.worker.faults import UnmetRequirement
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, hide_grader_from_workers
 
 
-def measure_all(
+def benchmark_all_exercises(
     exercises: Sequence[Exercise], place: Path, *, seed: str | None, device: str, wall: Wall,
     progress: Callable[[str, float], None],
 ) -> dict[str, Speed]:  # fmt: skip
@@ -28,24 +28,26 @@ def measure_all(
     hide_grader_from_workers()
     torch.set_num_threads(1)
     secret = seed or secrets.token_hex(8)
-    cases = [(e, case) for e in exercises if (case := suite_runner.speed_case(e)) is not None]
+    cases = [
+        (e, case) for e in exercises if (case := suite_runner.find_suite_speed_case(e)) is not None
+    ]
     found: dict[str, Speed] = {}
     with Nursery(wall) as nursery:
         for number, (exercise, case) in enumerate(cases):
-            found[exercise.slug] = _measure_exercise(
+            found[exercise.slug] = _benchmark_exercise(
                 exercise, case, place, nursery, secret, device,
-                partial(_report_progress, progress, exercise.slug, number, len(cases)),
+                partial(_show_benchmark_progress, progress, exercise.slug, number, len(cases)),
             )  # fmt: skip
     return found
 
 
-def _report_progress(
+def _show_benchmark_progress(
     progress: Callable[[str, float], None], slug: str, number: int, whole: int, done: float
 ) -> None:
     progress(f"timing {slug}", (number + done) / whole)
 
 
-def _measure_exercise(
+def _benchmark_exercise(
     exercise: Exercise, case: SpeedCase, place: Path, nursery: Nursery, secret: str, device: str,
     progress: Callable[[float], None],
 ) -> Speed:  # fmt: skip
@@ -56,13 +58,13 @@ def _measure_exercise(
         admission.admit_submission(answer, exercise, nursery.wall)
     except NotGraded as problem:
         nothing = problem.state in ("not_started", "missing")
-        return (not_run if nothing else failed_speed)(case, str(problem))
+        return (skip_speed_timing if nothing else fail_speed_timing)(case, str(problem))
     except UnmetRequirement as needs:
-        return not_run(case, str(needs))
+        return skip_speed_timing(case, str(needs))
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=device.startswith("cuda"))
     ):
-        return not_run(case, lacking)
+        return skip_speed_timing(case, lacking)
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=nursery,
         seed=(secret, exercise.slug),

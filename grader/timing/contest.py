@@ -15,9 +15,9 @@ from grader.judging.student import Student
 from grader.submission import admission
 from grader.timing import meters
 from grader.timing.meters import Meter, Party
-from grader.timing.race import STUDENT, Plan, Race
+from grader.timing.race import STUDENT_PARTY, Plan, Race
 from grader.timing.statistics import PARTIES, Times
-from grader.timing.wait_idle import Calm
+from grader.timing.wait_idle import IdleWaiter
 from grader.worker.faults import WorkerFault
 from grader.worker.nursery import Nursery
 from grader.worker.supervisor import Supervisor
@@ -42,14 +42,14 @@ class Contest:
     flops: float = 0.0  # most floating point operations that this device did in a second
     work: float = 0.0  # floating point operations of one call
     notes: dict[str, str] = field(default_factory=dict)  # for the report
-    calm: Calm = field(default_factory=Calm)
+    calm: IdleWaiter = field(default_factory=IdleWaiter)
     again: bool = False  # this is the second try, after a process was killed
     made: dict[str, Submission] = field(default_factory=dict)  # admitted answers, by digest
 
     @property
     def times(self) -> Times:
         """Return the measurements of each round: (rounds, 3)."""
-        return _as_times(self.rows)
+        return _convert_race_times(self.rows)
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
@@ -70,15 +70,17 @@ class Contest:
         calm = self.calm
         with ExitStack() as stack:
             parties = [self._start_party(name, stack) for name in PARTIES]
-            meter: Meter = meters.time_call if self.device == "cpu" else meters.wall_seconds
+            meter: Meter = (
+                meters.time_party_call if self.device == "cpu" else meters.time_elapsed_seconds
+            )
             if self.case.measures == "memory":
-                meter = meters.peak_bytes(self._measure_empty_process(stack))
-                calm = Calm(patience=0.0)  # memory is the same on a busy machine
+                meter = meters.build_peak_memory_meter(self._measure_empty_process(stack))
+                calm = IdleWaiter(patience=0.0)  # memory is the same on a busy machine
             seed = (*self.seed, "speed", f"{self.sets} {self.again}")
             earlier = self.rows
             race = Race(
                 parties, plan, seed, self.device, meter, progress, calm,
-                lambda rows: enough(_as_times([*earlier, *rows])),
+                lambda rows: enough(_convert_race_times([*earlier, *rows])),
             )  # fmt: skip
             self._run_bench(race)
         self.rows += race.rows
@@ -90,12 +92,12 @@ class Contest:
         try:
             self.case.bench(race)
         except StudentFault as fault:
-            if race.asked != STUDENT:
+            if race.asked != STUDENT_PARTY:
                 raise GraderFault(f"the {race.asked} of {self.exercise.slug}: {fault}") from None
             raise
 
     def _start_party(self, name: str, stack: ExitStack) -> Party:
-        if name == STUDENT:
+        if name == STUDENT_PARTY:
             return self._start_process(name, self.answer, self.exercise.refused, stack)
         [path] = (self.exercise.folder / "parties").glob(f"{name}.*")
         text = path.read_text(encoding="utf-8")
@@ -115,7 +117,7 @@ class Contest:
             given = answer, self.exercise, self.nursery.wall
             self.made[answer.sha256] = (
                 admission.admit_submission(*given, on_cuda=on_cuda).runs
-                if name == STUDENT
+                if name == STUDENT_PARTY
                 else admission.prepare_own_submission(*given, on_cuda=on_cuda)
             )
         worker = Supervisor(
@@ -130,7 +132,7 @@ class Contest:
         try:
             worker.load()
         except WorkerFault as fault:
-            if name != STUDENT:
+            if name != STUDENT_PARTY:
                 problem = f"the {name} of {self.exercise.slug} cannot be loaded: {fault}"
                 raise GraderFault(problem) from None
             raise StudentFault(f"the file cannot be imported again: {fault}") from None
@@ -142,5 +144,5 @@ class Contest:
             raise Disturbed
 
 
-def _as_times(rows: Sequence[Mapping[str, float]]) -> Times:
+def _convert_race_times(rows: Sequence[Mapping[str, float]]) -> Times:
     return np.array([[row[name] for name in PARTIES] for row in rows])

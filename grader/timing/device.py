@@ -5,7 +5,7 @@ import subprocess
 _NVIDIA_SMI_FIELDS = ("clocks.sm", "clocks.max.sm", "temperature.gpu", "power.draw")
 
 
-def cuda_device_state(device: str) -> dict[str, str | float]:
+def read_timing_device_state(device: str) -> dict[str, str | float]:
     """Return the name of a CUDA device, with the clock and state that nvidia-smi reports."""
     if not device.startswith("cuda"):
         return {}

@@ -15,7 +15,7 @@ from grader.worker.client import Client
 from grader.worker.supervisor import Supervisor
 
 PAGE_BYTES = 4096
-MAX_HIDDEN_BYTES = 64 << 20  # that an honest call may seem to have held beyond the peak
+MAX_UNSEEN_BYTES = 64 << 20  # that an honest call may seem to have held beyond the peak
 
 
 class Party:
@@ -41,13 +41,13 @@ class Party:
 Meter = Callable[[Party, Callable[[], Any]], tuple[float, Any]]
 
 
-def wall_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
+def time_elapsed_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds that a call takes, and its answer."""
     with party.awake():
-        return _time_call(call)
+        return _time_call_unscheduled(call)
 
 
-def time_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
+def time_party_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds that a call takes by the grader's clock, and its answer.
 
     Time in which the system ran other programs in the party's place does not count. If the party
@@ -55,7 +55,7 @@ def time_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """
     with party.awake():
         before = party.worker.usage()
-        taken, answer = _time_call(call)
+        taken, answer = _time_call_unscheduled(call)
         after = party.worker.usage()
     if not (before and after):
         return taken, answer
@@ -63,7 +63,7 @@ def time_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     return max(taken - waited / 1e9, used / 1e9), answer
 
 
-def peak_bytes(empty: Mapping[str, int]) -> Meter:
+def build_peak_memory_meter(empty: Mapping[str, int]) -> Meter:
     """Return a meter of the bytes by which a call raises a process's peak above an `empty` one's.
 
     The peak (VmHWM, since the process was started) is reduced by the bytes of the inputs, which lie
@@ -82,31 +82,31 @@ def peak_bytes(empty: Mapping[str, int]) -> Meter:
         )
         # What is freed and taken again is touched again, and not all that is mapped is touched.
         held = min(mapped, touched * PAGE_BYTES) + by_children * PAGE_BYTES
-        if held > rise + MAX_HIDDEN_BYTES:
+        if held > rise + MAX_UNSEEN_BYTES:
             raise StudentFault("the peak of its memory was set back while it ran")
         return max(rise - party.worker.inputs.most, PAGE_BYTES), answer
 
     return measure
 
 
-def shared_processor() -> int | None:
+def find_timing_processor() -> int | None:
     """Return the processor to which all parties are bound; None where binding is impossible."""
     return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 
-def _time_call(call: Callable[[], Any]) -> tuple[float, Any]:
+def _time_call_unscheduled(call: Callable[[], Any]) -> tuple[float, Any]:
     """Time a call, without the seconds for which this thread waited; return also the answer."""
     gc.collect(0)
     gc.disable()
     try:
-        waited, started = _waited_nanoseconds(), time.perf_counter()
+        waited, started = _read_waited_nanoseconds(), time.perf_counter()
         answer = call()
-        return time.perf_counter() - started - (_waited_nanoseconds() - waited) / 1e9, answer
+        return time.perf_counter() - started - (_read_waited_nanoseconds() - waited) / 1e9, answer
     finally:
         gc.enable()
 
 
-def _waited_nanoseconds() -> int:
+def _read_waited_nanoseconds() -> int:
     """Read for how many nanoseconds this thread was ready to run while others ran."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1])

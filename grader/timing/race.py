@@ -22,18 +22,18 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from grader.judging.case import CASE, Case
+from grader.judging.case import CURRENT_CASE, Case
 from grader.judging.draw import Draw
 from grader.judging.student import Student
 from grader.timing.meters import Meter, Party
 from grader.timing.statistics import BLOCK_ROUNDS
-from grader.timing.wait_idle import Calm
+from grader.timing.wait_idle import IdleWaiter
 from grader.worker.child.chain import Chain
 
 T = TypeVar("T")
-STUDENT = "student"
+STUDENT_PARTY = "student"
 MIN_ROUNDS, MAX_ROUNDS = 20, 40  # of one set of processes
-REFERENCE_SECONDS = 0.1  # of a fifth of the rounds, the calls of the reference alone
+TARGET_REFERENCE_SECONDS = 0.1  # of a fifth of the rounds, the calls of the reference alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Race:
         device: str,
         meter: Meter,
         progress: Callable[[float], None],
-        calm: Calm,
+        calm: IdleWaiter,
         enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda rows: False,
     ) -> None:
         self.device = device
@@ -94,11 +94,11 @@ class Race:
         """Yield the draws of each round; the first round warms up and is not counted."""
         if self._plan.warm_up:
             yield self._draw_for_round(self._seed, "warm-up")
-        rounds = self._plan.rounds or _choose_rounds(self._row["reference"])
+        rounds = self._plan.rounds or _choose_race_rounds(self._row["reference"])
         for number in range(rounds):
             self._row = {}
             yield self._draw_for_round(self._seed, str(number))
-            self.flops = max(self.flops, _matrix_product_flops(self.device, self._dtype))
+            self.flops = max(self.flops, _time_matrix_product(self.device, self._dtype))
             self.rows.append(self._row)
             self._progress((number + 1) / rounds)
             if self._is_hopeless() or self._enough(self.rows):
@@ -140,26 +140,28 @@ class Race:
 
     def _begin_call(self, party: Party) -> None:
         self.asked = party.name
-        CASE.set(Case())
+        CURRENT_CASE.set(Case())
 
     def _is_hopeless(self) -> bool:
         """Return whether the student is too slow for further rounds to change the points."""
         if len(self.rows) % BLOCK_ROUNDS:
             return False
         slowest = max(row["zero"] for row in self.rows)
-        return min(row[STUDENT] for row in self.rows) > 3 * slowest
+        return min(row[STUDENT_PARTY] for row in self.rows) > 3 * slowest
 
     def _draw_for_round(self, seed: Sequence[str], name: str) -> Draw:
         first, *more = seed
         return Draw(first, *more, name, device=self.device)
 
 
-def _choose_rounds(reference: float) -> int:
+def _choose_race_rounds(reference: float) -> int:
     """Return how many rounds to run for a reference that takes so many seconds; whole blocks."""
-    return min(MAX_ROUNDS, max(MIN_ROUNDS, BLOCK_ROUNDS * int(REFERENCE_SECONDS / reference)))
+    return min(
+        MAX_ROUNDS, max(MIN_ROUNDS, BLOCK_ROUNDS * int(TARGET_REFERENCE_SECONDS / reference))
+    )
 
 
-def _matrix_product_flops(device: str, dtype: str) -> float:
+def _time_matrix_product(device: str, dtype: str) -> float:
     """Measure the floating point operations a second of a large matrix product.
 
     On CUDA the product has the dtype of the timed work: bfloat16 runs on tensor cores, float32 not.

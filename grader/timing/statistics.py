@@ -30,7 +30,7 @@ Times = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class SpeedEstimate:
     """The estimated position, and ratios of times."""
 
     x: Interval  # the student's position
@@ -45,21 +45,21 @@ class Estimate:
         return math.log(self.range.high / self.range.low) / 2 / scale if scale > 0 else math.inf
 
 
-def estimate_position(times: Times, seed: int = 0) -> Estimate:
+def estimate_speed_position(times: Times, seed: int = 0) -> SpeedEstimate:
     """Estimate the position from times of shape (rounds, 3), the rounds being whole blocks."""
-    zero, reference, student = resample_quantiles(times, seed).T
+    zero, reference, student = resample_time_quantiles(times, seed).T
     whole = np.quantile(times, QUANTILE, axis=0)
-    return Estimate(
-        x=_bootstrap_interval(
-            relative_position(zero, reference, student), relative_position(*whole)
+    return SpeedEstimate(
+        x=_bootstrap_speed_interval(
+            compute_speed_position(zero, reference, student), compute_speed_position(*whole)
         ),
-        ratio=_bootstrap_interval(student / reference, whole[2] / whole[1]),
-        range=_bootstrap_interval(zero / reference, whole[0] / whole[1]),
+        ratio=_bootstrap_speed_interval(student / reference, whole[2] / whole[1]),
+        range=_bootstrap_speed_interval(zero / reference, whole[0] / whole[1]),
         quantiles=(float(whole[0]), float(whole[1]), float(whole[2])),
     )
 
 
-def resample_quantiles(times: Times, seed: int = 0) -> Times:
+def resample_time_quantiles(times: Times, seed: int = 0) -> Times:
     """Return the parties' quantiles in each bootstrap sample: shape (RESAMPLES, 3)."""
     blocks = times.reshape(-1, BLOCK_ROUNDS, len(PARTIES))
     rng = np.random.default_rng(seed)
@@ -68,23 +68,23 @@ def resample_quantiles(times: Times, seed: int = 0) -> Times:
     return np.asarray(np.quantile(resampled, QUANTILE, axis=1))
 
 
-def relative_position(zero: Any, reference: Any, student: Any) -> Any:
+def compute_speed_position(zero: Any, reference: Any, student: Any) -> Any:
     """Return the student's position between the zero (0) and 1.2 times the reference (1)."""
     scale = np.maximum(np.log(zero / (MARGIN * reference)), 1e-9)
     return np.clip(np.log(zero / student) / scale, 0.0, 1.0)
 
 
-def memory_position(zero: float, reference: float, student: float) -> float:
+def compute_memory_position(zero: float, reference: float, student: float) -> float:
     """Return the student's position for bytes, on a linear scale (for times it is logarithmic)."""
     return min(1.0, max(0.0, (zero - student) / (zero - MARGIN * reference)))
 
 
-def round_half_up(fraction: float, worth: int) -> int:
+def round_speed_points(fraction: float, worth: int) -> int:
     """Return whole points, halves rounded up."""
     return math.floor(fraction * worth + 0.5)
 
 
-def _bootstrap_interval(resampled: Any, whole: Any) -> Interval:
+def _bootstrap_speed_interval(resampled: Any, whole: Any) -> Interval:
     low, high = np.quantile(resampled, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
     middle = float(whole)
     return Interval(low=min(float(low), middle), middle=middle, high=max(float(high), middle))

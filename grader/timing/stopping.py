@@ -23,8 +23,8 @@ from grader.timing.statistics import (
     BLOCK_ROUNDS,
     QUANTILE,
     Times,
-    resample_quantiles,
-    round_half_up,
+    resample_time_quantiles,
+    round_speed_points,
 )
 
 LOOK_ROUNDS = 20
@@ -57,52 +57,52 @@ class StoppingRule:
             return False
         self.looked = len(times)
         chance = ERROR_CHANCE * min(1.0, fresh / self.max_rounds)
-        low, high = _ratio_ends(times, chance / 2, sets)
+        low, high = _bound_timing_ratio(times, chance / 2, sets)
         if high < self.min_ratio:
             return True
         if low < self.min_ratio:
             return False
-        ends = _position_ends(times, chance / 2, sets)
-        return len({round_half_up(x, self.points) for x in ends}) == 1
+        ends = _bound_timing_position(times, chance / 2, sets)
+        return len({round_speed_points(x, self.points) for x in ends}) == 1
 
 
-def memory_settles(fraction: float, points: int) -> bool:
+def can_stop_memory_timing(fraction: float, points: int) -> bool:
     """Return whether x + `MEMORY_HALF_WIDTH` and x - `MEMORY_HALF_WIDTH` give the same points."""
     ends = fraction - MEMORY_HALF_WIDTH, fraction + MEMORY_HALF_WIDTH
-    return len({round_half_up(min(1.0, max(0.0, x)), points) for x in ends}) == 1
+    return len({round_speed_points(min(1.0, max(0.0, x)), points) for x in ends}) == 1
 
 
-def _ratio_ends(times: Times, chance: float, sets: int) -> tuple[float, float]:
-    """Return an interval for the zero's time over the reference's, as `_position_ends` does."""
-    logs = np.log(resample_quantiles(times)[:, :2]) @ [1, -1]
+def _bound_timing_ratio(times: Times, chance: float, sets: int) -> tuple[float, float]:
+    """Return an interval for the zero's time over the reference's, with the same chance."""
+    logs = np.log(resample_time_quantiles(times)[:, :2]) @ [1, -1]
     zero, reference, _ = np.quantile(times, QUANTILE, axis=0)
-    half = _half_width(logs, chance, len(times), LUCK_OF_SETS * math.sqrt(2 / sets))
+    half = _compute_timing_half_width(logs, chance, len(times), LUCK_OF_SETS * math.sqrt(2 / sets))
     middle = math.log(zero / reference)
     return math.exp(middle - half), math.exp(middle + half)
 
 
-def _position_ends(times: Times, chance: float, sets: int) -> tuple[float, float]:
+def _bound_timing_position(times: Times, chance: float, sets: int) -> tuple[float, float]:
     """Return an interval for x, which misses on either side with this chance."""
     zero, reference, student = np.quantile(times, QUANTILE, axis=0)
     scale = math.log(zero / (MARGIN * reference))
     middle = math.log(zero / student) / scale
-    logs = np.log(resample_quantiles(times))
+    logs = np.log(resample_time_quantiles(times))
     resampled = (logs[:, 0] - logs[:, 2]) / (logs[:, 0] - logs[:, 1] - math.log(MARGIN))
     # How x moves with the logarithm of each party's time: (1 - x), x and 1 over the scale.
     luck = LUCK_OF_SETS * math.hypot(1 - middle, middle, 1) / scale / math.sqrt(sets)
-    half = _half_width(resampled, chance, len(times), luck)
+    half = _compute_timing_half_width(resampled, chance, len(times), luck)
     return min(1.0, max(0.0, middle - half)), min(1.0, max(0.0, middle + half))
 
 
-def _half_width(resampled: Times, chance: float, rounds: int, luck: float) -> float:
+def _compute_timing_half_width(resampled: Times, chance: float, rounds: int, luck: float) -> float:
     """Return half the width of an interval that misses on either side with this chance."""
     blocks = rounds // BLOCK_ROUNDS
     deviation = float(np.std(resampled)) * math.sqrt(blocks / (blocks - 1))
-    drawn = _student_quantile(chance, blocks - 1) * deviation
+    drawn = _compute_student_t_quantile(chance, blocks - 1) * deviation
     return math.hypot(drawn, NormalDist().inv_cdf(1 - chance) * luck)
 
 
-def _student_quantile(chance: float, degrees: int) -> float:
+def _compute_student_t_quantile(chance: float, degrees: int) -> float:
     """Return the value that Student's t exceeds with the probability `chance`.
 
     t is sqrt(degrees) * tan(a), for an angle a of density proportional to cos(a) ** (degrees - 1).

@@ -21,10 +21,10 @@ MAX_CORES = 8  # to choose from
 _PIECE_INPUT = torch.linspace(-4, 4, 128 * 1024).reshape(128, 1024)
 _PIECE_REPEATS = 6
 
-least_piece_seconds = float("inf")  # of all timings in this process
+least_idle_piece_seconds = float("inf")  # of all timings in this process
 
 
-class Calm:
+class IdleWaiter:
     """The patience of one exercise, and the `core` of its parties; None if they are not bound."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Calm:
     ) -> None:
         self.core: int | None = None
         self._patience = patience
-        self._piece = piece or _time_piece
+        self._piece = piece or _time_idle_piece
 
     def choose(self) -> None:
         """Choose the calmest core for the next set of processes."""
@@ -40,7 +40,7 @@ class Calm:
             return
         found = {}
         for core in sorted(os.sched_getaffinity(0))[-MAX_CORES:]:
-            with _run_on_core(core):
+            with _run_on_idle_core(core):
                 found[core] = self._piece()
         self.core = min(found, key=found.__getitem__)
 
@@ -49,7 +49,7 @@ class Calm:
         if self.core is None or self._patience <= 0:
             return
         started = time.perf_counter()
-        with _run_on_core(self.core):
+        with _run_on_idle_core(self.core):
             while not self._is_calm():
                 if time.perf_counter() - started > self._patience:
                     break
@@ -57,13 +57,13 @@ class Calm:
         self._patience -= time.perf_counter() - started
 
     def _is_calm(self) -> bool:
-        global least_piece_seconds
+        global least_idle_piece_seconds
         taken = self._piece()
-        least_piece_seconds = min(least_piece_seconds, taken)
-        return taken <= CALM_RATIO * least_piece_seconds
+        least_idle_piece_seconds = min(least_idle_piece_seconds, taken)
+        return taken <= CALM_RATIO * least_idle_piece_seconds
 
 
-def _time_piece() -> float:
+def _time_idle_piece() -> float:
     """Return the least seconds of the piece in a few repeats."""
     taken = []
     for _ in range(_PIECE_REPEATS):
@@ -74,7 +74,7 @@ def _time_piece() -> float:
 
 
 @contextmanager
-def _run_on_core(core: int) -> Iterator[None]:
+def _run_on_idle_core(core: int) -> Iterator[None]:
     """Bind this thread to one core inside the `with` block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})

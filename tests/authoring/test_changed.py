@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.authoring.changed import changed_exercises
+from grader.authoring.changed import list_exercises_to_prove
 from grader.core import catalog
 
 
@@ -48,7 +48,7 @@ def commit(root):
 
 
 def slugs(root, exercises):
-    return [e.slug.partition("_")[0] for e in changed_exercises(exercises, root)]
+    return [e.slug.partition("_")[0] for e in list_exercises_to_prove(exercises, root)]
 
 
 OWN = ["solutions/ex02_masking.py", "reference/ex02_masking.py", "grader/suites/ex02_masking/x.py"]

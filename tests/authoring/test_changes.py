@@ -2,9 +2,9 @@
 
 import pytest
 
-from grader.authoring.changes import mechanical_changes
-from grader.authoring.reach import users_of_definitions
-from grader.authoring.replacements import Kind
+from grader.authoring.changes import make_mechanical_changes
+from grader.authoring.reach import list_mechanical_users
+from grader.authoring.replacements import ReplacementKind
 
 SAMPLE = '''
 import torch
@@ -20,32 +20,32 @@ def f(x, n=2, keep=None):
 TEST, CALL = "if n == 0 and (not keep):", "y: torch.Tensor = torch.exp(x.float(), n)"
 HEAD, SLICE = "def f(x, n=2, keep=None):", "y -= x[1:]"
 EXPECTED = [
-    (4, Kind.DEFAULT, HEAD, "def f(x, n=3, keep=None):"),
-    (4, Kind.DEFAULT, HEAD, "def f(x, n=1, keep=None):"),
-    (4, Kind.DEFAULT, HEAD, "def f(x, n=2, keep=0):"),
-    (6, Kind.STATEMENT, TEST, "(removed)"),
-    (6, Kind.CONDITION, TEST, "if True:"),
-    (6, Kind.CONDITION, TEST, "if False:"),
-    (6, Kind.AND_OR, TEST, "if n == 0 or not keep:"),
-    (6, Kind.COMPARISON, TEST, "if n != 0 and (not keep):"),
-    (6, Kind.COMPARISON, TEST, "if n <= 0 and (not keep):"),
-    (6, Kind.COMPARISON, TEST, "if n >= 0 and (not keep):"),
-    (6, Kind.CONSTANT, TEST, "if n == 1 and (not keep):"),
-    (6, Kind.CONSTANT, TEST, "if n == -1 and (not keep):"),
-    (6, Kind.SIGN, TEST, "if n == 0 and keep:"),
-    (7, Kind.STATEMENT, "raise ValueError(f'{n + 1} is {-n}')", "(removed)"),
-    (8, Kind.STATEMENT, CALL, "(removed)"),
-    (8, Kind.ARGUMENT, CALL, "y: torch.Tensor = torch.exp(n)"),
-    (8, Kind.ARGUMENT, CALL, "y: torch.Tensor = torch.exp(x.float())"),
-    (8, Kind.EXCHANGE, CALL, "y: torch.Tensor = torch.exp(n, x.float())"),
-    (8, Kind.CALL, CALL, "y: torch.Tensor = x.float()"),
-    (8, Kind.CALL, CALL, "y: torch.Tensor = torch.exp(x, n)"),
-    (9, Kind.STATEMENT, SLICE, "(removed)"),
-    (9, Kind.OPERATOR, SLICE, "y += x[1:]"),
-    (9, Kind.SLICE, SLICE, "y -= x[:]"),
-    (9, Kind.CONSTANT, SLICE, "y -= x[2:]"),
-    (9, Kind.CONSTANT, SLICE, "y -= x[0:]"),
-    (10, Kind.STATEMENT, "return y", "(removed)"),
+    (4, ReplacementKind.DEFAULT, HEAD, "def f(x, n=3, keep=None):"),
+    (4, ReplacementKind.DEFAULT, HEAD, "def f(x, n=1, keep=None):"),
+    (4, ReplacementKind.DEFAULT, HEAD, "def f(x, n=2, keep=0):"),
+    (6, ReplacementKind.STATEMENT, TEST, "(removed)"),
+    (6, ReplacementKind.CONDITION, TEST, "if True:"),
+    (6, ReplacementKind.CONDITION, TEST, "if False:"),
+    (6, ReplacementKind.AND_OR, TEST, "if n == 0 or not keep:"),
+    (6, ReplacementKind.COMPARISON, TEST, "if n != 0 and (not keep):"),
+    (6, ReplacementKind.COMPARISON, TEST, "if n <= 0 and (not keep):"),
+    (6, ReplacementKind.COMPARISON, TEST, "if n >= 0 and (not keep):"),
+    (6, ReplacementKind.CONSTANT, TEST, "if n == 1 and (not keep):"),
+    (6, ReplacementKind.CONSTANT, TEST, "if n == -1 and (not keep):"),
+    (6, ReplacementKind.SIGN, TEST, "if n == 0 and keep:"),
+    (7, ReplacementKind.STATEMENT, "raise ValueError(f'{n + 1} is {-n}')", "(removed)"),
+    (8, ReplacementKind.STATEMENT, CALL, "(removed)"),
+    (8, ReplacementKind.ARGUMENT, CALL, "y: torch.Tensor = torch.exp(n)"),
+    (8, ReplacementKind.ARGUMENT, CALL, "y: torch.Tensor = torch.exp(x.float())"),
+    (8, ReplacementKind.EXCHANGE, CALL, "y: torch.Tensor = torch.exp(n, x.float())"),
+    (8, ReplacementKind.CALL, CALL, "y: torch.Tensor = x.float()"),
+    (8, ReplacementKind.CALL, CALL, "y: torch.Tensor = torch.exp(x, n)"),
+    (9, ReplacementKind.STATEMENT, SLICE, "(removed)"),
+    (9, ReplacementKind.OPERATOR, SLICE, "y += x[1:]"),
+    (9, ReplacementKind.SLICE, SLICE, "y -= x[:]"),
+    (9, ReplacementKind.CONSTANT, SLICE, "y -= x[2:]"),
+    (9, ReplacementKind.CONSTANT, SLICE, "y -= x[0:]"),
+    (10, ReplacementKind.STATEMENT, "return y", "(removed)"),
 ]
 
 
@@ -53,20 +53,20 @@ def texts(body):
     """What stands in the place of the one line of a function."""
     return [
         c.new.removeprefix("return ")
-        for c in mechanical_changes(f"def f(x, y):\n    return {body}\n")
+        for c in make_mechanical_changes(f"def f(x, y):\n    return {body}\n")
     ]
 
 
 def test_the_changes_of_a_function_are_these_and_no_others():
-    assert [(c.line, c.kind, c.old, c.new) for c in mechanical_changes(SAMPLE)] == EXPECTED
+    assert [(c.line, c.kind, c.old, c.new) for c in make_mechanical_changes(SAMPLE)] == EXPECTED
 
 
 def test_every_kind_of_change_is_in_the_sample():
-    assert {kind for _, kind, _, _ in EXPECTED} == set(Kind)
+    assert {kind for _, kind, _, _ in EXPECTED} == set(ReplacementKind)
 
 
 def test_each_change_is_made_in_an_unchanged_source():
-    found = [c.source for c in mechanical_changes(SAMPLE)]
+    found = [c.source for c in make_mechanical_changes(SAMPLE)]
     assert len(set(found)) == len(EXPECTED)
     assert sum("n=2" in source for source in found) == len(EXPECTED) - 2
     assert all("Words" not in source for source in found)
@@ -94,25 +94,25 @@ def test_the_changes_of_an_expression(body, expected):
 
 def test_what_does_not_compile_is_no_change():
     source = "def f(x):\n    match x:\n        case 1 + 2j:\n            pass\n"
-    assert [c.new for c in mechanical_changes(source)] == ["(removed)"] + [
+    assert [c.new for c in make_mechanical_changes(source)] == ["(removed)"] + [
         "match x:"
     ] * 3  # no 1 * 2j
 
 
 def test_annotations_decorators_and_bases_are_left_alone():
     source = "@g(1)\nclass C(B(2)):\n    n: int\n\n    def f(self, x: 3) -> 4:\n        pass\n"
-    assert mechanical_changes(source) == []
+    assert make_mechanical_changes(source) == []
 
 
 def test_a_method_is_named_after_its_class():
-    [change] = mechanical_changes("class C:\n    def f(self):\n        return self\n")
+    [change] = make_mechanical_changes("class C:\n    def f(self):\n        return self\n")
     assert (change.definition, change.where) == ("C", "C.f")
 
 
 def test_what_stands_in_another_source_is_left_alone():
     old = "def f(x):\n    return -x\n"
     assert {
-        c.definition for c in mechanical_changes(old + "\ndef g(x):\n    return -x\n", old)
+        c.definition for c in make_mechanical_changes(old + "\ndef g(x):\n    return -x\n", old)
     } == {"g"}
 
 
@@ -120,5 +120,5 @@ def test_a_helper_is_used_by_whatever_names_what_uses_it():
     source = (
         "def _a(): ...\n\ndef b():\n    _a()\n\nclass C:\n    def d(self): b()\n\ndef e(): ...\n"
     )
-    assert users_of_definitions(source)["_a"] == {"_a", "b", "C"}
-    assert users_of_definitions(source)["e"] == {"e"}
+    assert list_mechanical_users(source)["_a"] == {"_a", "b", "C"}
+    assert list_mechanical_users(source)["e"] == {"e"}

@@ -27,7 +27,7 @@ def table(page, command):
 
 
 def test_a_command_writes_its_part_and_no_other(page):
-    evidence.write_rows("two", HEAD, [("ex01", "0", r"a \d b")], page=page)
+    evidence.write_evidence_rows("two", HEAD, [("ex01", "0", r"a \d b")], page=page)
     first, second = page.read_text().split("<!-- begin two -->\n")
     assert first == PAGE.partition("<!-- begin two -->")[0]
     today = date.today().isoformat()
@@ -39,28 +39,30 @@ def test_a_command_writes_its_part_and_no_other(page):
 
 
 def test_rows_of_other_exercises_stay(page):
-    evidence.write_rows("two", HEAD, [("ex02", "1,200", "a"), ("ex03", "0", "b")], page=page)
-    evidence.write_rows(
+    evidence.write_evidence_rows(
+        "two", HEAD, [("ex02", "1,200", "a"), ("ex03", "0", "b")], page=page
+    )
+    evidence.write_evidence_rows(
         "two", HEAD, [("ex03", "7", ""), ("ex01", "2", "c")], page=page, sums=["holes"]
     )
     rows = [["ex01", "2", "c"], ["ex02", "1,200", "a"], ["ex03", "7", ""]]
     assert table(page, "two") == [*rows, ["all", "1,209", ""]]
-    evidence.write_rows("two", HEAD, [("ex02", "0", "a")], page=page, sums=["holes"])
+    evidence.write_evidence_rows("two", HEAD, [("ex02", "0", "a")], page=page, sums=["holes"])
     assert table(page, "two")[-1] == ["all", "9", ""]
 
 
 def test_a_table_of_other_columns_is_begun_anew(page):
-    evidence.write_rows("two", HEAD, [("ex02", "1", "a")], page=page)
-    evidence.write_rows("two", ("exercise", "faults"), [("ex03", "0")], page=page)
+    evidence.write_evidence_rows("two", HEAD, [("ex02", "1", "a")], page=page)
+    evidence.write_evidence_rows("two", ("exercise", "faults"), [("ex03", "0")], page=page)
     assert table(page, "two") == [["ex03", "0"]]
 
 
 def test_a_page_without_the_part_is_a_sentence(page):
-    with pytest.raises(evidence.NoSuchPart, match="begin three"):
-        evidence.write_rows("three", (), [], page=page)
+    with pytest.raises(evidence.NoSuchEvidence, match="begin three"):
+        evidence.write_evidence_rows("three", (), [], page=page)
 
 
 def test_the_page_has_a_part_for_each_command():
-    text = evidence.PAGE.read_text(encoding="utf-8")
+    text = evidence.EVIDENCE_PATH.read_text(encoding="utf-8")
     for command in ("mutants", "mechanical", "headroom"):
         assert text.count(f"<!-- begin {command} -->") == text.count(f"<!-- end {command} -->") == 1

@@ -6,7 +6,7 @@ from grader.authoring import hard_cases
 from grader.core import catalog
 from grader.core.toml_file import BadFile
 from grader.judging import Draw, Hard
-from grader.judging.case import CASE, Case
+from grader.judging.case import CURRENT_CASE, Case
 from grader.judging.hard import LIMITS
 
 EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
@@ -15,13 +15,13 @@ SIZES = {"B": 2, "Lq": 5, "Lk": 7, "D": 4}
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_a_suite_runs_the_hard_kinds_that_it_states(exercise):
-    assert list(hard_cases.hard_kinds(exercise)) == []
-    assert hard_cases.statements_not_run(exercise) == []
+    assert list(hard_cases.check_hard_kinds_law(exercise)) == []
+    assert hard_cases.list_hard_statements_unrun(exercise) == []
 
 
 @pytest.fixture
 def draw():
-    CASE.set(Case())
+    CURRENT_CASE.set(Case())
     return Draw("hard")
 
 
@@ -30,7 +30,7 @@ def test_square_sizes_have_one_length(draw):
     assert square == {"B": 2, "Lq": 7, "Lk": 7, "D": 4}
     assert cube == {"B": 7, "Lq": 7, "Lk": 7, "D": 4}
     assert draw.hard(Hard.SQUARE, Lq=3, Lk=5) == [{"Lq": 5, "Lk": 5}]
-    assert CASE.get().hard == {"square"}
+    assert CURRENT_CASE.get().hard == {"square"}
 
 
 def test_each_size_is_one_in_its_turn(draw):
@@ -52,7 +52,7 @@ def test_hard_scores_are_what_their_names_say(draw):
     assert (scores["falling"].diff() < 0).all()
     assert (scores["rising"].diff() > 0).all()
     assert (scores["negative"] < 0).all()
-    assert CASE.get().hard == {"scores"}
+    assert CURRENT_CASE.get().hard == {"scores"}
 
 
 SAID = """
@@ -83,5 +83,5 @@ def test_a_statement_that_cannot_be_read_is_a_sentence(tmp_path, text, says):
     (tmp_path / "hard.toml").write_text(text)
     exercise = replace(catalog.find_catalog_exercise("ex01"), folder=tmp_path)
     with pytest.raises(BadFile, match=r"hard\.toml") as raised:
-        hard_cases.read_statements(exercise)
+        hard_cases.read_hard_statements(exercise)
     assert says in str(raised.value)

@@ -8,16 +8,16 @@ import torch
 from rich.console import Console
 
 from grader.authoring import headroom, headroom_table
-from grader.authoring.headroom import SOLUTION, Headroom, Measured, Place, Rejection
+from grader.authoring.headroom import SOLUTION, Headroom, HeadroomPlace, MeasuredHeadroom, Rejection
 from grader.core import catalog
 from grader.judging import agree, suite_runner, tolerance
-from grader.judging.case import CASE, Case, Rule
+from grader.judging.case import CURRENT_CASE, Case, Rule
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall
 from reference import Expected
 
 EXERCISE = catalog.find_catalog_exercise("ex03_sdpa")
-PLACE = Place(slug="ex03_sdpa", answer=SOLUTION, check="test_a", case="test_a[1]", seed=3)
+PLACE = HeadroomPlace(slug="ex03_sdpa", answer=SOLUTION, check="test_a", case="test_a[1]", seed=3)
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def rules():
     """The rules that one `agree` applies, as subjects and measures."""
 
     def applied(*args, **options):
-        token = CASE.set(Case())
+        token = CURRENT_CASE.set(Case())
         try:
             agree(*args, **options)
-            return [(subject, rule.measure) for subject, rule in CASE.get().rules]
+            return [(subject, rule.measure) for subject, rule in CURRENT_CASE.get().rules]
         finally:
-            CASE.reset(token)
+            CURRENT_CASE.reset(token)
 
     return applied
 
@@ -68,12 +68,15 @@ def test_every_part_of_a_tuple_is_observed(rules):
 
 def measured(check, module=None):
     """One seed of a check on the solution, or on another module."""
-    module = module or headroom._load_right_answer(EXERCISE, SOLUTION)
+    module = module or headroom._load_headroom_answer(EXERCISE, SOLUTION)
     student = Student(EXERCISE, call_without_wall(module, EXERCISE.prelude))
-    cases = [case for case in suite_runner.suite_cases(EXERCISE) if case.check.id == check]
+    cases = [case for case in suite_runner.list_suite_cases(EXERCISE) if case.check.id == check]
     assert cases
-    return headroom.join_measured(
-        [headroom.measure_case(student, EXERCISE.slug, SOLUTION, case, 0) for case in cases]
+    return headroom.join_measured_headroom(
+        [
+            headroom.measure_headroom_of_case(student, EXERCISE.slug, SOLUTION, case, 0)
+            for case in cases
+        ]
     )
 
 
@@ -85,10 +88,10 @@ def test_right_answers_have_room():
 
 
 def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
-    rules = tolerance._tolerance_rules
+    rules = tolerance._build_tolerance_rules
     monkeypatch.setattr(
         tolerance,
-        "_tolerance_rules",
+        "_build_tolerance_rules",
         lambda *a: [replace(r, allowed=r.allowed / 4) for r in rules(*a)],
     )
     found = measured("test_values")
@@ -97,7 +100,7 @@ def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
 
 
 def test_an_answer_that_is_rejected_is_named_with_its_seed_and_case():
-    module = headroom._load_right_answer(EXERCISE, SOLUTION)
+    module = headroom._load_headroom_answer(EXERCISE, SOLUTION)
     module.scaled_dot_product_attention = lambda q, k, v, keep=None, scale=None: (v, q @ k.mT)
     found = measured("test_values", module)
     assert not found.right
@@ -107,8 +110,8 @@ def test_an_answer_that_is_rejected_is_named_with_its_seed_and_case():
 
 
 def test_a_variant_is_another_answer():
-    variant = headroom.right_answer_names(EXERCISE, solutions=False)[0]
-    found = headroom.measure_answer(EXERCISE.slug, variant, [0])
+    variant = headroom.list_headroom_answers(EXERCISE, solutions=False)[0]
+    found = headroom.measure_headroom_of_answer(EXERCISE.slug, variant, [0])
     assert {one.place.answer for one in found.least} == {variant}
     assert {one.limit for one in found.least} <= {0.7, 0.75}
 
@@ -119,8 +122,8 @@ def ratio(number, **more):
 
 
 def one(*least, rejections=()):
-    return headroom.join_measured([Measured(least=(x,), rejections=(), cases=1) for x in least] + [
-        Measured(least=(), rejections=rejections, cases=1)
+    return headroom.join_measured_headroom([MeasuredHeadroom(least=(x,), rejections=(), cases=1) for x in least] + [
+        MeasuredHeadroom(least=(), rejections=rejections, cases=1)
     ])  # fmt: skip
 
 
@@ -129,7 +132,7 @@ def test_of_a_check_the_worst_ratio_stays():
 
 
 def test_an_error_that_is_no_number_is_beyond_every_limit():
-    assert headroom._used_share(Rule("largest error", math.nan, 1.0)) == math.inf
+    assert headroom._compute_headroom_share(Rule("largest error", math.nan, 1.0)) == math.inf
     assert not one(ratio(0.2), ratio(math.inf)).right
 
 
@@ -140,7 +143,7 @@ def test_mean_errors_have_a_limit_of_their_own():
 
 def test_the_table_says_which_checks_are_beyond_and_what_was_rejected():
     rejection = Rejection(place=PLACE, why="out[0] is 1, but should be 2")
-    text = "\n".join(headroom_table.table_lines(one(ratio(0.6), rejections=(rejection,))))
+    text = "\n".join(headroom_table.build_headroom_table(one(ratio(0.6), rejections=(rejection,))))
     assert "BEYOND  0.60 of 0.50  test_a[1]  out: largest error  (solution, seed 3)" in text
     assert "REJECTED ex03_sdpa test_a[1] (solution, seed 3): out[0] is 1, but should be 2" in text
     assert "2 cases of right answers run, 1 rejected; 1 checks" in text
@@ -148,7 +151,9 @@ def test_the_table_says_which_checks_are_beyond_and_what_was_rejected():
 
 def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatch):
     written = []
-    monkeypatch.setattr(headroom_table.evidence, "write_rows", lambda *given: written.append(given))
+    monkeypatch.setattr(
+        headroom_table.evidence, "write_evidence_rows", lambda *given: written.append(given)
+    )
     variant = replace(PLACE, answer="einsum", seed=5)
     rejection = Rejection(place=variant, why="out[0] is 1, but should be 2")
     found = one(ratio(0.3), ratio(0.6, place=variant), rejections=(rejection,))

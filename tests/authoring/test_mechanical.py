@@ -8,14 +8,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from grader.authoring import mechanical_table
-from grader.authoring.mechanical import Verdict
+from grader.authoring.mechanical import ChangeVerdict
 from grader.authoring.mechanical_table import (
     MechanicalOptions,
-    is_fully_tested,
-    make_jobs,
-    run_changes,
+    is_mechanical_proof_whole,
+    make_mechanical_jobs,
+    run_mechanical_changes,
 )
-from grader.authoring.processes import Job, run_jobs
+from grader.authoring.processes import Job, run_mechanical_jobs
 from grader.cli.app import app
 from grader.core import catalog, packs
 from grader.core.errors import GraderFault
@@ -39,7 +39,7 @@ def exercise(tmp_path_factory):
 def made(exercise):
     """Every change of its solution, made once, and what was printed."""
     console = Console(file=io.StringIO(), width=200)
-    found = run_changes(
+    found = run_mechanical_changes(
         [exercise], MechanicalOptions(inputs=INPUTS, processes=1, seconds=0.5), console
     )
     return found, console.file.getvalue()
@@ -55,18 +55,18 @@ def what_became_of(made):
 
 
 def test_every_change_is_accounted_for(made, exercise):
-    [job] = make_jobs([exercise], MechanicalOptions())
+    [job] = make_mechanical_jobs([exercise], MechanicalOptions())
     assert len(made[0]) == len(job.numbers) > 30
 
 
 def test_a_change_that_a_check_fails_is_caught(what_became_of):
     outcome = what_became_of("return x + 0.0 - by")
-    assert (outcome.verdict, outcome.how) == (Verdict.CAUGHT, "test_shifted")
+    assert (outcome.verdict, outcome.how) == (ChangeVerdict.CAUGHT, "test_shifted")
 
 
 def test_a_change_that_no_input_tells_is_equivalent_on_so_many(what_became_of):
     outcome = what_became_of("return x - 0.0 + by")
-    assert (outcome.verdict, outcome.inputs) == (Verdict.EQUIVALENT, INPUTS)
+    assert (outcome.verdict, outcome.inputs) == (ChangeVerdict.EQUIVALENT, INPUTS)
 
 
 def test_a_change_that_only_an_input_tells_is_a_hole_with_its_smallest_input(what_became_of):
@@ -74,7 +74,7 @@ def test_a_change_that_only_an_input_tells_is_a_hole_with_its_smallest_input(wha
     draws = [Draw("trial", pack.SLUG, "shifts", str(i)).integer(1, 30) for i in range(INPUTS)]
     smallest = min(n for n in draws if n > 7)
     assert draws[0] != smallest, "the first is the smallest: this shows nothing"
-    assert outcome.verdict is Verdict.HOLE
+    assert outcome.verdict is ChangeVerdict.HOLE
     assert (outcome.told.elements, outcome.told.calls) == (
         smallest,
         f"shifted(float32 ({smallest},))",
@@ -84,7 +84,7 @@ def test_a_change_that_only_an_input_tells_is_a_hole_with_its_smallest_input(wha
 
 
 def test_a_loop_that_does_not_end_is_caught(what_became_of):
-    assert what_became_of("while True:").verdict is Verdict.CAUGHT
+    assert what_became_of("while True:").verdict is ChangeVerdict.CAUGHT
     assert what_became_of("n = n - 0").how == "test_counted"
 
 
@@ -96,7 +96,7 @@ def test_a_change_that_ends_its_process_is_caught_and_the_next_ones_are_made(mad
 
 def test_a_change_that_no_trial_calls_is_not_told_apart(what_became_of, made):
     outcome = [o for o in made[0] if o.where == "untried"][-1]
-    assert (outcome.new, outcome.verdict) == ("return x", Verdict.UNTRIED)
+    assert (outcome.new, outcome.verdict) == ("return x", ChangeVerdict.UNTRIED)
     assert (
         "NOT TOLD APART (no trials) ex91_mechanical, line 23, untried: sign or not removed"
         in made[1]
@@ -104,13 +104,13 @@ def test_a_change_that_no_trial_calls_is_not_told_apart(what_became_of, made):
 
 
 def test_a_check_that_breaks_on_a_change_is_a_fault_of_the_suite(what_became_of, made):
-    outcome = [o for o in made[0] if o.where == "broken" and o.verdict is Verdict.FAULT]
+    outcome = [o for o in made[0] if o.where == "broken" and o.verdict is ChangeVerdict.FAULT]
     assert [o.new for o in outcome] == ["(removed)"]
     assert "FAULT OF THE SUITE ex91_mechanical" in made[1]
 
 
 def test_the_table_counts_them(made):
-    head, row, total = mechanical_table.table_lines(made[0])
+    head, row, total = mechanical_table.build_mechanical_table(made[0])
     assert head.split()[0] == "changes"
     assert row.split()[0] == pack.SLUG
     assert row.split()[1:-1] == total.split()[1:-1]
@@ -120,23 +120,25 @@ def test_the_table_counts_them(made):
 
 
 def test_it_is_whole_only_where_all_are_caught_or_equivalent(made):
-    sound = [o for o in made[0] if o.verdict in (Verdict.CAUGHT, Verdict.EQUIVALENT)]
-    assert is_fully_tested(sound)
-    for verdict in (Verdict.HOLE, Verdict.UNTRIED, Verdict.FAULT):
+    sound = [o for o in made[0] if o.verdict in (ChangeVerdict.CAUGHT, ChangeVerdict.EQUIVALENT)]
+    assert is_mechanical_proof_whole(sound)
+    for verdict in (ChangeVerdict.HOLE, ChangeVerdict.UNTRIED, ChangeVerdict.FAULT):
         [one, *_] = [o for o in made[0] if o.verdict is verdict]
-        assert not is_fully_tested([*sound, one])
+        assert not is_mechanical_proof_whole([*sound, one])
 
 
 def test_shards_have_every_change_once(exercise):
     def numbers(*shard):
-        found = make_jobs([exercise], MechanicalOptions(shard=shard))
+        found = make_mechanical_jobs([exercise], MechanicalOptions(shard=shard))
         return [n for job in found for n in job.numbers]
 
     assert sorted(n for i in (1, 2, 3) for n in numbers(i, 3)) == numbers(1, 1)
 
 
 def test_the_command_fails_for_a_hole_and_prints_its_row(exercise, monkeypatch):
-    monkeypatch.setattr(mechanical_table, "changes_of", lambda *_: [None])  # the first alone
+    monkeypatch.setattr(
+        mechanical_table, "list_mechanical_changes", lambda *_: [None]
+    )  # the first alone
     options = ["--inputs", "8", "--processes", "1"]
     done = CliRunner().invoke(app, ["mechanical", pack.SLUG, *options])
     assert done.exit_code == 1
@@ -168,4 +170,4 @@ def test_a_trial_that_fails_on_the_right_answer_is_our_fault(
     monkeypatch.setenv(packs.PACKS_VARIABLE, str(pack.write(tmp_path, trials)))
     job = Job(slug=pack.SLUG, variant="", numbers=(0,), inputs=1, trials=False, seconds=0.5)
     with pytest.raises(GraderFault, match=f"trial bad, draw 0, {sentence}"):
-        list(run_jobs([job], 1))
+        list(run_mechanical_jobs([job], 1))

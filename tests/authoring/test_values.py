@@ -7,14 +7,17 @@ import pytest
 import torch
 from torch import float16, float32, float64, tensor
 
-from grader.authoring.recorder import count_elements
-from grader.authoring.values import compare_values, copy_value
+from grader.authoring.recorder import count_recorded_elements
+from grader.authoring.values import compare_mutant_values, copy_mutant_value
 from grader.judging.trials import Summed
 
 
 def differ(right, got, near=None, scale=0.0):
-    return compare_values(
-        copy_value(right), copy_value(got), near if near is None else copy_value(near), scale
+    return compare_mutant_values(
+        copy_mutant_value(right),
+        copy_mutant_value(got),
+        near if near is None else copy_mutant_value(near),
+        scale,
     )
 
 
@@ -86,15 +89,15 @@ def test_sums_may_differ_by_the_rounding_of_their_parts():
 
 def test_a_value_is_kept_as_it_was():
     x = torch.ones(2)
-    before = copy_value([x])
+    before = copy_mutant_value([x])
     x.zero_()
-    assert compare_values(before, copy_value([torch.ones(2)])) == ""
+    assert compare_mutant_values(before, copy_mutant_value([torch.ones(2)])) == ""
 
 
 def test_the_numbers_in_the_arguments_are_counted():
     given = [torch.ones(2, 3), np.ones(4), [[1, 2], [3, 4]], {"keep": None}, 7]
-    assert count_elements(given) == 6 + 4 + 4 + 1 + 1
+    assert count_recorded_elements(given) == 6 + 4 + 4 + 1 + 1
 
 
 def test_float32_is_named_as_torch_names_it():
-    assert str(copy_value(torch.ones(2, dtype=float32))) == "Tensor float32 (2,)"
+    assert str(copy_mutant_value(torch.ones(2, dtype=float32))) == "Tensor float32 (2,)"

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from grader.cli.class_commands import processor_count
+from grader.cli.class_commands import count_processors_for_command
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from tests.bench.notebooks import PLAIN, plain, seconds
@@ -48,7 +48,9 @@ def throughput(folder: Path, _: list[int]) -> None:
             place = folder / "submissions" / f"student{student}" / file.name
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(file.read_bytes())
-    took, _ = graded(folder / "submissions", folder / "results", "--jobs", str(processor_count()))
+    took, _ = graded(
+        folder / "submissions", folder / "results", "--jobs", str(count_processors_for_command())
+    )
     (course / "nbgrader_config.py").write_text(PLAIN)
     for path in course.rglob("*.ipynb"):
         path.write_text(json.dumps(plain(json.loads(path.read_text()))))
@@ -57,7 +59,7 @@ def throughput(folder: Path, _: list[int]) -> None:
     theirs = seconds(course, students := 2)
     table = Table("graded by", "answers", "processes", "seconds", "answers a minute and core")
     for name, count, processes, spent in (
-        ("grader class", STUDENTS * len(SLUGS), processor_count(), took),
+        ("grader class", STUDENTS * len(SLUGS), count_processors_for_command(), took),
         ("nbgrader's executor, a bare assertion for each check", students * len(SLUGS), 1, theirs),
     ):
         each = f"{60 * count / spent / processes:.1f}"

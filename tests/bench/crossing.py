@@ -15,7 +15,7 @@ from rich.table import Table
 
 from grader.core import catalog
 from grader.core.records import Submission
-from grader.judging.case import CASE, Case
+from grader.judging.case import CURRENT_CASE, Case
 from grader.judging.student import Student
 from grader.submission import answer_file
 from grader.suites.ex08_cuda_sdpa.bench_cuda_sdpa import ON_CUDA
@@ -61,7 +61,7 @@ def on_the_cpu(nursery: Nursery, stack: ExitStack) -> dict[str, tuple[float, flo
             inputs = [torch.randn(shape) for _ in range(3)]
             for one, kept in zip((idle, reference), times, strict=True):
                 one.student.begin_case()
-                kept.append(measured(meters.time_call, one, name, inputs))
+                kept.append(measured(meters.time_party_call, one, name, inputs))
         found[slug] = (median(times[0]), median(times[1]))
     return found
 
@@ -72,14 +72,14 @@ def on_cuda(nursery: Nursery, stack: ExitStack, device: str) -> dict[str, tuple[
     for seed in range(ROUNDS):
         for links, kept in times.items():
             chain = replace(Chain(seed=seed, device=device, **ON_CUDA), links=links)
-            CASE.set(Case())
+            CURRENT_CASE.set(Case())
             call = lambda c=chain: one.student.run_chain("fast_attention", c, causal=True)  # noqa: E731
-            kept.append(meters.wall_seconds(one, call)[0])
+            kept.append(meters.time_elapsed_seconds(one, call)[0])
     return {"ex08_cuda_sdpa": (median(times[0]), median(times[ON_CUDA["links"]]))}
 
 
 def measured(meter: meters.Meter, one: Party, name: str, inputs: list[torch.Tensor]) -> float:
-    CASE.set(Case())
+    CURRENT_CASE.set(Case())
     return meter(one, lambda: getattr(one.student, name)(*inputs))[0]
 
 
@@ -91,7 +91,7 @@ def party(
     if text is not None:
         answer = Submission(slug=slug, path=answer.path, sha256="", source=text)
     worker = Supervisor(
-        nursery, answer, exercise.limits, on_cuda=on_cuda, core=meters.shared_processor()
+        nursery, answer, exercise.limits, on_cuda=on_cuda, core=meters.find_timing_processor()
     )
     stack.enter_context(closing(worker))
     client = worker.client(watch=False)

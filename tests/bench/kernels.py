@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from grader.authoring.mutants import variant_source
+from grader.authoring.mutants import write_variant_to_prove
 from grader.core import catalog
 from grader.judging import suite_runner
 from grader.worker.in_process import load_file_without_wall, load_text_without_wall
@@ -47,9 +47,11 @@ def answers() -> dict[str, ModuleType]:
     """The solution, and it with each of the other kernels."""
     exercise = catalog.find_catalog_exercise("ex14")
     found = {"triton": load_file_without_wall(exercise.solution, exercise.slug)}
-    variants = {variant.id: variant for variant in suite_runner.suite_variants(exercise)}
+    variants = {variant.id: variant for variant in suite_runner.list_suite_variants(exercise)}
     for name, variant in OURS.items():
-        found[name] = load_text_without_wall(variant_source(exercise, variants[variant]), variant)
+        found[name] = load_text_without_wall(
+            write_variant_to_prove(exercise, variants[variant]), variant
+        )
     return found
 
 

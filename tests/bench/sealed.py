@@ -20,17 +20,17 @@ from grader.core import catalog, sealed_bundle
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.cuda import compiled_answer as cuda
 from grader.judging import recorded_cases, solution_modules, suite_runner
-from grader.judging.diagnosis import Catalogue
+from grader.judging.diagnosis import MistakeCatalogue
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, edited
 from grader.judging.student import Student
 from grader.release.sealed.record_cases import (
     Recorded,
-    load_solution,
-    record_one,
-    reference_modules,
+    list_modules_to_seal,
+    load_solution_to_seal,
+    record_sealed_exercise_safely,
 )
-from grader.release.sealed.sealed_page import remaining_points
+from grader.release.sealed.sealed_page import count_sealed_points
 from grader.worker.in_process import call_without_wall
 
 SOME = 8
@@ -56,19 +56,21 @@ class Row:
 def played(one: Recorded, every: bool) -> Row:
     """The verdicts of stored cases, in a process of its own."""
     exercise = catalog.find_catalog_exercise(one.slug)
-    here, whole = remaining_points(exercise, one.left_out)
+    here, whole = count_sealed_points(exercise, one.left_out)
     row = Row(
         slug=one.slug, here=here, whole=whole, size=len(one.content), left_out=dict(one.left_out)
     )
-    known, mistakes = Catalogue(exercise), suite_runner.suite_mistakes(exercise)
-    variants = {v.id: _with(exercise, v) for v in suite_runner.suite_variants(exercise)}
+    known, mistakes = MistakeCatalogue(exercise), suite_runner.list_suite_mistakes(exercise)
+    variants = {v.id: _with(exercise, v) for v in suite_runner.list_suite_variants(exercise)}
     _take_place()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / sealed_bundle.STORED_CASES_FOLDER / f"{one.slug}.safetensors"
         path.parent.mkdir()
         path.write_bytes(one.content)
-        tape = recorded_cases.Tape(one.slug, Path(folder))
-    row.solution = _earned(_asked(exercise, solution_modules.load_solution_module(exercise), tape))
+        tape = recorded_cases.RecordedTape(one.slug, Path(folder))
+    row.solution = _earned(
+        _asked(exercise, solution_modules.load_solution_for_judging(exercise), tape)
+    )
     for name, module in variants.items():
         row.tried += 1
         if _earned(_asked(exercise, module, tape)) != here:
@@ -84,13 +86,17 @@ def played(one: Recorded, every: bool) -> Row:
 
 def _take_place() -> None:
     """Put the stand-in of a sealed bundle into the place of the reference."""
-    names = reference_modules(())
+    names = list_modules_to_seal(())
     for name in names:
         importlib.import_module(name)
     for name in names:
         sys.modules[name] = recorded_cases._Module(name)
     for name in names[1:]:
-        setattr(sys.modules[recorded_cases.NAME], name.rpartition(".")[2], sys.modules[name])
+        setattr(
+            sys.modules[recorded_cases.REFERENCE_PACKAGE],
+            name.rpartition(".")[2],
+            sys.modules[name],
+        )
     for name in [n for n in sys.modules if n.startswith("grader.suites.")]:
         del sys.modules[name]  # they have the reference itself
 
@@ -99,7 +105,7 @@ def _with(exercise: Exercise, variant):
     if variant.edits:
         text = (catalog.ROOT / "solutions" / exercise.file).read_text(encoding="utf-8")
         return cuda.build_own_cuda_modules({"": edited(text, variant.edits)}, exercise, only={})[""]
-    return load_solution(exercise, variant)
+    return load_solution_to_seal(exercise, variant)
 
 
 def _asked(
@@ -108,7 +114,7 @@ def _asked(
     student = Student(exercise, call_without_wall(module, exercise.prelude))
     only = frozenset({mistake.caught_by}) if mistake else frozenset()
     with np.errstate(all="ignore"):
-        return suite_runner.run_suite(exercise, Judge(student, ("",), tape=tape), only)
+        return suite_runner.run_suite_checks(exercise, Judge(student, ("",), tape=tape), only)
 
 
 def _earned(checks: tuple[CheckResult, ...]) -> int:
@@ -118,7 +124,7 @@ def _earned(checks: tuple[CheckResult, ...]) -> int:
 def measured(slug: str, every: bool) -> Row:
     """The row of one exercise: recorded in one process, played in another."""
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-        one = pool.submit(record_one, slug, "measured").result()
+        one = pool.submit(record_sealed_exercise_safely, slug, "measured").result()
         if not isinstance(one, Recorded):
             return Row(slug=slug, why=one[1])
         return pool.submit(played, one, every).result()

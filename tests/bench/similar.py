@@ -20,9 +20,9 @@ from rich.table import Table
 from grader.classroom.similar.fingerprints import (
     GAP,
     MIN_PASSAGE_TOKENS,
-    Tokens,
-    read_tokens,
-    remove_given,
+    AnswerTokens,
+    read_fingerprint_tokens,
+    remove_given_fingerprints,
 )
 from grader.core import catalog
 from grader.core.catalog import ROOT
@@ -86,20 +86,25 @@ def shares() -> Table:
     table = Table("exercise", "independent, at most", "a disguised copy, at least")
     chance = random.Random(1)
     for slug in SLUGS:
-        given = read_tokens(skeleton(slug))
+        given = read_fingerprint_tokens(skeleton(slug))
         ways = range(
             min(len(right(slug)[name]) for name in catalog.find_catalog_exercise(slug).names)
         )
         sources = [variant(number, slug) for number in ways]
-        written = [remove_given(read_tokens(source), given) for source in sources]
-        copied = [remove_given(read_tokens(disguised(source, chance)), given) for source in sources]
+        written = [
+            remove_given_fingerprints(read_fingerprint_tokens(source), given) for source in sources
+        ]
+        copied = [
+            remove_given_fingerprints(read_fingerprint_tokens(disguised(source, chance)), given)
+            for source in sources
+        ]
         apart = max(share(one, other) for one, other in combinations(written, 2))
         copies = min(share(one, other) for one, other in zip(written, copied, strict=True))
         table.add_row(slug, f"{apart:.0%}", f"{copies:.0%}")
     return table
 
 
-def share(one: Tokens, other: Tokens) -> float:
+def share(one: AnswerTokens, other: AnswerTokens) -> float:
     """The share of one answer's tokens that lie in passages of the other."""
     first, second = (
         [

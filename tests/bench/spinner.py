@@ -46,7 +46,7 @@ def main(sets: int, wall: str) -> None:
 
 def reference_seconds(nursery: Nursery, answer: Path) -> float:
     """What the reference takes in one set of processes, as it is graded."""
-    case = suite_runner.speed_case(EXERCISE)
+    case = suite_runner.find_suite_speed_case(EXERCISE)
     assert case is not None
     submitted = Submission(slug=EXERCISE.slug, path=answer, sha256="", source=answer.read_text())
     seed = (secrets.token_hex(8),)

@@ -26,7 +26,7 @@ from grader.core.records import Submission
 from grader.judging import suite_runner
 from grader.timing.contest import Contest
 from grader.timing.speed import measure_speed
-from grader.timing.statistics import relative_position
+from grader.timing.statistics import compute_speed_position
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 from tests.bench.submissions import SUBMISSIONS
@@ -82,7 +82,7 @@ def span(values: list[float]) -> tuple[str, str]:
 
 def ours_once(nursery: Nursery, source: str) -> float | None:
     """`speed.fraction`; None if it was inconclusive."""
-    case = suite_runner.speed_case(EXERCISE)
+    case = suite_runner.find_suite_speed_case(EXERCISE)
     assert case is not None
     answer = Submission(slug=EXERCISE.slug, path=Path(), sha256="", source=source)
     seed = (secrets.token_hex(8),)
@@ -103,7 +103,9 @@ def usual(name: str) -> float:
     """One block of calls after the other, and the medians of what they took."""
     parties = EXERCISE.folder / "parties"
     zero, reference = ((parties / f"{p}.py").read_text() for p in ("zero", "reference"))
-    x = relative_position(*(median_seconds(text) for text in (zero, reference, SUBMISSIONS[name])))
+    x = compute_speed_position(
+        *(median_seconds(text) for text in (zero, reference, SUBMISSIONS[name]))
+    )
     return float(x)
 
 

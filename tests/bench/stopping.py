@@ -61,7 +61,7 @@ def main(each: int, loads: Sequence[str]) -> None:
 def record(nursery: Nursery, exercise: Exercise) -> list[Times]:
     """Run all sets of a contest of the solution; the times of each set, (rounds, 3)."""
     path = SOLUTIONS / f"{exercise.slug}.py"
-    case = suite_runner.speed_case(exercise)
+    case = suite_runner.find_suite_speed_case(exercise)
     assert case is not None
     contest = Contest(
         exercise=exercise, case=case, nursery=nursery, seed=(secrets.token_hex(8),),

@@ -23,7 +23,7 @@ from open_list import opened
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.grading import session
-from grader.reporting.as_json import to_dict
+from grader.reporting.as_json import convert_report_to_dict
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, choose_wall, hide_grader_from_workers
 
@@ -59,7 +59,9 @@ def _graded(request: dict[str, Any], wall: Wall) -> dict[str, Any]:
         for s in request["slugs"]
     ]
     with opened(open_=request.get("open", False)):
-        return to_dict(session.grade_all(exercises, Path(request["place"]), wall=wall, speed=False))
+        return convert_report_to_dict(
+            session.grade_all_exercises(exercises, Path(request["place"]), wall=wall, speed=False)
+        )
 
 
 def _limited(exercise: Exercise, limits: dict[str, float]) -> Exercise:

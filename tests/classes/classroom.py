@@ -60,8 +60,8 @@ def killing(old, new):
     replace(old, new)
 if __name__ == "__main__":
     os.replace = killing
-    from grader.cli.app import main
-    main()
+    from grader.cli.app import run_command_line
+    run_command_line()
 """
 
 

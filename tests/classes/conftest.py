@@ -24,5 +24,5 @@ def in_this_process(nursery):
             )  # it is that of the tests
         yield
     process_pool.AT_THE_END.close()
-    grade_work._grader_for.cache_clear()
-    grade_work._answer_folder.cache_clear()
+    grade_work._open_class_grader.cache_clear()
+    grade_work._find_class_answer_folder.cache_clear()

@@ -2,8 +2,8 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from grader.classroom.run.grade_task import SPEED, Task
-from grader.classroom.run.grade_work import perform_task
+from grader.classroom.run.grade_task import SPEED, ClassTask
+from grader.classroom.run.grade_work import perform_class_task
 from grader.core.result_store import ResultStore
 from grader.core.scoring import SPEED_TO_COME
 
@@ -19,9 +19,9 @@ class InThisProcess:
     def width(self, lane: str) -> int:
         return 1
 
-    def submit(self, task: Task) -> Future:
+    def submit(self, task: ClassTask) -> Future:
         future: Future = Future()
-        future.set_result(perform_task(task, self._secret))
+        future.set_result(perform_class_task(task, self._secret))
         return future
 
     def look(self, lane: str) -> None:
@@ -43,10 +43,10 @@ class Known:
     def width(self, lane: str) -> int:
         return 2
 
-    def submit(self, task: Task) -> Future:
+    def submit(self, task: ClassTask) -> Future:
         return self._pool.submit(self._found, task)
 
-    def _found(self, task: Task) -> dict:
+    def _found(self, task: ClassTask) -> dict:
         found = self._store.get(task.key)
         assert found is not None
         return found
@@ -83,7 +83,7 @@ class Pretended:
     def width(self, lane: str) -> int:
         return 1 if lane == SPEED else 3
 
-    def submit(self, task: Task) -> Future:
+    def submit(self, task: ClassTask) -> Future:
         self.asked.append((task.lane, task.student))
         future: Future = Future()
         word = task.content.split()[0].decode() if task.content else task.state

@@ -12,7 +12,7 @@ import pytest
 from distributed import Security
 
 from grader.classroom.run import cluster
-from grader.classroom.run.cluster import _check_address, _check_lane
+from grader.classroom.run.cluster import _check_cluster_address, _check_cluster_lane
 from grader.classroom.run.grade_task import SPEED, VALUES
 from grader.core.catalog import ROOT
 from grader.core.errors import UserError
@@ -225,10 +225,10 @@ def test_tls_from_the_command_line_to_the_workers(expected, tmp_path):
 )  # fmt: skip
 def test_only_tls_or_this_machine(address, safe):
     if safe:
-        _check_address(address, "The scheduler")
+        _check_cluster_address(address, "The scheduler")
     else:
         with pytest.raises(UserError, match="without TLS"):
-            _check_address(address, "The scheduler")
+            _check_cluster_address(address, "The scheduler")
 
 
 def test_a_scheduler_that_is_not_there_gets_a_sentence(expected, tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_scheduler_that_is_not_there_gets_a_sentence(expected, tmp_path, monke
     ],
 )  # fmt: skip
 def test_a_task_asks_for_its_lane_and_its_device(lane, device, wanted):
-    assert cluster.lane_resources(lane, device) == wanted
+    assert cluster.list_cluster_lane_resources(lane, device) == wanted
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_task_asks_for_its_lane_and_its_device(lane, device, wanted):
 def test_each_lane_is_served_and_timing_by_one_of_each_machine(lane, offers, says):
     workers = [(f"tcp://{host}", host, offer) for host, all in offers.items() for offer in all]
     if says is None:
-        _check_lane(lane, workers)
+        _check_cluster_lane(lane, workers)
     else:
         with pytest.raises(UserError, match=says):
-            _check_lane(lane, workers)
+            _check_cluster_lane(lane, workers)

@@ -4,7 +4,11 @@ import os
 
 import pytest
 
-from grader.classroom.run.gather_answers import MAX_NOTES, list_students, read_student
+from grader.classroom.run.gather_answers import (
+    MAX_STUDENT_NOTES,
+    list_class_students,
+    read_student_answers,
+)
 from grader.submission import answer_file
 from tests.classes.handing import (
     A_LINK,
@@ -136,7 +140,7 @@ def test_what_is_neither_file_nor_answer_is_noted(tmp_path, make, says):
 @pytest.mark.parametrize("count, last", [(10, None), (11, "And 1 more."), (500, "And 490 more.")])
 def test_after_ten_notes_the_others_are_counted(tmp_path, count, last):
     notes = of_alice(tmp_path, {f"{n}.txt": b"" for n in range(count)}).notes
-    assert len(notes) == MAX_NOTES + (last is not None)
+    assert len(notes) == MAX_STUDENT_NOTES + (last is not None)
     assert last in (None, notes[-1])
     assert in_chinese(*notes)
 
@@ -165,8 +169,8 @@ HOSTILE = [
 @pytest.mark.parametrize("name, printed", HOSTILE)
 def test_a_student_of_any_name_has_one_that_can_be_printed(tmp_path, name, printed):
     laid(tmp_path, {name + b"/" + PY.encode(): ANSWER})
-    [entry], notes = list_students(tmp_path)
-    student = read_student(entry, EXERCISES)
+    [entry], notes = list_class_students(tmp_path)
+    student = read_student_answers(entry, EXERCISES)
     assert (student.student, notes) == (printed, [])
     assert os.fsencode(student.folder) == name
     assert student.answers[0].path == f"{tmp_path.name}/{printed}/{PY}"

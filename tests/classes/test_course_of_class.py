@@ -204,10 +204,10 @@ def test_times_that_cannot_be_read_get_a_sentence(again, text, says):
 def test_the_table_of_a_platform_may_have_semicolons_and_utc(tmp_path):
     path = tmp_path / "submitted.csv"
     path.write_text("submitted;Student;exercise\n2027-03-01 10:00:00 UTC;cy;ex02\n")
-    found, unused = submission_times.read_times(tmp_path, ["cy"])
+    found, unused = submission_times.read_class_submission_times(tmp_path, ["cy"])
     assert unused == []
     assert found == {("cy", "ex02_masking"): datetime(2027, 3, 1, 10, tzinfo=UTC)}
-    assert submitted_times.read_submitted_times(tmp_path) == found  # as `collect` reads it
+    assert submitted_times.read_collected_times(tmp_path) == found  # as `collect` reads it
 
 
 def test_a_folder_in_the_place_of_the_times_gets_a_sentence(again):

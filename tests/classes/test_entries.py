@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.run.gather_answers import NoClass, list_students, read_student
+from grader.classroom.run.gather_answers import (
+    NoClassFound,
+    list_class_students,
+    read_student_answers,
+)
 from tests.classes.handing import (
     ANSWER,
     EXERCISES,
@@ -21,18 +25,18 @@ from tests.classes.handing import (
 
 def test_a_zip_is_a_student_as_a_folder_is(tmp_path):
     laid(tmp_path, {"zoe/a": b"", "bob.zip": zipped((PY, ANSWER)), "Al.ZIP": zipped()})
-    found, notes = list_students(tmp_path)
+    found, notes = list_class_students(tmp_path)
     assert [entry.name for entry in found] == ["Al.ZIP", "bob.zip", "zoe"]
     assert notes == []
-    bob = read_student(found[1], EXERCISES)
+    bob = read_student_answers(found[1], EXERCISES)
     assert (bob.student, bob.folder, bob.answers[0].content) == ("bob", "bob", ANSWER)
     assert bob.answers[0].path == f"{tmp_path.name}/bob.zip/{PY}"
 
 
 def test_a_folder_with_the_name_of_a_zip_is_a_folder(tmp_path):
     laid(tmp_path, {f"bob.zip/{PY}": ANSWER, f"bob/{PY}": ANSWER})
-    found, notes = list_students(tmp_path)
-    students = [read_student(entry, EXERCISES) for entry in found]
+    found, notes = list_class_students(tmp_path)
+    students = [read_student_answers(entry, EXERCISES) for entry in found]
     assert [student.folder for student in students] == ["bob", "bob.zip"]
     assert [student.answers[0].content for student in students] == [ANSWER, ANSWER]
     assert notes == []
@@ -57,7 +61,7 @@ def test_what_is_no_students_has_a_sentence(tmp_path, contents, made, says):
     laid(tmp_path, contents)
     if made:
         made[1](tmp_path / made[0])
-    found, notes = list_students(tmp_path)
+    found, notes = list_class_students(tmp_path)
     assert notes == [says]
     assert not any(entry.name == says.split()[0] for entry in found)
     assert in_chinese(says)
@@ -65,7 +69,7 @@ def test_what_is_no_students_has_a_sentence(tmp_path, contents, made, says):
 
 def test_hidden_entries_are_passed_over(tmp_path):
     laid(tmp_path, {"bob/a": b"", ".git/config": b"", "__MACOSX/x": b"", ".DS_Store": b""})
-    assert list_students(tmp_path) == ([tmp_path / "bob"], [])
+    assert list_class_students(tmp_path) == ([tmp_path / "bob"], [])
 
 
 LAYOUT = "There is no student in {0}: it should hold {0}/<student>/<exercise>.py."
@@ -86,8 +90,8 @@ NO_CLASS = [
 def test_a_folder_without_a_class_is_told_what_a_class_looks_like(tmp_path, make, says):
     place = tmp_path / "submissions"
     make(place)
-    with pytest.raises(NoClass) as told:
-        list_students(place)
+    with pytest.raises(NoClassFound) as told:
+        list_class_students(place)
     assert str(told.value) == says.format(place)
     assert in_chinese(str(told.value))
 
@@ -96,12 +100,12 @@ def test_a_class_that_may_not_be_read_is_no_class():
     with folder_for_everybody() as folder:
         laid(folder, {"bob/a": b""})
         folder.chmod(0)
-        with as_an_ordinary_user(), pytest.raises(NoClass) as told:
-            list_students(folder)
+        with as_an_ordinary_user(), pytest.raises(NoClassFound) as told:
+            list_class_students(folder)
     assert str(told.value) == f"{folder} cannot be read: Permission denied."
 
 
 def test_the_folder_of_a_class_may_be_a_link(tmp_path):
     laid(tmp_path / "real", {"bob/a": b""})
     (tmp_path / "submissions").symlink_to("real")
-    assert list_students(tmp_path / "submissions") == ([tmp_path / "submissions" / "bob"], [])
+    assert list_class_students(tmp_path / "submissions") == ([tmp_path / "submissions" / "bob"], [])

@@ -4,14 +4,14 @@ from concurrent.futures import BrokenExecutor, Future
 
 import pytest
 
-from grader.classroom.run.grade_task import VALUES, GradeTerms, Task
-from grader.classroom.run.lanes import run_tasks
+from grader.classroom.run.grade_task import VALUES, ClassTask, GradeTerms
+from grader.classroom.run.lanes import run_class_tasks
 
 TERMS = GradeTerms(seed_id="0" * 16, device="cpu", wall="locked", versions={})
 
 
-def task(student: str) -> Task:
-    return Task(lane=VALUES, terms=TERMS, code="c", slug="ex01_softmax", student=student,
+def task(student: str) -> ClassTask:
+    return ClassTask(lane=VALUES, terms=TERMS, code="c", slug="ex01_softmax", student=student,
                 name="ex01_softmax.py", sha256="d")  # fmt: skip
 
 
@@ -22,7 +22,7 @@ class Process:
 
     def __init__(self, deadly: dict[str, int], *, alone: bool = False) -> None:
         self.deadly = dict(deadly)  # how often a student's task ends the process
-        self.under_way: list[tuple[Task, Future]] = []
+        self.under_way: list[tuple[ClassTask, Future]] = []
         self.most = 0
         self.asked: list[str] = []
         self.alone = alone
@@ -30,7 +30,7 @@ class Process:
     def width(self, lane: str) -> int:
         return 2
 
-    def submit(self, task: Task) -> Future:
+    def submit(self, task: ClassTask) -> Future:
         self.asked.append(task.student)
         future: Future = Future()
         self.under_way.append((task, future))
@@ -49,7 +49,7 @@ class Process:
 
 
 def graded(lanes: Process, *students: str) -> dict[str, dict | None]:
-    return {t.student: result for t, result in run_tasks(lanes, map(task, students))}
+    return {t.student: result for t, result in run_class_tasks(lanes, map(task, students))}
 
 
 def test_everybody_has_a_result():
@@ -76,7 +76,7 @@ def test_no_more_is_taken_than_is_under_way():
             taken.append(number)
             yield task(f"{number}")
 
-    for done, _ in run_tasks(lanes, tasks()):
+    for done, _ in run_class_tasks(lanes, tasks()):
         assert len(taken) <= int(done.student) + 3
     assert lanes.most == 2
 

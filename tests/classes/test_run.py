@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader.classroom.run.class_progress import Progress
+from grader.classroom.run.class_progress import ClassProgress
 from grader.classroom.run.class_run import ClassRun
-from grader.classroom.run.gather_answers import list_students
+from grader.classroom.run.gather_answers import list_class_students
 from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms
 from grader.core import catalog
 from grader.core.result_store import ResultStore
@@ -36,9 +36,9 @@ def hand_in(folder: Path, student: str, text: str) -> None:
 
 def run(folder: Path, *, speed: bool = True, terms: GradeTerms = TERMS, during=None) -> ClassRun:
     """A whole run; `lanes` of what is returned says what was asked of it."""
-    students, _ = list_students(folder / "submissions")
+    students, _ = list_class_students(folder / "submissions")
     lanes = Pretended()
-    progress = Progress(Console(file=io.StringIO()), Words())
+    progress = ClassProgress(Console(file=io.StringIO()), Words())
     made = ClassRun(entries=students, exercises=[catalog.find_catalog_exercise(SLUG)], terms=terms,
                     store=ResultStore(folder / "parts"), start=lambda: lanes)  # fmt: skip
     with made:
@@ -90,7 +90,7 @@ def test_another_suite_version_or_secret_is_another_result(folder, monkeypatch, 
     run(folder)
     terms = TERMS
     if change == "suite":
-        monkeypatch.setattr(source_digest, "code_digest", lambda slug: "another")
+        monkeypatch.setattr(source_digest, "digest_grading_code", lambda slug: "another")
     else:
         new = {"versions": {"torch": "3"}} if change == "versions" else {"seed_id": "1" * 16}
         terms = GradeTerms(**{"seed_id": TERMS.seed_id, "device": "cpu", "wall": "locked",
@@ -134,7 +134,7 @@ def test_a_damaged_result_is_made_again(folder):
 
 
 def test_an_error_ends_the_processes_at_once(folder):
-    lanes, (students, _) = Pretended(), list_students(folder / "submissions")
+    lanes, (students, _) = Pretended(), list_class_students(folder / "submissions")
     made = ClassRun(entries=students, exercises=[catalog.find_catalog_exercise(SLUG)], terms=TERMS,
                     store=ResultStore(folder / "parts"), start=lambda: lanes)  # fmt: skip
     made.lanes  # noqa: B018 - it is started

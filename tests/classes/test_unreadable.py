@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.run import answer_files
-from grader.classroom.run.gather_answers import read_student
+from grader.classroom.run.gather_answers import read_student_answers
 from grader.submission import answer_file
 from grader.submission.handed_files import MAX_NOTEBOOK_BYTES, find_submission_size_limit
 from tests.classes.handing import (
@@ -120,7 +120,7 @@ def test_of_a_file_that_grows_no_more_is_read_than_its_limit(tmp_path, monkeypat
     monkeypatch.setattr(answer_files.os, "fstat", small)
     tracemalloc.start()
     with pytest.raises(answer_file.UnreadableFile, match="too large"):
-        answer_files.read_file(path, name)
+        answer_files.read_student_file(path, name)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2.5 * find_submission_size_limit(name) + 100_000
@@ -130,7 +130,7 @@ def test_nothing_is_read_of_a_file_whose_size_says_that_it_is_too_large(tmp_path
     sparse(tmp_path / NOTEBOOK)
     monkeypatch.setattr("builtins.open", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(answer_file.UnreadableFile, match="too large"):
-        answer_files.read_file(tmp_path / NOTEBOOK, NOTEBOOK)
+        answer_files.read_student_file(tmp_path / NOTEBOOK, NOTEBOOK)
 
 
 DENIED = [
@@ -146,15 +146,15 @@ def test_what_may_not_be_read_has_a_sentence(deny, says):
         alice = laid(folder / "submissions" / "alice", {PY: ANSWER})
         deny(alice)
         with as_an_ordinary_user():
-            answer = read_student(alice, EXERCISES).answers[0]
+            answer = read_student_answers(alice, EXERCISES).answers[0]
     assert (answer.state, answer.sentence) == ("unreadable", says)
     assert in_chinese(says)
 
 
 def test_a_folder_that_is_exchanged_for_a_link_meanwhile_is_still_the_one_that_was_opened(tmp_path):
     alice = laid(tmp_path / "alice", {PY: ANSWER})
-    with answer_files.open_folder(alice, "alice") as folder:
-        [file] = answer_files.list_folder(folder, "alice")
+    with answer_files.open_student_folder(alice, "alice") as folder:
+        [file] = answer_files.list_student_folder(folder, "alice")
         alice.rename(tmp_path / "elsewhere")
         alice.symlink_to(laid(tmp_path / "mallory", {PY: b"other"}))
         assert file.content() == ANSWER
@@ -164,7 +164,7 @@ def test_a_folder_that_became_a_link_is_not_opened(tmp_path):
     (tmp_path / "alice").symlink_to(laid(tmp_path / "mallory", {PY: ANSWER}))
     with (
         pytest.raises(answer_file.UnreadableFile),
-        answer_files.open_folder(tmp_path / "alice", "alice"),
+        answer_files.open_student_folder(tmp_path / "alice", "alice"),
     ):
         pass
 
@@ -172,8 +172,8 @@ def test_a_folder_that_became_a_link_is_not_opened(tmp_path):
 @pytest.mark.parametrize("make, says", [(a_link, A_LINK), (os.mkfifo, "is not a file.")])
 def test_a_file_that_is_exchanged_meanwhile_is_not_read(tmp_path, make, says):
     alice = laid(tmp_path / "alice", {PY: ANSWER})
-    with answer_files.open_folder(alice, "alice") as folder:
-        [file] = answer_files.list_folder(folder, "alice")
+    with answer_files.open_student_folder(alice, "alice") as folder:
+        [file] = answer_files.list_student_folder(folder, "alice")
         (alice / PY).unlink()
         make(alice / PY)
         with at_once(), pytest.raises(answer_file.UnreadableFile) as told:
@@ -190,6 +190,6 @@ def test_a_file_that_is_exchanged_meanwhile_is_not_read(tmp_path, make, says):
 ])  # fmt: skip
 def test_an_entry_that_is_no_folder_any_more_has_a_sentence_for_each_exercise(tmp_path, make, says):
     make(tmp_path / "alice")
-    alice = read_student(tmp_path / "alice", EXERCISES)
+    alice = read_student_answers(tmp_path / "alice", EXERCISES)
     assert [(a.state, a.sentence) for a in alice.answers] == [("unreadable", says)] * 2
     assert in_chinese(says)

@@ -18,9 +18,9 @@ from pathlib import Path
 from rich.console import Console
 from grader.core import catalog
 from grader.core.translation import Words
-from grader.practice.watch.watch_session import watch
+from grader.practice.watch.watch_session import watch_answers
 place, *names = sys.argv[1:]
-watch([catalog.find_catalog_exercise(n) for n in names], Path(place), words=Words(), console=Console())
+watch_answers([catalog.find_catalog_exercise(n) for n in names], Path(place), words=Words(), console=Console())
 """  # of some exercises only, behind the plain wall
 
 

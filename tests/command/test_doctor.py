@@ -17,7 +17,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.translation import Words
 from grader.doctor import doctor, package_problems, system_problems
-from grader.doctor.machine_facts import MachineFacts, Torch, read_machine_facts
+from grader.doctor.machine_facts import MachineFacts, TorchFacts, read_machine_facts
 from grader.doctor.problem import Problem
 from grader.worker import walls
 from grader.worker.faults import NurseryFailed
@@ -30,9 +30,9 @@ HEALTHY = MachineFacts(
     system="Linux", environment={}, prefix="/venv", encoding="utf-8", cores=4, load=0.3,
     memory_bytes=16 * GIB, address_bytes=None, temporary="/tmp", free_bytes=20 * GIB,
     loads_libraries=True, counts_waiting=True, programs=frozenset({"g++", "objdump", "strip"}),
-    driver=False, devices=False, torch=Torch(version="2.13.0", cuda=None, gpu="", numpy=True),
+    driver=False, devices=False, torch=TorchFacts(version="2.13.0", cuda=None, gpu="", numpy=True),
 )  # fmt: skip
-ON_CUDA = Torch(version="2.13.0", cuda="13.0", gpu="NVIDIA H200", numpy=True)
+ON_CUDA = TorchFacts(version="2.13.0", cuda="13.0", gpu="NVIDIA H200", numpy=True)
 BLIND = replace(ON_CUDA, gpu="")
 HAVE = {"torch": "2.13.0+cpu", "numpy": "2.4.6", "triton": "3.7.1", "nbgrader": "0.9.6"}
 LOCKED, CONTAINED = (replace(PROCESS, name=name) for name in ("locked", "contained"))
@@ -60,40 +60,40 @@ def on(**changes) -> MachineFacts:
 
 # What is found on which machine: its kind, words of the sentence, words of the cure.
 BAD = [
-    (package_problems.missing_core_packages(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
-    (package_problems.missing_core_packages(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
-    (package_problems.missing_extras(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
-    (package_problems.missing_extras(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
-    (package_problems.missing_nbgrader(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
-    (package_problems.untested_versions({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
-    (package_problems.mismatched_torch_packages(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
-    (package_problems.torch_problems(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
-    (package_problems.torch_problems(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
-    (package_problems.torch_problems(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
-    (package_problems.cuda_problems(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
-    (package_problems.cuda_problems(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
-    (package_problems.cuda_problems(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
-    (package_problems.cuda_problems(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
-    (package_problems.cuda_problems(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
-    (system_problems.memory_problems(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
-    (system_problems.memory_problems(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
-    (system_problems.memory_problems(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
-    (system_problems.temporary_folder_problems(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
-    (system_problems.temporary_folder_problems(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
-    (system_problems.temporary_folder_problems(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
-    (system_problems.core_problems(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
-    (system_problems.core_problems(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
-    (system_problems.core_problems(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
-    (system_problems.terminal_problems(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
-    (system_problems.environment_problems(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
-    (system_problems.compiler_problems(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
-    (system_problems.compiler_problems(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
-    (system_problems.wall_problems(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
-    (system_problems.wall_problems(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
-    (system_problems.wall_problems(probes(), "Linux"), "limits", "no class is graded", "another machine"),
-    (system_problems.wall_problems(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
-    (system_problems.control_group_problems(False), "note", "No bound can be set", "root"),
-    (system_problems.import_problems(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
+    (package_problems.find_missing_core_problems(["torch>=2.5"], {}), "stops", "torch is not installed", "make grade"),
+    (package_problems.find_missing_core_problems(["torch>=2.5"], {"torch": "2.4.1"}), "limits", "torch 2.4.1 is installed", "-m pip install 'torch>=2.5'"),
+    (package_problems.find_missing_extra_problems(EXERCISES, {}, "Linux"), "limits", "ex14_triton needs triton>=3.7.1", "pip install 'triton"),
+    (package_problems.find_missing_extra_problems(EXERCISES, {"triton": "3.0"}, "Darwin"), "limits", "ex14_triton needs", "outside Linux"),
+    (package_problems.find_missing_nbgrader_problem(["nbgrader>=0.9.5", "setuptools"], {}), "note", "nbgrader is not installed", "make release"),
+    (package_problems.find_untested_version_problems({"torch": "2.13.0"}, {"torch": "2.12.1+cpu"}), "note", "torch 2.12.1+cpu is not 2.13.0", "Every report"),
+    (package_problems.find_torch_mismatch_problems(HAVE | {"torchvision": "0.25.0"}, {"torchvision": ["numpy", "torch==2.10.0"]}), "note", "torchvision 0.25.0 is for torch==2.10.0", "pip uninstall torchvision"),
+    (package_problems.find_torch_problems(machine(torch="ImportError: libcudart.so.13: cannot open")), "stops", "libcudart.so.13", "pip install --force-reinstall torch"),
+    (package_problems.find_torch_problems(machine(torch="it is killed by SIGILL", environment={"LD_LIBRARY_PATH": "/usr/local/cuda"})), "stops", "SIGILL", "LD_LIBRARY_PATH"),
+    (package_problems.find_torch_problems(machine(torch=replace(BLIND, numpy=False))), "stops", "do not work together", "pip install --upgrade numpy torch"),
+    (package_problems.find_cuda_problems(on(), EXERCISES), "limits", "built without CUDA", "TORCH=cuda"),
+    (package_problems.find_cuda_problems(on(torch=BLIND), EXERCISES), "limits", "and no GPU is", "--gpus all"),
+    (package_problems.find_cuda_problems(on(torch=BLIND, devices=True, environment={"CUDA_VISIBLE_DEVICES": ""}), EXERCISES), "limits", "CUDA_VISIBLE_DEVICES is set", "Remove it"),
+    (package_problems.find_cuda_problems(on(torch=BLIND, devices=True), EXERCISES), "limits", "built for CUDA 13.0", "nvidia-smi"),
+    (package_problems.find_cuda_problems(on(torch=ON_CUDA, devices=True), EXERCISES), "limits", "ex15_cuda_kernel needs nvcc", "nvidia-cuda-nvcc"),
+    (system_problems.find_memory_problems(machine(memory_bytes=2 * GIB)), "limits", "There are 2.0 GiB of memory, and one answer may use 4", "more"),
+    (system_problems.find_memory_problems(machine(memory_bytes=6 * GIB)), "note", "There are 6.0 GiB of memory, less than the 8", "JOBS=1"),
+    (system_problems.find_memory_problems(machine(address_bytes=GIB)), "limits", "1.0 GiB of addresses", "ulimit -v unlimited"),
+    (system_problems.find_temporary_folder_problems(machine(temporary=None), EXERCISES, contained=True), "stops", "no folder for temporary files", "TMPDIR"),
+    (system_problems.find_temporary_folder_problems(machine(free_bytes=64 << 20), EXERCISES, contained=True), "limits", "/tmp has 64 MiB left", "Make room"),
+    (system_problems.find_temporary_folder_problems(machine(loads_libraries=False), EXERCISES, contained=False), "limits", "noexec, so ex15_cuda_kernel", "TMPDIR"),
+    (system_problems.find_core_problems(machine(cores=0.5)), "limits", "0.5 cores may be used", "--no-speed"),
+    (system_problems.find_core_problems(machine(load=3.7)), "note", "a load of 3.7 on 4 cores", "steadier"),
+    (system_problems.find_core_problems(machine(counts_waiting=False)), "note", "does not count how long", "nothing running"),
+    (system_problems.find_terminal_problems(machine(encoding="ascii")), "note", "written as ascii", "LC_ALL=C.UTF-8"),
+    (system_problems.find_environment_problems(machine(environment={"VIRTUAL_ENV": "/old"})), "note", "uses the environment /old", "unset VIRTUAL_ENV"),
+    (system_problems.find_compiler_problems(machine(programs=frozenset({"objdump"})), EXERCISES), "limits", "ex15_cuda_kernel needs programs that are not installed: g++, strip.", "apt-get install g++"),
+    (system_problems.find_compiler_problems(machine(system="Darwin"), EXERCISES), "limits", "ex15_cuda_kernel runs on Linux only", "container"),
+    (system_problems.find_wall_problems(probes("locked"), "Linux"), "note", "The wall contained does not work: bubblewrap is not installed.", "apt-get install bubblewrap"),
+    (system_problems.find_wall_problems(probes(), "Linux"), "limits", "The wall locked does not work", "Install it"),
+    (system_problems.find_wall_problems(probes(), "Linux"), "limits", "no class is graded", "another machine"),
+    (system_problems.find_wall_problems(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
+    (system_problems.find_control_group_problems(False), "note", "No bound can be set", "root"),
+    (system_problems.find_import_problems(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
 ]  # fmt: skip
 
 
@@ -109,27 +109,27 @@ def test_a_problem_is_told_with_its_cure_in_both_languages(found, kind, says, cu
 
 def test_of_a_healthy_machine_nothing_is_told():
     need, extras = (
-        package_problems.required_packages(ROOT),
-        package_problems.required_packages(ROOT, "notebooks"),
+        package_problems.list_packages_for_doctor(ROOT),
+        package_problems.list_packages_for_doctor(ROOT, "notebooks"),
     )
     have = {package_problems.Requirement(text).name: "99" for text in need} | HAVE
     found = chain(
-        package_problems.missing_core_packages(need, have), package_problems.torch_problems(HEALTHY), package_problems.cuda_problems(HEALTHY, EXERCISES),
-        package_problems.missing_extras(EXERCISES, have, "Linux"), package_problems.missing_nbgrader(extras, have),
-        package_problems.untested_versions(package_problems.pinned_versions(ROOT), have),
-        package_problems.mismatched_torch_packages(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
-        system_problems.memory_problems(HEALTHY), system_problems.temporary_folder_problems(HEALTHY, EXERCISES, contained=False),
-        system_problems.core_problems(HEALTHY), system_problems.terminal_problems(HEALTHY), system_problems.compiler_problems(HEALTHY, EXERCISES),
-        system_problems.environment_problems(machine(environment={"VIRTUAL_ENV": "/venv"})), system_problems.control_group_problems(True),
-        system_problems.wall_problems(probes("locked", "contained"), "Linux"), system_problems.import_problems([]),
-        package_problems.cuda_problems(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
+        package_problems.find_missing_core_problems(need, have), package_problems.find_torch_problems(HEALTHY), package_problems.find_cuda_problems(HEALTHY, EXERCISES),
+        package_problems.find_missing_extra_problems(EXERCISES, have, "Linux"), package_problems.find_missing_nbgrader_problem(extras, have),
+        package_problems.find_untested_version_problems(package_problems.list_pins_for_doctor(ROOT), have),
+        package_problems.find_torch_mismatch_problems(have | {"torchvision": "0.28"}, {"torchvision": ["torch==2.13.0"]}),
+        system_problems.find_memory_problems(HEALTHY), system_problems.find_temporary_folder_problems(HEALTHY, EXERCISES, contained=False),
+        system_problems.find_core_problems(HEALTHY), system_problems.find_terminal_problems(HEALTHY), system_problems.find_compiler_problems(HEALTHY, EXERCISES),
+        system_problems.find_environment_problems(machine(environment={"VIRTUAL_ENV": "/venv"})), system_problems.find_control_group_problems(True),
+        system_problems.find_wall_problems(probes("locked", "contained"), "Linux"), system_problems.find_import_problems([]),
+        package_problems.find_cuda_problems(on(torch=ON_CUDA, programs=frozenset({"nvcc"})), EXERCISES),
     )  # fmt: skip
     assert list(found) == []
 
 
 def told(found: list[Problem], language: str = "en") -> str:
     console = Console(width=200, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    doctor.print_problems(found, console, Words(language))
+    doctor.print_doctor_problems(found, console, Words(language))
     return console.export_text()
 
 
@@ -153,14 +153,14 @@ def test_only_what_stops_grading_fails(monkeypatch, limits, fit):
     bad = [Problem(kind, "It is bad.", "Mend it.") for kind in limits]
     monkeypatch.setattr(doctor, "read_machine_facts", lambda: HEALTHY)
     monkeypatch.setattr(walls, "probe_wall", lambda name: WallProbe(name=name, wall=PROCESS))
-    monkeypatch.setattr(doctor, "_find_problems", lambda *_, **__: iter(bad))
-    monkeypatch.setattr(doctor, "_try_wall", lambda wall: iter(()))
+    monkeypatch.setattr(doctor, "_find_doctor_problems", lambda *_, **__: iter(bad))
+    monkeypatch.setattr(doctor, "_find_doctor_wall_problems", lambda wall: iter(()))
     with open(os.devnull, "w") as nowhere:
-        assert doctor.print_report(Console(file=nowhere), Words()) is fit
+        assert doctor.print_doctor_report(Console(file=nowhere), Words()) is fit
 
 
 def test_of_a_real_environment_nothing_is_told_that_stops_grading():
-    found = doctor._find_problems(HEALTHY, probes("locked", "contained"), shared=True)
+    found = doctor._find_doctor_problems(HEALTHY, probes("locked", "contained"), shared=True)
     assert [problem for problem in found if problem.kind == "stops"] == []
 
 
@@ -169,21 +169,21 @@ def test_an_answer_that_cannot_be_asked_stops_grading(monkeypatch):
         raise NurseryFailed("the process that starts workers ended.")
 
     monkeypatch.setattr("grader.worker.nursery.Nursery.__init__", fails)
-    [problem] = doctor._try_wall(PROCESS)
+    [problem] = doctor._find_doctor_wall_problems(PROCESS)
     assert problem.kind == "stops"
     assert "behind the wall process: the process that starts workers ended." in problem.says
     assert HAN.search(Words("zh").said(problem.says))
 
 
 def test_an_answer_is_asked_and_can_import_nothing_of_ours():
-    assert list(doctor._try_wall(PROCESS)) == []
+    assert list(doctor._find_doctor_wall_problems(PROCESS)) == []
 
 
 def test_this_machine_can_be_read():
     here = read_machine_facts()
     assert here.cores > 0
     assert here.memory_bytes > GIB
-    assert isinstance(here.torch, Torch) and here.torch.numpy
+    assert isinstance(here.torch, TorchFacts) and here.torch.numpy
 
 
 @pytest.mark.parametrize(
@@ -225,5 +225,5 @@ def test_a_terminal_that_cannot_show_a_sign_gets_question_marks(monkeypatch):
     printed = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
     monkeypatch.setattr(app, "app", lambda: print("✓ 通过", flush=True))
-    app.main()
+    app.run_command_line()
     assert printed.getvalue() == b"? ??\n"

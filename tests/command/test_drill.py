@@ -16,7 +16,9 @@ def drill(*arguments: str):
 @pytest.fixture
 def passed(monkeypatch):
     """Whatever is asked for is passed: nothing is graded."""
-    monkeypatch.setattr(drill_command, "_first_passed_exercise", lambda exercises, *_: exercises[0])
+    monkeypatch.setattr(
+        drill_command, "_find_drill_command_exercise", lambda exercises, *_: exercises[0]
+    )
 
 
 @pytest.fixture

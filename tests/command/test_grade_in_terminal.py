@@ -10,7 +10,7 @@ SLUGS = ("ex03_sdpa", "ex05_causal_mask")
 # `grade`, whose timing takes until there is a file.
 HELD = """
 import pathlib, sys, time
-from grader.cli.app import main
+from grader.cli.app import run_command_line
 from grader.core.records import Speed
 from grader.grading import exercise
 
@@ -22,7 +22,7 @@ def held(contest, progress):
     return Speed(says=case.says, verdict="scored", points=case.points, earned=1)
 
 exercise.measure_speed = held
-main()
+run_command_line()
 """
 
 

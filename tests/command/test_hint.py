@@ -38,7 +38,7 @@ def _one_nursery(nursery, monkeypatch):
             exercise, place, Run(nursery=nursery, student="me", secret="s", speed=False)
         )
 
-    monkeypatch.setattr(hints, "_grade_untimed", graded)
+    monkeypatch.setattr(hints, "_grade_for_hint", graded)
 
 
 @pytest.fixture
@@ -47,7 +47,9 @@ def asked(tmp_path):
 
     def ask(source: str, slug: str = "ex01_softmax", words: Words = EN, **how) -> tuple[str, ...]:
         (tmp_path / f"{slug}.py").write_text(source, encoding="utf-8")
-        return hints.next_hint(catalog.find_catalog_exercise(slug), tmp_path, words=words, **how)
+        return hints.find_next_hint(
+            catalog.find_catalog_exercise(slug), tmp_path, words=words, **how
+        )
 
     return ask
 
@@ -136,14 +138,14 @@ def test_what_is_passed_is_forgotten_and_no_file_is_made_for_it(asked, tmp_path)
     assert not (tmp_path / hints.PROGRESS_FILE).exists()
     asked(BEGUN)
     asked(solution("ex01_softmax"))
-    assert hints.read_progress(tmp_path, EX01).given == {}
+    assert hints.read_hint_progress(tmp_path, EX01).given == {}
 
 
 def test_the_solution_is_code_that_passes(asked, graded):
     [code] = asked(solution("ex01_softmax"), solution=True)
     assert "SOLUTION" not in code
     assert "# %%" not in code
-    assert hints.is_passed(graded("ex01_softmax", code))
+    assert hints.is_practice_passed(graded("ex01_softmax", code))
 
 
 def test_the_solution_is_kept_from_who_has_not_passed(asked):
@@ -192,7 +194,7 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
         id="test_inverse", says="", verdict=Verdict.FAILED, points=1, why=why,
         calls=frozenset({"split_heads", "merge_heads"}),
     )  # fmt: skip
-    assert hints.concerned_name(catalog.find_catalog_exercise("ex04"), check) == name
+    assert hints.find_name_to_hint(catalog.find_catalog_exercise("ex04"), check) == name
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
 )
 def test_a_damaged_memory_is_an_empty_one(tmp_path, content):
     (tmp_path / hints.PROGRESS_FILE).write_bytes(content)
-    assert hints.read_progress(tmp_path, EX01) == hints.Progress()
+    assert hints.read_hint_progress(tmp_path, EX01) == hints.Progress()
 
 
 def test_a_damaged_memory_is_written_anew(asked, tmp_path):

@@ -51,7 +51,9 @@ def desk(monkeypatch) -> Desk:
     desk = Desk()
     monkeypatch.setattr(interview_command, "Keyboard", lambda: desk)
     now = lambda: desk.time  # noqa: E731
-    monkeypatch.setattr(interview_command, "Clock", lambda seconds: clock.Clock(seconds, now))
+    monkeypatch.setattr(
+        interview_command, "InterviewClock", lambda seconds: clock.InterviewClock(seconds, now)
+    )
     monkeypatch.setattr(interview_command, "read_questions_toml", lambda exercise: ASKED)
     return desk
 
@@ -68,7 +70,7 @@ def graded(monkeypatch) -> list[tuple[Path, str]]:
         made = samples.exercise(exercise.slug, path=str(place))
         return replace(samples.report(), exercises=(made,))
 
-    monkeypatch.setattr("grader.grading.session.grade_all", grade_all)
+    monkeypatch.setattr("grader.grading.session.grade_all_exercises", grade_all)
     return seen
 
 
@@ -128,9 +130,9 @@ def test_any_other_word_does_not(desk, held, graded, writes):
 def test_what_is_saved_after_the_end_does_not_count(desk, held, graded, writes, monkeypatch):
     opened = Late(writes("late = 1\n"))
     desk.at = {5: writes("in_time = 1\n")}
-    monkeypatch.setattr(sitting.editor, "chosen_editor", lambda: ["ed"])
+    monkeypatch.setattr(sitting.editor, "choose_interview_editor", lambda: ["ed"])
     monkeypatch.setattr(
-        sitting.editor, "open_editor", lambda *_: desk.line(2.0 * 60 * 60) or opened
+        sitting.editor, "open_interview_editor", lambda *_: desk.line(2.0 * 60 * 60) or opened
     )
     code, printed, _ = held("ex02", "--edit")
     [(place, text)] = graded
@@ -192,7 +194,7 @@ def test_ctrl_c_says_where_the_file_is_and_how_to_grade_it(desk, held, folder):
 def test_a_file_that_the_grader_fails_on_ends_with_3(desk, held, writes, monkeypatch):
     made = samples.exercise("ex02_masking", "fault", score=None)
     report = replace(samples.report(), exercises=(made,))
-    monkeypatch.setattr("grader.grading.session.grade_all", lambda *_, **__: report)
+    monkeypatch.setattr("grader.grading.session.grade_all_exercises", lambda *_, **__: report)
     desk.at = {5: writes("mine = 1\n"), 9: ""}
     code, printed, _ = held("ex02")
     assert code == 3
@@ -212,7 +214,7 @@ def test_a_seed_brings_the_same_exercise_and_questions_back(desk, held):
 
 def test_what_is_drawn_fits_and_needs_no_cuda():
     drawn = {
-        interview_command._choose_exercise(None, 60, seed, Words()).slug.split("_")[0]
+        interview_command._choose_exercise_for_command(None, 60, seed, Words()).slug.split("_")[0]
         for seed in range(100)
     }
     assert drawn == {
@@ -220,7 +222,8 @@ def test_what_is_drawn_fits_and_needs_no_cuda():
         *("ex09", "ex10", "ex11", "ex12", "ex13", "ex16"),
     }
     short = {
-        interview_command._choose_exercise(None, 20, seed, Words()).minutes for seed in range(50)
+        interview_command._choose_exercise_for_command(None, 20, seed, Words()).minutes
+        for seed in range(50)
     }
     assert max(short) == 40
 

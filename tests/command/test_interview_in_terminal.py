@@ -9,7 +9,7 @@ from grader.core.questions import Question
 asked = tuple(Question(id=str(n), asks=f"第{n}个问题：为什么？", answer="因为方差。") for n in range(3))
 interview_command.read_questions_toml = lambda exercise: asked
 sys.argv[0] = "grader"
-app.main()
+app.run_command_line()
 """
 
 

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader.cli.interview_command import _describe_repeat
+from grader.cli.interview_command import _describe_repeat_command
 from grader.core import catalog
 from grader.core.translation import Words
 from grader.practice.interview import clock, editor
-from grader.practice.interview.interview_task import interview_task_text
+from grader.practice.interview.interview_task import write_interview_task
 from tests.classes.handing import in_chinese
 
 
 def problem(named: str) -> editor.NoEditor:
     with pytest.raises(editor.NoEditor) as caught:
-        editor.chosen_editor({"EDITOR": named})
+        editor.choose_interview_editor({"EDITOR": named})
     return caught.value
 
 
 def test_the_editor_is_the_one_that_was_asked_for():
-    assert editor.chosen_editor({"VISUAL": f"'{sys.executable}' -x", "EDITOR": "no"}) == [
+    assert editor.choose_interview_editor({"VISUAL": f"'{sys.executable}' -x", "EDITOR": "no"}) == [
         sys.executable,
         "-x",
     ]
@@ -37,9 +37,9 @@ def test_that_there_is_no_editor_is_said_in_chinese_too():
 
 
 def test_an_editor_is_waited_for_until_the_end_and_no_longer(tmp_path):
-    closed = editor.open_editor([sys.executable, "-c", ""], tmp_path, 60.0)
+    closed = editor.open_interview_editor([sys.executable, "-c", ""], tmp_path, 60.0)
     assert closed.poll() == 0
-    left_open = editor.open_editor([shutil.which("sleep")], Path("60"), 0.01)
+    left_open = editor.open_interview_editor([shutil.which("sleep")], Path("60"), 0.01)
     assert left_open.poll() is None
     left_open.kill()
     left_open.wait()
@@ -47,7 +47,7 @@ def test_an_editor_is_waited_for_until_the_end_and_no_longer(tmp_path):
 
 @pytest.mark.parametrize("exercise", catalog.list_catalog_exercises(), ids=lambda e: e.slug)
 def test_the_file_says_what_to_write_and_holds_no_code(exercise):
-    text = interview_task_text(exercise, 30, Words())
+    text = write_interview_task(exercise, 30, Words())
     sign = "#" if exercise.language == "python" else "//"
     assert all(line.startswith(sign) for line in text.splitlines() if line)
     assert all(f"{name}(" in text or f"class {name}" in text for name in exercise.names)
@@ -77,7 +77,7 @@ def test_without_a_terminal_a_line_comes_every_five_minutes():
 @pytest.mark.parametrize("left", [600, 60])
 def test_the_line_on_the_screen_is_there_in_chinese(left):
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with clock.clock_face(console, Words("zh")) as shown:
+    with clock.draw_interview_clock(console, Words("zh")) as shown:
         shown.show(left)
     told = "按 Enter 交卷" if left > 60 else "请保存文件"
     assert told in console.file.getvalue()
@@ -85,6 +85,6 @@ def test_the_line_on_the_screen_is_there_in_chinese(left):
 
 def test_an_exercise_of_a_pack_is_graded_again_with_its_pack():
     packed = replace(catalog.find_catalog_exercise("ex02"), home=Path("/my packs/one"))
-    assert _describe_repeat(packed, Path("a.py")) == (
+    assert _describe_repeat_command(packed, Path("a.py")) == (
         "  make grade EX=ex02_masking EXERCISES='/my packs/one' SUBMISSION=a.py"
     )

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.authoring import skeletons
-from grader.authoring.skeletons import skeleton_text
+from grader.authoring.skeletons import make_skeleton
 from grader.cli import app
 from grader.core import catalog
 from grader.release import bundle
@@ -18,7 +18,7 @@ from tests.classes.handing import as_an_ordinary_user, folder_for_everybody, in_
 from tests.conftest import solution
 
 EXERCISE = catalog.find_catalog_exercise("ex02")
-SKELETON = skeleton_text(EXERCISE, solution("ex02"))
+SKELETON = make_skeleton(EXERCISE, solution("ex02"))
 NAME = "ex02_masking.py"
 
 
@@ -157,8 +157,10 @@ def in_bundle(tmp_path, monkeypatch):
     """What a student unpacks: no solutions, and all that the bundle has."""
     notebook = tmp_path / "made.ipynb"
     notebook.write_text("{}")
-    monkeypatch.setattr(bundle, "_grader_files", lambda *_: iter(()))  # the same for everybody
-    packed = bundle.for_students([EXERCISE], {EXERCISE.slug: notebook})
+    monkeypatch.setattr(
+        bundle, "_list_grader_bundle_files", lambda *_: iter(())
+    )  # the same for everybody
+    packed = bundle.build_open_bundle([EXERCISE], {EXERCISE.slug: notebook})
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         archive.extractall(tmp_path)
     root = tmp_path / bundle.TOP_FOLDER

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from grader.authoring.skeletons import skeleton_text
+from grader.authoring.skeletons import make_skeleton
 from grader.core import catalog
 from grader.judging import suite_runner
 from grader.submission.solution_text import split_cells
@@ -56,7 +56,7 @@ def handed_in(
 
 @cache
 def skeleton(slug: str) -> str:
-    return skeleton_text(catalog.find_catalog_exercise(slug), solution(slug))
+    return make_skeleton(catalog.find_catalog_exercise(slug), solution(slug))
 
 
 @cache
@@ -66,7 +66,7 @@ def right(slug: str) -> Mapping[str, list[str]]:
     found = {
         node.name: [ast.unparse(node)] for node in ast.parse(code).body if hasattr(node, "name")
     }
-    for variant in suite_runner.suite_variants(catalog.find_catalog_exercise(slug)):
+    for variant in suite_runner.list_suite_variants(catalog.find_catalog_exercise(slug)):
         [node] = ast.parse(textwrap.dedent(inspect.getsource(variant.answer))).body
         node.name, node.decorator_list = variant.of, []
         found[variant.of].append(ast.unparse(node))

@@ -49,7 +49,7 @@ def run(command: str) -> tuple[str, int]:
             os.dup2(printed.fileno(), 2)
             sys.argv = ["grader", *command.split()[3:]]
             try:
-                sys.modules["grader.cli.app"].main()
+                sys.modules["grader.cli.app"].run_command_line()
             except SystemExit as end:
                 sys.stdout.flush()
                 os._exit(end.code or 0)

@@ -23,16 +23,18 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 @each
 def test_every_sentence_of_a_suite_is_there_in_chinese(exercise):
     assert [
-        *chinese_rules.missing_sentences(exercise),
-        *chinese_rules.needless_sentences(exercise),
+        *chinese_rules.list_untranslated_exercise_texts(exercise),
+        *chinese_rules.check_needless_translations_law(exercise),
     ] == []
 
 
 @each
 def test_a_missing_sentence_is_missed(exercise, tmp_path, monkeypatch):
-    wanted = chinese_rules._wanted_names(exercise)
-    monkeypatch.setattr(chinese_rules, "_wanted_names", lambda _: wanted | {"checks.test_new"})
-    assert list(chinese_rules.missing_sentences(exercise)) == [
+    wanted = chinese_rules._list_wanted_translations(exercise)
+    monkeypatch.setattr(
+        chinese_rules, "_list_wanted_translations", lambda _: wanted | {"checks.test_new"}
+    )
+    assert list(chinese_rules.list_untranslated_exercise_texts(exercise)) == [
         "zh.toml has no checks.test_new. Write it."
     ]
 

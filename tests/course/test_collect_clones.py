@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from grader.classroom.run.submission_times import read_times
+from grader.classroom.run.submission_times import read_class_submission_times
 from tests.course.collected import (
     ANSWER,
     AT,
@@ -41,7 +41,7 @@ def test_clones_become_submissions_with_the_times_of_the_platform(tmp_path, sour
     assert files(tmp_path) == {f"ada/{SLUG}.py": ANSWER, f"ben/{SLUG}.py": ANSWER}
     assert times(tmp_path) == [f"ada,{SLUG},{AT}", f"ben,{SLUG},{LATER}"]
     assert (tmp_path / "submissions/eve").is_dir()
-    for_class, unused = read_times(tmp_path / "submissions", ["ada", "ben", "eve"])
+    for_class, unused = read_class_submission_times(tmp_path / "submissions", ["ada", "ben", "eve"])
     assert for_class["ben", SLUG] == datetime.fromisoformat(LATER)
     assert unused == []
 

@@ -179,7 +179,7 @@ def test_a_clone_whose_objects_are_damaged_has_a_sentence(tmp_path, ben):
 
 def test_no_process_of_git_is_left(tmp_path, ben):
     made = Clone(name="ben", path=ben, git=ben / ".git")
-    with git_objects.open_objects(made) as found:
+    with git_objects.open_collected_objects(made) as found:
         processes = [found.sizes, found.contents]
         with pytest.raises(UnreadableFile):
             found.files("f" * 40)

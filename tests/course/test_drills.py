@@ -19,19 +19,19 @@ from grader.judging.drills import (
     NoDrill,
     choices,
     drill,
-    lend_hunted_exercise,
-    read_drills,
-    stated_exercise,
+    find_judged_hunt,
+    lend_judged_hunt,
+    read_judging_drills,
 )
 from grader.judging.student import Student
-from grader.judging.suite_runner import suite_mistakes
+from grader.judging.suite_runner import list_suite_mistakes
 from grader.practice import bug_hunts as files
 from grader.worker import requirements
 from grader.worker.in_process import call_without_wall, load_file_without_wall
 from tests.conftest import ROOT, solution
 
 HUNT = catalog.find_catalog_exercise("ex17")
-SOME = [e for e in catalog.list_catalog_exercises() if read_drills(e) and not e.draft]
+SOME = [e for e in catalog.list_catalog_exercises() if read_judging_drills(e) and not e.draft]
 NAME = "ex05_causal_mask 6"
 each = pytest.mark.parametrize("exercise", SOME, ids=lambda e: e.slug)
 
@@ -69,11 +69,11 @@ def test_what_is_drawn_from_can_be_solved(asked, slug):
 
 @each
 def test_there_are_several_drills_and_each_is_in_the_catalogue(exercise):
-    known = {m.id for m in suite_mistakes(exercise) if not m.null}
-    named = [d.mistake for d in read_drills(exercise)]
+    known = {m.id for m in list_suite_mistakes(exercise) if not m.null}
+    named = [d.mistake for d in read_judging_drills(exercise)]
     assert len(set(named)) == len(named) >= 5
-    assert set(named) | {a for d in read_drills(exercise) for a in d.alike} <= known | {
-        m.id for m in suite_mistakes(exercise)
+    assert set(named) | {a for d in read_judging_drills(exercise) for a in d.alike} <= known | {
+        m.id for m in list_suite_mistakes(exercise)
     }
     assert set(named) <= known
 
@@ -95,7 +95,7 @@ def test_the_right_name_is_offered_once_and_none_that_is_alike(exercise, seed):
 
 def test_seeds_reach_every_drill_of_an_exercise():
     found = {drill(f"ex05_causal_mask {seed}").mistake for seed in range(200)}
-    assert found == {d.mistake for d in read_drills(catalog.find_catalog_exercise("ex05"))}
+    assert found == {d.mistake for d in read_judging_drills(catalog.find_catalog_exercise("ex05"))}
 
 
 def test_an_edit_that_does_not_fit_the_solution_is_a_fault_of_ours():
@@ -125,7 +125,7 @@ def test_what_is_no_drill_gets_a_sentence(name, says):
     assert says in str(caught.value)
 
 
-UNTOUCHED = files.drill_text(NAME, HUNT, Words("en"))
+UNTOUCHED = files.write_drill_text(NAME, HUNT, Words("en"))
 MENDED = UNTOUCHED.replace("behind <= window", "behind < window")
 TODO = 'raise NotImplementedError("Return the name of the mistake that you found.")'
 RIGHT, WRONG = 'return "window_one_too_wide"', 'return "window_centred"'
@@ -195,7 +195,7 @@ def test_the_right_name_is_not_given_away(graded):
 
 
 def test_what_the_exercise_does_not_allow_is_refused(graded):
-    drawn = files.drill_text("ex01_softmax 3", HUNT, Words("en"))
+    drawn = files.write_drill_text("ex01_softmax 3", HUNT, Words("en"))
     cheated = f"{drawn}\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n"
     report = graded("ex17_bug_hunt", cheated)
     assert (report.state, report.score.earned) == ("graded", 0)
@@ -213,7 +213,7 @@ def mended(monkeypatch):
     monkeypatch.setattr(Drill, "applied", lambda self, source: source)
 
     def solved(name):
-        drawn = files.drill_text(name, HUNT, Words("en"))
+        drawn = files.write_drill_text(name, HUNT, Words("en"))
         return drawn.replace(TODO, f'return "{drill(name).mistake}"')
 
     return solved
@@ -244,7 +244,7 @@ def test_pytest_by_hand_allows_it_too(mended, tmp_path):
 
 def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
     needs("ex14_triton")
-    drawn = files.drill_text("ex14_triton 1", HUNT, Words("en"))
+    drawn = files.write_drill_text("ex14_triton 1", HUNT, Words("en"))
     report = graded("ex17_bug_hunt", drawn.replace("ex14_triton 1", 'ex14_" + "triton 1'))
     assert report.checks[0].why.startswith("`drill` returns a drill that is not written in it")
 
@@ -264,15 +264,15 @@ def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
     ],
 )
 def test_a_file_says_what_it_was_drawn_from(source, slug):
-    found = stated_exercise(source)
+    found = find_judged_hunt(source)
     assert (found and found.slug) == slug
-    assert lend_hunted_exercise(HUNT, source).not_allowed == (found or HUNT).not_allowed
+    assert lend_judged_hunt(HUNT, source).not_allowed == (found or HUNT).not_allowed
 
 
 @each
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_drill_shows_neither_the_mend_nor_the_lesson(language, exercise):
-    text = files.drill_text(f"{exercise.slug} 6", HUNT, Words(language))
+    text = files.write_drill_text(f"{exercise.slug} 6", HUNT, Words(language))
     assert all(old not in text for old, _ in drill(f"{exercise.slug} 6").edits)
     assert "SOLUTION" not in text
     assert "%%" not in text
@@ -282,7 +282,7 @@ NO_SPACE, STALE = OSError(28, "No space left on device"), GraderFault("0 times i
 
 
 @pytest.mark.parametrize(
-    "owner, name, problem", [(Path, "write_text", NO_SPACE), (files, "drill_text", STALE)]
+    "owner, name, problem", [(Path, "write_text", NO_SPACE), (files, "write_drill_text", STALE)]
 )
 def test_an_answer_stays_if_no_drill_can_take_its_place(
     monkeypatch, tmp_path, owner, name, problem

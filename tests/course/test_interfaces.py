@@ -19,7 +19,7 @@ def test_the_pages_are_in_step_with_the_manifests(page):
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 def test_every_function_class_and_method_has_its_place(exercise):
-    said = exercise_index.exercise_section(exercise)
+    said = exercise_index.build_exercise_index_section(exercise)
     wanted = [f"### `{f.name}{f.signature}`" for f in exercise.functions.values()]
     wanted += [f"### `{c.name}{c.signature}`" for c in exercise.classes.values()]
     wanted += [
@@ -38,9 +38,9 @@ def test_the_solution_has_the_parameters_that_the_page_names(exercise, declared)
 
 
 def test_the_page_says_what_an_attribute_is():
-    said = exercise_index.exercise_section(catalog.find_catalog_exercise("ex16"))
+    said = exercise_index.build_exercise_index_section(catalog.find_catalog_exercise("ex16"))
     pool = "(tensor (num_blocks, block_size, num_heads, head_dim))"
     assert f"Attributes: `free_blocks` (int), `keys` {pool}, `values` {pool}." in said
-    assert "`fused` (True or False)" in exercise_index.exercise_section(
+    assert "`fused` (True or False)" in exercise_index.build_exercise_index_section(
         catalog.find_catalog_exercise("ex12")
     )

@@ -6,15 +6,22 @@ from pathlib import Path
 import pytest
 
 from grader.classroom import lateness as module
-from grader.classroom.lateness import ON_TIME, Extension, Terms, lateness
+from grader.classroom.lateness import (
+    ON_TIME,
+    DeadlineExtension,
+    LatenessTerms,
+    compute_class_lateness,
+)
 
 DUE = datetime.fromisoformat("2027-03-01T23:59:00+01:00")
-TERMS = Terms(penalty_per_day=10, at_most=50)
+TERMS = LatenessTerms(penalty_per_day=10, at_most=50)
 NONE = timedelta(0)
 
 
-def lost(after: timedelta, terms: Terms = TERMS, more: timedelta = NONE, maximum: int = 20) -> int:
-    return lateness(DUE + after, DUE, more, terms, maximum).points
+def lost(
+    after: timedelta, terms: LatenessTerms = TERMS, more: timedelta = NONE, maximum: int = 20
+) -> int:
+    return compute_class_lateness(DUE + after, DUE, more, terms, maximum).points
 
 
 @pytest.mark.parametrize(
@@ -38,7 +45,7 @@ def test_halves_are_rounded_up():
 
 
 def test_grace_forgives_minutes_and_shifts_no_day():
-    terms = Terms(penalty_per_day=10, grace_minutes=15)
+    terms = LatenessTerms(penalty_per_day=10, grace_minutes=15)
     assert lost(timedelta(minutes=15), terms) == 0
     assert lost(timedelta(minutes=16), terms) == 2
     assert lost(timedelta(days=1, minutes=1), terms) == 4
@@ -46,16 +53,16 @@ def test_grace_forgives_minutes_and_shifts_no_day():
 
 def test_the_zone_of_a_moment_counts():
     utc = datetime.fromisoformat("2027-03-01T22:59:00Z")
-    assert lateness(utc, DUE, NONE, TERMS, 20) == ON_TIME
-    assert lateness(utc + timedelta(minutes=1), DUE, NONE, TERMS, 20).points == 2
+    assert compute_class_lateness(utc, DUE, NONE, TERMS, 20) == ON_TIME
+    assert compute_class_lateness(utc + timedelta(minutes=1), DUE, NONE, TERMS, 20).points == 2
 
 
 @pytest.mark.parametrize(
     "extension, more",
     [
-        (Extension(student="ada", days=3), timedelta(days=3)),
-        (Extension(student="ada", until=DUE + timedelta(hours=5)), timedelta(hours=5)),
-        (Extension(student="ada", until=DUE - timedelta(hours=5)), NONE),
+        (DeadlineExtension(student="ada", days=3), timedelta(days=3)),
+        (DeadlineExtension(student="ada", until=DUE + timedelta(hours=5)), timedelta(hours=5)),
+        (DeadlineExtension(student="ada", until=DUE - timedelta(hours=5)), NONE),
     ],
 )
 def test_an_extension_only_ever_gives_time(extension, more):
@@ -68,7 +75,7 @@ def test_days_count_from_the_end_of_an_extension():
 
 
 def test_it_says_why():
-    found = lateness(DUE + timedelta(hours=30), DUE, NONE, TERMS, 12)
+    found = compute_class_lateness(DUE + timedelta(hours=30), DUE, NONE, TERMS, 12)
     assert found.says == (
         "Handed in at 2027-03-03 05:59+01:00, due at 2027-03-01 23:59+01:00. Days late, begun ones "
         "counted: 2. That costs 20 % of 12 points: 2."
@@ -76,7 +83,7 @@ def test_it_says_why():
 
 
 def test_late_without_a_penalty_is_told_and_costs_nothing():
-    found = lateness(DUE + timedelta(days=1), DUE, NONE, Terms(), 12)
+    found = compute_class_lateness(DUE + timedelta(days=1), DUE, NONE, LatenessTerms(), 12)
     assert found.points == 0 and found.says
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.authoring import exercise_index, exercise_rules, project_rules, suite_rules
-from grader.authoring.project_rules import State
+from grader.authoring.project_rules import ProjectState
 from grader.cli import app
 from grader.core import translation
 from grader.core.toml_file import BadFile
@@ -45,96 +45,96 @@ FIT, TOML = "the solution does not fit the manifest.", f"{{home}}/{MANIFEST}:"
 SKELETON = f"exercises/{SLUG}.py"
 # The law; the file that is changed, what there, into what; the complaint.
 BREACHES = [
-    (exercise_rules.files, SOLUTION, "", GONE, f"{SOLUTION} is missing. Write it; it is the one source."),
-    (exercise_rules.files, WRONG, "", GONE, "its suite needs one mistakes.py. Write it, or make it one file."),
-    (exercise_rules.files, RIGHT, "", GONE, "its suite needs one variants.py. Write it, or make it one file."),
-    (exercise_rules.files, TESTS, "", GONE, "its suite needs one test_*.py. Write it, or make it one file."),
-    (exercise_rules.files, f"{SUITE}/test_more.py", "", "", "its suite needs one test_*.py. Write it, or make it one file."),
-    (exercise_rules.files, f"{SUITE}/bench_more.py", "", "", "its suite has several bench_*.py. Make it one file."),
-    (exercise_rules.files, TESTS, "Doubling.", "As the reference.", f"reference/{SLUG}.py is missing. Write the oracle and the yardstick."),
-    (suite_rules.hard_kinds, f"{SUITE}/hard.toml", "", GONE, "its suite needs a hard.toml. Write which check runs what."),
-    (suite_rules.trials, f"{SUITE}/trials.py", "", GONE, "its suite needs one trials.py. Write how each name is called on random inputs."),
-    (exercise_rules.sources, TESTS, "2 * x)", "2 *)", f"{TESTS} is not Python. Mend it: Line 11 is not valid Python (invalid syntax): same(student.double(x), 2 *)"),
-    (exercise_rules.sources, WRONG, "return 3 * x", "return 3 *", f"{WRONG} is not Python. Mend it: Line 14 is not valid Python (invalid syntax): return 3 *"),
-    (exercise_rules.sources, SOLUTION, "x + x", "x +", f"{SOLUTION} is not Python. Mend it: Line 17 is not valid Python (invalid syntax): return x +"),
-    (exercise_rules.sources, f"{SUITE}/show.py", "", b"\xff", f"{SUITE}/show.py is not UTF-8 text. Save it as UTF-8."),
-    (exercise_rules.modules, TESTS, "points=1", 'points="1"', "test_*.py cannot be imported (TypeError: points='1' is no whole number). Mend it."),
-    (exercise_rules.modules, RIGHT, "", "raise SystemExit(3)\n", "variants.py cannot be imported (SystemExit: 3). Mend it."),
-    (exercise_rules.modules, TESTS, "points=1", "point=1", "test_*.py cannot be imported (TypeError: check() got an unexpected keyword argument 'point'). Mend it."),
-    (exercise_rules.modules, WRONG, "import test_nothing", "import test_nothin", "mistakes.py cannot be imported (ImportError: cannot import name 'test_nothin' from 'grader.suites.ex90_double.test_double' ({home}/suites/ex90_double/test_double.py)). Mend it."),
-    (exercise_rules.modules, BENCH, "@speed(points=1)", "", f"bench_*.py cannot be imported (GraderFault: {SLUG} has a bench with 0 @speed, not one). Mend it."),
-    (exercise_rules.signatures, MANIFEST, '"double"', '"treble"', f"{FIT} There is no treble in the file. Did you mean double?"),
-    (exercise_rules.signatures, SOLUTION, "def double(x)", "def double(y)", f"{FIT} double takes (y), but should take (x)."),
-    (exercise_rules.regions, SOLUTION, "    ### END SOLUTION\n", "", f"{SOLUTION}, in a cell, line 3: the region that begins here never ends: add ### END SOLUTION."),
-    (exercise_rules.regions, SOLUTION, " SOLUTION", "", f"{SOLUTION} marks no answer. Put it between BEGIN and END SOLUTION."),
-    (exercise_rules.regions, SOLUTION, '    """Double a tensor."""\n', "", f"{SOLUTION}, in a cell, line 2: double has no docstring to take its task from: write one."),
-    (exercise_rules.regions, SOLUTION, "def double(x):", "if torch:", f"{SOLUTION}, in a cell, line 3: this region is in no function: put it into one."),
-    (exercise_rules.prose, SOLUTION, '[markdown] lang="en"', '[markdown] lang="zh"', f"{SOLUTION} has no prose. Write a `# %% [markdown]` cell."),
-    (exercise_rules.in_step, SKELETON, "", GONE, f"{SKELETON} is missing. Run `make skeletons`."),
-    (exercise_rules.in_step, SOLUTION, "Double a tensor.", "Double it.", f"{SKELETON} is out of step. Run `make skeletons`."),
-    (exercise_rules.in_step, SOLUTION, "Add a number", "Add one", f"docs/lessons/{SLUG}.en.md is out of step. Run `make skeletons`."),
-    (exercise_rules.in_step, f"docs/lessons/{SLUG}.zh.md", "", GONE, f"docs/lessons/{SLUG}.zh.md is missing. Run `make skeletons`."),
-    (exercise_rules.hints, MANIFEST, ', "It is a sum."', "", "double has 1 hints; it needs 2. Write more of them."),
-    (exercise_rules.translations, CHINESE, "test_values =", "test_value =", "zh.toml has checks.test_value, which the suite has not. Remove it."),
-    (exercise_rules.translations, CHINESE, "[checks]", "[checks", "{home}/suites/ex90_double/zh.toml is not valid TOML: Expected ']' at the end of a table declaration (at line 3, column 8). Mend that line."),
-    (exercise_rules.translations, CHINESE, '"两倍"', "2", "{home}/suites/ex90_double/zh.toml: title is 2. Write text in quotes."),
-    (suite_rules.checks, TESTS, "points=1", "points=0", "test_values has 0 points. Give it one at least."),
-    (suite_rules.checks, TESTS, '"""double is twice x."""', "", "test_values has no docstring. Say what should hold."),
-    (suite_rules.checks, TESTS, "@check(points=1)\ndef test_nothing", "def test_nothing", "test_nothing is no check, and never asked. Put @check(points=...) above it."),
-    (suite_rules.totals, TESTS, "points=1", "points=2", "its checks give 4 points, but the syllabus has 2. Mend the points beside the checks."),
-    (suite_rules.speed, BENCH, "", GONE, "speed has 0 points, but the syllabus has 1. Mend @speed(points=...)."),
-    (suite_rules.speed, BENCH, "", GONE, "there are parties/ but no bench_*.py. Write it, or remove them."),
-    (suite_rules.speed, BENCH, "points=1", "points=2", "speed has 2 points, but the syllabus has 1. Mend @speed(points=...)."),
-    (suite_rules.speed, BENCH, '"""As fast as the sum."""', "...", "its bench has no docstring. Say what earns its points."),
-    (suite_rules.speed, f"{SUITE}/parties/zero.py", "", GONE, "its bench needs one parties/zero.py. Write it, or make it one file."),
-    (suite_rules.mistakes, WRONG, '@mistake(of="double", caught_by=test_values)\ndef times_3', "def times_3", "9 named mistakes; it needs 10. Name more."),
-    (suite_rules.mistakes, WRONG, "\n    Take it twice.\n", "", "times_3 needs two paragraphs: what was done, how to mend it. Write them in its docstring."),
-    (suite_rules.mistakes, WRONG, "caught_by=test_values)", "caught_by=mistake)", "times_3 names mistake, which is no check of the suite. Name the check that catches it."),
-    (suite_rules.mistakes, WRONG, 'of="double"', 'of="treble"', "times_3 is of treble, which the manifest does not declare. Mend `of`."),
-    (suite_rules.mistakes, WRONG, "caught_by=test_values)", 'caught_by=test_values, edits=[("y", "x")])', "times_3 does not fit the solution: 0 times in the solution, but should be once: y. Mend its edits."),
-    (suite_rules.variants, RIGHT, '@variant(of="double")\ndef twice_0', "def twice_0", "4 right variants; it needs 5. Write more."),
-    (suite_rules.variants, RIGHT, 'of="double"', 'of="treble"', "twice_0 is of treble, which the manifest does not declare. Mend `of`."),
-    (suite_rules.allowed, MANIFEST, "torch.Tensor.mul", "torch.nn.functional.softmx", "[not_allowed] in exercise.toml has torch.nn.functional.softmx, which does not exist. Mend the name."),
-    (suite_rules.allowed, MANIFEST, 'cure = "Write it with a sum."', "", "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."),
-    (suite_rules.drills, DRILLS, '"times_3"', '"times_4"', "4 drills; it needs 5 or none. Write more."),
-    (suite_rules.drills, DRILLS, '"times_3"', '"times_99"', "drills.toml, times_99: it is no mistake that can be offered. Name another of mistakes.py."),
-    (suite_rules.drills, DRILLS, '"times_3"', '"times_9"', "drills.toml, times_9: it is no mistake that can be offered. Name another of mistakes.py."),
-    (suite_rules.drills, DRILLS, '"times_3"', '"times_3"\nalike = ["none"]', "drills.toml, times_3: it is alike none, which is no mistake. Name one of mistakes.py."),
-    (suite_rules.drills, DRILLS, '"x + x", "3', '"y + y", "3', "drills.toml, times_3 does not fit the solution: 0 times in the solution, but should be once: y + y. Mend its edits."),
-    (suite_rules.drills, DRILLS, "", "drills = 3", "{home}/suites/ex90_double/drills.toml: drills is no list of tables. Write [[drills]] above each of them."),
-    (suite_rules.drills, DRILLS, '[["x + x", "3 * x"]]', '["x + x"]', "{home}/suites/ex90_double/drills.toml: drills.times_3.edits is ['x + x']. Write a list of pairs: what is found in the solution, and what comes there."),
-    (suite_rules.drills, DRILLS, "[[drills]]", "[[drills", "{home}/suites/ex90_double/drills.toml is not valid TOML: Expected ']]' at the end of an array declaration (at line 1, column 9). Mend that line."),
-    (suite_rules.questions, ASKED, "", GONE, "questions.toml has 0 questions; it needs 3. Write more."),
-    (suite_rules.questions, ASKED, "", tiny.FILES[ASKED].split("[[questions]]\nid = \"what_1")[0], "questions.toml has 1 questions; it needs 3. Write more."),
-    (suite_rules.questions, ASKED, "", "questions = 3", "{home}/suites/ex90_double/questions.toml: questions is no list of tables. Write [[questions]] above each of them."),
-    (suite_rules.questions, ASKED, 'asks = "What?"', "", "{home}/suites/ex90_double/questions.toml: questions.what_0.asks is missing. Add it."),
-    (exercise_rules.open_places, SOLUTION, "x + x", "x + x  # TODO: in one pass", "{home}/solutions/ex90_double.py line 17 is open: in one pass. Write it."),
-    (project_rules.manifests, MANIFEST, "minutes = 5", 'minutes = "x"', f"{TOML} minutes is 'x'. Write a whole number."),
-    (project_rules.manifests, MANIFEST, "minutes = 5", "", f"{TOML} minutes is missing. Add it."),
-    (project_rules.manifests, MANIFEST, '"core"', '"cor"', f"{TOML} track is 'cor'. Write 'core' or 'further'."),
-    (project_rules.manifests, MANIFEST, "order = 90", 'order = 90\nlanguage = "rust"', f"{TOML} language is 'rust'. Write 'python' or 'cuda'."),
-    (project_rules.manifests, MANIFEST, "minutes", "minuets", f"{TOML} minutes is missing. Add it."),
-    (project_rules.manifests, MANIFEST, "shapes =", "shaeps =", f"{TOML} functions.double.shaeps is an entry that nothing reads. Write shapes."),
-    (project_rules.manifests, MANIFEST, '"(x)"', '"(x"', f"{TOML} functions.double.signature is '(x'. Write parameters in brackets, as in \"(q, k, v, keep=None)\"."),
-    (project_rules.manifests, MANIFEST, '"attention"', '"softmx"', f"{TOML} not_allowed.groups is ['softmx']. Write a list of some of 'attention', 'softmax', 'norm', 'arithmetic'."),
-    (project_rules.manifests, MANIFEST, "requires = []", "requires = []\nlimits = 4", f"{TOML} limits is 4. Write a table, [limits], and its entries under it."),
-    (project_rules.manifests, MANIFEST, "requires = []", "requires = []\nlimits.memory_gib = -1", f"{TOML} limits.memory_gib is -1. Write a number above 0."),
-    (project_rules.manifests, MANIFEST, "requires = []", 'requires = []\nprelude = "none.py"', f"{TOML} its prelude cannot be read. Name a text file here."),
-    (project_rules.manifests, MANIFEST, "[not_allowed]", "[not_allowed", f"{{home}}/{MANIFEST} is not valid TOML: Expected ']' at the end of a table declaration (at line 7, column 13). Mend that line."),
-    (project_rules.manifests, MANIFEST, "", b"\xff", f"{{home}}/{MANIFEST} is not UTF-8 text. Save it as UTF-8."),
-    (project_rules.the_pages_are_in_step, MANIFEST, '"Twice as much"', '"Twice"', f"{PAGE} is not what the manifests say. Run `make skeletons`."),
-    (project_rules.the_pages_are_in_step, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
-    (project_rules.goals_have_a_sentence, "Makefile", "", ".PHONY: all\nall: ; true\n", "make all has no sentence. Write `## what it makes` behind the goal."),
-    (project_rules.imports_go_one_way, SOLUTION, "import torch", "import torch, grader", f"{SOLUTION} imports grader. A solution stands alone: import what a student may."),
+    (exercise_rules.check_files_law, SOLUTION, "", GONE, f"{SOLUTION} is missing. Write it; it is the one source."),
+    (exercise_rules.check_files_law, WRONG, "", GONE, "its suite needs one mistakes.py. Write it, or make it one file."),
+    (exercise_rules.check_files_law, RIGHT, "", GONE, "its suite needs one variants.py. Write it, or make it one file."),
+    (exercise_rules.check_files_law, TESTS, "", GONE, "its suite needs one test_*.py. Write it, or make it one file."),
+    (exercise_rules.check_files_law, f"{SUITE}/test_more.py", "", "", "its suite needs one test_*.py. Write it, or make it one file."),
+    (exercise_rules.check_files_law, f"{SUITE}/bench_more.py", "", "", "its suite has several bench_*.py. Make it one file."),
+    (exercise_rules.check_files_law, TESTS, "Doubling.", "As the reference.", f"reference/{SLUG}.py is missing. Write the oracle and the yardstick."),
+    (suite_rules.check_hard_kinds_law, f"{SUITE}/hard.toml", "", GONE, "its suite needs a hard.toml. Write which check runs what."),
+    (suite_rules.check_trials_law, f"{SUITE}/trials.py", "", GONE, "its suite needs one trials.py. Write how each name is called on random inputs."),
+    (exercise_rules.check_sources_law, TESTS, "2 * x)", "2 *)", f"{TESTS} is not Python. Mend it: Line 11 is not valid Python (invalid syntax): same(student.double(x), 2 *)"),
+    (exercise_rules.check_sources_law, WRONG, "return 3 * x", "return 3 *", f"{WRONG} is not Python. Mend it: Line 14 is not valid Python (invalid syntax): return 3 *"),
+    (exercise_rules.check_sources_law, SOLUTION, "x + x", "x +", f"{SOLUTION} is not Python. Mend it: Line 17 is not valid Python (invalid syntax): return x +"),
+    (exercise_rules.check_sources_law, f"{SUITE}/show.py", "", b"\xff", f"{SUITE}/show.py is not UTF-8 text. Save it as UTF-8."),
+    (exercise_rules.check_modules_law, TESTS, "points=1", 'points="1"', "test_*.py cannot be imported (TypeError: points='1' is no whole number). Mend it."),
+    (exercise_rules.check_modules_law, RIGHT, "", "raise SystemExit(3)\n", "variants.py cannot be imported (SystemExit: 3). Mend it."),
+    (exercise_rules.check_modules_law, TESTS, "points=1", "point=1", "test_*.py cannot be imported (TypeError: check() got an unexpected keyword argument 'point'). Mend it."),
+    (exercise_rules.check_modules_law, WRONG, "import test_nothing", "import test_nothin", "mistakes.py cannot be imported (ImportError: cannot import name 'test_nothin' from 'grader.suites.ex90_double.test_double' ({home}/suites/ex90_double/test_double.py)). Mend it."),
+    (exercise_rules.check_modules_law, BENCH, "@speed(points=1)", "", f"bench_*.py cannot be imported (GraderFault: {SLUG} has a bench with 0 @speed, not one). Mend it."),
+    (exercise_rules.check_signatures_law, MANIFEST, '"double"', '"treble"', f"{FIT} There is no treble in the file. Did you mean double?"),
+    (exercise_rules.check_signatures_law, SOLUTION, "def double(x)", "def double(y)", f"{FIT} double takes (y), but should take (x)."),
+    (exercise_rules.check_regions_law, SOLUTION, "    ### END SOLUTION\n", "", f"{SOLUTION}, in a cell, line 3: the region that begins here never ends: add ### END SOLUTION."),
+    (exercise_rules.check_regions_law, SOLUTION, " SOLUTION", "", f"{SOLUTION} marks no answer. Put it between BEGIN and END SOLUTION."),
+    (exercise_rules.check_regions_law, SOLUTION, '    """Double a tensor."""\n', "", f"{SOLUTION}, in a cell, line 2: double has no docstring to take its task from: write one."),
+    (exercise_rules.check_regions_law, SOLUTION, "def double(x):", "if torch:", f"{SOLUTION}, in a cell, line 3: this region is in no function: put it into one."),
+    (exercise_rules.check_prose_law, SOLUTION, '[markdown] lang="en"', '[markdown] lang="zh"', f"{SOLUTION} has no prose. Write a `# %% [markdown]` cell."),
+    (exercise_rules.check_in_step_law, SKELETON, "", GONE, f"{SKELETON} is missing. Run `make skeletons`."),
+    (exercise_rules.check_in_step_law, SOLUTION, "Double a tensor.", "Double it.", f"{SKELETON} is out of step. Run `make skeletons`."),
+    (exercise_rules.check_in_step_law, SOLUTION, "Add a number", "Add one", f"docs/lessons/{SLUG}.en.md is out of step. Run `make skeletons`."),
+    (exercise_rules.check_in_step_law, f"docs/lessons/{SLUG}.zh.md", "", GONE, f"docs/lessons/{SLUG}.zh.md is missing. Run `make skeletons`."),
+    (exercise_rules.check_hints_law, MANIFEST, ', "It is a sum."', "", "double has 1 hints; it needs 2. Write more of them."),
+    (exercise_rules.check_translations_law, CHINESE, "test_values =", "test_value =", "zh.toml has checks.test_value, which the suite has not. Remove it."),
+    (exercise_rules.check_translations_law, CHINESE, "[checks]", "[checks", "{home}/suites/ex90_double/zh.toml is not valid TOML: Expected ']' at the end of a table declaration (at line 3, column 8). Mend that line."),
+    (exercise_rules.check_translations_law, CHINESE, '"两倍"', "2", "{home}/suites/ex90_double/zh.toml: title is 2. Write text in quotes."),
+    (suite_rules.check_checks_law, TESTS, "points=1", "points=0", "test_values has 0 points. Give it one at least."),
+    (suite_rules.check_checks_law, TESTS, '"""double is twice x."""', "", "test_values has no docstring. Say what should hold."),
+    (suite_rules.check_checks_law, TESTS, "@check(points=1)\ndef test_nothing", "def test_nothing", "test_nothing is no check, and never asked. Put @check(points=...) above it."),
+    (suite_rules.check_totals_law, TESTS, "points=1", "points=2", "its checks give 4 points, but the syllabus has 2. Mend the points beside the checks."),
+    (suite_rules.check_speed_law, BENCH, "", GONE, "speed has 0 points, but the syllabus has 1. Mend @speed(points=...)."),
+    (suite_rules.check_speed_law, BENCH, "", GONE, "there are parties/ but no bench_*.py. Write it, or remove them."),
+    (suite_rules.check_speed_law, BENCH, "points=1", "points=2", "speed has 2 points, but the syllabus has 1. Mend @speed(points=...)."),
+    (suite_rules.check_speed_law, BENCH, '"""As fast as the sum."""', "...", "its bench has no docstring. Say what earns its points."),
+    (suite_rules.check_speed_law, f"{SUITE}/parties/zero.py", "", GONE, "its bench needs one parties/zero.py. Write it, or make it one file."),
+    (suite_rules.check_mistakes_law, WRONG, '@mistake(of="double", caught_by=test_values)\ndef times_3', "def times_3", "9 named mistakes; it needs 10. Name more."),
+    (suite_rules.check_mistakes_law, WRONG, "\n    Take it twice.\n", "", "times_3 needs two paragraphs: what was done, how to mend it. Write them in its docstring."),
+    (suite_rules.check_mistakes_law, WRONG, "caught_by=test_values)", "caught_by=mistake)", "times_3 names mistake, which is no check of the suite. Name the check that catches it."),
+    (suite_rules.check_mistakes_law, WRONG, 'of="double"', 'of="treble"', "times_3 is of treble, which the manifest does not declare. Mend `of`."),
+    (suite_rules.check_mistakes_law, WRONG, "caught_by=test_values)", 'caught_by=test_values, edits=[("y", "x")])', "times_3 does not fit the solution: 0 times in the solution, but should be once: y. Mend its edits."),
+    (suite_rules.check_variants_law, RIGHT, '@variant(of="double")\ndef twice_0', "def twice_0", "4 right variants; it needs 5. Write more."),
+    (suite_rules.check_variants_law, RIGHT, 'of="double"', 'of="treble"', "twice_0 is of treble, which the manifest does not declare. Mend `of`."),
+    (suite_rules.check_allowed_law, MANIFEST, "torch.Tensor.mul", "torch.nn.functional.softmx", "[not_allowed] in exercise.toml has torch.nn.functional.softmx, which does not exist. Mend the name."),
+    (suite_rules.check_allowed_law, MANIFEST, 'cure = "Write it with a sum."', "", "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_4"', "4 drills; it needs 5 or none. Write more."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_99"', "drills.toml, times_99: it is no mistake that can be offered. Name another of mistakes.py."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_9"', "drills.toml, times_9: it is no mistake that can be offered. Name another of mistakes.py."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_3"\nalike = ["none"]', "drills.toml, times_3: it is alike none, which is no mistake. Name one of mistakes.py."),
+    (suite_rules.check_drills_law, DRILLS, '"x + x", "3', '"y + y", "3', "drills.toml, times_3 does not fit the solution: 0 times in the solution, but should be once: y + y. Mend its edits."),
+    (suite_rules.check_drills_law, DRILLS, "", "drills = 3", "{home}/suites/ex90_double/drills.toml: drills is no list of tables. Write [[drills]] above each of them."),
+    (suite_rules.check_drills_law, DRILLS, '[["x + x", "3 * x"]]', '["x + x"]', "{home}/suites/ex90_double/drills.toml: drills.times_3.edits is ['x + x']. Write a list of pairs: what is found in the solution, and what comes there."),
+    (suite_rules.check_drills_law, DRILLS, "[[drills]]", "[[drills", "{home}/suites/ex90_double/drills.toml is not valid TOML: Expected ']]' at the end of an array declaration (at line 1, column 9). Mend that line."),
+    (suite_rules.check_questions_law, ASKED, "", GONE, "questions.toml has 0 questions; it needs 3. Write more."),
+    (suite_rules.check_questions_law, ASKED, "", tiny.FILES[ASKED].split("[[questions]]\nid = \"what_1")[0], "questions.toml has 1 questions; it needs 3. Write more."),
+    (suite_rules.check_questions_law, ASKED, "", "questions = 3", "{home}/suites/ex90_double/questions.toml: questions is no list of tables. Write [[questions]] above each of them."),
+    (suite_rules.check_questions_law, ASKED, 'asks = "What?"', "", "{home}/suites/ex90_double/questions.toml: questions.what_0.asks is missing. Add it."),
+    (exercise_rules.list_new_exercise_todos, SOLUTION, "x + x", "x + x  # TODO: in one pass", "{home}/solutions/ex90_double.py line 17 is open: in one pass. Write it."),
+    (project_rules.check_manifests_law, MANIFEST, "minutes = 5", 'minutes = "x"', f"{TOML} minutes is 'x'. Write a whole number."),
+    (project_rules.check_manifests_law, MANIFEST, "minutes = 5", "", f"{TOML} minutes is missing. Add it."),
+    (project_rules.check_manifests_law, MANIFEST, '"core"', '"cor"', f"{TOML} track is 'cor'. Write 'core' or 'further'."),
+    (project_rules.check_manifests_law, MANIFEST, "order = 90", 'order = 90\nlanguage = "rust"', f"{TOML} language is 'rust'. Write 'python' or 'cuda'."),
+    (project_rules.check_manifests_law, MANIFEST, "minutes", "minuets", f"{TOML} minutes is missing. Add it."),
+    (project_rules.check_manifests_law, MANIFEST, "shapes =", "shaeps =", f"{TOML} functions.double.shaeps is an entry that nothing reads. Write shapes."),
+    (project_rules.check_manifests_law, MANIFEST, '"(x)"', '"(x"', f"{TOML} functions.double.signature is '(x'. Write parameters in brackets, as in \"(q, k, v, keep=None)\"."),
+    (project_rules.check_manifests_law, MANIFEST, '"attention"', '"softmx"', f"{TOML} not_allowed.groups is ['softmx']. Write a list of some of 'attention', 'softmax', 'norm', 'arithmetic'."),
+    (project_rules.check_manifests_law, MANIFEST, "requires = []", "requires = []\nlimits = 4", f"{TOML} limits is 4. Write a table, [limits], and its entries under it."),
+    (project_rules.check_manifests_law, MANIFEST, "requires = []", "requires = []\nlimits.memory_gib = -1", f"{TOML} limits.memory_gib is -1. Write a number above 0."),
+    (project_rules.check_manifests_law, MANIFEST, "requires = []", 'requires = []\nprelude = "none.py"', f"{TOML} its prelude cannot be read. Name a text file here."),
+    (project_rules.check_manifests_law, MANIFEST, "[not_allowed]", "[not_allowed", f"{{home}}/{MANIFEST} is not valid TOML: Expected ']' at the end of a table declaration (at line 7, column 13). Mend that line."),
+    (project_rules.check_manifests_law, MANIFEST, "", b"\xff", f"{{home}}/{MANIFEST} is not UTF-8 text. Save it as UTF-8."),
+    (project_rules.check_pages_law, MANIFEST, '"Twice as much"', '"Twice"', f"{PAGE} is not what the manifests say. Run `make skeletons`."),
+    (project_rules.check_pages_law, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
+    (project_rules.check_goals_law, "Makefile", "", ".PHONY: all\nall: ; true\n", "make all has no sentence. Write `## what it makes` behind the goal."),
+    (project_rules.check_imports_law, SOLUTION, "import torch", "import torch, grader", f"{SOLUTION} imports grader. A solution stands alone: import what a student may."),
 ]  # fmt: skip
 
 
 def of_the_exercise(law):
-    return law in exercise_rules.LAWS
+    return law in exercise_rules.EXERCISE_LAWS
 
 
 def test_a_sound_exercise_breaks_no_law(home):
-    assert project_rules.check_laws() == State()
+    assert project_rules.check_project_laws() == ProjectState()
 
 
 @pytest.mark.parametrize("law, name, old, new, complaint", BREACHES)
@@ -143,20 +143,24 @@ def test_a_breach_is_found_by_its_law_with_the_cure(home, law, name, old, new, c
     says = complaint.replace("{home}", str(home))
     found = law(*tiny.exercises()) if of_the_exercise(law) else law()
     assert says in list(found)
-    assert (f"{SLUG}: {says}" if of_the_exercise(law) else says) in project_rules.breaches_of_laws()
+    assert (
+        f"{SLUG}: {says}" if of_the_exercise(law) else says
+    ) in project_rules.list_broken_project_laws()
 
 
 def test_an_exercise_that_the_core_lacks_is_missed(home, monkeypatch):
-    monkeypatch.setattr(suite_rules, "POINTS", {**suite_rules.POINTS, "ex91_treble": (9, 0)})
-    assert project_rules.breaches_of_laws() == [
+    monkeypatch.setattr(
+        suite_rules, "SYLLABUS_POINTS", {**suite_rules.SYLLABUS_POINTS, "ex91_treble": (9, 0)}
+    )
+    assert project_rules.list_broken_project_laws() == [
         "ex91_treble: the core track has no such exercise. Write it, or mend POINTS."
     ]
 
 
 def test_a_bench_without_points_is_found_outside_the_core_too(home, monkeypatch):
-    monkeypatch.setattr(suite_rules, "POINTS", {})
+    monkeypatch.setattr(suite_rules, "SYLLABUS_POINTS", {})
     change(home / BENCH, "points=1", "points=0")
-    assert project_rules.breaches_of_laws() == [
+    assert project_rules.list_broken_project_laws() == [
         f"{SLUG}: its bench has no points. Give it some in @speed(points=...), or remove it."
     ]
 
@@ -165,14 +169,15 @@ def test_an_exercise_that_asks_for_nothing_is_found(home):
     text = tiny.FILES[MANIFEST]
     change(home / MANIFEST, "", text[: text.index("[[functions]]")])
     assert any(
-        "its manifest declares nothing." in line for line in project_rules.breaches_of_laws()
+        "its manifest declares nothing." in line
+        for line in project_rules.list_broken_project_laws()
     )
 
 
 def test_a_function_of_cuda_without_its_declaration_is_found(home):
     change(home / MANIFEST, "order = 90", 'order = 90\nlanguage = "cuda"')
     (home / SOLUTION).rename(home / SOLUTION.replace(".py", ".cu"))
-    assert list(exercise_rules.signatures(*tiny.exercises())) == [
+    assert list(exercise_rules.check_signatures_law(*tiny.exercises())) == [
         "double has no declaration in C. Add it to exercise.toml."
     ]
 
@@ -181,7 +186,7 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
     change(home / MANIFEST, "requires = []", 'requires = ["no-such-package"]')
     change(home / RIGHT, "", "import no_such_package\n")
     change(home / PAGE, "", exercise_index.page())
-    assert project_rules.check_laws() == State(
+    assert project_rules.check_project_laws() == ProjectState(
         unchecked=(
             f"{SLUG}: its suite is not checked. It {requirements.find_unmet_worker_requirement(['no-such-package'])}",
         )
@@ -189,25 +194,27 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
     change(home / MANIFEST, ', "It is a sum."', "")
     assert (
         f"{SLUG}: double has 1 hints; it needs 2. Write more of them."
-        in project_rules.breaches_of_laws()
+        in project_rules.list_broken_project_laws()
     )
 
 
 def test_make_house_says_what_was_not_checked(monkeypatch):
-    monkeypatch.setattr(project_rules, "check_laws", lambda: State(unchecked=("ex90: It needs x",)))
+    monkeypatch.setattr(
+        project_rules, "check_project_laws", lambda: ProjectState(unchecked=("ex90: It needs x",))
+    )
     done = CliRunner().invoke(app.app, ["house"])
     assert (done.exit_code, done.output) == (0, "ex90: It needs x\nWhat was checked is in order.\n")
 
 
 def test_every_law_is_broken_by_a_test():
-    broken = {law for law, *_ in BREACHES} | {project_rules.the_core_is_whole}
-    assert broken == {*exercise_rules.LAWS, *project_rules.PROJECT_LAWS}
+    broken = {law for law, *_ in BREACHES} | {project_rules.check_core_track_law}
+    assert broken == {*exercise_rules.EXERCISE_LAWS, *project_rules.PROJECT_LAWS}
 
 
 def test_the_laws_are_a_numbered_list():
     said = CliRunner().invoke(app.app, ["house", "--laws"]).stdout.splitlines()
     assert [int(line.split(".")[0]) for line in said] == list(range(1, len(said) + 1))
-    assert len(said) == len(exercise_rules.LAWS) + len(project_rules.PROJECT_LAWS)
+    assert len(said) == len(exercise_rules.EXERCISE_LAWS) + len(project_rules.PROJECT_LAWS)
     assert all(line.endswith(".") and len(line) > 30 for line in said)
 
 
@@ -276,7 +283,7 @@ def test_any_command_says_what_is_wrong_with_a_manifest(home, monkeypatch, capsy
     change(home / MANIFEST, '"core"', '"cor"')
     monkeypatch.setattr(sys, "argv", ["grader", "skeletons"])
     with pytest.raises(SystemExit) as ended:
-        app.main()
+        app.run_command_line()
     assert ended.value.code == 2
     assert (
         capsys.readouterr().err

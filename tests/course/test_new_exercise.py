@@ -96,7 +96,7 @@ def test_an_open_place_is_told_with_its_line(tmp_path):
     folder = tmp_path / "suites" / SLUG
     (folder / "variants.py").write_text("# one\n# TODO: write five.\nTODOS = 1\n# TODO\n")
     found = catalog.read_exercise_manifest(folder / "exercise.toml", tmp_path)
-    told = [line for line in new_exercise.open_places(found) if "variants.py" in line]
+    told = [line for line in new_exercise.list_new_exercise_todos(found) if "variants.py" in line]
     assert told == [
         f"{folder}/variants.py line 2 is open: write five. Write it.",
         f"{folder}/variants.py line 4 is open: no word says what belongs there. Write it.",

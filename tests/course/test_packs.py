@@ -103,7 +103,7 @@ def test_a_suite_without_checks_is_a_sentence(use, copied):
     exercise = use(copied)
     [checks] = exercise.folder.glob("test_*.py")
     checks.unlink()
-    for read in (suite_runner.suite_checks, suite_runner.suite_cases):
+    for read in (suite_runner.list_suite_checks, suite_runner.list_suite_cases):
         with pytest.raises(suite_runner.BrokenSuite, match=r"needs one test_\*.py. Write it"):
             read(exercise)
 
@@ -149,22 +149,24 @@ def test_the_digest_of_the_judge_holds_a_pack_wherever_it_lies(use, copied, monk
     digests = {}
     for name, pack in {"here": SAMPLE, "there": copied}.items():
         use(pack)
-        source_digest.code_digest.cache_clear()
-        digests[name] = source_digest.code_digest(SLUG)
+        source_digest.digest_grading_code.cache_clear()
+        digests[name] = source_digest.digest_grading_code(SLUG)
     with (copied / "reference" / f"{SLUG}.py").open("a") as file:
         file.write("\n")
-    source_digest.code_digest.cache_clear()
-    assert digests["here"] == digests["there"] != source_digest.code_digest(SLUG)
-    source_digest.code_digest.cache_clear()
+    source_digest.digest_grading_code.cache_clear()
+    assert digests["here"] == digests["there"] != source_digest.digest_grading_code(SLUG)
+    source_digest.digest_grading_code.cache_clear()
 
 
 def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):
     exercise = use(SAMPLE)
-    built = notebook_pages.to_text(notebook_pages.source_notebook(exercise, Words("en")))
+    built = notebook_pages.write_released_notebook(
+        notebook_pages.build_released_notebook(exercise, Words("en"))
+    )
     assert f'check(\\"{SLUG}\\", \\"sink_softmax\\")  # 3 points' in built
     made = tmp_path / "built.ipynb"
     made.write_text(built)
-    archive = zipfile.ZipFile(io.BytesIO(bundle.for_students([exercise], {SLUG: made})))
+    archive = zipfile.ZipFile(io.BytesIO(bundle.build_open_bundle([exercise], {SLUG: made})))
     names = {name.removeprefix("attention-by-hand/") for name in archive.namelist()}
     assert {
         f"grader/suites/{SLUG}/test_sink_softmax.py", f"reference/{SLUG}.py",
@@ -185,7 +187,7 @@ def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):
 def test_what_is_generated_goes_into_the_pack(use, copied):
     use(copied)
     shutil.rmtree(copied / "exercises")
-    written = dict(skeletons.write_all())
+    written = dict(skeletons.write_all_skeletons())
     assert written[str(copied / "exercises" / f"{SLUG}.py")] == "written"
     assert (copied / "exercises" / f"{SLUG}.py").read_text() == (
         SAMPLE / "exercises" / f"{SLUG}.py"
@@ -194,9 +196,9 @@ def test_what_is_generated_goes_into_the_pack(use, copied):
 
 
 def test_the_house_looks_into_it(use, copied):
-    assert exercise_rules.broken_laws(use(SAMPLE)) == []
+    assert exercise_rules.list_broken_exercise_laws(use(SAMPLE)) == []
     (copied / "reference" / f"{SLUG}.py").unlink()
-    [complaint] = exercise_rules.broken_laws(use(copied))
+    [complaint] = exercise_rules.list_broken_exercise_laws(use(copied))
     assert complaint.startswith(f"reference/{SLUG}.py is missing.")
 
 

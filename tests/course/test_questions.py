@@ -200,11 +200,11 @@ def test_a_question_without_chinese_and_chinese_without_a_question_are_told(tmp_
     path = folder / "questions.toml"
     path.write_text(path.read_text("utf-8").replace('id = "which_axis"', 'id = "which_side"'))
     changed = replace(exercise, folder=folder)
-    assert list(wanted.missing_sentences(changed)) == [
+    assert list(wanted.list_untranslated_exercise_texts(changed)) == [
         "zh.toml has no questions.which_side.answer. Write it.",
         "zh.toml has no questions.which_side.asks. Write it.",
     ]
-    assert list(wanted.needless_sentences(changed)) == [
+    assert list(wanted.check_needless_translations_law(changed)) == [
         "zh.toml has questions.which_axis.answer, which the suite has not. Remove it.",
         "zh.toml has questions.which_axis.asks, which the suite has not. Remove it.",
     ]

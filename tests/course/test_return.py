@@ -8,26 +8,26 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from grader.classroom.run import results_folder as results_folder
-from grader.classroom.run.results_folder import LastRun
+from grader.classroom.run.results_folder import LastClassRun
 from grader.cli.app import app
-from grader.reporting.as_json import to_json
+from grader.reporting.as_json import write_report_json
 from tests.course.collected import ANSWER, ROSTER, SLUG, clone, git
 from tests.course.test_collect_hostile import ODD, set_traps, trap
 from tests.reporting.samples import report
 
-RUN = LastRun(submissions="s", exercises=(SLUG,), device="cpu", wall="locked", speed=False)
+RUN = LastClassRun(submissions="s", exercises=(SLUG,), device="cpu", wall="locked", speed=False)
 PARTS = ["README.md", "report.html", "report.json"]
 
 
 def graded(results: Path, *students: str, about: str = "") -> Path:
     """A folder of results with a report on each of these students."""
     results.mkdir(exist_ok=True)
-    results_folder.finish_run(results, RUN)
+    results_folder.record_finished_class_run(results, RUN)
     for student in students:
         place = results / "students" / student
         place.mkdir(parents=True, exist_ok=True)
         (place / "report.html").write_text(f"<p>of {student}</p>")
-        (place / "report.json").write_text(to_json(report(student=about or student)))
+        (place / "report.json").write_text(write_report_json(report(student=about or student)))
     return results
 
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_returned_is_a_sentence(tmp_path, back, options, says):
 def test_results_that_are_none_or_not_finished_are_a_sentence(tmp_path, back):
     assert "holds no results of a class" in back().output
     graded(tmp_path / "results", "ada")
-    results_folder.begin_run(tmp_path / "results", RUN, resume=True)
+    results_folder.record_begun_class_run(tmp_path / "results", RUN, resume=True)
     done = back()
     assert (done.exit_code, "was not finished: finish it first." in done.output) == (2, True)
 

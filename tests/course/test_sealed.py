@@ -22,11 +22,11 @@ from grader.release import bundle
 from grader.release.sealed import bundle_contents, leaks
 from grader.release.sealed.record_cases import (
     Recorded,
-    answer_dependent_checks,
-    record_one,
-    reference_modules,
+    list_checks_not_sealed,
+    list_modules_to_seal,
+    record_sealed_exercise_safely,
 )
-from grader.release.sealed.sealed_page import page_text
+from grader.release.sealed.sealed_page import write_sealed_page
 
 SLUG = "ex02_masking"
 EXERCISE = catalog.find_catalog_exercise(SLUG)
@@ -50,7 +50,7 @@ def padding_mask(lengths, max_len):
 @pytest.fixture(scope="module")
 def recorded():
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # where no suite is imported yet
-        return pool.submit(record_one, SLUG, "a seed").result()
+        return pool.submit(record_sealed_exercise_safely, SLUG, "a seed").result()
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,9 @@ def made(recorded, tmp_path_factory):
     notebook.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4}))
     without = "ex17_bug_hunt", "its checks need the catalogue of mistakes"
     exercises = [EXERCISE, catalog.find_catalog_exercise("ex17")]
-    return bundle_contents.for_students(exercises, {SLUG: notebook}, [recorded, without], "a seed")
+    return bundle_contents.build_sealed_bundle(
+        exercises, {SLUG: notebook}, [recorded, without], "a seed"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +120,7 @@ def test_mistakes_of_the_catalogue_fail(root, tmp_path):
 def test_the_catalogue_of_mistakes_is_not_there_in_chinese_either(path):
     told = tomllib.loads(path.read_text(encoding="utf-8"))
     told.pop("mistakes", None)
-    assert tomllib.loads(bundle_contents.without_mistakes(path.read_bytes()).decode()) == told
+    assert tomllib.loads(bundle_contents.seal_without_mistakes(path.read_bytes()).decode()) == told
 
 
 def test_a_suite_runs_in_ones_own_process(root, tmp_path):
@@ -158,7 +160,7 @@ def test_nothing_in_it_is_an_answer_but_what_was_planted(made):
         f"{bundle.TOP_FOLDER}/docs/planted.md": lesson.encode(),
         f"{bundle.TOP_FOLDER}/grader/helper.so": b"\x7fELF",
     }
-    found = leaks.find_leaks(bundle.zip_bytes((files | planted).items()), [EXERCISE])
+    found = leaks.find_bundle_leaks(bundle.zip_bundle((files | planted).items()), [EXERCISE])
     assert [(leak.name, leak.earned) for leak in found] == [
         ("grader/helper.so", None), ("docs/planted.md, code in it", 12),
     ]  # fmt: skip
@@ -169,10 +171,10 @@ def test_what_depends_on_the_answer_is_left_out(recorded):
     assert recorded.left_out == {}  # its tape was the same for two right answers written otherwise
     asked = {"a[0]": [["asked", 1]], "a[1]": [["asked", 2]], "b": []}
     of = {"a[0]": "a", "a[1]": "a", "b": "b"}
-    assert answer_dependent_checks(asked, asked, of) == set()
-    assert answer_dependent_checks(asked, asked | {"a[1]": [["asked", 3]]}, of) == {"a"}
+    assert list_checks_not_sealed(asked, asked, of) == set()
+    assert list_checks_not_sealed(asked, asked | {"a[1]": [["asked", 3]]}, of) == {"a"}
     one = Recorded(slug=SLUG, content=b"", left_out={"test_values": "it depends"})
-    text = page_text([EXERCISE], [one], "s")
+    text = write_sealed_page([EXERCISE], [one], "s")
     assert "| 11 of 12 | `test_values` (it depends) |" in text
 
 
@@ -185,12 +187,12 @@ def test_a_question_that_is_not_stored_is_a_sentence(recorded, tmp_path):
 
 def test_a_question_that_an_answer_left_out_is_passed_over():
     """And one about other numbers than at release is not answered with those of another."""
-    from grader.judging.case_codec import mark_of_call, samples_of_call
+    from grader.judging.case_codec import digest_case_call, sample_case_call
 
     def entry(x, packed, in_order=0):
-        return [mark_of_call("f", (x,), {}), samples_of_call((x,), {}), in_order, packed]
+        return [digest_case_call("f", (x,), {}), sample_case_call((x,), {}), in_order, packed]
 
-    tape = recorded_cases.Tape.__new__(recorded_cases.Tape)
+    tape = recorded_cases.RecordedTape.__new__(recorded_cases.RecordedTape)
     tape._tensors = {}
     ones, twos = torch.ones(3), 2 * torch.ones(3)
     assert tape.next(iter([entry(ones, 1), entry(twos, 2)]), "f", (twos,), {}) == 2
@@ -214,21 +216,21 @@ def test_a_damaged_file_is_a_sentence(content, tmp_path):
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(GraderFault, match="cannot be read: unpack the bundle again"):
-        recorded_cases.Tape(SLUG, tmp_path)
+        recorded_cases.RecordedTape(SLUG, tmp_path)
 
 
 def test_the_open_bundle_can_draw_pictures():
-    names = {name for name, _ in bundle.open_bundle_files([], {}, "")}
+    names = {name for name, _ in bundle.list_open_bundle_files([], {}, "")}
     assert "grader/practice/show/picture.py" in names
     assert "docs/picture.py" not in names
-    assert "reference.ex02_masking" in reference_modules([])
+    assert "reference.ex02_masking" in list_modules_to_seal([])
 
 
 def played(recorded, folder: Path):
     path = folder / "stored" / f"{SLUG}.safetensors"
     path.parent.mkdir()
     path.write_bytes(recorded.content)
-    return recorded_cases.Tape(SLUG, folder)
+    return recorded_cases.RecordedTape(SLUG, folder)
 
 
 @pytest.mark.parametrize("lost", [sealed_bundle.ABOUT, sealed_bundle.EXPECTED])
@@ -251,7 +253,7 @@ def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
     "goal", ["test", "weekly", "headroom", "house", "new", "release", "bench-walls"]
 )
 def test_a_goal_of_the_whole_project_is_refused_in_a_bundle(tmp_path, goal):
-    made = bundle.student_makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
+    made = bundle.write_bundle_makefile((ROOT / "Makefile").read_text(encoding="utf-8"))
     (tmp_path / "Makefile").write_text(made)
     # As outside `make test`, whose own settings would reach this one.
     outside = {k: v for k, v in os.environ.items() if "MAKE" not in k and k != "MFLAGS"}

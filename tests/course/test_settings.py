@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from grader.classroom.course_file import to_toml
-from grader.classroom.settings import Settings, read_settings
+from grader.classroom.course_file import write_course_toml
+from grader.classroom.settings import CourseSettings, read_course_settings
 from grader.cli import options as arguments
 from grader.cli.app import app
 from grader.core import catalog
@@ -64,10 +64,10 @@ def course(tmp_path, monkeypatch):
 
 
 def test_every_entry_is_read(course, tmp_path):
-    found = read_settings(course(FULL))
-    usual = Settings()
+    found = read_course_settings(course(FULL))
+    usual = CourseSettings()
     assert [
-        f.name for f in fields(Settings) if getattr(found, f.name) == getattr(usual, f.name)
+        f.name for f in fields(CourseSettings) if getattr(found, f.name) == getattr(usual, f.name)
     ] == []
     assert found.packs == (PACK,)
     assert [e.slug for e in found.exercises] == ["ex02_masking", "ex03_sdpa"]  # of the syllabus
@@ -78,13 +78,15 @@ def test_every_entry_is_read(course, tmp_path):
 
 
 def test_what_is_written_reads_as_what_it_was(course):
-    found = read_settings(course(FULL))
-    assert read_settings(course(to_toml(found))) == found
-    assert read_settings(course(to_toml(Settings()))) == Settings()
+    found = read_course_settings(course(FULL))
+    assert read_course_settings(course(write_course_toml(found))) == found
+    assert read_course_settings(course(write_course_toml(CourseSettings()))) == CourseSettings()
 
 
 def test_an_exercise_of_a_pack_is_one_of_the_course(course):
-    [own] = read_settings(course('packs = ["packs"]\n[[exercises]]\nex = "ex50"\n')).exercises
+    [own] = read_course_settings(
+        course('packs = ["packs"]\n[[exercises]]\nex = "ex50"\n')
+    ).exercises
     assert own.home == PACK
 
 
@@ -93,27 +95,29 @@ def test_a_weight_decides_whether_a_report_counts_an_exercise(course):
     path = course("".join(f'[[exercises]]\nex = "{x}"\n{w}\n' for x, w in weights.items()))
 
     def named():
-        arguments.COURSE.set(read_settings(path))
-        return arguments.exercises_named(list(weights), ROOT / "solutions")
+        arguments.ACTIVE_COURSE.set(read_course_settings(path))
+        return arguments.parse_exercises_option(list(weights), ROOT / "solutions")
 
-    for found in (read_settings(path).exercises, copy_context().run(named)):
+    for found in (read_course_settings(path).exercises, copy_context().run(named)):
         assert [e.track for e in found] == ["core", "further", "further", "core"]
 
 
 def test_an_empty_file_says_what_holds_without_one(course):
-    assert read_settings(course("")) == Settings()
+    assert read_course_settings(course("")) == CourseSettings()
 
 
 def test_the_template_is_the_defaults_and_its_examples_are_entries(tmp_path):
     path = tmp_path / "course.toml"
     done = CliRunner().invoke(app, ["course", "new", "-o", str(path)])
     assert done.exit_code == 0, done.output
-    assert read_settings(path) == Settings()
+    assert read_course_settings(path) == CourseSettings()
     text = path.read_text()
     path.write_text(re.sub(r"^#(?! )", "", text, flags=re.M).replace('"open"', '"exam"'))
-    found = read_settings(path)
+    found = read_course_settings(path)
     same = [
-        f.name for f in fields(Settings) if getattr(found, f.name) == getattr(Settings(), f.name)
+        f.name
+        for f in fields(CourseSettings)
+        if getattr(found, f.name) == getattr(CourseSettings(), f.name)
     ]
     assert same == ["name", "device", "speed", "packs", "late"]
     for field in re.findall(r"(\w+) = |\[(\w+)\]", FULL):
@@ -176,7 +180,7 @@ WRONG = [
 def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, says):
     path = course(text)
     with pytest.raises(BadFile) as told:
-        read_settings(path)
+        read_course_settings(path)
     assert says in str(told.value)
     assert str(told.value).startswith(str(path))
     assert "\n" not in str(told.value)
@@ -184,9 +188,9 @@ def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, say
 
 def test_a_file_that_is_not_there_and_a_folder_get_a_sentence(tmp_path):
     with pytest.raises(BadFile, match="is not there: `grader course new -o"):
-        read_settings(tmp_path / "course.toml")
+        read_course_settings(tmp_path / "course.toml")
     with pytest.raises(BadFile, match="cannot be read: Is a directory"):
-        read_settings(tmp_path)
+        read_course_settings(tmp_path)
 
 
 def said(*arguments: object, **environment: str) -> str:
@@ -257,7 +261,7 @@ def test_marks_are_not_made_of_an_exam_that_shows_nothing(course):
 
 
 def test_a_student_s_copy_has_nobodys_extension_and_no_wall(course):
-    found = read_settings(course(FULL))
-    text = to_toml(found.for_students())
+    found = read_course_settings(course(FULL))
+    text = write_course_toml(found.for_students())
     assert "ada" not in text and "contained" not in text and "packs" not in text
-    assert replace(found, extensions=(), wall=None, packs=()) == read_settings(course(text))
+    assert replace(found, extensions=(), wall=None, packs=()) == read_course_settings(course(text))

@@ -106,7 +106,7 @@ def test_what_is_left_of_a_skeleton_gives_nothing(hand_in, slug):
 
 def test_an_untouched_skeleton_of_another_year_gives_nothing(hand_in, monkeypatch):
     monkeypatch.setattr(
-        "grader.classroom.similar.similar_search.given_skeleton", lambda exercise: "x = 1"
+        "grader.classroom.similar.similar_search.read_compared_skeleton", lambda exercise: "x = 1"
     )
     folder = hand_in({"ada": skeleton(SLUG), "ben": skeleton(SLUG)})
     assert found(folder, least=1).answers == 0

@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 from grader.classroom.similar import similar_page
-from grader.classroom.similar.similar_page import to_html
+from grader.classroom.similar.similar_page import render_similar_page
 from grader.classroom.similar.similar_search import SearchTerms, find_similar_answers
 from grader.core import catalog
 from grader.core.catalog import ROOT
@@ -34,7 +34,7 @@ def drawn(tmp_path):
         found = find_similar_answers(
             folder, [], [catalog.find_catalog_exercise(SLUG)], SearchTerms(**terms)
         )
-        return to_html(found, Words(language))
+        return render_similar_page(found, Words(language))
 
     return draw
 

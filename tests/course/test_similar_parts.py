@@ -6,16 +6,25 @@ import numpy as np
 import pytest
 
 from grader.classroom.similar import fingerprint_index as index
-from grader.classroom.similar.fingerprint_index import Pair, build_index, find_pairs
-from grader.classroom.similar.fingerprints import GAP, MIN_PASSAGE_TOKENS, read_tokens, remove_given
-from grader.classroom.similar.rank import rank_groups
-from grader.classroom.similar.similar_groups import group_pairs
+from grader.classroom.similar.fingerprint_index import (
+    FingerprintPair,
+    build_fingerprint_index,
+    find_similar_pairs,
+)
+from grader.classroom.similar.fingerprints import (
+    GAP,
+    MIN_PASSAGE_TOKENS,
+    read_fingerprint_tokens,
+    remove_given_fingerprints,
+)
+from grader.classroom.similar.rank import rank_similar_groups
+from grader.classroom.similar.similar_groups import group_similar_pairs
 
 LONG = "y = x.exp() / x.exp().sum(-1, keepdims=True)"
 
 
 def texts(source):
-    return [source[start:end] for start, end in read_tokens(source).places]
+    return [source[start:end] for start, end in read_fingerprint_tokens(source).places]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,7 @@ def texts(source):
     ],
 )
 def test_what_is_easily_changed_is_alike(one, other):
-    assert read_tokens(one).letters == read_tokens(other).letters
+    assert read_fingerprint_tokens(one).letters == read_fingerprint_tokens(other).letters
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_what_is_easily_changed_is_alike(one, other):
     ],
 )
 def test_what_tells_answers_apart_is_not(one, other):
-    assert read_tokens(one).letters != read_tokens(other).letters
+    assert read_fingerprint_tokens(one).letters != read_fingerprint_tokens(other).letters
 
 
 @pytest.mark.parametrize(
@@ -71,7 +80,7 @@ def test_the_tokens_of_a_source(source, expected):
 
 
 def in_cuda(source):
-    return read_tokens(source, "cuda").letters
+    return read_fingerprint_tokens(source, "cuda").letters
 
 
 def test_cuda_is_read_as_cuda():
@@ -85,13 +94,20 @@ def test_cuda_is_read_as_cuda():
 def test_what_was_given_leaves_a_gap_that_no_passage_crosses():
     given = "def given(a, b, c):\n    raise NotImplementedError('write it', a, b, c)\n"
     answer = f"{LONG}\n{given}{LONG}"
-    letters = remove_given(read_tokens(answer), read_tokens(given)).letters
-    assert letters == GAP.join([read_tokens(LONG).letters] * 2)
+    letters = remove_given_fingerprints(
+        read_fingerprint_tokens(answer), read_fingerprint_tokens(given)
+    ).letters
+    assert letters == GAP.join([read_fingerprint_tokens(LONG).letters] * 2)
 
 
 def test_what_is_too_short_beside_what_was_given_is_left_out():
     given = "def given(a, b, c):\n    raise NotImplementedError(a, b, c)\n"
-    assert remove_given(read_tokens(f"x = 1\n{given}"), read_tokens(given)).count == 0
+    assert (
+        remove_given_fingerprints(
+            read_fingerprint_tokens(f"x = 1\n{given}"), read_fingerprint_tokens(given)
+        ).count
+        == 0
+    )
     assert MIN_PASSAGE_TOKENS > 3
 
 
@@ -103,7 +119,10 @@ def prints(*texts):
 def found(*texts, of_class=None):
     of_class = of_class or [True] * len(texts)
     return [
-        tuple(p[:2]) for p in find_pairs(build_index(prints(*texts), [1] * len(texts)), of_class)
+        tuple(p[:2])
+        for p in find_similar_pairs(
+            build_fingerprint_index(prints(*texts), [1] * len(texts)), of_class
+        )
     ]
 
 
@@ -120,8 +139,10 @@ def test_the_order_of_fingerprints_changes_nothing():
     chance = random.Random(0)
     texts = ["".join(map(chr, chance.sample(range(200), 40))) for _ in range(30)]
     turned = [-hashes for hashes in prints(*texts)]
-    made = [build_index(hashes, [1] * len(texts)) for hashes in (prints(*texts), turned)]
-    one, other = (find_pairs(index, [True] * len(texts)) for index in made)
+    made = [
+        build_fingerprint_index(hashes, [1] * len(texts)) for hashes in (prints(*texts), turned)
+    ]
+    one, other = (find_similar_pairs(index, [True] * len(texts)) for index in made)
     assert one == other != []
 
 
@@ -142,14 +163,14 @@ def test_only_the_most_unusual_pairs_are_kept(monkeypatch):
 
 
 def test_of_a_huge_answer_a_part_is_enough(monkeypatch):
-    monkeypatch.setattr(index, "MAX_ANSWER_PRINTS", 5)
+    monkeypatch.setattr(index, "MAX_FINGERPRINTS_PER_ANSWER", 5)
     assert found("abcdefgh", "abcdefgh", "ijk") == [(0, 1)]
 
 
 def groups(*close, unusual=10.0, of_class=(True,) * 9):
     """Groups of answers that are as unusual as all `unusual`, by pairs and what they share."""
-    made = [Pair(*pair) for pair in sorted(close, key=lambda pair: -pair[2])]
-    told = group_pairs(made, [unusual] * len(of_class), of_class)
+    made = [FingerprintPair(*pair) for pair in sorted(close, key=lambda pair: -pair[2])]
+    told = group_similar_pairs(made, [unusual] * len(of_class), of_class)
     return [[tuple(pair[:2]) for pair in group] for group in told]
 
 
@@ -185,6 +206,6 @@ def test_copies_of_two_that_were_added_are_one_group():
 
 def test_a_large_group_is_not_less_unusual_because_it_is_large():
     texts = [*["abcdef"] * 5, *["ijkl"] * 2, *(chr(1000 + n) * 3 for n in range(9))]
-    made = build_index(prints(*texts), [1] * len(texts))
-    _, first = rank_groups(made, [True] * len(texts), most=9)[0]
+    made = build_fingerprint_index(prints(*texts), [1] * len(texts))
+    _, first = rank_similar_groups(made, [True] * len(texts), most=9)[0]
     assert {n for pair in first for n in pair[:2]} == {0, 1, 2, 3, 4}

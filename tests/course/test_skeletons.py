@@ -22,7 +22,7 @@ def test_the_skeleton_in_the_repository_is_in_step(exercise):
     if answer_file.is_submission_text_untouched(
         text
     ):  # else it is a student's, and theirs to change
-        assert text == skeletons.skeleton_text(exercise, solution(exercise.slug))
+        assert text == skeletons.make_skeleton(exercise, solution(exercise.slug))
 
 
 @each
@@ -30,12 +30,12 @@ def test_the_lesson_in_the_repository_is_in_step(exercise):
     text = (ROOT / answer_file.locate_lesson_of_submission(exercise.slug)).read_text(
         encoding="utf-8"
     )
-    assert text == skeletons.lesson_text(exercise, solution(exercise.slug))
+    assert text == skeletons.make_lesson(exercise, solution(exercise.slug))
 
 
 @each
 def test_line_one_names_exercise_digest_and_lesson(exercise):
-    text = skeletons.skeleton_text(exercise, solution(exercise.slug))
+    text = skeletons.make_skeleton(exercise, solution(exercise.slug))
     assert answer_file.is_submission_text_untouched(text)
     assert not answer_file.is_submission_text_untouched(text + " ")
     assert answer_file.locate_lesson_of_submission(exercise.slug) in text.splitlines()[0]
@@ -47,8 +47,8 @@ def test_line_one_names_exercise_digest_and_lesson(exercise):
 def test_no_body_of_a_region_is_left(exercise):
     source = solution(exercise.slug)
     for text in (
-        skeletons.skeleton_text(exercise, source),
-        "\n".join(_code_of(skeletons.lesson_text(exercise, source))),
+        skeletons.make_skeleton(exercise, source),
+        "\n".join(_code_of(skeletons.make_lesson(exercise, source))),
     ):
         left = _runs_of_two(ast.parse(text))
         assert not left & _hidden(source)
@@ -101,18 +101,18 @@ def tree(tmp_path, monkeypatch):
 def test_a_changed_answer_is_left_alone(tmp_path):
     mine = tmp_path / "exercises" / "ex01_softmax.py"
     mine.write_text("# my work\n")
-    what = dict(skeletons.write_all())
+    what = dict(skeletons.write_all_skeletons())
     assert mine.read_text() == "# my work\n"
     assert what["exercises/ex01_softmax.py"] == "yours"
     assert what["docs/lessons/ex01_softmax.en.md"] == "written"
-    assert set(dict(skeletons.write_all()).values()) == {"yours", "in step"}
+    assert set(dict(skeletons.write_all_skeletons()).values()) == {"yours", "in step"}
 
 
 @pytest.mark.usefixtures("tree")
 def test_an_old_skeleton_that_nobody_touched_is_renewed(tmp_path):
     old = tmp_path / "exercises" / "ex01_softmax.py"
     old.write_text(f"# Skeleton ex01_softmax {answer_file.digest_submitted_skeleton('old')}.\nold")
-    assert dict(skeletons.write_all())["exercises/ex01_softmax.py"] == "written"
+    assert dict(skeletons.write_all_skeletons())["exercises/ex01_softmax.py"] == "written"
 
 
 REGION = '''

@@ -183,7 +183,7 @@ def build(home: Path, monkeypatch) -> Path:
     for module in (catalog, project_rules, skeletons):
         monkeypatch.setattr(module, "ROOT", home)
     monkeypatch.setattr(catalog, "list_catalog_exercises", exercises)
-    monkeypatch.setattr(suite_rules, "POINTS", {SLUG: (2, 1)})
+    monkeypatch.setattr(suite_rules, "SYLLABUS_POINTS", {SLUG: (2, 1)})
     for package in (grader.suites, reference):  # to which the home is added, as that of a pack
         monkeypatch.setattr(package, "__path__", list(package.__path__))
     forget()
@@ -193,7 +193,7 @@ def build(home: Path, monkeypatch) -> Path:
 
 def write_skeletons() -> None:
     """As `make skeletons` does."""
-    for _ in skeletons.write_all():
+    for _ in skeletons.write_all_skeletons():
         pass
 
 

@@ -38,7 +38,7 @@ def notebook_of(source: str) -> bytes:
 
 
 def verdicts(path, run):
-    found = as_json.of_exercise(grade_answer(EXERCISE, path, run))
+    found = as_json.convert_exercise_report(grade_answer(EXERCISE, path, run))
     for check in found["checks"]:
         del check["seconds"], check["diagnosis"]
         check["why"] = [x for x in check["why"].splitlines() if "line " not in x]
@@ -94,12 +94,12 @@ def test_a_kernel_in_a_cell_without_cuda_is_told(nursery, tmp_path):
 def test_the_released_notebook_is_not_started_yet(nursery, tmp_path):
     from grader.submission.solution_text import has_solution_region, remove_solutions
 
-    built = notebook_pages.source_notebook(EXERCISE, Words("en"))
+    built = notebook_pages.build_released_notebook(EXERCISE, Words("en"))
     for cell in built.cells:
         if has_solution_region(cell.source):
             cell.source = remove_solutions(cell.source).strip()
     path = tmp_path / f"{SLUG}.ipynb"
-    path.write_text(notebook_pages.to_text(built), encoding="utf-8")
+    path.write_text(notebook_pages.write_released_notebook(built), encoding="utf-8")
     run = Run(nursery=nursery, student="s", secret="s", speed=False)
     assert grade_answer(EXERCISE, path, run).state == "not_started"
 

@@ -142,10 +142,10 @@ def test_where_there_is_no_tool_or_it_may_not_start_nothing_is_asked(tmp_path):
 
 def student_with(sanitizer):
     """The solution, asked through a sanitizer."""
-    machine = solution_modules.load_solution_module(EXERCISE).tiled_attention.args[0]
+    machine = solution_modules.load_solution_for_judging(EXERCISE).tiled_attention.args[0]
     calls = {}
     exec((EXERCISE.folder / "calls.py").read_text(encoding="utf-8"), calls)
-    module = solution_modules.load_solution_module(EXERCISE)
+    module = solution_modules.load_solution_for_judging(EXERCISE)
     module.__dict__.update(calls["functions"](machine, sanitizer))
     assert isinstance(machine, Machine)
     return Student(EXERCISE, call_without_wall(module, ""))

@@ -12,9 +12,9 @@ import torch
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.gpu_check import gpu_session, plan
-from grader.gpu_check.gpu_results import Results
-from grader.gpu_check.gpu_words import Tally, describe_line
-from grader.gpu_check.plan import Step
+from grader.gpu_check.gpu_results import GpuResults
+from grader.gpu_check.gpu_words import GpuTally, describe_gpu_check_line
+from grader.gpu_check.plan import GpuStep
 from reference import on_device
 
 LINES = """
@@ -33,12 +33,12 @@ for i in range(after, 4):
 def step(name, at_one="", *, by_line=True):
     """Four lines; at the second its process dies or hangs."""
     command = (sys.executable, "-c", LINES.format(at_one=at_one))
-    return Step(name=name, command=command, by_line=by_line)
+    return GpuStep(name=name, command=command, by_line=by_line)
 
 
 @pytest.fixture
 def results(tmp_path):
-    return Results.resume(tmp_path / "found.json", "cpu")
+    return GpuResults.resume(tmp_path / "found.json", "cpu")
 
 
 def numbers(path, name):
@@ -68,7 +68,7 @@ def test_when_the_time_is_over_the_rest_is_named_and_goes_on_later(results, caps
     assert not gpu_session.run_gpu_steps(steps, results, minutes=1 / 60)
     assert numbers(results.path, "first") == [0]
     assert "Left: first, second." in capsys.readouterr().out
-    again = Results.resume(results.path, "cpu")
+    again = GpuResults.resume(results.path, "cpu")
     gpu_session.run_gpu_steps([step("first"), step("second")], again)
     assert numbers(results.path, "first") == [0, 1, 2, 3]  # the first of them from the first run
     assert "Left" not in capsys.readouterr().out
@@ -76,11 +76,11 @@ def test_when_the_time_is_over_the_rest_is_named_and_goes_on_later(results, caps
 
 def test_what_is_finished_is_not_run_again_unless_afresh(results, capsys):
     gpu_session.run_gpu_steps([step("first")], results)
-    gpu_session.run_gpu_steps([step("first", "dies")], Results.resume(results.path, "cpu"))
+    gpu_session.run_gpu_steps([step("first", "dies")], GpuResults.resume(results.path, "cpu"))
     assert "from an earlier run" in capsys.readouterr().out
     assert numbers(results.path, "first") == [0, 1, 2, 3]
     gpu_session.run_gpu_steps(
-        [step("first", "dies")], Results.resume(results.path, "cpu", fresh=True)
+        [step("first", "dies")], GpuResults.resume(results.path, "cpu", fresh=True)
     )
     assert "lost the device" in numbers(results.path, "first")[1]
 
@@ -89,14 +89,14 @@ def test_results_of_other_code_are_put_aside(results):
     gpu_session.run_gpu_steps([step("first")], results)
     text = results.path.read_text()
     results.path.write_text(text.replace(results.about["code"], "another"))
-    assert not Results.resume(results.path, "cpu").steps
+    assert not GpuResults.resume(results.path, "cpu").steps
     [aside] = results.path.parent.glob("found.*-*.json")
     assert "another" in aside.read_text()
 
 
 def test_no_result_is_no_success(results):
     assert not gpu_session.run_gpu_steps(
-        [Step(name="silent", command=(sys.executable, "-c", ""))], results
+        [GpuStep(name="silent", command=(sys.executable, "-c", ""))], results
     )
 
 
@@ -107,9 +107,9 @@ def test_no_result_is_no_success(results):
 def test_an_exercise_is_right_wrong_or_not_run(earned, possible, wrong, not_run):
     score = None if earned is None else {"earned": earned, "possible": possible}
     report = {"score": score, "checks": [], "speed": None, "sentence": "", "seconds": 1.0}
-    found = describe_line({"about": "exercise", "report": report})
+    found = describe_gpu_check_line({"about": "exercise", "report": report})
     assert (found.wrong, found.not_run) == (wrong, not_run)
-    tally = Tally(results=1)
+    tally = GpuTally(results=1)
     tally.add(found)
     assert tally.right == (not wrong and not not_run)
 

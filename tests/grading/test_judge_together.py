@@ -45,7 +45,7 @@ def answers(tmp_path):
 
 def judged(monkeypatch, answers, processes: int):
     """Judge the answers in so many processes: the reports without their times."""
-    monkeypatch.setattr(sessions, "processes_for", lambda exercises: processes)
+    monkeypatch.setattr(sessions, "count_grading_processes", lambda exercises: processes)
     told = []
     with Session(
         exercises=EXERCISES, place=answers, seed="11", wall=PROCESS, together=True
@@ -70,7 +70,7 @@ def test_two_processes_find_what_one_finds(monkeypatch, answers):
 def test_a_process_is_started_for_no_fewer_than_three_exercises(monkeypatch, exercises, processes):
     monkeypatch.setattr(together.sys, "platform", "darwin")
     monkeypatch.setattr(together.os, "cpu_count", lambda: 4)
-    assert together.processes_for(exercises) == processes
+    assert together.count_grading_processes(exercises) == processes
 
 
 class Broken:
@@ -91,5 +91,7 @@ class Broken:
 
 def test_what_ends_its_process_is_judged_in_this_one(monkeypatch):
     monkeypatch.setattr(together, "ProcessPool", Broken)
-    found = together.judge_together(EXERCISES, None, 2, lambda exercise: exercise.slug.upper())
+    found = together.grade_answers_together(
+        EXERCISES, None, 2, lambda exercise: exercise.slug.upper()
+    )
     assert list(found) == [(e, e.slug.upper()) for e in EXERCISES]

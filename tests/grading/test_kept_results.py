@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from grader.classroom.settings import NO_COURSE
 from grader.cli.app import app
-from grader.cli.grade_command import is_own_run
+from grader.cli.grade_command import is_own_grade_command
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Speed, Verdict
@@ -37,7 +37,7 @@ ENDLESS = "def softmax(x, dim=-1):\n    while True:\n        pass\n"
 def calls(nursery, monkeypatch, tmp_path):
     """What was judged and timed, in order; workers come from the tests' own nursery."""
     found: list[str] = []
-    judge, time = exercise_module.grade_answer, exercise_module.add_speed
+    judge, time = exercise_module.grade_answer, exercise_module.grade_answer_speed
     diagnose = diagnosis.diagnose_failed_checks
 
     def judged(exercise, *more):
@@ -54,7 +54,7 @@ def calls(nursery, monkeypatch, tmp_path):
 
     monkeypatch.setattr(diagnosis, "diagnose_failed_checks", diagnosed)
     monkeypatch.setattr(exercise_module, "grade_answer", judged)
-    monkeypatch.setattr(exercise_module, "add_speed", timed)
+    monkeypatch.setattr(exercise_module, "grade_answer_speed", timed)
     monkeypatch.setattr(session, "Nursery", lambda wall: nullcontext(nursery))
     monkeypatch.setenv("GRADER_KEPT", str(tmp_path / "kept"))
     monkeypatch.delenv("CI", raising=False)
@@ -142,8 +142,8 @@ def test_a_run_with_nothing_changed_imports_no_torch(calls, answers, tmp_path):
         "import sys\n"
         "from grader.grading.session import Session\n"
         "Session.judge_one_again = lambda *_: print('torch' in sys.modules)\n"
-        "from grader.cli.app import main\n"
-        "main()\n"
+        "from grader.cli.app import run_command_line\n"
+        "run_command_line()\n"
     )
     place = ("--submission", str(answers), "--isolation", "process")
     done = subprocess.run(
@@ -193,9 +193,9 @@ def test_the_options_ask_anew(calls, answers, options):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda patch: patch(kept_results, "code_digest", lambda slug: "another suite"),
-        lambda patch: patch(kept_results, "folders_digest", lambda *_: "another session"),
-        lambda patch: patch(kept_results, "installed_versions", lambda _: {"torch": "another"}),
+        lambda patch: patch(kept_results, "digest_grading_code", lambda slug: "another suite"),
+        lambda patch: patch(kept_results, "digest_grading_folders", lambda *_: "another session"),
+        lambda patch: patch(kept_results, "list_grading_versions", lambda _: {"torch": "another"}),
         lambda patch: patch(kept_results, "sys", SimpleNamespace(version="another")),
         lambda patch: patch(os, "cpu_count", lambda: 1000),
         lambda patch: patch(os, "environ", {**os.environ, "OMP_NUM_THREADS": "1000"}),
@@ -226,10 +226,10 @@ def test_every_suite_counts_for_a_bug_hunt(tmp_path, answers, monkeypatch):
     [hunt] = [e for e in catalog.list_catalog_exercises() if e.hunts]
     kept = open_kept_results(tmp_path, PROCESS, "cpu", "")
     before = kept.digest(hunt, answers / hunt.file), kept.digest(FIRST, answers / FIRST.file)
-    real = kept_results.code_digest
+    real = kept_results.digest_grading_code
     monkeypatch.setattr(
         kept_results,
-        "code_digest",
+        "digest_grading_code",
         lambda slug: "new" if slug == "ex05_causal_mask" else real(slug),
     )
     after = kept.digest(hunt, answers / hunt.file), kept.digest(FIRST, answers / FIRST.file)
@@ -420,12 +420,12 @@ def test_a_record_of_marks_is_judged_anew(calls, answers, format):
 )
 def test_only_a_students_own_run_uses_what_is_kept(change, own):
     given = {"format": "terminal", "min_score": 0, "course": NO_COURSE, "environment": {}}
-    assert is_own_run(**(given | change)) is own
+    assert is_own_grade_command(**(given | change)) is own
 
 
 def test_a_sealed_bundle_uses_nothing_that_is_kept(monkeypatch):
     monkeypatch.setattr("grader.core.sealed_bundle.is_core_sealed", lambda: True)
-    assert not is_own_run("terminal", 0, NO_COURSE, {})
+    assert not is_own_grade_command("terminal", 0, NO_COURSE, {})
 
 
 def test_a_page_says_it_too(calls, answers):

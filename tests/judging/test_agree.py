@@ -6,7 +6,7 @@ import torch
 
 from grader.core.errors import GraderFault
 from grader.judging import agree, backward, expect, gradcheck, rejects, same, untouched
-from grader.judging.case import CASE, Case, StudentFault, current_case, fault
+from grader.judging.case import CURRENT_CASE, Case, StudentFault, fail_check, find_case
 from reference.expected import Expected
 
 X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
@@ -14,8 +14,8 @@ X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
 
 @pytest.fixture(autouse=True)
 def case():
-    CASE.set(Case(last_call="f(float64 (3, 4))"))
-    return current_case()
+    CURRENT_CASE.set(Case(last_call="f(float64 (3, 4))"))
+    return find_case()
 
 
 def expected(x: torch.Tensor, dtype=torch.float64, magnitude=1.0, **more) -> Expected:
@@ -213,7 +213,7 @@ def test_rejects_refuses_a_message_with_numbers_at_random(numbers):
 
 def test_rejects_lets_other_faults_through():
     def hang():
-        raise fault("no answer within 10 s", "f()")
+        raise fail_check("no answer within 10 s", "f()")
 
     with pytest.raises(StudentFault, match="no answer"):
         rejects(hang, 10, 3)

@@ -167,10 +167,10 @@ def test_printing_costs_nothing_and_is_shown(graded):
 
 
 def test_the_skeleton_is_not_started_and_earns_nothing(graded):
-    from grader.authoring.skeletons import skeleton_text
+    from grader.authoring.skeletons import make_skeleton
     from grader.core.catalog import find_catalog_exercise
 
-    report = graded(SLUG, skeleton_text(find_catalog_exercise(SLUG), RIGHT))
+    report = graded(SLUG, make_skeleton(find_catalog_exercise(SLUG), RIGHT))
     assert report.state == "not_started"
     assert report.sentence == "Not started yet. The lesson: docs/lessons/ex01_softmax.en.md"
     assert report.score.earned == 0

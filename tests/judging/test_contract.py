@@ -10,7 +10,7 @@ import torch
 from grader.core import catalog
 from grader.core.records import DeclaredClass, DeclaredFunction
 from grader.judging import contract
-from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall
 
@@ -26,11 +26,11 @@ OUTPUT, WEIGHTS = torch.zeros(2, 5, 3, 6), torch.zeros(2, 5, 3, 7)
 
 @pytest.fixture(autouse=True)
 def case():
-    CASE.set(Case())
+    CURRENT_CASE.set(Case())
 
 
 def check(value, function=ATTENTION, args=(Q, K, V), **kwargs):
-    contract.check_answer(value, function, args, kwargs, "f()")
+    contract.judge_answer_form(value, function, args, kwargs, "f()")
 
 
 def message(value, *args) -> str:
@@ -48,7 +48,7 @@ def test_leading_dimensions_are_broadcast_over_the_inputs():
 
 
 def test_arguments_by_name_bind_as_well():
-    contract.check_answer((OUTPUT, WEIGHTS), ATTENTION, (Q,), {"v": V, "k": K}, "f()")
+    contract.judge_answer_form((OUTPUT, WEIGHTS), ATTENTION, (Q,), {"v": V, "k": K}, "f()")
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ A, B = [[1, 2, 3], [4, 5, 6]], [[1.0], [2.0], [3.0]]
 
 @pytest.mark.parametrize("value", [[[1], [2]], [[1.0], [float("nan")]]])
 def test_rows_are_lists_of_lists_of_numbers(value):
-    contract.check_answer(value, ROWS, (A, B), {}, "f()")
+    contract.judge_answer_form(value, ROWS, (A, B), {}, "f()")
 
 
 @pytest.mark.parametrize("a, b", [([], [[1.0]]), ([[], []], [])])
 def test_no_rows_have_no_width(a, b):
-    contract.check_answer([[]] * len(a), ROWS, (a, b), {}, "f()")
+    contract.judge_answer_form([[]] * len(a), ROWS, (a, b), {}, "f()")
 
 
 @pytest.mark.parametrize(
@@ -156,17 +156,17 @@ def test_no_rows_have_no_width(a, b):
 )  # fmt: skip
 def test_what_is_not_rows_of_the_right_size(value, says):
     with pytest.raises(StudentFault) as caught:
-        contract.check_answer(value, ROWS, (A, B), {}, "f()")
+        contract.judge_answer_form(value, ROWS, (A, B), {}, "f()")
     assert str(caught.value) == says
 
 
 @pytest.mark.parametrize("value, fine", [(True, True), (False, True), (1, False), (None, False)])
 def test_a_flag_is_true_or_false(value, fine):
     if fine:
-        contract.check_kind(value, "flag", "fused", "f()")
+        contract.judge_answer_kind(value, "flag", "fused", "f()")
     else:
         with pytest.raises(StudentFault, match="should be True or False"):
-            contract.check_kind(value, "flag", "fused", "f()")
+            contract.judge_answer_kind(value, "flag", "fused", "f()")
 
 
 POOL = "(num_blocks, head_dim, dtype=None)"
@@ -182,8 +182,8 @@ POOL = "(num_blocks, head_dim, dtype=None)"
     ],
 )
 def test_the_letters_of_an_attribute_are_what_the_constructor_was_given(wanted, value):
-    sizes = contract.sizes_given(POOL, (5,), {"head_dim": 3, "dtype": torch.float16})
-    contract.check_attribute(value, wanted, "keys", sizes, "pool.keys")
+    sizes = contract.read_judged_sizes(POOL, (5,), {"head_dim": 3, "dtype": torch.float16})
+    contract.judge_attribute_form(value, wanted, "keys", sizes, "pool.keys")
 
 
 @pytest.mark.parametrize(

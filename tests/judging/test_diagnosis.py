@@ -9,29 +9,29 @@ import numpy as np
 import pytest
 import torch
 
-from grader.authoring.mutants import load_solution
+from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.core.records import WrongPlaces
 from grader.judging import diagnosis, likeness, location, suite_runner
-from grader.judging.case import Differs, StudentFault
+from grader.judging.case import StudentFault, ValueDifference
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.reporting import locations
 from grader.worker.in_process import call_without_wall
 
-CATALOGUES = {e.slug: diagnosis.Catalogue(e) for e in catalog.list_catalog_exercises()}
+CATALOGUES = {e.slug: diagnosis.MistakeCatalogue(e) for e in catalog.list_catalog_exercises()}
 
 
 def judged(slug, **names):
     """The judge that asked the solution with other functions in it."""
     exercise, module = (
         catalog.find_catalog_exercise(slug),
-        load_solution(catalog.find_catalog_exercise(slug)),
+        load_solution_to_prove(catalog.find_catalog_exercise(slug)),
     )
     for name, answer in names.items():
         setattr(module, name, answer)
     judge = Judge(Student(exercise, call_without_wall(module)), ("diagnosis", slug))
-    suite_runner.run_suite(exercise, judge)
+    suite_runner.run_suite_checks(exercise, judge)
     return judge
 
 
@@ -40,7 +40,7 @@ def named(slug, **names):
     judge = judged(slug, **names)
     assert judge.failures
     return {
-        f.check: tuple(m.id for m in diagnosis.name_mistake(f, judge, CATALOGUES[slug]))
+        f.check: tuple(m.id for m in diagnosis.diagnose_mistake(f, judge, CATALOGUES[slug]))
         for f in judge.failures
     }
 
@@ -172,12 +172,12 @@ def test_an_answer_with_nan_is_like_one_with_nan_in_the_same_places(other, alike
 
     def came_out(got):
         fault, got = StudentFault("wrong"), np.array(got)
-        fault.differs = Differs(
+        fault.differs = ValueDifference(
             got=got, exact=right, wrong=got != right, subject="output", call="f(x)"
         )
         return fault
 
-    assert likeness.faults_alike(came_out([1.0, math.nan]), came_out(other)) is alike
+    assert likeness.are_judged_faults_alike(came_out([1.0, math.nan]), came_out(other)) is alike
 
 
 def test_what_a_mistake_keeps_does_not_outlive_its_use():
@@ -209,13 +209,16 @@ def test_what_is_not_written_yet_is_not_diagnosed():
 )
 def test_the_rows_that_are_wrong_are_told(wrong, says):
     entries = np.array(wrong, bool)[:, None] & np.ones((6, 4), bool)
-    assert locations.describe_places(location.wrong_places(entries, ["...", "Lq", "D"])) == says
+    assert (
+        locations.report_wrong_places(location.locate_judged_errors(entries, ["...", "Lq", "D"]))
+        == says
+    )
 
 
 def test_heads_and_batches_are_told_too():
     wrong = np.zeros((2, 4, 5, 8), bool)
     wrong[:, 3] = True
-    assert location.wrong_places(wrong, ["...", "Lq", "D"]) == (
+    assert location.locate_judged_errors(wrong, ["...", "Lq", "D"]) == (
         WrongPlaces(axis="head", wrong=(3,), size=4),
     )
 
@@ -223,7 +226,7 @@ def test_heads_and_batches_are_told_too():
 def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True
-    said = locations.describe_places(location.wrong_places(wrong, ["Lq", "D"]))
+    said = locations.report_wrong_places(location.locate_judged_errors(wrong, ["Lq", "D"]))
     assert said == "Wrong: 14 of 40 rows, the first 0."
 
 
@@ -243,7 +246,7 @@ def test_many_scattered_rows_are_counted():
 )
 def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
     assert (
-        " ".join(location.shape_letters(catalog.find_catalog_exercise(slug), call, subject))
+        " ".join(location.list_judged_letters(catalog.find_catalog_exercise(slug), call, subject))
         == letters
     )
 
@@ -251,7 +254,7 @@ def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
 def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
     wrong = np.zeros((2, 6, 5, 4), bool)
     wrong[1] = True
-    assert location.wrong_places(wrong, ["...", "H", "Lq", "Dv"]) == (
+    assert location.locate_judged_errors(wrong, ["...", "H", "Lq", "Dv"]) == (
         WrongPlaces(axis="batch", wrong=(1,), size=2),
     )
 
@@ -259,17 +262,21 @@ def test_where_the_manifest_names_the_heads_what_leads_is_the_batch():
 def test_where_the_manifest_names_no_axis_none_is_told():
     wrong = np.zeros((16, 65), bool)
     wrong[:, :34] = True
-    assert location.wrong_places(wrong, ["..."]) == location.wrong_places(wrong, []) == ()
+    assert (
+        location.locate_judged_errors(wrong, ["..."])
+        == location.locate_judged_errors(wrong, [])
+        == ()
+    )
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
 def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
-    assert likeness.rms_distance(np.zeros(shape), np.ones(shape)) == 0.0
+    assert likeness.measure_judged_distance(np.zeros(shape), np.ones(shape)) == 0.0
 
 
 def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monkeypatch):
-    known = diagnosis.Catalogue(catalog.find_catalog_exercise("ex01_softmax"))
+    known = diagnosis.MistakeCatalogue(catalog.find_catalog_exercise("ex01_softmax"))
     mistake = next(m for m in known.mistakes if m.caught_by == "test_numpy_values")
     none, asked, run = frozenset(), [], Judge.run
     monkeypatch.setattr(Judge, "run", lambda self, cases: asked.append(cases) or run(self, cases))
@@ -278,9 +285,9 @@ def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monke
     alone = frozenset({"test_numpy_values"})
     assert known.fails(mistake, alone, none)
     assert len(asked) == len(
-        suite_runner.suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
+        suite_runner.list_suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
     )
     assert not known.fails(mistake, none, none)
     assert len(asked) == len(
-        suite_runner.suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
+        suite_runner.list_suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
     )

@@ -7,7 +7,7 @@ import torch
 
 from grader.core import catalog
 from grader.judging import Student, on_meta
-from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.worker.in_process import call_without_wall
 
 LENGTHS = torch.empty(2, dtype=torch.int64, device="meta")
@@ -15,7 +15,7 @@ LENGTHS = torch.empty(2, dtype=torch.int64, device="meta")
 
 def padding_mask(body):
     """The padding mask of an answer with this body."""
-    CASE.set(Case())
+    CURRENT_CASE.set(Case())
     module = types.ModuleType("answer")
     module.padding_mask = body
     return Student(catalog.find_catalog_exercise("ex02"), call_without_wall(module)).padding_mask

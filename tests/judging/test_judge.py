@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.authoring.mutants import load_solution, run_suite_on_module
+from grader.authoring.mutants import load_solution_to_prove, run_suite_on_mutant
 from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Verdict
@@ -54,8 +54,8 @@ def verdicts(tmp_path):
             text.format(first=first, second=second, other=other)
         )
         exercise = replace(catalog.find_catalog_exercise("ex01_softmax"), folder=tmp_path)
-        student = Student(exercise, call_without_wall(load_solution(exercise)))
-        return {c.id: c for c in suite_runner.run_suite(exercise, Judge(student, ("seed",)))}
+        student = Student(exercise, call_without_wall(load_solution_to_prove(exercise)))
+        return {c.id: c for c in suite_runner.run_suite_checks(exercise, Judge(student, ("seed",)))}
 
     return run
 
@@ -121,7 +121,7 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
     def broken(*_):
         raise error
 
-    monkeypatch.setattr(suite_runner, "run_suite", broken)
+    monkeypatch.setattr(suite_runner, "run_suite_checks", broken)
     report = graded("ex01_softmax", text("ex01_softmax"))
     assert report.state == "fault"
     assert report.score is None
@@ -130,7 +130,7 @@ def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
 
 def test_the_names_that_a_check_called_are_known():
     exercise = catalog.find_catalog_exercise("ex01_softmax")
-    calls = {c.id: c.calls for c in run_suite_on_module(exercise, load_solution(exercise))}
+    calls = {c.id: c.calls for c in run_suite_on_mutant(exercise, load_solution_to_prove(exercise))}
     assert calls["test_numpy_values"] == {"softmax_numpy"}
     assert calls["test_gradient"] == {"softmax"}
 
@@ -138,7 +138,7 @@ def test_the_names_that_a_check_called_are_known():
 def test_a_student_that_declares_no_such_name_is_our_mistake():
     exercise = catalog.find_catalog_exercise("ex01_softmax")
     with pytest.raises(AttributeError, match="declares no 'sofmax'"):
-        Student(exercise, call_without_wall(load_solution(exercise))).sofmax  # noqa: B018
+        Student(exercise, call_without_wall(load_solution_to_prove(exercise))).sofmax  # noqa: B018
 
 
 def test_pytorchs_own_gradcheck_passes_through_the_door(nursery):

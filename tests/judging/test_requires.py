@@ -11,7 +11,7 @@ from grader.core import catalog
 from grader.core.records import Report, Score, Verdict
 from grader.core.this_python import build_pip_install_command, find_this_python
 from grader.core.translation import Words
-from grader.grading.exercise import Run, add_speed, grade_answer
+from grader.grading.exercise import Run, grade_answer, grade_answer_speed
 from grader.reporting import (
     as_json,
     classroom50,
@@ -23,7 +23,7 @@ from grader.reporting import (
     task_report,
     terminal,
 )
-from grader.reporting.next_step import Kind, next_step
+from grader.reporting.next_step import StepKind, choose_reported_next_step
 from grader.worker import requirements as packages
 from tests.conftest import solution
 
@@ -124,7 +124,7 @@ def test_no_check_is_run_and_no_speed_and_nothing_could_be_earned(report):
 
 
 def test_a_class_run_that_comes_back_for_the_speed_measures_none(exercise, run, report, tmp_path):
-    again = add_speed(exercise, tmp_path / "ex03_sdpa.py", run, report)
+    again = grade_answer_speed(exercise, tmp_path / "ex03_sdpa.py", run, report)
     assert (again.speed, again.score) == (report.speed, report.score)
 
 
@@ -144,42 +144,43 @@ def test_what_is_wrong_with_a_file_is_said_all_the_same(exercise, run, tmp_path,
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_format_says_why(report, language):
     words, console = Words(language), Console(file=io.StringIO(), width=1000)
-    terminal.print_task_report(whole(report), console, words)
+    terminal.print_terminal_report(whole(report), console, words)
     told = {
         "terminal": console.file.getvalue(),
-        "page": html.to_html(whole(report), words),
-        "junit": junit.to_junit(whole(report), words),
-        "gradescope": gradescope.to_gradescope(whole(report), words),
-        "classroom50": classroom50.to_classroom50(whole(report), words, ENVIRONMENT),
-        "task": task_report.to_text(
-            task_report.of_task(report, [c.id for c in report.checks], 16, timed=True), words
+        "page": html.render_html_report(whole(report), words),
+        "junit": junit.render_junit_report(whole(report), words),
+        "gradescope": gradescope.render_gradescope_report(whole(report), words),
+        "classroom50": classroom50.render_classroom50_report(whole(report), words, ENVIRONMENT),
+        "task": task_report.render_task_text(
+            task_report.select_task_report(report, [c.id for c in report.checks], 16, timed=True),
+            words,
         ),
     }
     says = "".join(words.said(MISSING).split())  # a notebook's text is wrapped
     assert [name for name, text in told.items() if says not in "".join(text.split())] == []
     assert words("nothing was run") in told["terminal"]
     assert words("nothing was run") in told["page"]
-    assert github.github_summary(whole(report), words)
+    assert github.render_github_summary(whole(report), words)
     assert not [
-        line for line in github.github_annotations(whole(report), words) if "::error" in line
+        line for line in github.render_github_annotations(whole(report), words) if "::error" in line
     ]
 
 
 def test_it_comes_back_from_json_as_it_was(report):
-    text = as_json.to_json(whole(report))
+    text = as_json.write_report_json(whole(report))
     assert json.loads(text)["exercises"][0]["score"] == {"earned": 0, "possible": 0, "not_run": 16}
-    assert from_json.from_json(text).exercises[0].score == report.score
+    assert from_json.parse_report_json(text).exercises[0].score == report.score
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_no_format_says_that_all_is_right(report, language):
     words, console = Words(language), Console(file=io.StringIO(), width=1000)
-    terminal.print_task_report(whole(report), console, words)
+    terminal.print_terminal_report(whole(report), console, words)
     told = [
         console.file.getvalue(),
-        html.to_html(whole(report), words),
-        github.github_summary(whole(report), words),
-        classroom50.to_classroom50(whole(report), words, ENVIRONMENT),
+        html.render_html_report(whole(report), words),
+        github.render_github_summary(whole(report), words),
+        classroom50.render_classroom50_report(whole(report), words, ENVIRONMENT),
     ]
     for right in ("all right", "All checks passed."):
         assert not any(words(right) in text for text in told)
@@ -190,10 +191,12 @@ def test_no_format_says_that_all_is_right(report, language):
 
 def test_a_report_without_any_check_says_that_nothing_was_asked(report):
     console = Console(file=io.StringIO(), width=1000)
-    terminal.print_task_report(whole(replace(report, checks=())), console, Words("en"))
+    terminal.print_terminal_report(whole(replace(report, checks=())), console, Words("en"))
     assert "nothing was run" in console.file.getvalue()
 
 
 def test_nbgrader_leaves_it_to_a_person_and_gives_no_next_step(report):
-    assert task_report.of_task(report, [c.id for c in report.checks], 16, timed=True).not_run
-    assert next_step(whole(report)).kind is Kind.NOT_RUN
+    assert task_report.select_task_report(
+        report, [c.id for c in report.checks], 16, timed=True
+    ).not_run
+    assert choose_reported_next_step(whole(report)).kind is StepKind.NOT_RUN

@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from grader.authoring.mutants import load_solution
+from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.core.records import Stage
 from grader.core.translation import Words
@@ -23,7 +23,7 @@ NAME = "scaled_dot_product_attention"
 
 def student(slug=EXERCISE.slug, **names):
     exercise = catalog.find_catalog_exercise(slug)
-    module = load_solution(exercise)
+    module = load_solution_to_prove(exercise)
     for name, answer in names.items():
         setattr(module, name, answer)
     return Student(exercise, call_without_wall(module))
@@ -56,7 +56,7 @@ def attention(scores=lambda s: s, mask=lambda s, keep: s.masked_fill(~keep, -tor
     ],
 )
 def test_the_first_wrong_stage_is_found(answer, stage, factor):
-    found = stages.first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
+    found = stages.diagnose_first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
     assert (found and found.name) == stage
     if found is not None:
         assert found.factor == (None if factor is None else pytest.approx(factor, rel=1e-3))
@@ -69,7 +69,9 @@ def test_weights_that_are_returned_are_believed_and_the_output_is_not():
         hidden = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
         return torch.softmax(scores, -1) @ v, torch.softmax(hidden, -1)
 
-    found = stages.first_wrong_stage(EXERCISE, NAME, student(**{NAME: unmasked_output}), student())
+    found = stages.diagnose_first_wrong_stage(
+        EXERCISE, NAME, student(**{NAME: unmasked_output}), student()
+    )
     assert (found.name, found.got) == ("output", ())
 
 
@@ -79,7 +81,7 @@ def test_a_numpy_function_is_asked_in_arrays():
         weights = powers / powers.sum(-1, keepdims=True)
         return weights @ v, weights
 
-    found = stages.first_wrong_stage(
+    found = stages.diagnose_first_wrong_stage(
         EXERCISE, "attention_numpy", student(attention_numpy=attention_numpy), student()
     )
     assert (found.name, found.factor) == ("scores", pytest.approx(2.0, rel=1e-3))
@@ -90,7 +92,7 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
         return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
 
     exercise = catalog.find_catalog_exercise("ex05_causal_mask")
-    found = stages.first_wrong_stage(
+    found = stages.diagnose_first_wrong_stage(
         exercise, "causal_attention",
         student(exercise.slug, causal_attention=causal_attention), student(exercise.slug),
     )  # fmt: skip
@@ -101,21 +103,26 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
 def test_what_is_no_attention_has_no_stages(name):
     exercise = catalog.find_catalog_exercise("ex05_causal_mask")
     assert (
-        stages.first_wrong_stage(exercise, name, student(exercise.slug), student(exercise.slug))
+        stages.diagnose_first_wrong_stage(
+            exercise, name, student(exercise.slug), student(exercise.slug)
+        )
         is None
     )
 
 
 @pytest.mark.parametrize("answer", [lambda *a, **k: (None, None), lambda *a, **k: 1 / 0])
 def test_what_does_not_answer_has_none_either(answer):
-    assert stages.first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student()) is None
+    assert (
+        stages.diagnose_first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
+        is None
+    )
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_maps_stand_side_by_side(language):
     nan = float("nan")
     stage = Stage(name="weights", got=((1.0, 0.0), (nan, 0.3)), right=((0.5, 0.5), (0.0, 1.0)))
-    head, *rows = told.draw_stage_weights(stage, Words(language))
+    head, *rows = told.render_stage_weights(stage, Words(language))
     assert rows == ["│██  │   │▒▒▒▒│", "│??▒▒│   │  ██│"]
     file = io.StringIO()
     Console(file=file, width=80).print(head)
@@ -143,8 +150,8 @@ def test_lists_of_rows_are_looked_at_as_well():
         return right_one.attention([[2.0 * x for x in row] for row in q], k, v, keep)
 
     exercise = catalog.find_catalog_exercise("ex00_plain_python")
-    right_one = load_solution(exercise)
+    right_one = load_solution_to_prove(exercise)
     wrong, right = student(exercise.slug, attention=unscaled), student(exercise.slug)
-    found = stages.first_wrong_stage(exercise, "attention", wrong, right)
+    found = stages.diagnose_first_wrong_stage(exercise, "attention", wrong, right)
     assert found and (found.name, found.factor) == ("scores", pytest.approx(2.0))
-    assert stages.first_wrong_stage(exercise, "attention", right, right) is None
+    assert stages.diagnose_first_wrong_stage(exercise, "attention", right, right) is None

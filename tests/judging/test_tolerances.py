@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import reference
-from grader.judging.tolerance import as_numbers, difference
+from grader.judging.tolerance import as_judged_numbers, judge_numbers
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # leading, Lq, Lk, D, Dv
@@ -123,7 +123,7 @@ def fused(q, k, v, keep, scale):
 def answer(way, shape, mask, dtype, draw, factor=1.0):
     q, k, v, keep = inputs(shape, mask, dtype, draw)
     output = way(q, k, v, keep, factor / math.sqrt(q.shape[-1])).to(dtype)
-    return as_numbers(output.reshape(*q.shape[:-1], v.shape[-1]))
+    return as_judged_numbers(output.reshape(*q.shape[:-1], v.shape[-1]))
 
 
 WAYS = [textbook, einsum, in_float64, divided_last, query_by_query, online, fused]
@@ -134,7 +134,7 @@ def test_no_right_answer_is_rejected(way):
     rejected = [
         (*case, found)
         for case in CASES
-        if (found := difference(answer(way, *case), expected(*case))) is not None
+        if (found := judge_numbers(answer(way, *case), expected(*case))) is not None
     ]
     print(f"\n{way.__name__}: {len(CASES)} right answers, {len(rejected)} rejected")
     assert rejected == []
@@ -154,7 +154,7 @@ def test_no_right_gradient_is_rejected(way):
         output = way(*leaves, keep, 1 / math.sqrt(q.shape[-1])).to(q.dtype).reshape(upstream.shape)
         got = torch.autograd.grad((output * upstream).sum(), leaves)
         right = reference.attention_gradients(q, k, v, keep, upstream=upstream)
-        found = [difference(as_numbers(g), r) for g, r in zip(got, right, strict=True)]
+        found = [judge_numbers(as_judged_numbers(g), r) for g, r in zip(got, right, strict=True)]
         rejected += [
             (*case, name, f) for name, f in zip("qkv", found, strict=True) if f is not None
         ]
@@ -175,7 +175,7 @@ def enough(shape) -> bool:
 @pytest.mark.parametrize("way", [textbook, in_float64, fused], ids=lambda way: way.__name__)
 def test_a_scale_one_per_cent_off_is_always_rejected(way, factor):
     cases = [c for c in CASES if enough(c[0]) and c[1] != "empty rows"]
-    accepted = [c for c in cases if difference(answer(way, *c, factor), expected(*c)) is None]
+    accepted = [c for c in cases if judge_numbers(answer(way, *c, factor), expected(*c)) is None]
     print(f"\n{way.__name__}: {len(cases)} answers with a wrong scale, {len(accepted)} accepted")
     assert accepted == []
 

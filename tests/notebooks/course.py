@@ -49,7 +49,7 @@ def asked(*arguments: object, fails: bool = False) -> str:
 
 def api(course: Path) -> NbGraderAPI:
     """nbgrader as formgrader has it."""
-    config = course_release.load_config(course)
+    config = course_release.load_nbgrader_config(course)
     config.CourseDirectory.root = str(course)
     return NbGraderAPI(config=config)
 

@@ -14,7 +14,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from typer.testing import CliRunner
 
-from grader.classroom.settings import read_settings
+from grader.classroom.settings import read_course_settings
 from grader.cli.app import app
 from grader.core.catalog import ROOT
 from grader.release import course_release
@@ -68,7 +68,7 @@ def course(out):
 
 
 def autograde(course, **settings: object) -> None:
-    config = course_release.load_config(course)
+    config = course_release.load_nbgrader_config(course)
     config.Autograde.update(settings)
     config.CourseDirectory.root = str(course)
     done = NbGraderAPI(config=config).autograde(SLUG, "ada", force=True, create=True)
@@ -85,7 +85,9 @@ def bundled(out) -> dict[str, str]:
 
 
 def test_the_course_s_folder_has_all_of_it(out):
-    assert read_settings(out / "course/course.toml") == read_settings(out / "mine.toml")
+    assert read_course_settings(out / "course/course.toml") == read_course_settings(
+        out / "mine.toml"
+    )
 
 
 def test_gradescope_gets_nothing_where_an_exam_shows_nothing(out):
@@ -96,7 +98,7 @@ def test_the_bundle_has_what_is_released_and_nobodys_name(out):
     written = bundled(out)
     assert "secretly" not in "".join(written.values())
     (out / "theirs.toml").write_text(written["course.toml"])
-    theirs = read_settings(out / "theirs.toml")
+    theirs = read_course_settings(out / "theirs.toml")
     assert [e.slug for e in theirs.exercises] == [SLUG]
     assert (theirs.help, theirs.language, theirs.speed, theirs.wall) == ("exam", "zh", False, None)
     assert "\nCOURSE ?= course.toml\n" in written["Makefile"]
@@ -111,7 +113,7 @@ def test_notebooks_speak_and_help_as_the_course_says(out):
 
 
 def test_the_wall_that_is_demanded_is_nbgraders_too(out):
-    judge = course_release.load_config(out / "course").Judge
+    judge = course_release.load_nbgrader_config(out / "course").Judge
     assert (judge.weakest, judge.shows) == ("locked", "nothing")
     with pytest.raises(walls.NoSuchWall, match="demands the wall 'locked'"):
         walls.choose_wall("process", weakest=judge.weakest)
@@ -130,7 +132,7 @@ def test_the_gradebook_has_the_score_and_the_student_sees_nothing_of_it(course):
 
 
 def test_the_feedback_has_no_score(course):
-    config = course_release.load_config(course)
+    config = course_release.load_nbgrader_config(course)
     config.CourseDirectory.root = str(course)
     done = NbGraderAPI(config=config).generate_feedback(SLUG, "ada", force=True)
     assert done["success"], done

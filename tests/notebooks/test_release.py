@@ -16,7 +16,7 @@ from grader.core import catalog
 from grader.core.translation import Words
 from grader.judging import suite_runner
 from grader.release import bundle
-from grader.release.notebook_pages import source_notebook
+from grader.release.notebook_pages import build_released_notebook
 from grader.submission.solution_text import BEGIN, CUDA_BEGIN, CUDA_END, END, solution_path
 from tests.notebooks.course import (
     answered,
@@ -127,10 +127,12 @@ def test_two_builds_are_byte_identical(out, tmp_path):
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
     notebooks = {s: out / "course" / "release" / s / f"{s}.ipynb" for s in SLUGS}
     students, gradescope = (out / name for name in ZIPS)
-    assert students.read_bytes() == bundle.for_students(
+    assert students.read_bytes() == bundle.build_open_bundle(
         catalog.list_catalog_exercises(), notebooks, ""
     )
-    assert gradescope.read_bytes() == bundle.for_gradescope(catalog.list_catalog_exercises(), "")
+    assert gradescope.read_bytes() == bundle.build_gradescope_bundle(
+        catalog.list_catalog_exercises(), ""
+    )
 
 
 def test_building_again_keeps_the_secret_the_settings_and_the_gradebook(out, tmp_path):
@@ -172,9 +174,12 @@ def test_other_points_are_refused_where_there_are_grades(tmp_path):
 @pytest.mark.parametrize("exercise", catalog.list_catalog_exercises(), ids=lambda e: e.slug)
 def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
     """Without what needs CUDA, unless it is released for CUDA; with speed or without."""
-    case, checks = suite_runner.speed_case(exercise), suite_runner.suite_checks(exercise)
+    case, checks = (
+        suite_runner.find_suite_speed_case(exercise),
+        suite_runner.list_suite_checks(exercise),
+    )
     for cuda, speed in itertools.product((False, True), repeat=2):
-        made = source_notebook(exercise, Words(), cuda=cuda, speed=speed)
+        made = build_released_notebook(exercise, Words(), cuda=cuda, speed=speed)
         graded = [
             c.metadata.nbgrader for c in made.cells if "points" in c.metadata.get("nbgrader", {})
         ]
@@ -186,7 +191,7 @@ def test_the_points_of_a_notebook_are_those_of_the_suite(exercise):
 
 
 def test_chinese_notebooks_are_chinese():
-    made = source_notebook(catalog.find_catalog_exercise("ex01_softmax"), Words("zh"))
+    made = build_released_notebook(catalog.find_catalog_exercise("ex01_softmax"), Words("zh"))
     text = "".join(c.source for c in made.cells)
     assert "**问题**" in text
     assert "**The question.**" not in text
@@ -233,7 +238,7 @@ def test_gradescope_can_grade_with_its_zip(out, tmp_path):
 
 
 def test_without_nbgrader_there_is_a_sentence(tmp_path):
-    blocked = "import sys; sys.modules['nbgrader'] = None; sys.argv = ['grader', 'release', '-o', 'x']; from grader.cli.app import main; main()"
+    blocked = "import sys; sys.modules['nbgrader'] = None; sys.argv = ['grader', 'release', '-o', 'x']; from grader.cli.app import run_command_line; run_command_line()"
     said = run(sys.executable, "-c", blocked, cwd=catalog.ROOT, fails=True)
     assert "nbgrader is not installed" in said
     assert "Traceback" not in said

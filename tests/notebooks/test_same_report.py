@@ -92,7 +92,7 @@ def units_of(exercise) -> list:
     names = set(exercise.names)  # the reference has them as well
     units = [u for u in units if u.cell == len(texts) or not u.binds & names]
     return notebook_cells._select_submitted_units(
-        units, [*names, *(mistake.id for mistake in suite_runner.suite_mistakes(exercise))]
+        units, [*names, *(mistake.id for mistake in suite_runner.list_suite_mistakes(exercise))]
     )
 
 
@@ -113,7 +113,9 @@ def test_the_text_of_every_mistake_is_taken_as_it_stands(exercise):
     """Each with what it uses, and the solution as a whole: what is taken of two is that of both."""
     units = units_of(exercise)
     answers = [(exercise.names, units)]
-    answers += [([m.of], with_mistake(m, units)) for m in suite_runner.suite_mistakes(exercise)]
+    answers += [
+        ([m.of], with_mistake(m, units)) for m in suite_runner.list_suite_mistakes(exercise)
+    ]
     for names, written in answers:
         statements = answer_of(written, names)
         taken = notebook_cells.read_submitted_notebook(notebook_of(statements), names).source
@@ -128,7 +130,7 @@ def run():
 
 def verdicts(exercise, path, run):
     """The report without the times, and without what tells the two files and their lines apart."""
-    found = as_json.of_exercise(grade_answer(exercise, path, run))
+    found = as_json.convert_exercise_report(grade_answer(exercise, path, run))
     for check in found["checks"]:
         del check["seconds"]
         told = check["why"].splitlines()
@@ -149,7 +151,7 @@ def test_the_reports_are_the_same(exercise, run, tmp_path):
     write([ast.unparse(node) for node in solved], file)
     right = verdicts(exercise, file, run)
     assert verdicts(exercise, file.with_suffix(".ipynb"), run) == right
-    for mistake in suite_runner.suite_mistakes(exercise):
+    for mistake in suite_runner.list_suite_mistakes(exercise):
         write(answer_of(with_mistake(mistake, units), exercise.names), file)
         wrong = verdicts(exercise, file, run)
         if wrong["state"] == "graded":  # it uses nothing that a submission may not use
@@ -159,4 +161,4 @@ def test_the_reports_are_the_same(exercise, run, tmp_path):
 
 
 def suite_points(exercise) -> int:
-    return sum(check.points for check in suite_runner.suite_checks(exercise) if not check.cuda)
+    return sum(check.points for check in suite_runner.list_suite_checks(exercise) if not check.cuda)

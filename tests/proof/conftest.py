@@ -3,7 +3,7 @@
 import pytest
 
 from grader.authoring.proof import KINDS_BESIDE_MISTAKES, NAMES_BY_KIND, Proof, run_proofs
-from grader.authoring.proof_store import Store
+from grader.authoring.proof_store import ProofStore
 from grader.core import catalog
 
 EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
@@ -14,7 +14,7 @@ def proofs() -> dict[tuple[str, str], Proof]:
     """Every proof but the naming, by kind and exercise; what did not change is read from the store."""
     return {
         (p.kind, p.exercise.slug): p
-        for p in run_proofs(EXERCISES, ("caught", *KINDS_BESIDE_MISTAKES), Store())
+        for p in run_proofs(EXERCISES, ("caught", *KINDS_BESIDE_MISTAKES), ProofStore())
     }
 
 

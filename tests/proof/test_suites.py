@@ -2,10 +2,10 @@
 
 import pytest
 
-from grader.authoring.mutants import Caught
+from grader.authoring.mutants import CaughtMistake
 from grader.authoring.proof import run_proofs
-from grader.authoring.proof_store import Store
-from grader.authoring.proof_table import mistake_problems
+from grader.authoring.proof_store import ProofStore
+from grader.authoring.proof_table import list_unproved_mistake_problems
 from grader.judging import suite_runner
 from tests.proof.conftest import EXERCISES
 
@@ -15,14 +15,16 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 
 def caught(exercise, results):
-    known = {m.id: m for m in suite_runner.suite_mistakes(exercise)}
-    return [Caught.from_dict(known[name], result) for name, result in results.items()]
+    known = {m.id: m for m in suite_runner.list_suite_mistakes(exercise)}
+    return [CaughtMistake.from_dict(known[name], result) for name, result in results.items()]
 
 
 @each
 def test_every_mistake_fails_the_check_that_it_names(exercise, proof):
     wrong = [
-        line for c in caught(exercise, proof("caught", exercise)) for line in mistake_problems(c)
+        line
+        for c in caught(exercise, proof("caught", exercise))
+        for line in list_unproved_mistake_problems(c)
     ]
     assert wrong == []
 
@@ -50,8 +52,8 @@ def test_no_drill_is_right_already(exercise, proof):
 
 @pytest.mark.weekly
 def test_mistakes_are_named_to_the_student_and_never_falsely():
-    known = run_proofs(EXERCISES, ("mistakes",), Store())
+    known = run_proofs(EXERCISES, ("mistakes",), ProofStore())
     found = [c for p in known if not p.lacking for c in caught(p.exercise, p.results)]
-    assert [line for c in found for line in mistake_problems(c)] == []
+    assert [line for c in found for line in list_unproved_mistake_problems(c)] == []
     assert sum(c.mistake.id in c.named for c in found) >= NAMED * len(found) > 0
     assert sum(c.named == (c.mistake.id,) for c in found) >= ALONE * len(found)

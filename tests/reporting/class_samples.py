@@ -5,8 +5,13 @@ from dataclasses import replace
 from grader.core import catalog
 from grader.core.records import Diagnosis, Exercise, Interval, NamedMistake, Score, Verdict
 from grader.core.translation import Words
-from grader.reporting.class_page import to_html
-from grader.reporting.class_summary import Adjustment, ClassSummary, Graded, summarise_class
+from grader.reporting.class_page import render_class_page
+from grader.reporting.class_summary import (
+    Adjustment,
+    ClassSummary,
+    GradedStudent,
+    summarise_class_reports,
+)
 from tests.reporting.markup import Page
 from tests.reporting.samples import (
     FAULT,
@@ -82,12 +87,12 @@ def inconclusive(slug: str):
     return timed(slug, 1.0, verdict="inconclusive", earned=0, why=busy)
 
 
-def graded(name: str, *exercises, **more) -> Graded:
-    return Graded(report=report(*exercises, student=name, seed=None), **more)
+def graded(name: str, *exercises, **more) -> GradedStudent:
+    return GradedStudent(report=report(*exercises, student=name, seed=None), **more)
 
 
-def of(*students: Graded) -> ClassSummary:
-    return summarise_class(students, EXERCISES)
+def of(*students: GradedStudent) -> ClassSummary:
+    return summarise_class_reports(students, EXERCISES)
 
 
 ONE, TWO, THREE, FOUR = (e.slug for e in EXERCISES)
@@ -119,7 +124,9 @@ FACTS = {"Versions": "torch 2.13.0", "Wall": "locked"}
 
 
 def drawn(summary: ClassSummary, language: str = "en", **more) -> str:
-    return to_html(summary, Words(language), **({"title": "Spring", "facts": FACTS} | more))
+    return render_class_page(
+        summary, Words(language), **({"title": "Spring", "facts": FACTS} | more)
+    )
 
 
 def page(summary: ClassSummary, language: str = "en", **more) -> Page:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from grader.reporting.class_page import count_in_bins, ratio_scale
+from grader.reporting.class_page import choose_class_page_scale, count_class_page_bins
 from tests.reporting.class_samples import (
     CLASS,
     FOUR,
@@ -59,14 +59,14 @@ def test_the_histogram_can_be_read_as_text():
     ],
 )
 def test_the_bins_of_the_histogram(totals, maximum, expected):
-    found = {bin.label: bin.students for bin in count_in_bins(totals, maximum)}
+    found = {bin.label: bin.students for bin in count_class_page_bins(totals, maximum)}
     assert expected.items() <= found.items()
     assert sum(found.values()) == len(totals)
     assert len(found) <= 11
 
 
 def test_the_tallest_column_is_full_and_the_others_are_in_proportion():
-    assert [bin.share for bin in count_in_bins([0, 1, 1, 1, 1], 1)] == [0.25, 1.0]
+    assert [bin.share for bin in count_class_page_bins([0, 1, 1, 1, 1], 1)] == [0.25, 1.0]
 
 
 def test_who_needs_a_look_is_told_why():
@@ -153,7 +153,7 @@ NAN = float("nan")
     ],
 )
 def test_the_scale_of_a_speed_board(ratios, logarithmic, places):
-    found = ratio_scale(ratios)
+    found = choose_class_page_scale(ratios)
     assert found.logarithmic == logarithmic
     for ratio, place in places.items():
         assert found.at(ratio) == pytest.approx(place)

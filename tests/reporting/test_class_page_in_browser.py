@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from grader.core.translation import Words
-from grader.reporting.class_page import to_html
+from grader.reporting.class_page import render_class_page
 from tests.reporting.browser import PROGRAM, browser
 from tests.reporting.class_samples import CLASS, everywhere, of
 from tests.reporting.samples import HOSTILE, LONG
@@ -34,7 +34,9 @@ def shown(tab, tmp_path):
 
     def show(name: str, language: str = "en", **how):
         path = tmp_path / "class.html"
-        text = to_html(CLASSES[name], Words(language), title="Spring", facts={"Wall": "locked"})
+        text = render_class_page(
+            CLASSES[name], Words(language), title="Spring", facts={"Wall": "locked"}
+        )
         path.write_text(text, encoding="utf-8")
         tab.open(path, **how)
         tab.run(OPEN_ALL)

@@ -10,7 +10,7 @@ import pytest
 from grader.core.catalog import ROOT
 from grader.core.records import Diagnosis, NamedMistake, Verdict
 from grader.core.translation import Words
-from grader.reporting.class_page import to_html
+from grader.reporting.class_page import render_class_page
 from tests.course.test_chinese import HAN
 from tests.reporting.class_samples import (
     ONE,
@@ -65,7 +65,7 @@ STUDENTS = {
 
 @pytest.mark.parametrize("name", STUDENTS)
 def test_why_somebody_should_look_is_told_in_chinese(name):
-    text = to_html(of(STUDENTS[name]), Words("zh"), title="Spring", facts={})
+    text = render_class_page(of(STUDENTS[name]), Words("zh"), title="Spring", facts={})
     [looks] = Page(text).texts("ul", "looks")
     assert HAN.search(looks)
 
@@ -76,7 +76,7 @@ def test_titles_checks_and_mistakes_are_told_in_chinese():
     named = NamedMistake(id=id, says="In English.", mend="In English.")
     failed = check("test_values", Verdict.FAILED, diagnosis=Diagnosis(mistakes=(named,)))
     summary = of(graded("ada", wrong(ONE, checks=(failed,))))
-    found = Page(to_html(summary, Words("zh"), title="Spring", facts={}))
+    found = Page(render_class_page(summary, Words("zh"), title="Spring", facts={}))
     mistakes, checks = found.texts("ol", "frequent")
     says, mend = (mistake[part].replace("`", "") for part in ("says", "mend"))
     assert mistakes == f"1 名学生 {says} {ONE} {mend}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from grader.core.records import Report, Verdict
-from grader.reporting.class_summary import Adjustment, summarise_class
+from grader.reporting.class_summary import Adjustment, summarise_class_reports
 from tests.reporting.class_samples import (
     CLASS,
     EXERCISES,
@@ -172,7 +172,7 @@ def test_the_order_of_the_stream_changes_nothing():
 
 
 def test_an_exercise_that_is_no_column_is_left_out():
-    [found] = summarise_class(
+    [found] = summarise_class_reports(
         [graded("ada", right(ONE), right("ex07_mqa_gqa"))], EXERCISES[:1]
     ).rows
     assert (list(found.marks), found.total, found.score) == ([ONE], 10, score(10))
@@ -216,11 +216,11 @@ def test_of_a_stream_of_students_no_report_is_kept():
                 most = max(most, alive() - before)
             yield graded(f"s{number}", wrong(ONE, mistakes=[SCALED]), timed(TWO, 1.0))
 
-    found = summarise_class(stream(), EXERCISES)
+    found = summarise_class_reports(stream(), EXERCISES)
     assert len(found.rows) == 60
     assert most <= 2
     assert alive() == before
 
 
 def test_a_stream_is_read_once():
-    assert len(summarise_class(itertools.chain(CLASS), EXERCISES).rows) == len(CLASS)
+    assert len(summarise_class_reports(itertools.chain(CLASS), EXERCISES).rows) == len(CLASS)

@@ -21,8 +21,8 @@ from grader.core.translation import Words
 from grader.release import bundle
 from grader.release import course_release as course
 from grader.reporting import as_json, from_json, html, terminal
-from grader.reporting.class_summary import Graded, summarise_class
-from grader.reporting.next_step import Kind, next_step
+from grader.reporting.class_summary import GradedStudent, summarise_class_reports
+from grader.reporting.next_step import StepKind, choose_reported_next_step
 from tests.reporting.samples import exercise, report
 
 SLUG = "ex02_masking"
@@ -57,19 +57,22 @@ def test_the_total_leaves_it_out():
 
 
 def test_the_total_of_a_class_leaves_it_out(one_draft):
-    summary = summarise_class(
-        [Graded(report=BOTH)], [catalog.find_catalog_exercise("ex01"), one_draft]
+    summary = summarise_class_reports(
+        [GradedStudent(report=BOTH)], [catalog.find_catalog_exercise("ex01"), one_draft]
     )
     assert summary.rows[0].total == DONE.score.earned
     assert [figures.exercise.slug for figures in summary.further] == [SLUG]
 
 
 def test_json_says_so_and_is_read_back():
-    found = as_json.to_dict(BOTH)
+    found = as_json.convert_report_to_dict(BOTH)
     jsonschema.validate(found, SCHEMA)
     assert [e.get("draft") for e in found["exercises"]] == [None]
     assert [(e["slug"], e["draft"]) for e in found["further"]] == [(SLUG, True)]
-    assert [e.track for e in from_json.from_json(json.dumps(found)).exercises] == ["core", "draft"]
+    assert [e.track for e in from_json.parse_report_json(json.dumps(found)).exercises] == [
+        "core",
+        "draft",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +80,8 @@ def test_json_says_so_and_is_read_back():
 )
 def test_the_terminal_says_so(language, said, title):
     console = Console(file=io.StringIO(), width=100)
-    terminal.print_task_report(BOTH, console, Words(language))
-    terminal.print_task_report(report(DRAFT), console, Words(language))
+    terminal.print_terminal_report(BOTH, console, Words(language))
+    terminal.print_terminal_report(report(DRAFT), console, Words(language))
     printed = console.file.getvalue()
     assert printed.count(said) == 2
     assert title in printed
@@ -86,13 +89,13 @@ def test_the_terminal_says_so(language, said, title):
 
 @pytest.mark.parametrize("language, title", [("en", "Masking (draft)"), ("zh", "掩码（草稿）")])
 def test_the_page_says_so(language, title):
-    assert f"<h2>{title}</h2>" in html.to_html(BOTH, Words(language))
+    assert f"<h2>{title}</h2>" in html.render_html_report(BOTH, Words(language))
 
 
 def test_nobody_is_sent_to_it_who_has_something_else():
     fine = replace(DONE, checks=DONE.checks[:1], speed=None)
-    assert next_step(report(fine, DRAFT)).kind is Kind.NOTHING
-    assert next_step(report(DRAFT)).exercise is DRAFT
+    assert choose_reported_next_step(report(fine, DRAFT)).kind is StepKind.NOTHING
+    assert choose_reported_next_step(report(DRAFT)).exercise is DRAFT
 
 
 def test_the_page_of_all_exercises_leaves_it_out():
@@ -111,7 +114,7 @@ def test_no_bug_hunt_is_drawn_from_it(tmp_path, monkeypatch, one_draft):
 @pytest.mark.parametrize("named, goes", [(False, False), (True, True)])
 def test_a_bundle_has_it_only_if_it_is_released(one_draft, named, goes):
     released = [catalog.find_catalog_exercise("ex01"), *([one_draft] if named else [])]
-    names = zipfile.ZipFile(io.BytesIO(bundle.for_gradescope(released))).namelist()
+    names = zipfile.ZipFile(io.BytesIO(bundle.build_gradescope_bundle(released))).namelist()
     there = {f"grader/suites/{SLUG}/exercise.toml", f"reference/{SLUG}.py"} & set(names)
     assert bool(there) == goes
     assert "reference/ex01_softmax.py" in names

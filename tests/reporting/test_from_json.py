@@ -13,13 +13,13 @@ from tests.reporting.samples import EVERYTHING, FAULT, HOSTILE, KEPT, everywhere
     "run", [EVERYTHING, report(FAULT), everywhere(HOSTILE), report(seed=None), report(KEPT)]
 )
 def test_a_report_comes_back_as_it_was(run):
-    text = as_json.to_json(run)
-    assert as_json.to_json(from_json.from_json(text)) == text
+    text = as_json.write_report_json(run)
+    assert as_json.write_report_json(from_json.parse_report_json(text)) == text
 
 
 def test_what_comes_back_is_the_record():
     [e] = [e for e in EVERYTHING.exercises if e.slug == "ex03_sdpa"]
-    found = from_json.exercise_from_json(as_json.of_exercise(e), track="core")
+    found = from_json.parse_exercise_report(as_json.convert_exercise_report(e), track="core")
     assert found.speed == e.speed
     assert found.score == e.score
     assert found.checks[1].diagnosis.mistakes == e.checks[1].diagnosis.mistakes
@@ -36,13 +36,13 @@ def test_what_comes_back_is_the_record():
     ],
 )
 def test_what_is_no_report_gets_a_sentence(change, says):
-    found = as_json.to_dict(EVERYTHING)
+    found = as_json.convert_report_to_dict(EVERYTHING)
     change(found)
     with pytest.raises(NoReport, match=says):
-        from_json.from_json(json.dumps(found))
+        from_json.parse_report_json(json.dumps(found))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "[" * 100_000])
 def test_any_other_text_gets_one_too(text):
     with pytest.raises(NoReport):
-        from_json.from_json(text)
+        from_json.parse_report_json(text)

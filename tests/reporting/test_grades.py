@@ -6,7 +6,7 @@ import io
 import pytest
 
 from grader.reporting.class_summary import Adjustment
-from grader.reporting.grades import to_canvas, to_grades
+from grader.reporting.grades import render_canvas_csv, render_grades_csv
 from tests.reporting.class_samples import (
     CLASS,
     FOUR,
@@ -34,7 +34,7 @@ def read(text: str) -> list[list[str]]:
 
 
 def test_the_grades_of_a_class():
-    head, *rows = read(to_grades(of(*CLASS)))
+    head, *rows = read(render_grades_csv(of(*CLASS)))
     assert head == [
         "student", ONE, TWO, THREE, FOUR, "adjustment", "why", "total", "possible", "not_run",
         "remarks",
@@ -52,7 +52,7 @@ def test_the_grades_of_a_class():
 
 
 def test_the_exercises_and_the_adjustment_add_up_to_the_total():
-    for row in csv.DictReader(io.StringIO(to_grades(of(*CLASS)), newline="")):
+    for row in csv.DictReader(io.StringIO(render_grades_csv(of(*CLASS)), newline="")):
         parts = (row[ONE], row[TWO], row[THREE], row["adjustment"])
         assert sum(int(part or 0) for part in parts) == int(row["total"])
 
@@ -62,19 +62,19 @@ def test_every_adjustment_says_why_also_that_of_the_further_track():
         ONE: Adjustment(points=2, why="oral\nexam"), FOUR: Adjustment(points=-1, why="=late"),
     }  # fmt: skip
     student = graded("ada", right(ONE), right(FOUR, 3), adjustments=given)
-    [row] = csv.DictReader(io.StringIO(to_grades(of(student)), newline=""))
+    [row] = csv.DictReader(io.StringIO(render_grades_csv(of(student)), newline=""))
     assert (row["adjustment"], row["total"]) == ("2", "12")
     assert row["why"] == f"{ONE} +2: oral\ufffdexam; {FOUR} -1: =late"
 
 
 def test_what_was_not_run_is_told():
     student = graded("ada", right(ONE), wrong(TWO, score=score(4, 8, 3)))
-    [row] = csv.DictReader(io.StringIO(to_grades(of(student)), newline=""))
+    [row] = csv.DictReader(io.StringIO(render_grades_csv(of(student)), newline=""))
     assert (row["possible"], row["not_run"]) == ("18", "3")
 
 
 def test_canvas_gets_its_own_two_rows_and_one_for_each_student():
-    assert read(to_canvas(of(*CLASS))) == [
+    assert read(render_canvas_csv(of(*CLASS))) == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", ONE, TWO, THREE],
         ["    Points Possible", "", "", "", "", "10", "10", "10"],
         ["ada", "", "", "ada", "", "10", "4", "10"],
@@ -86,7 +86,11 @@ def test_canvas_gets_its_own_two_rows_and_one_for_each_student():
 
 
 def test_canvas_keeps_its_maximum_where_nobody_has_a_score():
-    assert read(to_canvas(of(graded("ada", right(ONE), fault(TWO)))))[1][5:] == ["10", "", ""]
+    assert read(render_canvas_csv(of(graded("ada", right(ONE), fault(TWO)))))[1][5:] == [
+        "10",
+        "",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,33 +119,33 @@ def test_canvas_keeps_its_maximum_where_nobody_has_a_score():
     ],
 )
 def test_what_canvas_finds_a_student_by(name, student, login):
-    [row] = read(to_canvas(of(graded(name, right(ONE)))))[2:]
+    [row] = read(render_canvas_csv(of(graded(name, right(ONE)))))[2:]
     assert (row[0], row[3]) == (student, login)
 
 
-@pytest.mark.parametrize("write", [to_grades, to_canvas])
+@pytest.mark.parametrize("write", [render_grades_csv, render_canvas_csv])
 def test_whatever_the_names_each_student_has_one_row_of_the_right_length(write):
     summary = of(*(graded(name, right(ONE), notes=(name,)) for name in NAMES))
     text = write(summary)
     text.encode()
     rows = read(text)
     assert len(text.splitlines()) == len(rows)  # nothing breaks a line
-    assert len(rows) == len(NAMES) + (1 if write is to_grades else 2)
+    assert len(rows) == len(NAMES) + (1 if write is render_grades_csv else 2)
     assert {len(row) for row in rows} == {len(rows[0])}
 
 
-@pytest.mark.parametrize("write", [to_grades, to_canvas])
+@pytest.mark.parametrize("write", [render_grades_csv, render_canvas_csv])
 def test_nothing_that_does_something_is_a_formula(write):
     rows = read(write(of(*(graded(name, right(ONE), notes=(name,)) for name in NAMES))))
     live = [f for row in rows for f in row if f.startswith(("=", "+", "-", "@", "\t", "\r"))]
-    assert live == ([] if write is to_grades else ["-x"])
+    assert live == ([] if write is render_grades_csv else ["-x"])
 
 
-@pytest.mark.parametrize("write, rows", [(to_grades, 1), (to_canvas, 2)])
+@pytest.mark.parametrize("write, rows", [(render_grades_csv, 1), (render_canvas_csv, 2)])
 def test_a_class_of_nobody_has_the_head_only(write, rows):
     assert len(read(write(of()))) == rows
 
 
 def test_nothing_handed_in_is_zero_and_a_fault_is_empty():
-    rows = read(to_canvas(of(graded("ada", missing(ONE), fault(TWO)))))
+    rows = read(render_canvas_csv(of(graded("ada", missing(ONE), fault(TWO)))))
     assert rows[2][5:] == ["0", "", ""]

@@ -9,7 +9,7 @@ import pytest
 from grader.core.records import Report, Score, Verdict
 from grader.core.translation import Words
 from grader.reporting import next_step
-from grader.reporting.html import to_html
+from grader.reporting.html import render_html_report
 from tests.reporting.markup import Page
 from tests.reporting.samples import (
     CHECKS,
@@ -38,7 +38,7 @@ MAPS = (
 
 
 def page(report: Report, language: str = "en") -> Page:
-    return Page(to_html(report, Words(language)))
+    return Page(render_html_report(report, Words(language)))
 
 
 def test_the_score_stands_at_the_top():
@@ -101,7 +101,7 @@ def test_the_weights_of_a_small_example_are_drawn_side_by_side():
 
 
 def test_what_an_exercise_waits_for_is_said_once():
-    text = to_html(report(RIGHT, NOT_STARTED), Words("en"))
+    text = render_html_report(report(RIGHT, NOT_STARTED), Words("en"))
     assert text.count("Not started yet.") == 1
 
 
@@ -174,7 +174,7 @@ SLOW = replace(FASTER, speed=replace(SCORED, verdict="failed", earned=0))
 )  # fmt: skip
 def test_the_next_thing_to_do_is_told(exercises, kind, says):
     run = report(*exercises)
-    assert next_step.next_step(run).kind == kind
+    assert next_step.choose_reported_next_step(run).kind == kind
     assert page(run).texts("section", "next") == [says]
 
 
@@ -201,7 +201,7 @@ def test_the_footer_says_what_was_graded_and_where():
 
 
 def test_the_seed_is_told_only_in_a_run_of_ones_own():
-    text = to_html(report(RIGHT, seed=None), Words("en"))
+    text = render_html_report(report(RIGHT, seed=None), Words("en"))
     assert "5eed" not in text
     assert "0" * 16 in text
 
@@ -243,7 +243,7 @@ def test_what_a_submission_says_arrives_as_it_was():
 
 
 def test_the_page_needs_nothing_from_elsewhere():
-    text = to_html(EVERYTHING, Words("en"))
+    text = render_html_report(EVERYTHING, Words("en"))
     drawn = Page(text)
     assert drawn.all("script") == []
     assert [e.attributes["href"] for e in drawn.all("link")] == ["data:,"]

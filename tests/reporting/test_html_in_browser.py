@@ -7,7 +7,7 @@ import pytest
 
 from grader.core.translation import Words
 from grader.reporting import as_json
-from grader.reporting.html import to_html
+from grader.reporting.html import render_html_report
 from tests.conftest import solution
 from tests.reporting.browser import PROGRAM, browser
 from tests.reporting.samples import EVERYTHING, HOSTILE, LONG, everywhere, report
@@ -78,7 +78,7 @@ def shown(tab, tmp_path):
 
 @pytest.mark.parametrize("name, width, scheme", list(product(RUNS, WIDTHS, SCHEMES)))
 def test_nothing_complains_and_nothing_is_too_wide_or_too_faint(shown, name, width, scheme):
-    tab = shown(to_html(RUNS[name], Words("en")), width=width, scheme=scheme)
+    tab = shown(render_html_report(RUNS[name], Words("en")), width=width, scheme=scheme)
     assert tab.complaints == []
     assert [re.sub(".*/", "", url) for url in tab.requests] == ["report.html"]
     assert tab.run(TOO_WIDE) == []
@@ -87,14 +87,14 @@ def test_nothing_complains_and_nothing_is_too_wide_or_too_faint(shown, name, wid
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_chinese_page_fits_as_well(shown, width):
-    assert shown(to_html(EVERYTHING, Words("zh")), width=width).run(TOO_WIDE) == []
+    assert shown(render_html_report(EVERYTHING, Words("zh")), width=width).run(TOO_WIDE) == []
 
 
 def test_the_dark_page_is_dark_and_the_printed_one_is_light(shown):
     colours = (
         "(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))"
     )
-    text = to_html(EVERYTHING, Words("en"))
+    text = render_html_report(EVERYTHING, Words("en"))
     ink = "rgb(26, 32, 41)"
     assert shown(text, scheme="light").run(colours) == ["rgb(245, 246, 248)", ink]
     assert shown(text, scheme="dark").run(colours) == ["rgb(18, 21, 26)", "rgb(230, 233, 238)"]
@@ -102,7 +102,7 @@ def test_the_dark_page_is_dark_and_the_printed_one_is_light(shown):
 
 
 def test_a_print_shows_what_is_closed(shown):
-    text = to_html(EVERYTHING, Words("en"))
+    text = render_html_report(EVERYTHING, Words("en"))
     closed = "(document.querySelectorAll('details').forEach(d => d.open = false), "
     seen = closed + "document.querySelector('li').checkVisibility({contentVisibilityAuto: true}))"
     assert shown(text).run(seen) is False
@@ -115,7 +115,7 @@ def test_the_mark_of_the_speed_stands_where_it_was_measured(shown, width):
       const [rail, mark] = ['.rail', '.yours'].map(s => document.querySelector(s).getBoundingClientRect());
       return [(mark.left + mark.width / 2 - rail.left) / rail.width, rail.width];
     })()"""
-    place, long = shown(to_html(EVERYTHING, Words("en")), width=width).run(at)
+    place, long = shown(render_html_report(EVERYTHING, Words("en")), width=width).run(at)
     assert place == pytest.approx(0.66, abs=0.01)
     assert long > 100
 
@@ -123,8 +123,8 @@ def test_the_mark_of_the_speed_stands_where_it_was_measured(shown, width):
 def test_the_numbers_of_a_real_report_are_those_of_its_record(shown, graded):
     wrong = solution("ex02_masking").replace("~blocked", "blocked.clone()")
     run = report(graded("ex01_softmax", solution("ex01_softmax")), graded("ex02_masking", wrong))
-    record = as_json.to_dict(run)
-    tab = shown(to_html(run, Words("en")), width=320)
+    record = as_json.convert_report_to_dict(run)
+    tab = shown(render_html_report(run, Words("en")), width=320)
     numbers = "[...document.querySelectorAll('{}')].map(e => e.innerText.trim())"
     score = record["score"]
     top = f"{score['earned']}/{score['possible'] + score['not_run']} points"
@@ -144,12 +144,12 @@ def test_the_numbers_of_a_real_report_are_those_of_its_record(shown, graded):
 
 # The page with a fault put into it: what the tests above must notice.
 def test_a_page_that_does_not_break_long_words_is_noticed(shown):
-    text = to_html(RUNS["long"], Words("en")).replace("overflow-wrap: anywhere", "")
+    text = render_html_report(RUNS["long"], Words("en")).replace("overflow-wrap: anywhere", "")
     assert shown(text, width=1280).run(TOO_WIDE) != []
 
 
 def test_a_page_in_faint_colours_is_noticed(shown):
-    text = to_html(EVERYTHING, Words("en")).replace("--soft: #525c68", "--soft: #8a94a0")
+    text = render_html_report(EVERYTHING, Words("en")).replace("--soft: #525c68", "--soft: #8a94a0")
     assert shown(text).run(TOO_FAINT) != []
     assert shown(text, scheme="dark").run(TOO_FAINT) == []
 
@@ -158,5 +158,5 @@ def test_a_page_in_faint_colours_is_noticed(shown):
     "hole", ["<script>alert(1)</script>", "<img src='https://example.org/x.png'>"]
 )
 def test_a_hole_in_the_page_is_closed_by_its_policy_and_noticed(shown, hole):
-    text = to_html(EVERYTHING, Words("en")).replace("<footer>", f"{hole}<footer>")
+    text = render_html_report(EVERYTHING, Words("en")).replace("<footer>", f"{hole}<footer>")
     assert any("Content Security Policy" in complaint for complaint in shown(text).complaints)

@@ -10,7 +10,7 @@ from grader.core.catalog import ROOT
 from grader.core.records import Diagnosis, NamedMistake, Stage, Verdict, WrongPlaces
 from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
-from grader.reporting.from_json import from_json
+from grader.reporting.from_json import parse_report_json
 from grader.reporting.redact import redact_report
 from tests.reporting.samples import (
     FAULT,
@@ -45,15 +45,15 @@ def views(shown) -> str:
     from rich.console import Console
 
     console = Console(file=StringIO(), width=200)
-    terminal.print_task_report(shown, console, Words())
-    page = html.to_html(shown, Words()).partition("<body>")[2]
+    terminal.print_terminal_report(shown, console, Words())
+    page = html.render_html_report(shown, Words()).partition("<body>")[2]
     texts = [
-        as_json.to_json(shown),
+        as_json.write_report_json(shown),
         page,
-        github.github_summary(shown, Words()),
+        github.render_github_summary(shown, Words()),
         console.file.getvalue(),
     ]
-    return "\n".join(texts) + "\n".join(github.github_annotations(shown, Words()))
+    return "\n".join(texts) + "\n".join(github.render_github_annotations(shown, Words()))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_what_cannot_be_graded_says_so_all_the_same(e, shows):
 
 @pytest.mark.parametrize("shows", ["hints", "verdicts", "nothing"])
 def test_it_fits_the_schema_and_can_be_read_back(shows):
-    text = as_json.to_json(redact_report(report(WRONG), shows))
+    text = as_json.write_report_json(redact_report(report(WRONG), shows))
     jsonschema.validate(json.loads(text), SCHEMA)
-    assert as_json.to_json(from_json(text)) == text
+    assert as_json.write_report_json(parse_report_json(text)) == text

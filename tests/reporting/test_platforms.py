@@ -39,7 +39,7 @@ def read(text):
 
 
 def test_junit_has_a_suite_for_each_exercise_and_a_case_for_each_check():
-    found = read(junit.to_junit(EVERYTHING, EN))
+    found = read(junit.render_junit_report(EVERYTHING, EN))
     assert [suite.name for suite in found] == [e.slug for e in EVERYTHING.exercises]
     [suite] = [s for s in found if s.name == "ex03_sdpa"]
     kinds = {case.name: [type(r).__name__ for r in case.result] for case in suite}
@@ -52,26 +52,26 @@ def test_junit_has_a_suite_for_each_exercise_and_a_case_for_each_check():
 
 
 def test_junit_of_a_file_that_is_not_graded_has_only_failures():
-    [suite] = read(junit.to_junit(report(NOT_STARTED), EN))
+    [suite] = read(junit.render_junit_report(report(NOT_STARTED), EN))
     assert (suite.tests, suite.failures) == (1, 1)
     [case] = suite
     assert case.result[0].message == "Not started yet."
 
 
 def test_junit_takes_a_fault_of_ours_for_an_error():
-    [suite] = read(junit.to_junit(report(FAULT), EN))
+    [suite] = read(junit.render_junit_report(report(FAULT), EN))
     assert suite.errors > 0
 
 
 def test_junit_takes_any_text():
-    [suite] = read(junit.to_junit(NASTY, EN))
+    [suite] = read(junit.render_junit_report(NASTY, EN))
     [case] = suite
     assert "<script>" in case.result[0].text
     assert "\x1b" not in case.result[0].text
 
 
 def test_github_points_at_the_students_lines():
-    [line] = github.github_annotations(NASTY, EN)
+    [line] = github.render_github_annotations(NASTY, EN)
     assert line.startswith("::error file=exercises/ex03_sdpa.py,line=7,title=What own_a asks.::")
     assert "\n" not in line
     assert "a%25b,c:d|e" in line
@@ -79,23 +79,23 @@ def test_github_points_at_the_students_lines():
 
 def test_github_gets_ten_annotations_at_most_and_one_for_a_refused_file():
     many = exercise(checks=tuple(check(f"own_{n}", Verdict.FAILED, why="x") for n in range(30)))
-    assert len(github.github_annotations(report(many), EN)) == 10
+    assert len(github.render_github_annotations(report(many), EN)) == 10
     refused = exercise(
         state="refused", sentence="Line 1: eval is not allowed.",
         checks=tuple(check(f"own_{n}", Verdict.BLOCKED, why="Line 1") for n in range(3)),
     )  # fmt: skip
-    assert len(github.github_annotations(report(refused), EN)) == 1
+    assert len(github.render_github_annotations(report(refused), EN)) == 1
 
 
 def test_no_line_of_a_summary_is_a_command_or_markup_of_the_students():
-    text = github.github_summary(NASTY, EN)
+    text = github.render_github_summary(NASTY, EN)
     assert not re.search(r"(?m)^\s*::", text)
     assert "<script>" not in text and "<img" not in text
     assert "<details>" in text
 
 
 def test_the_further_track_stands_below_the_others_in_a_summary():
-    text = github.github_summary(report(RIGHT, FURTHER), EN)
+    text = github.render_github_summary(report(RIGHT, FURTHER), EN)
     core, apart = text.split("Optional exercises, not counted in the total")
     assert f"| {FURTHER.slug} |" not in core
     assert f"| {FURTHER.slug} | 7/7 |" in apart
@@ -103,14 +103,14 @@ def test_the_further_track_stands_below_the_others_in_a_summary():
 
 def test_a_summary_stays_below_the_limit():
     long = exercise(checks=(check("own_a", Verdict.FAILED, why="注" * 400_000),))
-    text = github.github_summary(report(RIGHT, long, long), EN)
-    assert len(text.encode()) <= github.MOST_SUMMARY_BYTES
+    text = github.render_github_summary(report(RIGHT, long, long), EN)
+    assert len(text.encode()) <= github.MAX_SUMMARY_BYTES
     assert "| ex03_sdpa |" in text
 
 
 def test_gradescope_adds_up():
     run = report(RIGHT, exercise())
-    found = json.loads(gradescope.to_gradescope(run, EN))
+    found = json.loads(gradescope.render_gradescope_report(run, EN))
     assert found["score"] == sum(t["score"] for t in found["tests"]) == run.score.earned
     assert sum(t["max_score"] for t in found["tests"]) == run.score.possible
     assert {t["visibility"] for t in found["tests"]} == {"visible"}
@@ -124,7 +124,7 @@ def test_gradescope_adds_up():
 
 
 def test_classroom_50_has_whole_scores_out_of_a_fixed_maximum():
-    found = json.loads(classroom50.to_classroom50(EVERYTHING, EN, RUNNER))
+    found = json.loads(classroom50.render_classroom50_report(EVERYTHING, EN, RUNNER))
     assert found["schema"] == "classroom50/result/v1"
     assert found["datetime"] == "2026-06-01T14:32:05Z"
     assert found["review"] == found["commit"]
@@ -142,7 +142,7 @@ def test_outside_its_runner_there_is_a_sentence(missing):
     given = RUNNER | {"SUBMISSION_TAG": "v1"} if missing == "tag" else dict(RUNNER)
     given.pop(missing, None)
     with pytest.raises(classroom50.NotInRunner, match=missing if missing != "tag" else "'v1'"):
-        classroom50.to_classroom50(EVERYTHING, EN, given)
+        classroom50.render_classroom50_report(EVERYTHING, EN, given)
 
 
 def test_for_github_the_summary_goes_to_the_runners_file(tmp_path, monkeypatch, capsys):

@@ -13,7 +13,7 @@ from rich.console import Console
 from grader.core.catalog import ROOT
 from grader.core.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
 from grader.reporting import as_json, terminal
-from grader.reporting.kept_text import short_time
+from grader.reporting.kept_text import report_short_time
 from tests.conftest import solution
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
@@ -68,25 +68,25 @@ REPORTS = {
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_json_fits_its_schema(name):
-    jsonschema.validate(json.loads(as_json.to_json(REPORTS[name])), SCHEMA)
+    jsonschema.validate(json.loads(as_json.write_report_json(REPORTS[name])), SCHEMA)
 
 
 def test_a_real_report_fits_the_schema(graded):
     real = report(graded("ex01_softmax", solution("ex01_softmax")), graded("ex01_softmax", "x ="))
-    jsonschema.validate(json.loads(as_json.to_json(real)), SCHEMA)
+    jsonschema.validate(json.loads(as_json.write_report_json(real)), SCHEMA)
 
 
 @pytest.mark.parametrize("entry", SCHEMA["required"])
 def test_the_schema_notices_what_is_missing(entry):
-    record = as_json.to_dict(REPORTS["graded"])
+    record = as_json.convert_report_to_dict(REPORTS["graded"])
     del record[entry]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(record, SCHEMA)
 
 
 def test_the_seed_is_told_only_in_a_run_of_ones_own():
-    assert as_json.to_dict(report())["seed"] == "abc"
-    assert "seed" not in as_json.to_dict(replace(report(), seed=None))
+    assert as_json.convert_report_to_dict(report())["seed"] == "abc"
+    assert "seed" not in as_json.convert_report_to_dict(replace(report(), seed=None))
 
 
 def test_the_total_is_that_of_the_core_track_without_faults():
@@ -97,7 +97,7 @@ def test_the_total_is_that_of_the_core_track_without_faults():
 
 def drawn(report: Report) -> str:
     file = io.StringIO()
-    terminal.print_task_report(report, Console(file=file, width=100))
+    terminal.print_terminal_report(report, Console(file=file, width=100))
     return re.sub(" +", " ", file.getvalue())
 
 
@@ -138,8 +138,8 @@ def test_the_terminal_says_it(name, lines):
 
 def test_a_time_of_today_needs_no_date():
     moment, evening = datetime(2026, 1, 2, 14, 2), datetime(2026, 1, 2, 23, 59)
-    assert short_time(moment, evening) == "14:02"
-    assert short_time(moment, evening + timedelta(days=1)) == "2026-01-02 14:02"
+    assert report_short_time(moment, evening) == "14:02"
+    assert report_short_time(moment, evening + timedelta(days=1)) == "2026-01-02 14:02"
 
 
 def test_what_was_judged_now_or_is_missing_is_not_called_unchanged():

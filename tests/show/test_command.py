@@ -11,7 +11,7 @@ from grader.core import catalog
 from grader.core.translation import Words
 from grader.practice.show import recorded_answers
 from grader.practice.show.sentence import CannotShow
-from grader.practice.show.show_command import print_example
+from grader.practice.show.show_command import show_example
 from grader.worker.walls import PROCESS
 from tests.conftest import solution
 
@@ -28,7 +28,7 @@ def ask(tmp_path, nursery, monkeypatch):
         path: Path = tmp_path / f"{slug}.py"
         if source is not None:
             path.write_text(source)
-        print_example(catalog.find_catalog_exercise(slug), tmp_path, console, wall=PROCESS, words=Words("en"), tokens=tokens,
+        show_example(catalog.find_catalog_exercise(slug), tmp_path, console, wall=PROCESS, words=Words("en"), tokens=tokens,
              **how)  # fmt: skip
         return console.file.getvalue()
 

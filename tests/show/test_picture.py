@@ -18,7 +18,7 @@ WORDS = Words("en")
 
 
 def titles(found):
-    return [axes.get_title() for axes in picture.draw_heat_maps(found, WORDS).axes]
+    return [axes.get_title() for axes in picture.show_heat_maps(found, WORDS).axes]
 
 
 def labels(axes):
@@ -58,7 +58,7 @@ def test_yours_the_reference_and_the_difference_are_in_their_places():
 
 def test_large_weights_are_dark():
     data = show.weights(np.eye(2)).trace
-    image = imread(io.BytesIO(picture.heat_maps_png(data, WORDS)))
+    image = imread(io.BytesIO(picture.show_heat_maps_png(data, WORDS)))
     brightness = image[..., :3].mean(-1)
     height, width = brightness.shape
     quarter = brightness[int(height * 0.35), int(width * 0.4)], brightness[int(height * 0.35), -20]
@@ -91,13 +91,15 @@ def test_files_that_cannot_be(tmp_path, name, sentence):
 
 
 def test_letters_that_no_font_has_are_numbered(monkeypatch):
-    monkeypatch.setattr(picture, "_find_font", lambda letters: "" if letters else "DejaVu Sans")
+    monkeypatch.setattr(
+        picture, "_find_font_to_show", lambda letters: "" if letters else "DejaVu Sans"
+    )
     found = show.weights(np.eye(2), tokens="猫 狗")
     assert labels(found.figure().axes[0]) == ["1", "2"]
-    assert picture.is_without_font(found.trace, WORDS)
+    assert picture.lacks_font_to_show(found.trace, WORDS)
 
 
 def test_a_font_that_has_only_boxes_is_no_font():
-    assert not picture._find_font(frozenset("\U0001f9ff\u16a0\u1b05\ua8f2")).startswith(
+    assert not picture._find_font_to_show(frozenset("\U0001f9ff\u16a0\u1b05\ua8f2")).startswith(
         "Last Resort"
     )

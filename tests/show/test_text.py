@@ -6,8 +6,8 @@ from rich.cells import cell_len
 
 from grader.core.translation import Words
 from grader.practice import show
-from grader.practice.show.show_text import format_number
-from grader.practice.show.trace import Step
+from grader.practice.show.show_text import format_shown_number
+from grader.practice.show.trace import ShownStep
 from tests.show.asking import mistaken, shown, solver, written
 
 
@@ -20,7 +20,7 @@ from tests.show.asking import mistaken, shown, solver, written
     ],
 )  # fmt: skip
 def test_numbers(value, text):
-    assert format_number(value) == text
+    assert format_shown_number(value) == text
 
 
 def test_weights_are_a_grid_of_tokens():
@@ -67,14 +67,14 @@ def test_a_right_trace_has_no_differences():
 
 
 def test_no_number_is_said_so():
-    step = Step(name="weights", letters="", reference=np.eye(2), yours=np.full((2, 2), np.nan))
+    step = ShownStep(name="weights", letters="", reference=np.eye(2), yours=np.full((2, 2), np.nan))
     assert step.differs
     assert step.largest == np.inf
 
 
 def test_an_infinity_in_its_place_is_no_difference():
     mask = np.array([[0.0, -np.inf]])
-    assert not Step(name="additive", letters="", reference=mask, yours=mask.copy()).differs
+    assert not ShownStep(name="additive", letters="", reference=mask, yours=mask.copy()).differs
 
 
 def test_a_finite_number_in_its_place_is():

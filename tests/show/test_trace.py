@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from grader.core import catalog
-from grader.practice.show.example import has_example
+from grader.practice.show.example import has_example_to_show
 from tests.show.asking import mistaken, shown, solver
 
-SLUGS = [e.slug for e in catalog.list_catalog_exercises() if has_example(e)]
+SLUGS = [e.slug for e in catalog.list_catalog_exercises() if has_example_to_show(e)]
 NO_TENSORS = ("ex00_plain_python", "ex09_gradients")  # whose answers keep no graph
 
 

@@ -15,23 +15,23 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 
 @each
 def test_there_are_null_answers_for_every_function(exercise):
-    covered = {m.of for m in suite_runner.suite_mistakes(exercise) if m.null}
+    covered = {m.of for m in suite_runner.list_suite_mistakes(exercise) if m.null}
     assert covered == set(exercise.names)
 
 
 def test_the_core_track_is_worth_a_hundred_points():
-    speed = [suite_runner.speed_case(e) for e in CORE]
-    checks = sum(c.points for e in CORE for c in suite_runner.suite_checks(e))
+    speed = [suite_runner.find_suite_speed_case(e) for e in CORE]
+    checks = sum(c.points for e in CORE for c in suite_runner.list_suite_checks(e))
     assert checks + sum(s.points for s in speed if s) == 100
 
 
 def test_there_are_a_hundred_mistakes_in_the_core_track():
-    assert sum(len(suite_runner.suite_mistakes(e)) for e in CORE) >= 100
+    assert sum(len(suite_runner.list_suite_mistakes(e)) for e in CORE) >= 100
 
 
 @pytest.mark.parametrize("party", ["zero", "reference"])
 @pytest.mark.parametrize(
-    "exercise", [e for e in CORE if suite_runner.speed_case(e)], ids=lambda e: e.slug
+    "exercise", [e for e in CORE if suite_runner.find_suite_speed_case(e)], ids=lambda e: e.slug
 )
 def test_a_party_of_a_speed_case_is_a_file_that_stands_alone(exercise, party):
     path = exercise.folder / "parties" / f"{party}.py"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from grader.timing import meters
-from grader.timing.wait_idle import Calm
+from grader.timing.wait_idle import IdleWaiter
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
@@ -25,6 +25,6 @@ def no_waiting_for_a_calm_core(request, monkeypatch):
     if request.module.__name__.endswith("test_calm"):
         return
     monkeypatch.setattr(
-        Calm, "choose", lambda self: setattr(self, "core", meters.shared_processor())
+        IdleWaiter, "choose", lambda self: setattr(self, "core", meters.find_timing_processor())
     )
-    monkeypatch.setattr(Calm, "wait", lambda self: None)
+    monkeypatch.setattr(IdleWaiter, "wait", lambda self: None)

@@ -97,7 +97,7 @@ def feed(monkeypatch, **seconds: float) -> None:
             answer = call()
         return seconds[party.name] * (1 + next(ticks) * 1e-6), answer
 
-    monkeypatch.setattr(meters, "time_call", fed)
+    monkeypatch.setattr(meters, "time_party_call", fed)
 
 
 def echoes(race) -> None:

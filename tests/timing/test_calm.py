@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader.timing import wait_idle
-from grader.timing.wait_idle import Calm
+from grader.timing.wait_idle import IdleWaiter
 
 CORE = max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 pytestmark = pytest.mark.skipif(CORE is None, reason="this system binds nothing to a core")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(CORE is None, reason="this system binds nothing 
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch):
-    monkeypatch.setattr(wait_idle, "least_piece_seconds", float("inf"))
+    monkeypatch.setattr(wait_idle, "least_idle_piece_seconds", float("inf"))
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def clock(monkeypatch):
 
 
 def bound(**options):
-    waiting = Calm(**options)
+    waiting = IdleWaiter(**options)
     waiting.core = CORE
     return waiting
 
@@ -83,17 +83,17 @@ def test_the_thread_is_free_again_afterwards():
 
 
 def test_parties_that_are_bound_to_no_core_are_not_waited_for():
-    Calm(piece=lambda: pytest.fail("asked")).wait()
+    IdleWaiter(piece=lambda: pytest.fail("asked")).wait()
 
 
 def test_the_piece_takes_the_least_of_its_times(clock, monkeypatch):
     durations = iter([3.0, 2.0, 5.0, 1.5, 4.0, 6.0])
     monkeypatch.setattr(wait_idle.torch, "softmax", lambda *_: clock.sleep(next(durations)))
-    assert wait_idle._time_piece() == 1.5
+    assert wait_idle._time_idle_piece() == 1.5
 
 
 def test_the_calmest_core_is_chosen():
     cores = sorted(os.sched_getaffinity(0))
-    chosen = Calm(piece=lambda: 2.0 if os.sched_getaffinity(0) == {cores[-1]} else 1.0)
+    chosen = IdleWaiter(piece=lambda: 2.0 if os.sched_getaffinity(0) == {cores[-1]} else 1.0)
     chosen.choose()
     assert chosen.core == cores[0]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.authoring.skeletons import skeleton_text
+from grader.authoring.skeletons import make_skeleton
 from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Score
@@ -55,8 +55,8 @@ def report(nursery, tmp_path):
 def worth(slug: str = SLUG) -> tuple[int, int]:
     """The points of the checks that run on the CPU, and those of speed."""
     exercise = catalog.find_catalog_exercise(slug)
-    checks = sum(c.points for c in suite_runner.suite_checks(exercise) if not c.cuda)
-    return checks, suite_runner.speed_case(exercise).points
+    checks = sum(c.points for c in suite_runner.list_suite_checks(exercise) if not c.cuda)
+    return checks, suite_runner.find_suite_speed_case(exercise).points
 
 
 def test_what_is_right_is_timed_and_its_points_count(report, timed):
@@ -96,7 +96,7 @@ def test_without_speed_its_points_are_left_out(report, timed):
 @pytest.mark.parametrize(
     "source, state",
     [
-        (skeleton_text(catalog.find_catalog_exercise(SLUG), RIGHT), "not_started"),
+        (make_skeleton(catalog.find_catalog_exercise(SLUG), RIGHT), "not_started"),
         (None, "missing"),
         ("def f(:\n", "unreadable"),
         ("import torch\ntorch.nn.MultiheadAttention\n", "refused"),
@@ -161,8 +161,10 @@ def small(monkeypatch):
             for found in race.time("scaled_dot_product_attention", q, k, v):
                 agree(found[0], weights @ v)
 
-    case = replace(suite_runner.speed_case(catalog.find_catalog_exercise(SLUG)), bench=bench)
-    monkeypatch.setattr(suite_runner, "speed_case", lambda exercise: case)
+    case = replace(
+        suite_runner.find_suite_speed_case(catalog.find_catalog_exercise(SLUG)), bench=bench
+    )
+    monkeypatch.setattr(suite_runner, "find_suite_speed_case", lambda exercise: case)
 
 
 def test_a_whole_run_is_timed_on_the_clock_of_the_grader(report, small, monkeypatch):

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from grader.judging.case import StudentFault
-from grader.timing.meters import MAX_HIDDEN_BYTES, PAGE_BYTES, peak_bytes
+from grader.timing.meters import MAX_UNSEEN_BYTES, PAGE_BYTES, build_peak_memory_meter
 from grader.timing.race import Plan
 from grader.timing.speed import measure_speed
 from tests.timing.contests import ECHO, LINUX, contest, echoes, party
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("list_open")
 MIB = 1 << 20
 EMPTY = {"peak_bytes": 200 * MIB, "mapped_bytes": 900 * MIB, "faults": 1000, "child_faults": 0}
 MUCH = (
-    MIB + MAX_HIDDEN_BYTES
+    MIB + MAX_UNSEEN_BYTES
 ) // PAGE_BYTES  # pages, the most that may go unseen beside a rise of one MiB
 
 
@@ -45,20 +45,20 @@ def test_a_peak_is_what_an_empty_process_has_not(peak, mapped, faults, child_fau
     one = party({name: EMPTY[name] + more[name] for name in EMPTY})
     if rise is None:
         with pytest.raises(StudentFault, match="the peak of its memory was set back"):
-            peak_bytes(EMPTY)(one, lambda: 7)
+            build_peak_memory_meter(EMPTY)(one, lambda: 7)
     else:
-        assert peak_bytes(EMPTY)(one, lambda: 7) == (rise, 7)
+        assert build_peak_memory_meter(EMPTY)(one, lambda: 7) == (rise, 7)
 
 
 def test_what_was_sent_is_none_of_it():
     one = party(EMPTY | {"peak_bytes": EMPTY["peak_bytes"] + 64 * MIB})
     one.worker.inputs.most = 48 * MIB
-    assert peak_bytes(EMPTY)(one, lambda: 7) == (16 * MIB, 7)
+    assert build_peak_memory_meter(EMPTY)(one, lambda: 7) == (16 * MIB, 7)
 
 
 def test_who_ends_after_the_answer_is_at_fault():
     with pytest.raises(StudentFault):
-        peak_bytes(EMPTY)(party({}), lambda: 7)
+        build_peak_memory_meter(EMPTY)(party({}), lambda: 7)
 
 
 def peaks(nursery, folder, student: str) -> dict[str, float]:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader.timing import meters
-from grader.timing.meters import peak_bytes, time_call, wall_seconds
+from grader.timing.meters import build_peak_memory_meter, time_elapsed_seconds, time_party_call
 from grader.timing.race import Plan
 from grader.worker.child import usage
 from tests.timing.contests import LINUX, contest, party
@@ -93,7 +93,7 @@ def somebody_else(core: int | None) -> Iterator[None]:
 @pytest.mark.weekly
 @LINUX
 def test_time_for_which_others_had_the_processor_is_not_the_partys(wall, tmp_path):
-    with somebody_else(meters.shared_processor()):
+    with somebody_else(meters.find_timing_processor()):
         for measured, elapsed in timed(wall, tmp_path, BEHIND_OTHERS):
             assert elapsed > 0.3  # of 0.2 that it needed
             mostly = 0.2 + (elapsed - 0.2) / 2
@@ -146,8 +146,8 @@ def test_seconds_are_the_walls_without_those_of_others(monkeypatch, before, afte
     waited = iter([10**9, int((1 + ours) * 1e9)])
     clock = SimpleNamespace(perf_counter=iter([100.0, 100.5]).__next__)
     monkeypatch.setattr(meters, "time", clock)
-    monkeypatch.setattr(meters, "_waited_nanoseconds", lambda: next(waited))
-    assert time_call(party(before, after), lambda: 7) == (pytest.approx(measured), 7)
+    monkeypatch.setattr(meters, "_read_waited_nanoseconds", lambda: next(waited))
+    assert time_party_call(party(before, after), lambda: 7) == (pytest.approx(measured), 7)
 
 
 @pytest.mark.parametrize("ours, measured", [(0.0, 0.5), (0.1, 0.4)])
@@ -155,11 +155,13 @@ def test_on_a_gpu_it_is_the_walls_time_without_our_own_waiting(monkeypatch, ours
     waited = iter([10**9, int((1 + ours) * 1e9)])
     clock = SimpleNamespace(perf_counter=iter([100.0, 100.5]).__next__)
     monkeypatch.setattr(meters, "time", clock)
-    monkeypatch.setattr(meters, "_waited_nanoseconds", lambda: next(waited))
-    assert wall_seconds(party(), lambda: 7) == (pytest.approx(measured), 7)
+    monkeypatch.setattr(meters, "_read_waited_nanoseconds", lambda: next(waited))
+    assert time_elapsed_seconds(party(), lambda: 7) == (pytest.approx(measured), 7)
 
 
-@pytest.mark.parametrize("meter", [wall_seconds, time_call, peak_bytes(NOTHING)])
+@pytest.mark.parametrize(
+    "meter", [time_elapsed_seconds, time_party_call, build_peak_memory_meter(NOTHING)]
+)
 def test_a_party_is_awake_and_waits_before_it_is_asked_and_stands_still_after(meter):
     one = party(*[{**used(), **NOTHING}] * 2)
     meter(one, lambda: one.worker.log.append("call"))
@@ -169,5 +171,5 @@ def test_a_party_is_awake_and_waits_before_it_is_asked_and_stands_still_after(me
 def test_a_party_stands_still_also_after_an_error():
     one = party(used(), used())
     with pytest.raises(ZeroDivisionError):
-        time_call(one, lambda: 1 // 0)
+        time_party_call(one, lambda: 1 // 0)
     assert one.worker.log[-1] == "stop"

@@ -18,7 +18,7 @@ from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.speed import measure_speed
 from grader.timing.statistics import BLOCK_ROUNDS, PARTIES
-from grader.timing.wait_idle import Calm
+from grader.timing.wait_idle import IdleWaiter
 from tests.timing.contests import contest, echoes, feed
 
 # Its answers look at threads, memory and other processes, which no list lets through.
@@ -118,7 +118,8 @@ def test_a_warm_up_is_not_counted_and_the_rounds_of_all_sets_are(nursery, tmp_pa
 
 def test_the_rounds_are_whole_blocks_and_fewer_for_a_slow_reference():
     rounds = {
-        seconds: racing._choose_rounds(seconds) for seconds in (1e-5, 0.01, 0.0199, 0.02, 0.1, 10.0)
+        seconds: racing._choose_race_rounds(seconds)
+        for seconds in (1e-5, 0.01, 0.0199, 0.02, 0.1, 10.0)
     }
     assert all(n % BLOCK_ROUNDS == 0 for n in rounds.values())
     assert [rounds[s] for s in (1e-5, 0.01, 0.02, 10.0)] == [40, 40, 25, 20]
@@ -172,7 +173,7 @@ def test_who_is_not_asked_stands_still(nursery, tmp_path):
 
 def test_who_is_not_asked_stands_still_in_a_race(nursery, tmp_path, monkeypatch):
     parties, moved = {}, []
-    meter = meters.time_call
+    meter = meters.time_party_call
 
     def watching(party, call):
         parties[party.name] = party
@@ -182,7 +183,7 @@ def test_who_is_not_asked_stands_still_in_a_race(nursery, tmp_path, monkeypatch)
         moved.extend(processor_time(o) - b for o, b in zip(others, before, strict=True))
         return found
 
-    monkeypatch.setattr(meters, "time_call", watching)
+    monkeypatch.setattr(meters, "time_party_call", watching)
     answers = COUNTS + "def answer(x): return x\n"
     run(contest(nursery, tmp_path, Seen(), answers, zero=answers, reference=answers), 3)
     assert len(moved) >= 2 * 6 + 3  # in the first round, who has not been asked is not known
@@ -282,7 +283,7 @@ def test_all_three_are_bound_to_one_and_the_same_processor(nursery, tmp_path):
 
 def test_every_call_waits_until_the_processor_is_calm(nursery, tmp_path, monkeypatch):
     waits = []
-    monkeypatch.setattr(Calm, "wait", lambda self: waits.append(self.core))
+    monkeypatch.setattr(IdleWaiter, "wait", lambda self: waits.append(self.core))
     run(contest(nursery, tmp_path, Seen()), 3)
     assert waits == [max(os.sched_getaffinity(0))] * 9
 
@@ -291,7 +292,7 @@ def test_what_is_faster_than_physics_is_told_from_the_fastest_matrix_product(
     nursery, tmp_path, monkeypatch
 ):
     speeds = iter([3e9, 5e9, 4e9])
-    monkeypatch.setattr(racing, "_matrix_product_flops", lambda device, dtype: next(speeds))
+    monkeypatch.setattr(racing, "_time_matrix_product", lambda device, dtype: next(speeds))
     assert run(contest(nursery, tmp_path, Seen()), 3).flops == 5e9
 
 
@@ -299,7 +300,7 @@ def test_what_is_faster_than_physics_is_told_from_the_fastest_matrix_product(
 def test_the_matrix_product_is_one(nursery, tmp_path):
     """It measures, so that its outcome depends on what else the machine does."""
     found = run(contest(nursery, tmp_path, Seen()), 10).flops
-    assert 0.2 < found / max(racing._matrix_product_flops("cpu", "float32") for _ in range(10)) < 5
+    assert 0.2 < found / max(racing._time_matrix_product("cpu", "float32") for _ in range(10)) < 5
 
 
 def test_more_work_than_a_matrix_product_does_is_faster_than_physics(

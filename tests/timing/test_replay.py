@@ -113,7 +113,7 @@ def command(monkeypatch):
     """`grader bench` with these arguments, where these speeds would be measured."""
 
     def run(speeds: dict[str, Speed], *args: str):
-        monkeypatch.setattr(bench_command, "measure_all", lambda *_, **__: speeds)
+        monkeypatch.setattr(bench_command, "benchmark_all_exercises", lambda *_, **__: speeds)
         given = ["bench", "--submission", str(ROOT / "solutions"), "--isolation", "process"]
         return CliRunner().invoke(app.app, [*given, *args])
 

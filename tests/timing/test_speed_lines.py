@@ -53,7 +53,7 @@ ALL = {
 
 def drawn(s: Speed, width: int = 110) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width).print(speed_text.speed_lines(s, "ex03_sdpa"))
+    Console(file=file, width=width).print(speed_text.render_speed_report(s, "ex03_sdpa"))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -153,7 +153,7 @@ def report(s: Speed | None) -> Report:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_json_fits_its_schema(name):
-    record = json.loads(as_json.to_json(report(ALL[name])))
+    record = json.loads(as_json.write_report_json(report(ALL[name])))
     jsonschema.validate(record, SCHEMA)
     [exercise] = record["exercises"]
     assert exercise["speed"]["verdict"] == ALL[name].verdict
@@ -162,7 +162,7 @@ def test_the_json_fits_its_schema(name):
 
 
 def test_the_json_tells_all_that_was_measured():
-    found = as_json.to_dict(report(FULL))["exercises"][0]["speed"]
+    found = as_json.convert_report_to_dict(report(FULL))["exercises"][0]["speed"]
     assert (found["fraction"], found["ratio"], found["interval"]) == (1.0, 1.2, [1.1, 1.3])
     assert found["measured"] == {
         "unit": "s",
@@ -175,7 +175,7 @@ def test_the_json_tells_all_that_was_measured():
 
 @pytest.mark.parametrize("entry", SCHEMA["$defs"]["speed"]["required"])
 def test_the_schema_notices_what_is_missing(entry):
-    record = as_json.to_dict(report(FULL))
+    record = as_json.convert_report_to_dict(report(FULL))
     del record["exercises"][0]["speed"][entry]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(record, SCHEMA)
@@ -192,12 +192,12 @@ def test_the_schema_notices_what_is_missing(entry):
 )
 def test_the_whole_report_has_it_too(name, says):
     file = io.StringIO()
-    terminal.print_task_report(report(ALL[name]), Console(file=file, width=100))
+    terminal.print_terminal_report(report(ALL[name]), Console(file=file, width=100))
     assert says in re.sub(" +", " ", file.getvalue())
 
 
 def test_an_answer_that_was_wrong_when_it_was_timed_is_not_called_right():
     file = io.StringIO()
-    terminal.print_task_report(report(FAILED), Console(file=file, width=100))
+    terminal.print_terminal_report(report(FAILED), Console(file=file, width=100))
     assert "all right" not in file.getvalue()
     assert "Right, and it could be faster" not in file.getvalue()

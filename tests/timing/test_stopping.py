@@ -5,8 +5,8 @@ import pytest
 
 from grader.core.scoring import MARGIN
 from grader.timing.speed import MIN_SETS, measure_speed
-from grader.timing.statistics import round_half_up
-from grader.timing.stopping import LOOK_ROUNDS, LUCK_OF_SETS, _student_quantile
+from grader.timing.statistics import round_speed_points
+from grader.timing.stopping import LOOK_ROUNDS, LUCK_OF_SETS, _compute_student_t_quantile
 from tests.timing.contests import made_up
 from tests.timing.rounds import rounds
 
@@ -39,13 +39,13 @@ def graded(x: float, *, points: int, noise: float = 0.02, seed: int = 0, stops: 
     ],
 )
 def test_the_quantiles_are_those_of_any_table_of_t(chance, degrees, value):
-    assert _student_quantile(chance, degrees) == pytest.approx(value, rel=1e-3)
+    assert _compute_student_t_quantile(chance, degrees) == pytest.approx(value, rel=1e-3)
 
 
 @pytest.mark.parametrize("x", [-0.2, 0.0, 0.5, 1.0, 1.1])
 def test_what_lies_far_from_a_border_ends_at_the_first_look(x):
     speed, seen = graded(x, points=2)
-    assert (speed.verdict, speed.earned) == ("scored", round_half_up(min(1, max(0, x)), 2))
+    assert (speed.verdict, speed.earned) == ("scored", round_speed_points(min(1, max(0, x)), 2))
     assert seen == LOOK_ROUNDS
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.mutants import variant_source
+from grader.authoring.mutants import write_variant_to_prove
 from grader.core import catalog
 from grader.judging import suite_runner
 from grader.judging.case import StudentFault
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
-from grader.timing.statistics import PARTIES, memory_position
+from grader.timing.statistics import PARTIES, compute_memory_position
 from grader.worker.nursery import Nursery
 from tests.timing.contests import LINUX, text
 
@@ -65,11 +65,11 @@ def online_softmax(x, block_size):
 def variants() -> dict[str, str]:
     """The solution with a variant of each function in the place of its own, by their names."""
     found: dict[str, list[str]] = {name: [] for name in EXERCISE.functions}
-    for variant in suite_runner.suite_variants(EXERCISE):
+    for variant in suite_runner.list_suite_variants(EXERCISE):
         found[variant.of].append(variant.id)
     written = {
-        v.id: variant_source(EXERCISE, v)[len(SOLUTION) :]
-        for v in suite_runner.suite_variants(EXERCISE)
+        v.id: write_variant_to_prove(EXERCISE, v)[len(SOLUTION) :]
+        for v in suite_runner.list_suite_variants(EXERCISE)
     }
     most = max(map(len, found.values()))
     chosen = [[ids[i % len(ids)] for ids in found.values()] for i in range(most)]
@@ -103,7 +103,7 @@ def position(tmp_path_factory):
         for names in measured_together:
             if names[0] not in found and (name in names or names[0] in PARTIES):
                 measure(names)
-        return memory_position(found["zero"], found["reference"], found[name])
+        return compute_memory_position(found["zero"], found["reference"], found[name])
 
     return of
 
@@ -121,7 +121,7 @@ def peaks(nursery: Nursery, folder: Path, sources: list[str]) -> list[float]:
     for party, source in zip(PARTIES[:2], sources[:2], strict=True):
         (folder / "parties" / f"{party}.py").write_text(source)
     contest = Contest(
-        exercise=replace(EXERCISE, folder=folder, limits=PATIENT), case=suite_runner.speed_case(EXERCISE),
+        exercise=replace(EXERCISE, folder=folder, limits=PATIENT), case=suite_runner.find_suite_speed_case(EXERCISE),
         answer=text(sources[2]), nursery=nursery, seed=("tiles",),
     )  # fmt: skip
     contest.run_a_set(Plan(rounds=1, warm_up=False), lambda share: None)
@@ -151,7 +151,7 @@ def test_there_is_no_other_place_for_numbers(source, tmp_path, list_open):
         (tmp_path / "parties" / f"{party}.py").write_text(SOLUTION)
     with Nursery() as nursery:
         contest = Contest(
-            exercise=replace(EXERCISE, folder=tmp_path), case=suite_runner.speed_case(EXERCISE),
+            exercise=replace(EXERCISE, folder=tmp_path), case=suite_runner.find_suite_speed_case(EXERCISE),
             answer=text("import numpy as np\n" + SOLUTION + source),
             nursery=nursery, seed=("tiles",),
         )  # fmt: skip

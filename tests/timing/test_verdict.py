@@ -14,7 +14,7 @@ from grader.timing.speed import (
     STEADY_HALF_WIDTH,
     measure_speed,
 )
-from grader.timing.statistics import memory_position, round_half_up
+from grader.timing.statistics import compute_memory_position, round_speed_points
 from grader.worker.faults import AnswerTimedOut
 from tests.timing.contests import made_up
 from tests.timing.rounds import POSITION, TYPICAL, rounds
@@ -43,7 +43,7 @@ def test_a_narrow_position_is_scored_at_the_end_that_favours_the_student():
     assert (speed.verdict, speed.why, speed.counts) == ("scored", "", True)
     assert x.middle < x.high
     assert speed.fraction == x.high
-    assert speed.earned == round_half_up(x.high, 100)
+    assert speed.earned == round_speed_points(x.high, 100)
 
 
 def test_what_was_measured_is_told():
@@ -72,7 +72,7 @@ def test_a_position_that_is_wide_for_the_student_alone_is_scored_at_its_middle()
     x = speed.measured.position
     assert x.half_width > CERTAIN_HALF_WIDTH
     assert speed.fraction == x.middle < x.high
-    assert speed.earned == round_half_up(x.middle, 100)
+    assert speed.earned == round_speed_points(x.middle, 100)
     assert contest.sets == MAX_SETS
 
 
@@ -230,7 +230,7 @@ def test_memory_is_scored_at_the_middle_one_of_three_fresh_processes():
 @pytest.mark.parametrize("student, number", [(12, 1), (100, 1), (250, 1), (135, 3), (140, 3)])
 def test_one_process_shows_memory_that_is_far_from_the_border_of_points(student, number):
     contest = made_up(bytes_of(student), measures="memory", points=1)
-    whole = round_half_up(memory_position(260, 10, student), 1)
+    whole = round_speed_points(compute_memory_position(260, 10, student), 1)
     assert (measure_speed(contest).earned, contest.sets) == (whole, number)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.classroom.collecting.source_files import list_folders
-from grader.classroom.run.answer_files import is_folder
+from grader.classroom.collecting.source_files import list_collected_folders
+from grader.classroom.run.answer_files import is_student_folder
 from grader.core.errors import UserError
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
@@ -58,24 +58,24 @@ class Clone:
         return clean_submitted_name(self.path.name)
 
 
-def find_clones(folder: Path) -> list[Clone]:
+def find_collected_clones(folder: Path) -> list[Clone]:
     """Return the repositories in a folder, bare ones too, sorted by name."""
-    return [clone for clone in map(_clone_at, list_folders(folder)) if clone]
+    return [clone for clone in map(_open_collected_clone, list_collected_folders(folder)) if clone]
 
 
-def _clone_at(path: Path) -> Clone | None:
+def _open_collected_clone(path: Path) -> Clone | None:
     name = path.name.removesuffix(".git")
     if os.path.lexists(path / ".git"):
         return Clone(name=name, path=path, git=path / ".git")
-    if is_folder(path / "objects") and os.path.lexists(path / "HEAD"):
+    if is_student_folder(path / "objects") and os.path.lexists(path / "HEAD"):
         return Clone(name=name, path=path, git=path)
     return None
 
 
-def check_clone(clone: Clone) -> None:
+def check_collected_clone(clone: Clone) -> None:
     """Raise `UnreadableFile` for a clone with links or borrowed objects; `git clone` makes none."""
     again = "Clone it again with `git clone --dissociate`."
-    if not is_folder(clone.git) or not is_folder(clone.git / "objects"):
+    if not is_student_folder(clone.git) or not is_student_folder(clone.git / "objects"):
         raise UnreadableFile(f"{clone.shown} is no whole clone: its .git leads elsewhere. {again}")
     for folder, inner, names in os.walk(clone.git):
         for name in (*inner, *names):
@@ -87,68 +87,68 @@ def check_clone(clone: Clone) -> None:
         raise UnreadableFile(f"{clone.shown} borrows objects from another repository. {again}")
 
 
-def read_reference(clone: Clone, name: str) -> str | None:
+def read_clone_reference(clone: Clone, name: str) -> str | None:
     """Return the commit of a reference, HEAD or a full name; None if the reference names none."""
     try:
-        text = _read_reference_file(clone.git / name)
+        text = _read_clone_reference_file(clone.git / name)
     except FileNotFoundError:
-        text = _packed_reference(clone, name)
+        text = _read_packed_clone_reference(clone, name)
     except OSError:
         return None
     target = text.removeprefix("ref: ").strip()
     if text.startswith("ref: "):
         is_plain = target.startswith("refs/") and ".." not in target
-        return read_reference(clone, target) if is_plain and name == "HEAD" else None
+        return read_clone_reference(clone, target) if is_plain and name == "HEAD" else None
     return target if OBJECT_ID.fullmatch(target) else None
 
 
-def checked_out_branch(clone: Clone) -> str:
+def read_clone_branch(clone: Clone) -> str:
     """Return the full name of the checked-out branch; HEAD's commit or '' if there is no branch."""
     try:
-        return _read_reference_file(clone.git / "HEAD").strip().removeprefix("ref: ")
+        return _read_clone_reference_file(clone.git / "HEAD").strip().removeprefix("ref: ")
     except OSError:
         return ""
 
 
-def _packed_reference(clone: Clone, name: str) -> str:
+def _read_packed_clone_reference(clone: Clone, name: str) -> str:
     try:
-        lines = _read_reference_file(clone.git / "packed-refs").splitlines()
+        lines = _read_clone_reference_file(clone.git / "packed-refs").splitlines()
     except OSError:
         return ""
     return next((line[:40] for line in lines if line[40:] == f" {name}"), "")
 
 
-def _read_reference_file(path: Path) -> str:
+def _read_clone_reference_file(path: Path) -> str:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:
         return file.read(_MAX_REFERENCE_BYTES).decode("utf-8", "replace")
 
 
 @contextmanager
-def object_store_environment(clone: Clone) -> Iterator[Mapping[str, str]]:
+def isolate_clone_environment(clone: Clone) -> Iterator[Mapping[str, str]]:
     """Yield an environment in which git reads only the clone's object store."""
-    check_clone(clone)
+    check_collected_clone(clone)
     with TemporaryDirectory() as ours:
         for name in ("objects", "refs"):
             os.mkdir(os.path.join(ours, name))
         Path(ours, "HEAD").write_text("ref: refs/heads/none\n")
         yield {
-            **plain_environment(), "GIT_DIR": ours,
+            **build_plain_clone_environment(), "GIT_DIR": ours,
             "GIT_OBJECT_DIRECTORY": os.path.abspath(clone.git / "objects"),
         }  # fmt: skip
 
 
-def plain_environment() -> dict[str, str]:
+def build_plain_clone_environment() -> dict[str, str]:
     """Return an environment for git that takes only PATH from the caller's environment."""
     path = os.environ.get("PATH", os.defpath)
     return {"PATH": path, "HOME": os.devnull, **_GIT_ENVIRONMENT}
 
 
-def run_git(
+def run_git_in_clone(
     arguments: Sequence[str], environment: Mapping[str, str], content: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run one git command with `content` on its standard input."""
-    with _explain_git_errors():
+    with _explain_clone_git_errors():
         return subprocess.run(
             ["git", *_SAFE_GIT_OPTIONS, *arguments], env=environment, input=content,
             capture_output=True, timeout=GIT_TIMEOUT_SECONDS, check=False, cwd="/",
@@ -156,11 +156,11 @@ def run_git(
 
 
 @contextmanager
-def start_git(
+def start_git_in_clone(
     arguments: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a git command and yield its process; kill the process after the time limit."""
-    with _explain_git_errors():
+    with _explain_clone_git_errors():
         process = subprocess.Popen(
             ["git", *_SAFE_GIT_OPTIONS, *arguments], env=environment, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
@@ -176,7 +176,7 @@ def start_git(
 
 
 @contextmanager
-def _explain_git_errors() -> Iterator[None]:
+def _explain_clone_git_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

@@ -16,12 +16,16 @@ from grader.classroom.collecting.roster import Person, Roster
 from grader.classroom.collecting.source_files import (
     CollectResult,
     Parcel,
-    has_answer_suffix,
-    list_folders,
+    has_collected_answer_suffix,
+    list_collected_folders,
 )
-from grader.classroom.run.answer_contents import answer_names, is_answer
-from grader.classroom.run.answer_files import is_folder
-from grader.classroom.run.gather_answers import MAX_NOTES, TIMES_TABLE, describe_problem
+from grader.classroom.run.answer_contents import is_student_answer, list_student_answer_names
+from grader.classroom.run.answer_files import is_student_folder
+from grader.classroom.run.gather_answers import (
+    MAX_STUDENT_NOTES,
+    TIMES_TABLE_NAME,
+    describe_student_file_problem,
+)
 from grader.core.errors import UserError
 from grader.core.result_store import is_file_written, write_file_whole
 from grader.submission.answer_file import UnreadableFile
@@ -46,7 +50,7 @@ class _Collection:
 
     folder: Path
     told: CollectResult
-    times: submitted_times.Submitted
+    times: submitted_times.SubmittedTimes
     counts: Counter[str] = field(default_factory=Counter)
     found: dict[str, set[str]] = field(default_factory=dict)  # names of answers, by student
 
@@ -56,7 +60,7 @@ class _Collection:
         if not self._ensure_student_folder(student):
             return
         mine = self.found.setdefault(student, set())
-        for name in sorted(answer_names()):
+        for name in sorted(list_student_answer_names()):
             file = parcel.contents.called(name)
             if file is None:
                 continue
@@ -68,12 +72,14 @@ class _Collection:
             mine.add(name)
             self._write_answer(student, name, content, parcel.submitted.get(file.path))
         self._remove_other_format(student, mine)
-        notes = [*parcel.contents.notes, *_suggest_answer_names(parcel)]
+        notes = [*parcel.contents.notes, *_suggest_collected_names(parcel)]
         if not mine and not notes:
             notes = [
                 f"{clean_submitted_name(parcel.contents.place)} holds no answer that can be read."
             ]
-        self.told.open += [f"{clean_submitted_name(student)}: {note}" for note in notes[:MAX_NOTES]]
+        self.told.open += [
+            f"{clean_submitted_name(student)}: {note}" for note in notes[:MAX_STUDENT_NOTES]
+        ]
 
     def report_uncollected(self, people: list[Person]) -> None:
         """Make folders for students without answers, and note who and what was not collected."""
@@ -84,11 +90,11 @@ class _Collection:
             names = ", ".join(map(clean_submitted_name, without))
             self.told.facts.append(f"Nothing was collected of: {names}.")
         students = {person.student for person in people}
-        for path in list_folders(self.folder):
+        for path in list_collected_folders(self.folder):
             if path.name not in students:
                 shown = clean_submitted_name(path.name)
                 self.told.facts.append(f"{shown} is in the submissions, but not in the roster.")
-            there = {p.name for p in path.iterdir() if is_answer(p.name)}
+            there = {p.name for p in path.iterdir() if is_student_answer(p.name)}
             self.counts["kept"] += len(there - self.found.get(path.name, set()))
         if kept := self.counts["kept"]:
             says = f"Answers kept from earlier, which this source does not hold: {kept}."
@@ -99,7 +105,7 @@ class _Collection:
         path = self.folder / student
         if not os.path.lexists(path):
             path.mkdir()
-        elif not is_folder(path):
+        elif not is_student_folder(path):
             self.told.open.append(
                 f"{clean_submitted_name(str(path))} is no folder: put it elsewhere."
             )
@@ -127,7 +133,7 @@ class _Collection:
     def _remove_other_format(self, student: str, mine: set[str]) -> None:
         """Remove a student's plain file that a notebook answers now, and the other way round."""
         slugs = {PurePosixPath(name).stem for name in mine}
-        for name in sorted(answer_names() - mine):
+        for name in sorted(list_student_answer_names() - mine):
             path = self.folder / student / name
             if PurePosixPath(name).stem in slugs and path.is_file():
                 path.unlink()
@@ -137,45 +143,47 @@ class _Collection:
                 )
 
 
-def collect_answers(asked: CollectRequest) -> CollectResult:
+def collect_class_answers(asked: CollectRequest) -> CollectResult:
     """Collect the answers of a class. Raises `UserError` with a sentence."""
     told = CollectResult()
-    people, told.open = roster.read_roster(asked.roster)
-    kind = source_kinds.choose_kind(asked.source, asked.kind)
+    people, told.open = roster.read_class_roster(asked.roster)
+    kind = source_kinds.choose_collected_source_kind(asked.source, asked.kind)
     told.facts.append(
-        f"{clean_submitted_name(str(asked.source))} is read as {source_kinds.KINDS[kind]}."
+        f"{clean_submitted_name(str(asked.source))} is read as {source_kinds.SOURCE_KINDS[kind]}."
     )
-    _check_folders_apart(asked)
-    parcels = source_kinds.read_parcels(asked.source, kind, people, asked.times, asked.until, told)
+    _check_collected_folders_apart(asked)
+    parcels = source_kinds.collect_parcels(
+        asked.source, kind, people, asked.times, asked.until, told
+    )
     try:
         asked.output.mkdir(parents=True, exist_ok=True)
-        _store_parcels(parcels, people, asked.output, told)
+        _store_collected_parcels(parcels, people, asked.output, told)
     except OSError as error:
         shown = clean_submitted_name(str(error.filename or asked.output))
         raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
     return told
 
 
-def _store_parcels(
+def _store_collected_parcels(
     parcels: Iterator[Parcel], people: Roster, folder: Path, told: CollectResult
 ) -> None:
-    made = _Collection(folder=folder, told=told, times=submitted_times.read_submitted_times(folder))
+    made = _Collection(folder=folder, told=told, times=submitted_times.read_collected_times(folder))
     try:
         for parcel in parcels:
             made.store_parcel(parcel)
         made.report_uncollected(list(people.people))
     finally:
-        submitted_times.write_submitted_times(folder, made.times)
+        submitted_times.write_collected_times(folder, made.times)
     count = made.counts
     told.facts.append(
         f"Answers in {clean_submitted_name(str(folder))}: {count['new']} new, {count['replaced']} "
         "replaced, "
         f"{count['unchanged']} as before. "
-        f"Times of submission: {clean_submitted_name(str(folder / TIMES_TABLE))}"
+        f"Times of submission: {clean_submitted_name(str(folder / TIMES_TABLE_NAME))}"
     )
 
 
-def _check_folders_apart(asked: CollectRequest) -> None:
+def _check_collected_folders_apart(asked: CollectRequest) -> None:
     source, output = (Path(os.path.realpath(path)) for path in (asked.source, asked.output))
     if output.is_relative_to(source) or source.is_relative_to(output):
         named = " and ".join(
@@ -184,9 +192,15 @@ def _check_folders_apart(asked: CollectRequest) -> None:
         raise UserError(f"Of {named} one lies in the other: name another folder of submissions.")
 
 
-def _suggest_answer_names(parcel: Parcel) -> list[str]:
+def _suggest_collected_names(parcel: Parcel) -> list[str]:
     """Return a sentence for each file whose name is close to an answer's name."""
     others = [
-        f for f in parcel.contents.files if has_answer_suffix(f.name) and not is_answer(f.name)
+        f
+        for f in parcel.contents.files
+        if has_collected_answer_suffix(f.name) and not is_student_answer(f.name)
     ]
-    return [sentence for sentence in map(describe_problem, others) if sentence.endswith("?")]
+    return [
+        sentence
+        for sentence in map(describe_student_file_problem, others)
+        if sentence.endswith("?")
+    ]

@@ -12,10 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from grader.classroom.collecting.clones import OBJECT_ID, Clone, object_store_environment, start_git
-from grader.classroom.collecting.source_files import has_answer_suffix
-from grader.classroom.run.answer_contents import is_answer
-from grader.classroom.run.answer_files import File
+from grader.classroom.collecting.clones import (
+    OBJECT_ID,
+    Clone,
+    isolate_clone_environment,
+    start_git_in_clone,
+)
+from grader.classroom.collecting.source_files import has_collected_answer_suffix
+from grader.classroom.run.answer_contents import is_student_answer
+from grader.classroom.run.answer_files import StudentFile
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import (
     clean_submitted_name,
@@ -26,21 +31,21 @@ from grader.submission.handed_files import (
 )
 
 MAX_FOLDERS = 10_000
-MAX_DEPTH = 12
+MAX_FOLDER_DEPTH = 12
 _MAX_TREE_BYTES = 2_000_000  # of one folder's list, or of a commit
 _ANSWER_FOLDERS = ("", "exercises/", "notebooks/")  # searched for misnamed answers too
 _FOLDER_MODE, _FILE_MODES, _LINK_MODE = "40000", ("100644", "100755", "100664"), "120000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objects:
+class CloneObjects:
     """The objects of a clone, read by two git processes."""
 
     clone: Clone
     sizes: "subprocess.Popen[bytes]"
     contents: "subprocess.Popen[bytes]"
 
-    def files(self, commit: str) -> list[File]:
+    def files(self, commit: str) -> list[StudentFile]:
         """Return the files of a commit that may be answers; readable until the processes end.
 
         In a bundle as it was handed out, only the folders of answers are read: the
@@ -51,7 +56,7 @@ class Objects:
         while waiting:
             folder, tree = waiting.popleft()
             looked += 1
-            if looked > MAX_FOLDERS or folder.count("/") > MAX_DEPTH:
+            if looked > MAX_FOLDERS or folder.count("/") > MAX_FOLDER_DEPTH:
                 raise UnreadableFile(
                     f"{self.clone.shown} holds too many folders to look into: keep the answers in "
                     "a repository of their own."
@@ -65,17 +70,19 @@ class Objects:
                     continue
                 if mode == _FOLDER_MODE:
                     waiting.append((f"{folder}{name}/", id))
-                elif is_answer(name) or (folder in _ANSWER_FOLDERS and has_answer_suffix(name)):
+                elif is_student_answer(name) or (
+                    folder in _ANSWER_FOLDERS and has_collected_answer_suffix(name)
+                ):
                     found.append(self._entry_file(mode, folder + name, name, id))
         return found
 
-    def _entry_file(self, mode: str, path: str, name: str, id: str) -> File:
+    def _entry_file(self, mode: str, path: str, name: str, id: str) -> StudentFile:
         shown, problem = clean_submitted_name(path), ""
         if mode == _LINK_MODE:
             problem = describe_submitted_link(shown)
         elif mode not in _FILE_MODES or "/" in name:
             problem = f"{shown} is not a file."
-        return File(
+        return StudentFile(
             name=name,
             path=path,
             read=partial(self._read_blob, name, shown, id),
@@ -148,11 +155,11 @@ class Objects:
 
 
 @contextmanager
-def open_objects(clone: Clone) -> Iterator[Objects]:
+def open_collected_objects(clone: Clone) -> Iterator[CloneObjects]:
     """Yield a clone's objects. Raises `UnreadableFile` with the reason if git cannot read them."""
     with (
-        object_store_environment(clone) as environment,
-        start_git(["cat-file", "--batch-check"], environment) as sizes,
-        start_git(["cat-file", "--batch"], environment) as contents,
+        isolate_clone_environment(clone) as environment,
+        start_git_in_clone(["cat-file", "--batch-check"], environment) as sizes,
+        start_git_in_clone(["cat-file", "--batch"], environment) as contents,
     ):
-        yield Objects(clone=clone, sizes=sizes, contents=contents)
+        yield CloneObjects(clone=clone, sizes=sizes, contents=contents)

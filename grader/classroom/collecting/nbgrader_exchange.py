@@ -12,21 +12,21 @@ from functools import partial
 from pathlib import Path
 
 from grader.classroom.collecting import source_files
-from grader.classroom.collecting.roster import Person, Roster, single_student
-from grader.classroom.collecting.source_files import CollectResult, Parcel, list_folders
+from grader.classroom.collecting.roster import Person, Roster, find_roster_student
+from grader.classroom.collecting.source_files import CollectResult, Parcel, list_collected_folders
 from grader.classroom.run import answer_files
 from grader.classroom.run.answer_contents import Contents
-from grader.classroom.run.answer_files import File, is_folder
-from grader.classroom.table_reader import parse_moment
+from grader.classroom.run.answer_files import StudentFile, is_student_folder
+from grader.classroom.table_reader import parse_class_moment
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
 
-STAMP_NAME = "timestamp.txt"
+TIME_STAMP_NAME = "timestamp.txt"
 _ROSTER_CURE = "Write the name into the roster: as student, login or id."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class HandedAssignment:
     """One assignment as one student handed it in."""
 
     folder: Path
@@ -36,82 +36,90 @@ class Handed:
     time: datetime | None
 
 
-def read_parcels(
+def collect_nbgrader_parcels(
     folder: Path, roster: Roster, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     """Yield each student's files: every assignment's last hand-in, or the last one by `until`."""
-    by_name: dict[str, list[Handed]] = defaultdict(list)
-    for handed in find_handed(folder):
+    by_name: dict[str, list[HandedAssignment]] = defaultdict(list)
+    for handed in find_collected_assignments(folder):
         by_name[handed.student].append(handed)
-    found = source_files.match_owners(
-        by_name, partial(_find_nbgrader_student, roster), clean_submitted_name, told
+    found = source_files.match_collected_owners(
+        by_name, partial(_find_collected_student, roster), clean_submitted_name, told
     )
-    return _nbgrader_parcels([(person, by_name[name]) for person, name in found], until, told)
+    return _collect_found_assignments(
+        [(person, by_name[name]) for person, name in found], until, told
+    )
 
 
-def _nbgrader_parcels(
-    found: Sequence[tuple[Person, Sequence[Handed]]], until: datetime | None, told: CollectResult
+def _collect_found_assignments(
+    found: Sequence[tuple[Person, Sequence[HandedAssignment]]],
+    until: datetime | None,
+    told: CollectResult,
 ) -> Iterator[Parcel]:
     for person, handed in found:
-        if last := _choose_last_handed(handed, until, told):
+        if last := _choose_collected_assignments(handed, until, told):
             with ExitStack() as stack:
-                yield _open_parcel(person, last, stack, told)
+                yield _open_collected_parcel(person, last, stack, told)
 
 
-def _find_nbgrader_student(roster: Roster, name: str) -> Person:
-    return single_student(
+def _find_collected_student(roster: Roster, name: str) -> Person:
+    return find_roster_student(
         roster.known_as(name, "student", "login", "id"), clean_submitted_name(name), _ROSTER_CURE
     )
 
 
-def find_handed(folder: Path) -> list[Handed]:
+def find_collected_assignments(folder: Path) -> list[HandedAssignment]:
     """Return the assignments handed in to a course's `submitted`, or an exchange's `inbound`."""
     for inner in ("submitted", "inbound"):
-        if is_folder(folder / inner):
+        if is_student_folder(folder / inner):
             folder = folder / inner
             break
     found = []
-    for path in list_folders(folder):
+    for path in list_collected_folders(folder):
         named = path.name.split("+")
         if len(named) >= 3:
-            found.append(_handed_at(path, named[0], named[1], path.name))
+            found.append(_find_collected_assignment(path, named[0], named[1], path.name))
         else:
             found += [
-                _handed_at(inner, path.name, inner.name, f"{path.name}/{inner.name}")
-                for inner in list_folders(path)
+                _find_collected_assignment(
+                    inner, path.name, inner.name, f"{path.name}/{inner.name}"
+                )
+                for inner in list_collected_folders(path)
             ]
     return found
 
 
-def _handed_at(folder: Path, student: str, assignment: str, shown: str) -> Handed:
-    return Handed(
+def _find_collected_assignment(
+    folder: Path, student: str, assignment: str, shown: str
+) -> HandedAssignment:
+    return HandedAssignment(
         folder=folder, shown=clean_submitted_name(shown), student=student, assignment=assignment,
-        time=_read_time_stamp(folder),
+        time=_read_collected_time_stamp(folder),
     )  # fmt: skip
 
 
-def _read_time_stamp(folder: Path) -> datetime | None:
+def _read_collected_time_stamp(folder: Path) -> datetime | None:
     """Return the time in an assignment's time stamp; None if the file cannot be read."""
     try:
-        with answer_files.open_folder(folder, "") as handle:
+        with answer_files.open_student_folder(folder, "") as handle:
             text = (
-                answer_files.read_file(STAMP_NAME, STAMP_NAME, handle)
+                answer_files.read_student_file(TIME_STAMP_NAME, TIME_STAMP_NAME, handle)
                 .decode("utf-8", "replace")
                 .strip()
             )
     except UnreadableFile:
         return None
-    return parse_moment(text) or parse_moment(
+    return parse_class_moment(text) or parse_class_moment(
         f"{text} UTC"
     )  # a time without a zone is UTC to nbgrader
 
 
-def _choose_last_handed(
-    found: Sequence[Handed], until: datetime | None, told: CollectResult
-) -> list[Handed]:
+def _choose_collected_assignments(
+    found: Sequence[HandedAssignment], until: datetime | None, told: CollectResult
+) -> list[HandedAssignment]:
     """Return the hand-in of each assignment that counts; note assignments without a time."""
     chosen = []
-    by_assignment: dict[str, list[Handed]] = defaultdict(list)
+    by_assignment: dict[str, list[HandedAssignment]] = defaultdict(list)
     for handed in found:
         by_assignment[handed.assignment].append(handed)
     for several in by_assignment.values():
@@ -119,11 +127,11 @@ def _choose_last_handed(
         without = [h for h in several if h.time is None]
         if without and (until or len(several) > 1):
             told.open.append(
-                f"{without[0].shown} has no {STAMP_NAME} with a time: it was left alone."
+                f"{without[0].shown} has no {TIME_STAMP_NAME} with a time: it was left alone."
             )
         elif without:
             told.open.append(
-                f"{without[0].shown} has no {STAMP_NAME} with a time: it is not known."
+                f"{without[0].shown} has no {TIME_STAMP_NAME} with a time: it is not known."
             )
             chosen.append(without[0])
         elif timed:
@@ -133,15 +141,17 @@ def _choose_last_handed(
     return chosen
 
 
-def _open_parcel(
-    person: Person, found: Sequence[Handed], stack: ExitStack, told: CollectResult
+def _open_collected_parcel(
+    person: Person, found: Sequence[HandedAssignment], stack: ExitStack, told: CollectResult
 ) -> Parcel:
-    all_files: list[File] = []
+    all_files: list[StudentFile] = []
     submitted: dict[str, datetime] = {}
     for handed in found:
         try:
-            opened = stack.enter_context(answer_files.open_folder(handed.folder, handed.shown))
-            listed = answer_files.list_folder(opened, handed.shown)
+            opened = stack.enter_context(
+                answer_files.open_student_folder(handed.folder, handed.shown)
+            )
+            listed = answer_files.list_student_folder(opened, handed.shown)
         except UnreadableFile as problem:
             told.open.append(str(problem))
             continue

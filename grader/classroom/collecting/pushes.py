@@ -8,8 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from grader.classroom.collecting.clones import OBJECT_ID
-from grader.classroom.collecting.roster import normalize_name
-from grader.classroom.table_reader import moment_in_field, read_lines
+from grader.classroom.collecting.roster import normalize_roster_name
+from grader.classroom.table_reader import read_class_table_lines, read_class_table_moment
 from grader.core.errors import UserError
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
@@ -25,13 +25,15 @@ class Push:
     commit: str  # empty if the list does not say
 
 
-Pushes = Mapping[str, Sequence[Push]]  # by `normalize_name` of the repository's name, first to last
+Pushes = Mapping[
+    str, Sequence[Push]
+]  # by `normalize_roster_name` of the repository's name, first to last
 
 
-def read_pushes(path: Path) -> Pushes:
+def read_collected_pushes(path: Path) -> Pushes:
     """Read a CSV of pushes: repository, pushed, and commit if known. Raises `UserError`."""
     found = defaultdict(set)
-    for line in read_lines(path, ["repository", "pushed"]):
+    for line in read_class_table_lines(path, ["repository", "pushed"]):
         commit = line.get("commit").lower()
         if commit and not OBJECT_ID.fullmatch(commit):
             raise UserError(
@@ -39,26 +41,28 @@ def read_pushes(path: Path) -> Pushes:
             )
         if not (repository := line.get("repository")):
             raise UserError(f"{line.at}: no repository is named: write its name.")
-        push = Push(pushed=moment_in_field(line.get("pushed"), line.at), commit=commit)
-        found[repository_key(repository)].add(push)
+        push = Push(pushed=read_class_table_moment(line.get("pushed"), line.at), commit=commit)
+        found[normalize_collected_repository(repository)].add(push)
     return {
         name: sorted(pushes, key=lambda push: (push.pushed, push.commit))
         for name, pushes in found.items()
     }
 
 
-def repository_key(text: str) -> str:
+def normalize_collected_repository(text: str) -> str:
     """Return `hw1-ada` for https://github.com/course/hw1-ada.git, and for course/hw1-ada."""
-    return normalize_name(text.rstrip("/").rpartition("/")[2].removesuffix(".git"))
+    return normalize_roster_name(text.rstrip("/").rpartition("/")[2].removesuffix(".git"))
 
 
-def pushes_before(pushes: Sequence[Push], push: Push) -> Iterator[Push]:
+def list_pushes_before(pushes: Sequence[Push], push: Push) -> Iterator[Push]:
     """Yield the pushes before `push`, newest first, up to the first one without a commit."""
     earlier = [other for other in pushes if other.pushed < push.pushed]
     return takewhile(lambda other: other.commit, reversed(earlier))
 
 
-def last_push(pushes: Sequence[Push], shown: str, until: datetime | None) -> Push | None:
+def choose_collected_push(
+    pushes: Sequence[Push], shown: str, until: datetime | None
+) -> Push | None:
     """Return the push that counts; None if the list has no push and no time limit is set.
 
     Raises `UnreadableFile` with the reason if the list does not say which push counts.

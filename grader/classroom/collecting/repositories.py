@@ -7,36 +7,40 @@ from pathlib import Path
 
 from grader.classroom.collecting import clones, git_objects, pushes, source_files
 from grader.classroom.collecting.clones import Clone
-from grader.classroom.collecting.git_objects import Objects
+from grader.classroom.collecting.git_objects import CloneObjects
 from grader.classroom.collecting.pushes import Push, Pushes
 from grader.classroom.collecting.roster import (
     Person,
     Roster,
     UnknownStudent,
-    normalize_name,
-    single_student,
+    find_roster_student,
+    normalize_roster_name,
 )
 from grader.classroom.collecting.source_files import CollectResult, Parcel
 from grader.classroom.run.answer_contents import Contents
-from grader.classroom.run.answer_files import File
+from grader.classroom.run.answer_files import StudentFile
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
 
 _ROSTER_CURE = "Write the repository's name into a column `repository` of the roster."
 
 
-def read_parcels(
+def collect_repository_parcels(
     folder: Path, roster: Roster, times: Path | None, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     """Yield the files in each student's repository: of the last push, or the last by `until`."""
-    known = _read_push_list(folder, times, told)
-    found = clones.find_clones(folder)
-    for other in sorted(set(source_files.list_folders(folder)) - {clone.path for clone in found}):
+    known = _read_collected_push_list(folder, times, told)
+    found = clones.find_collected_clones(folder)
+    for other in sorted(
+        set(source_files.list_collected_folders(folder)) - {clone.path for clone in found}
+    ):
         told.open.append(f"{clean_submitted_name(other.name)} is no repository: it was left alone.")
-    return _repository_parcels(match_clone_owners(found, roster, told), known, until, told)
+    return _collect_found_repositories(
+        match_collected_clone_owners(found, roster, told), known, until, told
+    )
 
 
-def _repository_parcels(
+def _collect_found_repositories(
     found: Sequence[tuple[Person, Clone]],
     known: Pushes,
     until: datetime | None,
@@ -44,22 +48,22 @@ def _repository_parcels(
 ) -> Iterator[Parcel]:
     for person, clone in found:
         try:
-            listed = known.get(normalize_name(clone.name), ())
-            push = pushes.last_push(listed, clone.shown, until)
+            listed = known.get(normalize_roster_name(clone.name), ())
+            push = pushes.choose_collected_push(listed, clone.shown, until)
             if push is None:
                 told.open.append(f"{clone.shown} has no push in the list: its time is not known.")
-            with git_objects.open_objects(clone) as kept:
-                files = kept.files(_pushed_commit(clone, push))
+            with git_objects.open_collected_objects(clone) as kept:
+                files = kept.files(_find_collected_commit(clone, push))
                 yield Parcel(
                     person=person, contents=Contents(place=clone.shown, files=files),
-                    submitted=_submission_times(kept, files, push, listed) if push else {},
+                    submitted=_find_collected_times(kept, files, push, listed) if push else {},
                 )  # fmt: skip
         except UnreadableFile as problem:
             told.open.append(str(problem))
 
 
-def _submission_times(
-    kept: Objects, files: Sequence[File], push: Push, listed: Sequence[Push]
+def _find_collected_times(
+    kept: CloneObjects, files: Sequence[StudentFile], push: Push, listed: Sequence[Push]
 ) -> dict[str, datetime]:
     """Return each file's time: of the push since which the file has not changed.
 
@@ -67,7 +71,7 @@ def _submission_times(
     """
     found = {file.path: push.pushed for file in files}
     same = {file.path: file.id for file in files}
-    for earlier in pushes.pushes_before(listed, push):
+    for earlier in pushes.list_pushes_before(listed, push):
         try:
             there = {file.path: file.id for file in kept.files(earlier.commit)}
         except UnreadableFile:  # the clone does not hold it any more
@@ -79,22 +83,22 @@ def _submission_times(
     return found
 
 
-def match_clone_owners(
+def match_collected_clone_owners(
     found: Sequence[Clone], roster: Roster, told: CollectResult
 ) -> list[tuple[Person, Clone]]:
     """Return each clone with its owner in the roster."""
-    return source_files.match_owners(
-        found, partial(_find_repository_owner, roster), lambda clone: clone.shown, told
+    return source_files.match_collected_owners(
+        found, partial(_find_clone_owner, roster), lambda clone: clone.shown, told
     )
 
 
-def _find_repository_owner(roster: Roster, clone: Clone) -> Person:
+def _find_clone_owner(roster: Roster, clone: Clone) -> Person:
     """Return the clone's owner by the roster, else the person whose login ends the clone's name."""
     if found := roster.known_as(clone.name, "repository"):
-        return single_student(found, clone.shown, _ROSTER_CURE)
-    name = normalize_name(clone.name)
+        return find_roster_student(found, clone.shown, _ROSTER_CURE)
+    name = normalize_roster_name(clone.name)
     logins = [p for p in roster.people if p.login and f"-{name}".endswith(f"-{p.login}")]
-    person = single_student(logins, clone.shown, _ROSTER_CURE)
+    person = find_roster_student(logins, clone.shown, _ROSTER_CURE)
     if person.repository:
         raise UnknownStudent(
             f"{clone.shown} was left alone: the roster names "
@@ -104,7 +108,7 @@ def _find_repository_owner(roster: Roster, clone: Clone) -> Person:
     return person
 
 
-def _read_push_list(folder: Path, times: Path | None, told: CollectResult) -> Pushes:
+def _read_collected_push_list(folder: Path, times: Path | None, told: CollectResult) -> Pushes:
     path = times or folder / pushes.PUSHES_NAME
     if times is None and not path.exists():
         told.open.append(
@@ -113,15 +117,15 @@ def _read_push_list(folder: Path, times: Path | None, told: CollectResult) -> Pu
             "platform's push times into it, below repository,pushed,commit."
         )
         return {}
-    return pushes.read_pushes(path)
+    return pushes.read_collected_pushes(path)
 
 
-def _pushed_commit(clone: Clone, push: Push | None) -> str:
+def _find_collected_commit(clone: Clone, push: Push | None) -> str:
     """Return the commit of a push; the clone's HEAD if the list names no commit."""
     if push and push.commit:
         return push.commit
-    clones.check_clone(clone)
-    if (found := clones.read_reference(clone, "HEAD")) is None:
+    clones.check_collected_clone(clone)
+    if (found := clones.read_clone_reference(clone, "HEAD")) is None:
         raise UnreadableFile(
             f"{clone.shown} is empty, or its HEAD cannot be read: write the commit into the "
             "list of pushes."

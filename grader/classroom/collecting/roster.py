@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.run.gather_answers import TIMES_TABLE
-from grader.classroom.table_reader import read_lines
+from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
+from grader.classroom.table_reader import read_class_table_lines
 from grader.core.errors import UserError
 from grader.submission.handed_files import clean_submitted_name, is_handed_in_accidentally
 
@@ -20,7 +20,7 @@ class Person:
     """A student, and the student's names on platforms; a name that is not known is empty."""
 
     student: str  # names the folder of submissions
-    login: str  # this and the next three: passed through `normalize_name`
+    login: str  # this and the next three: passed through `normalize_roster_name`
     id: str
     name: str
     repository: str
@@ -34,11 +34,11 @@ class Roster:
 
     def known_as(self, value: str, *columns: str) -> list[Person]:
         """Return the students who have this name in one of these columns."""
-        wanted = normalize_name(value)
+        wanted = normalize_roster_name(value)
         return [
             p
             for p in self.people
-            if wanted and wanted in (_normalized_column(p, c) for c in columns)
+            if wanted and wanted in (_normalize_roster_column(p, c) for c in columns)
         ]
 
 
@@ -46,7 +46,7 @@ class UnknownStudent(Exception):
     """Raised if a name belongs to no student, or to several; the message is a sentence."""
 
 
-def single_student(found: Sequence[Person], what: str, cure: str) -> Person:
+def find_roster_student(found: Sequence[Person], what: str, cure: str) -> Person:
     """Return the only student in `found`; raise `UnknownStudent` if there is none, or several."""
     if len(found) > 1:
         names = ", ".join(clean_submitted_name(person.student) for person in found)
@@ -56,29 +56,29 @@ def single_student(found: Sequence[Person], what: str, cure: str) -> Person:
     return found[0]
 
 
-def read_roster(path: Path) -> tuple[Roster, list[str]]:
+def read_class_roster(path: Path) -> tuple[Roster, list[str]]:
     """Read a roster from a CSV, with a sentence for each rejected line. Raises `UserError`."""
     problems = []
     alike: dict[str, list[tuple[str, Person]]] = defaultdict(list)
-    for line in read_lines(path, ["student"]):
+    for line in read_class_table_lines(path, ["student"]):
         student = line.get("student")
         login, id, name, repository = (
-            normalize_name(line.get(column)) for column in _PLATFORM_COLUMNS
+            normalize_roster_name(line.get(column)) for column in _PLATFORM_COLUMNS
         )
-        if problem := _reject_student_name(student):
+        if problem := _reject_roster_name(student):
             problems.append(f"{line.at}: {problem}")
             continue
         person = Person(student=student, login=login, id=id, name=name, repository=repository)
-        alike[normalize_name(student)].append((line.at, person))
+        alike[normalize_roster_name(student)].append((line.at, person))
     people = [found[0][1] for found in alike.values() if len(found) == 1]
-    problems += [_duplicate_student_sentence(found) for found in alike.values() if len(found) > 1]
-    problems += _report_shared_names(people)
+    problems += [_describe_roster_duplicate(found) for found in alike.values() if len(found) > 1]
+    problems += _describe_shared_roster_names(people)
     if not alike:
         raise UserError(f"{path} names no student: write a line for each, below student,login,id.")
     return Roster(people=people), problems
 
 
-def _reject_student_name(student: str) -> str:
+def _reject_roster_name(student: str) -> str:
     """Return why a folder cannot have this student's name; '' if a folder can."""
     shown = clean_submitted_name(student)
     if not student:
@@ -87,22 +87,22 @@ def _reject_student_name(student: str) -> str:
         return f"{shown} is too long for a folder's name: shorten it."
     if shown != student or "/" in student or "\\" in student:
         return f"{shown} cannot be a folder's name: write another into the column student."
-    if is_handed_in_accidentally(student) or student in (".", "..", TIMES_TABLE):
+    if is_handed_in_accidentally(student) or student in (".", "..", TIMES_TABLE_NAME):
         return f"a folder called {shown} is not read: write another into the column student."
     return ""
 
 
-def normalize_name(name: str) -> str:
+def normalize_roster_name(name: str) -> str:
     """Return one spelling for all names that readers, or file systems, cannot tell apart."""
     return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
-def _normalized_column(person: Person, column: str) -> str:
+def _normalize_roster_column(person: Person, column: str) -> str:
     found: str = getattr(person, column)
-    return normalize_name(found) if column == "student" else found
+    return normalize_roster_name(found) if column == "student" else found
 
 
-def _duplicate_student_sentence(found: list[tuple[str, Person]]) -> str:
+def _describe_roster_duplicate(found: list[tuple[str, Person]]) -> str:
     (first, person), (second, _), *_ = found
     return (
         f"{second}: {clean_submitted_name(person.student)} is in {first} already: neither was "
@@ -111,7 +111,7 @@ def _duplicate_student_sentence(found: list[tuple[str, Person]]) -> str:
     )
 
 
-def _report_shared_names(people: Sequence[Person]) -> Iterator[str]:
+def _describe_shared_roster_names(people: Sequence[Person]) -> Iterator[str]:
     """Yield a sentence for each login, id and repository that several students have."""
     for column in ("login", "id", "repository"):
         having = defaultdict(list)

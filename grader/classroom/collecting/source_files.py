@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from grader.classroom.collecting.roster import Person, UnknownStudent
 from grader.classroom.run.answer_contents import Contents
-from grader.classroom.run.answer_files import is_folder
+from grader.classroom.run.answer_files import is_student_folder
 from grader.core.errors import UserError
 from grader.submission.handed_files import clean_submitted_name, is_handed_in_accidentally
 
@@ -33,16 +33,18 @@ class CollectResult:
     open: list[str] = field(default_factory=list)
 
 
-def has_answer_suffix(name: str) -> bool:
+def has_collected_answer_suffix(name: str) -> bool:
     """Return whether a name has an answer file's suffix, and so may be a misspelt one."""
     return PurePosixPath(name).suffix.lower() in (".py", ".ipynb", ".cu")
 
 
-def list_folders(folder: Path) -> list[Path]:
+def list_collected_folders(folder: Path) -> list[Path]:
     """Return the folders in a folder, sorted by name; follow no link."""
     try:
         return sorted(
-            p for p in folder.iterdir() if is_folder(p) and not is_handed_in_accidentally(p.name)
+            p
+            for p in folder.iterdir()
+            if is_student_folder(p) and not is_handed_in_accidentally(p.name)
         )
     except OSError as error:
         raise UserError(
@@ -50,7 +52,7 @@ def list_folders(folder: Path) -> list[Path]:
         ) from None
 
 
-def match_owners(
+def match_collected_owners(
     found: Iterable[T], owner: Callable[[T], Person], shown: Callable[[T], str], told: CollectResult
 ) -> list[tuple[Person, T]]:
     """Return each thing with its owner; note things without an owner, or several of one owner."""

@@ -5,39 +5,39 @@ import io
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.run.gather_answers import TIMES_TABLE
-from grader.classroom.table_reader import moment_in_field, read_lines
+from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
+from grader.classroom.table_reader import read_class_table_lines, read_class_table_moment
 from grader.core import catalog
 from grader.core.result_store import write_file_whole
 
-COLUMNS = ("student", "exercise", "submitted")
+SUBMITTED_COLUMNS = ("student", "exercise", "submitted")
 
-Submitted = dict[tuple[str, str], datetime]  # by student and slug
+SubmittedTimes = dict[tuple[str, str], datetime]  # by student and slug
 
 
-def read_submitted_times(folder: Path) -> Submitted:
+def read_collected_times(folder: Path) -> SubmittedTimes:
     """Read the times of earlier collections. Raises `UserError` for a malformed table."""
-    path = folder / TIMES_TABLE
+    path = folder / TIMES_TABLE_NAME
     if not path.exists():
         return {}
     return {
-        (line.get("student"), _exercise_slug(line.get("exercise"))): moment_in_field(
+        (line.get("student"), _find_collected_slug(line.get("exercise"))): read_class_table_moment(
             line.get("submitted"), line.at
         )
-        for line in read_lines(path, COLUMNS)
+        for line in read_class_table_lines(path, SUBMITTED_COLUMNS)
     }
 
 
-def write_submitted_times(folder: Path, known: Submitted) -> None:
+def write_collected_times(folder: Path, known: SubmittedTimes) -> None:
     """Write the known times, sorted by student and exercise."""
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
-    table.writerow(COLUMNS)
+    table.writerow(SUBMITTED_COLUMNS)
     table.writerows((*key, known[key].isoformat()) for key in sorted(known))
-    write_file_whole(folder / TIMES_TABLE, file.getvalue())
+    write_file_whole(folder / TIMES_TABLE_NAME, file.getvalue())
 
 
-def _exercise_slug(name: str) -> str:
+def _find_collected_slug(name: str) -> str:
     try:
         return catalog.find_catalog_exercise(name).slug
     except catalog.UnknownExercise:

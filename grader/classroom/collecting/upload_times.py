@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, single_student
-from grader.classroom.table_reader import Line, moment_in_field, read_lines
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, find_roster_student
+from grader.classroom.table_reader import TableLine, read_class_table_lines, read_class_table_moment
 from grader.core import catalog
 from grader.core.errors import UserError
 
@@ -15,7 +15,7 @@ _STUDENT_COLUMNS = ("student", "login", "id")
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class UploadTimes:
     """The last time of each student and exercise; exercise '' stands for all exercises."""
 
     known: Mapping[tuple[str, str], datetime]
@@ -26,29 +26,29 @@ class Times:
         return self.known.get((person.student, slug), self.known.get((person.student, "")))
 
 
-def read_upload_times(path: Path, roster: Roster) -> tuple[Times, list[str]]:
+def read_collected_upload_times(path: Path, roster: Roster) -> tuple[UploadTimes, list[str]]:
     """Read the times in a table, with a sentence for each unknown student. Raises `UserError`."""
     found: dict[tuple[str, str], list[datetime]] = defaultdict(list)
     problems = []
-    for line in read_lines(path, ["submitted"]):
-        submitted = moment_in_field(line.get("submitted"), line.at)
+    for line in read_class_table_lines(path, ["submitted"]):
+        submitted = read_class_table_moment(line.get("submitted"), line.at)
         try:
-            found[_find_line_student(line, roster).student, _line_exercise_slug(line)].append(
+            found[_find_student_of_upload(line, roster).student, _find_slug_of_upload(line)].append(
                 submitted
             )
         except UnknownStudent as problem:
             problems.append(str(problem))
-    return Times({key: max(times) for key, times in found.items()}), problems
+    return UploadTimes({key: max(times) for key, times in found.items()}), problems
 
 
-def _find_line_student(line: Line, roster: Roster) -> Person:
+def _find_student_of_upload(line: TableLine, roster: Roster) -> Person:
     column = next((name for name in _STUDENT_COLUMNS if line.get(name)), "student")
-    return single_student(
+    return find_roster_student(
         roster.known_as(line.get(column), column), line.at, "Write a name of the roster."
     )
 
 
-def _line_exercise_slug(line: Line) -> str:
+def _find_slug_of_upload(line: TableLine) -> str:
     try:
         return (
             catalog.find_catalog_exercise(line.get("exercise")).slug if line.get("exercise") else ""

@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting import source_files
-from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, single_student
+from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, find_roster_student
 from grader.classroom.collecting.source_files import CollectResult, Parcel
-from grader.classroom.collecting.upload_times import Times
+from grader.classroom.collecting.upload_times import UploadTimes
 from grader.classroom.run import answer_contents, answer_files, class_archive
-from grader.classroom.run.answer_files import File, is_folder
+from grader.classroom.run.answer_files import StudentFile, is_student_folder
 from grader.core.errors import UserError
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name, is_submitted_zip
@@ -34,7 +34,7 @@ _CANVAS_VERSION = re.compile(r"-\d+(?=\.\w+$)")  # how Canvas marks a file that 
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class UploadKey:
     """A platform's name or id for the student who uploaded a file."""
 
     shown: str
@@ -49,79 +49,83 @@ class Key:
         )
 
 
-def read_parcels(
-    place: Path, roster: Roster, times: Times, until: datetime | None, told: CollectResult
+def collect_upload_parcels(
+    place: Path, roster: Roster, times: UploadTimes, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     """Yield the files that each student uploaded; unpack nothing to the disk."""
-    by_key: dict[Key, list[File]] = defaultdict(list)
-    for file in _list_uploads(place, told):
+    by_key: dict[UploadKey, list[StudentFile]] = defaultdict(list)
+    for file in _list_collected_uploads(place, told):
         try:
-            key, name = _parse_uploader(file)
+            key, name = _parse_collected_uploader(file)
         except UnknownStudent as problem:
             told.open.append(str(problem))
         else:
             by_key[key].append(replace(file, name=name))
-    found = source_files.match_owners(by_key, partial(_find_uploader, roster), _key_shown, told)
-    return _upload_parcels(found, by_key, times, until, told)
+    found = source_files.match_collected_owners(
+        by_key, partial(_find_collected_uploader, roster), _show_upload_key, told
+    )
+    return _collect_found_upload_parcels(found, by_key, times, until, told)
 
 
-def _upload_parcels(
-    owned: Sequence[tuple[Person, Key]], by_key: Mapping[Key, Sequence[File]], times: Times,
+def _collect_found_upload_parcels(
+    owned: Sequence[tuple[Person, UploadKey]], by_key: Mapping[UploadKey, Sequence[StudentFile]],
+    times: UploadTimes,
     until: datetime | None, told: CollectResult,
 ) -> Iterator[Parcel]:  # fmt: skip
     for person, key in owned:
         try:
-            found = answer_contents.choose_files(by_key[key], key.shown)
+            found = answer_contents.choose_student_files(by_key[key], key.shown)
         except UnreadableFile as problem:
             told.open.append(f"{clean_submitted_name(person.student)}: {problem}")
             continue
         submitted = {f.path: at for f in found.files if (at := times.upload_time(person, f.name))}
-        kept = _keep_files_in_time(found.files, submitted, until, told)
+        kept = _keep_uploads_in_time(found.files, submitted, until, told)
         yield Parcel(person=person, contents=replace(found, files=kept), submitted=submitted)
 
 
-def _key_shown(key: Key) -> str:
+def _show_upload_key(key: UploadKey) -> str:
     return key.shown
 
 
-def _find_uploader(roster: Roster, key: Key) -> Person:
-    return single_student(roster.known_as(key.value, *key.columns), key.shown, key.cure)
+def _find_collected_uploader(roster: Roster, key: UploadKey) -> Person:
+    return find_roster_student(roster.known_as(key.value, *key.columns), key.shown, key.cure)
 
 
-def _list_uploads(place: Path, told: CollectResult) -> Iterator[File]:
+def _list_collected_uploads(place: Path, told: CollectResult) -> Iterator[StudentFile]:
     """Yield all files in a zip, or in a folder and its subfolders of one level."""
-    if not is_folder(place):
-        yield from _list_zip_files(place)
+    if not is_student_folder(place):
+        yield from _list_collected_zip_files(place)
         return
-    for file in _list_folder_files(place, clean_submitted_name(place.name)):
-        if not is_folder(place / file.name):
+    for file in _list_collected_folder_files(place, clean_submitted_name(place.name)):
+        if not is_student_folder(place / file.name):
             yield file
             continue
         try:
-            inner = _list_folder_files(place / file.name, file.shown)
+            inner = _list_collected_folder_files(place / file.name, file.shown)
         except UnreadableFile as problem:
             told.open.append(str(problem))
         else:
             yield from (replace(f, path=f"{file.path}/{f.path}") for f in inner)
 
 
-def _list_zip_files(place: Path) -> list[File]:
+def _list_collected_zip_files(place: Path) -> list[StudentFile]:
     try:
-        return class_archive.files_of_class(place)
+        return class_archive.unpack_class_files(place)
     except UnreadableFile as problem:
         raise UserError(str(problem)) from None
 
 
-def _list_folder_files(folder: Path, shown: str) -> list[File]:
+def _list_collected_folder_files(folder: Path, shown: str) -> list[StudentFile]:
     """List a folder's files, to be read later: not all of the folders can be open at once."""
-    with answer_files.open_folder(folder, shown) as handle:
-        listed = answer_files.list_folder(handle, shown)
+    with answer_files.open_student_folder(folder, shown) as handle:
+        listed = answer_files.list_student_folder(handle, shown)
     return [
-        replace(f, read=partial(answer_files.read_file, folder / f.name, f.shown)) for f in listed
+        replace(f, read=partial(answer_files.read_student_file, folder / f.name, f.shown))
+        for f in listed
     ]
 
 
-def _parse_uploader(file: File) -> tuple[Key, str]:
+def _parse_collected_uploader(file: StudentFile) -> tuple[UploadKey, str]:
     """Return the uploader of a file, and the file's name there. Raises `UnknownStudent`."""
     top, _, rest = file.path.partition("/")
     if found := _MOODLE_NAME.fullmatch(top):
@@ -129,26 +133,26 @@ def _parse_uploader(file: File) -> tuple[Key, str]:
         if len(others) > 1:
             raise UnknownStudent(f"{file.shown} may be of several students: it was left alone.")
         name = found["file"] or PurePosixPath(rest).name
-        return Key(clean_submitted_name(front), found["name"], ("name", "student")), name
+        return UploadKey(clean_submitted_name(front), found["name"], ("name", "student")), name
     if not rest and (found := _CANVAS_NAME.fullmatch(top)):
         whose = f"{found['name']}_{found['id']}"
-        return Key(clean_submitted_name(whose), found["id"], ("id",)), _CANVAS_VERSION.sub(
+        return UploadKey(clean_submitted_name(whose), found["id"], ("id",)), _CANVAS_VERSION.sub(
             "", found["file"]
         )
     if rest or is_submitted_zip(top):
         owner = top if rest else top[: -len(".zip")]
-        return Key(clean_submitted_name(owner), owner, ("student", "login", "id")), file.name
+        return UploadKey(clean_submitted_name(owner), owner, ("student", "login", "id")), file.name
     raise UnknownStudent(
         f"{file.shown} does not say who uploaded it: put it into a folder named by the student."
     )
 
 
-def _keep_files_in_time(
-    found: Sequence[File],
+def _keep_uploads_in_time(
+    found: Sequence[StudentFile],
     submitted: Mapping[str, datetime],
     until: datetime | None,
     told: CollectResult,
-) -> list[File]:
+) -> list[StudentFile]:
     """Return the files uploaded in time; note each answer without a time, or a late one."""
     if until is None:
         return list(found)
@@ -156,6 +160,6 @@ def _keep_files_in_time(
     told.open += [
         f"Nothing says that {file.shown} was uploaded until {until}: it was left alone."
         for file in late
-        if answer_contents.is_answer(file.name)
+        if answer_contents.is_student_answer(file.name)
     ]
     return [file for file in found if file not in late]

@@ -15,7 +15,7 @@ _COLUMNS = ("student", "exercise", "points", "why")
 Adjustments = Mapping[str, Mapping[str, Adjustment]]  # by student and slug
 
 
-def read_adjustments(
+def read_class_adjustments(
     folder: Path, students: Sequence[str], exercises: Sequence[Exercise]
 ) -> tuple[Adjustments, list[str]]:
     """Return the adjustments in a folder of results, and a sentence on each unknown student.
@@ -37,7 +37,7 @@ def read_adjustments(
         raise UserError(f"{path}: its first line should be {','.join(_COLUMNS)}")
     for row in rows:
         at = f"{path}, line {rows.line_num}"
-        student, slug, made = _read_adjustment(row, at)
+        student, slug, made = _read_class_adjustment(row, at)
         if student not in students:
             close = catalog.suggest_close_name(student, students)
             unused.append(f"{at}: there is no student {student!r}.{close}")
@@ -48,11 +48,11 @@ def read_adjustments(
         if students.count(student) > 1:
             raise UserError(f"{at}: more than one folder's name reads {student!r}: rename them.")
         mine = found.setdefault(student, {})
-        mine[slug] = _sum_of_points(mine[slug], made) if slug in mine else made
+        mine[slug] = _sum_class_adjustments(mine[slug], made) if slug in mine else made
     return found, unused
 
 
-def _read_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
+def _read_class_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
     student, exercise, points, why = (row[name] or "" for name in _COLUMNS)
     try:
         return (
@@ -66,5 +66,5 @@ def _read_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str, str, 
         raise UserError(f"{at}: {points!r} is no whole number of points.") from None
 
 
-def _sum_of_points(one: Adjustment, other: Adjustment) -> Adjustment:
+def _sum_class_adjustments(one: Adjustment, other: Adjustment) -> Adjustment:
     return Adjustment(points=one.points + other.points, why=f"{one.why}; {other.why}")

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.run import answer_files, class_archive
-from grader.classroom.run.answer_files import File
+from grader.classroom.run.answer_files import StudentFile
 from grader.core import catalog
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import (
@@ -25,10 +25,10 @@ class Contents:
     """The files that a student handed in, and notes on files that are left out."""
 
     place: str  # what their paths begin with, for people
-    files: Sequence[File]
+    files: Sequence[StudentFile]
     notes: tuple[str, ...] = ()
 
-    def called(self, name: str) -> File | None:
+    def called(self, name: str) -> StudentFile | None:
         """Return the file of this name that counts. Several candidates are a problem.
 
         A readable file goes before an unreadable one. In a zip of the whole bundle only the files
@@ -47,50 +47,52 @@ class Contents:
 
 
 @contextmanager
-def read_contents(entry: Path, place: str) -> Iterator[Contents]:
+def read_student_contents(entry: Path, place: str) -> Iterator[Contents]:
     """Return the contents of a student's folder or zip. Raises `UnreadableFile`."""
     shown = clean_submitted_name(entry.name)
     if os.path.islink(entry):
         raise UnreadableFile(describe_submitted_link(shown))
-    if is_submitted_zip(entry.name) and not answer_files.is_folder(entry):
+    if is_submitted_zip(entry.name) and not answer_files.is_student_folder(entry):
         yield Contents(
             place=place,
-            files=class_archive.student_files(answer_files.read_file(entry, shown), shown),
+            files=class_archive.unpack_student_files(
+                answer_files.read_student_file(entry, shown), shown
+            ),
         )
         return
-    with answer_files.open_folder(entry, shown) as folder:
-        yield choose_files(answer_files.list_folder(folder, shown), place)
+    with answer_files.open_student_folder(entry, shown) as folder:
+        yield choose_student_files(answer_files.list_student_folder(folder, shown), place)
 
 
-def is_answer(name: str) -> bool:
+def is_student_answer(name: str) -> bool:
     """Return whether this is the name of an answer to any exercise."""
-    return name in answer_names()
+    return name in list_student_answer_names()
 
 
 @cache
-def answer_names() -> frozenset[str]:
+def list_student_answer_names() -> frozenset[str]:
     """Return the file names that answers may have."""
     return frozenset(
         f"{e.slug}{s}" for e in catalog.list_catalog_exercises() for s in (e.suffix, ".ipynb")
     )
 
 
-def note_left_out(name: str, other: str) -> str:
+def note_student_file_ignored(name: str, other: str) -> str:
     """Return the note on a file that does not count because another does."""
     return f"{clean_submitted_name(name)} was left out: {clean_submitted_name(other)} counts."
 
 
-def choose_files(found: Sequence[File], place: str) -> Contents:
+def choose_student_files(found: Sequence[StudentFile], place: str) -> Contents:
     """Return the contents of a folder, which holds files, or one zip instead."""
     zips = [file for file in found if is_submitted_zip(file.name)]
     others = [file for file in found if not is_submitted_zip(file.name)]
     if not zips:
         return Contents(place=place, files=others)
-    if any(is_answer(file.name) for file in others):
+    if any(is_student_answer(file.name) for file in others):
         notes = tuple(f"{z.shown} was left out: the files beside it count." for z in zips)
         return Contents(place=place, files=others, notes=notes)
     if len(zips) > 1:
         several = f"There is more than one zip ({zips[0].shown}, {zips[1].shown})"
         raise UnreadableFile(f"{several}: hand in one.")
-    inside = class_archive.student_files(zips[0].content(), zips[0].shown)
+    inside = class_archive.unpack_student_files(zips[0].content(), zips[0].shown)
     return Contents(place=f"{place}/{zips[0].shown}", files=[*inside, *others])

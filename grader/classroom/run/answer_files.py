@@ -20,7 +20,7 @@ from grader.submission.handed_files import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class StudentFile:
     """A file that was handed in; its content is not read yet."""
 
     name: str
@@ -40,7 +40,7 @@ class File:
         return self.read()
 
 
-def is_folder(path: Path) -> bool:
+def is_student_folder(path: Path) -> bool:
     """Return whether a folder, and no link to one, lies at `path`."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
@@ -49,31 +49,31 @@ def is_folder(path: Path) -> bool:
 
 
 @contextmanager
-def open_folder(folder: Path, shown: str) -> Iterator[int]:
+def open_student_folder(folder: Path, shown: str) -> Iterator[int]:
     """Open a folder as a descriptor; files opened in it lie in it, even if it is renamed."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
-        raise _raise_unreadable(shown, error) from None
+        raise _refuse_student_file(shown, error) from None
     try:
         yield handle
     finally:
         os.close(handle)
 
 
-def list_folder(folder: int, shown: str) -> list[File]:
+def list_student_folder(folder: int, shown: str) -> list[StudentFile]:
     """Return the entries of an open folder by name, without files handed in by accident."""
     try:
         with os.scandir(folder) as found:
             kept = sorted(
                 (e for e in found if not is_handed_in_accidentally(e.name)), key=lambda e: e.name
             )
-            return [_describe_file(entry, folder) for entry in kept]
+            return [_describe_student_file(entry, folder) for entry in kept]
     except OSError as error:
-        raise _raise_unreadable(shown, error) from None
+        raise _refuse_student_file(shown, error) from None
 
 
-def _describe_file(entry: os.DirEntry[str], folder: int) -> File:
+def _describe_student_file(entry: os.DirEntry[str], folder: int) -> StudentFile:
     shown, problem = clean_submitted_name(entry.name), ""
     if entry.is_symlink():
         problem = describe_submitted_link(shown)
@@ -81,11 +81,11 @@ def _describe_file(entry: os.DirEntry[str], folder: int) -> File:
         problem = f"{shown} is a folder, which is not looked into: put its files where it lies."
     elif not entry.is_file(follow_symlinks=False):
         problem = f"{shown} is not a file."
-    source = partial(read_file, entry.name, shown, folder)
-    return File(name=entry.name, path=entry.name, read=source, problem=problem)
+    source = partial(read_student_file, entry.name, shown, folder)
+    return StudentFile(name=entry.name, path=entry.name, read=source, problem=problem)
 
 
-def read_file(path: str | Path, shown: str, folder: int | None = None) -> bytes:
+def read_student_file(path: str | Path, shown: str, folder: int | None = None) -> bytes:
     """Return the bytes of a regular file up to its limit. Raises `UnreadableFile` with the reason.
 
     Nothing waits for a pipe, and no more is read than the limit and one byte.
@@ -105,13 +105,13 @@ def read_file(path: str | Path, shown: str, folder: int | None = None) -> bytes:
         finally:
             os.close(handle)
     except OSError as error:
-        raise _raise_unreadable(shown, error) from None
+        raise _refuse_student_file(shown, error) from None
     if len(content) > most:  # it grew
         raise UnreadableFile(describe_too_large_submission(str(path), shown))
     return content
 
 
-def _raise_unreadable(shown: str, error: OSError) -> UnreadableFile:
+def _refuse_student_file(shown: str, error: OSError) -> UnreadableFile:
     if error.errno == errno.ELOOP:
         return UnreadableFile(describe_submitted_link(shown))
     return UnreadableFile(f"{shown} cannot be read: {error.strerror}.")

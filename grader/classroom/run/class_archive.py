@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.run.answer_files import File
+from grader.classroom.run.answer_files import StudentFile
 from grader.submission import zip_entries
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 
 
-def student_files(content: bytes, shown: str) -> list[File]:
+def unpack_student_files(content: bytes, shown: str) -> list[StudentFile]:
     """Return the files in a student's zip, at any depth. Raises `UnreadableFile`.
 
     shown   the name of the zip, for sentences
@@ -23,15 +23,17 @@ def student_files(content: bytes, shown: str) -> list[File]:
 
     def unpack(number: int) -> bytes:
         nonlocal left
-        found = _ask_reader_about("unzipped", content, shown, number=number, left=left)
+        found = _ask_class_archive_reader("unzipped", content, shown, number=number, left=left)
         unpacked = base64.b64decode(found["content"])
         left -= len(unpacked)
         return unpacked
 
-    return _list_files(_ask_reader_about("zipped", content, shown)["files"], unpack)
+    return _list_class_archive_files(
+        _ask_class_archive_reader("zipped", content, shown)["files"], unpack
+    )
 
 
-def files_of_class(path: Path) -> list[File]:
+def unpack_class_files(path: Path) -> list[StudentFile]:
     """Yield the files in a zip of a whole class while the zip is open; zips may be among them.
 
     A platform writes this zip, so it may be large; each student's file in it has a size limit.
@@ -49,21 +51,25 @@ def files_of_class(path: Path) -> list[File]:
         except zip_entries.BadZip as problem:
             raise UnreadableFile(str(problem)) from None
 
-    return _list_files(
+    return _list_class_archive_files(
         zip_entries.list_submitted_zip_entries(archive, path.stat().st_size, of_class=True), unpack
     )
 
 
-def _list_files(found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]) -> list[File]:
+def _list_class_archive_files(
+    found: Iterable[dict[str, Any]], unpack: Callable[[int], bytes]
+) -> list[StudentFile]:
     return [
-        File(
+        StudentFile(
             name=f["name"], path=f["path"], problem=f["problem"], read=partial(unpack, f["number"])
         )
         for f in found
     ]
 
 
-def _ask_reader_about(question: str, content: bytes, shown: str, **given: int) -> dict[str, Any]:
+def _ask_class_archive_reader(
+    question: str, content: bytes, shown: str, **given: int
+) -> dict[str, Any]:
     try:
         found: dict[str, Any] = ask_submission_reader(question, content, shown=shown, **given)
     except UnreadableContent as problem:

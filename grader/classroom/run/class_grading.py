@@ -15,24 +15,24 @@ from grader.classroom.run import (
     results_folder,
     submission_times,
 )
-from grader.classroom.run.class_progress import Progress
+from grader.classroom.run.class_progress import ClassProgress
 from grader.classroom.run.class_run import ClassRun
 from grader.classroom.run.grade_task import GradeTerms
 from grader.classroom.run.grade_work import EnvironmentMismatch
 from grader.classroom.run.lanes import Lanes, LocalLanes
 from grader.classroom.run.late_students import LatenessReport
-from grader.classroom.run.results_folder import PARTS_FOLDER, STUDENTS, LastRun
-from grader.classroom.run.write_results import Written
-from grader.classroom.settings import NO_COURSE, Settings
+from grader.classroom.run.results_folder import PARTS_FOLDER, STUDENTS, LastClassRun
+from grader.classroom.run.write_results import WrittenResults
+from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.result_store import ResultStore
 from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
 from grader.grading import source_digest
-from grader.grading.installed_versions import installed_versions
-from grader.grading.official_grader import BadSecret, course_secret
-from grader.grading.session import seed_id
+from grader.grading.installed_versions import list_grading_versions
+from grader.grading.official_grader import BadGradingSecret, load_grading_secret
+from grader.grading.session import digest_grading_seed
 from grader.reporting.class_summary import ClassSummary
 from grader.submission.handed_files import clean_submitted_name
 from grader.worker.walls import NoSuchWall
@@ -51,12 +51,12 @@ class ClassRequest:
     jobs: int
     cluster: str | None  # the address of a Dask scheduler
     words: Words
-    course: Settings = NO_COURSE
+    course: CourseSettings = NO_COURSE
 
     @property
-    def as_run(self) -> LastRun:
+    def as_run(self) -> LastClassRun:
         slugs = tuple(exercise.slug for exercise in self.exercises)
-        return LastRun(
+        return LastClassRun(
             submissions=os.fspath(self.submissions.resolve()), exercises=slugs, device=self.device,
             wall=self.wall, speed=self.speed, shows=self.course.shows,
             course="" if self.course.path is None else str(self.course.path),
@@ -64,7 +64,7 @@ class ClassRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class ClassGraded:
     """The outcome of a class run."""
 
     summary: ClassSummary
@@ -77,46 +77,48 @@ class Done:
         return sum(figures.faults for figures in (*self.summary.core, *self.summary.further))
 
 
-def grade_class(asked: ClassRequest, progress: Progress, *, resume: bool) -> Done:
+def grade_class(asked: ClassRequest, progress: ClassProgress, *, resume: bool) -> ClassGraded:
     """Grade a class, and write the results. Raises `UserError` with a sentence."""
-    _check_places(asked)
-    with results_folder.open_results(asked.results), errors_as_sentences():
-        entries, remarks = gather_answers.list_students(asked.submissions)
-        names = [gather_answers.student_of(entry) for entry in entries]
-        adjustments, unused = adjust.read_adjustments(asked.results, names, asked.exercises)
-        lates, of_nobody = lateness_of_students(asked, names)
-        results_folder.begin_run(asked.results, asked.as_run, resume=resume)
+    _check_class_places(asked)
+    with results_folder.open_class_results(asked.results), explain_class_errors():
+        entries, remarks = gather_answers.list_class_students(asked.submissions)
+        names = [gather_answers.name_student_of_entry(entry) for entry in entries]
+        adjustments, unused = adjust.read_class_adjustments(asked.results, names, asked.exercises)
+        lates, of_nobody = read_class_lateness(asked, names)
+        results_folder.record_begun_class_run(asked.results, asked.as_run, resume=resume)
         with begin_class_run(asked, entries) as run:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
-        _warn_of_alike_names(run)
-        written = Written(
+        _warn_of_alike_students(run)
+        written = WrittenResults(
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments,
             lates=lates,
         )  # fmt: skip
         summary = written.write(run, title=asked.submissions.resolve().name)
-        results_folder.finish_run(asked.results, asked.as_run)
+        results_folder.record_finished_class_run(asked.results, asked.as_run)
     left = [
         f"{clean_submitted_name(os.fspath(p))} is of an earlier run: nobody of that name is in "
         "the class now."
-        for p in abandoned_folders(asked.results, run)
+        for p in list_abandoned_student_folders(asked.results, run)
     ]
-    return Done(summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left))
+    return ClassGraded(
+        summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left)
+    )
 
 
-def lateness_of_students(
+def read_class_lateness(
     asked: ClassRequest, students: Sequence[str]
 ) -> tuple[LatenessReport, list[str]]:
     """Return lateness by student, and warnings about unknown students."""
     if not asked.course.deadlines:
         return LatenessReport(course=asked.course), []
-    found, unused = submission_times.read_times(asked.submissions, students)
+    found, unused = submission_times.read_class_submission_times(asked.submissions, students)
     lates = LatenessReport(course=asked.course, times=found)
     return lates, [*unused, *lates.for_nobody(students)]
 
 
-def _check_places(asked: ClassRequest) -> None:
+def _check_class_places(asked: ClassRequest) -> None:
     """Raise `UserError` if results would lie among what was handed in."""
     submissions, results = asked.submissions.resolve(), asked.results.resolve()
     if results.is_relative_to(submissions):
@@ -125,7 +127,7 @@ def _check_places(asked: ClassRequest) -> None:
         )
 
 
-def _warn_of_alike_names(run: ClassRun) -> None:
+def _warn_of_alike_students(run: ClassRun) -> None:
     """Warn about students' names that look identical."""
     read = defaultdict(list)
     for row in run.rows:
@@ -139,21 +141,21 @@ def _warn_of_alike_names(run: ClassRun) -> None:
 
 def begin_class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
     """Return a run over the students of `entries`, with the secret and the store of its results."""
-    secret = course_secret(asked.results)
+    secret = load_grading_secret(asked.results)
     terms = GradeTerms(
-        seed_id=seed_id(secret),
+        seed_id=digest_grading_seed(secret),
         device=asked.device,
         wall=asked.wall,
-        versions=installed_versions("off"),
+        versions=list_grading_versions("off"),
     )
     return ClassRun(
         entries=entries, exercises=asked.exercises, terms=terms,
         store=ResultStore(asked.results / PARTS_FOLDER),
-        start=lambda: _choose_lanes(asked, terms, secret),
+        start=lambda: _choose_class_lanes(asked, terms, secret),
     )  # fmt: skip
 
 
-def _choose_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
+def _choose_class_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
     if asked.cluster is None:
         return LocalLanes(asked.jobs, secret)
     try:
@@ -163,7 +165,7 @@ def _choose_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
         raise UserError(f"{error.name} is not installed: `{cure}`.") from None
     cluster = Cluster(asked.cluster, secret, asked.device)
     try:
-        codes = {e.slug: source_digest.code_digest(e.slug) for e in asked.exercises}
+        codes = {e.slug: source_digest.digest_grading_code(e.slug) for e in asked.exercises}
         cluster.check(terms, codes, asked.speed)
     except BaseException:
         cluster.close(at_once=True)
@@ -172,11 +174,11 @@ def _choose_lanes(asked: ClassRequest, terms: GradeTerms, secret: str) -> Lanes:
 
 
 @contextmanager
-def errors_as_sentences() -> Iterator[None]:
+def explain_class_errors() -> Iterator[None]:
     """Turn a fatal error into `UserError`, saying that results are kept."""
     try:
         yield
-    except (gather_answers.NoClass, BadSecret, results_folder.NoResults) as problem:
+    except (gather_answers.NoClassFound, BadGradingSecret, results_folder.NoResults) as problem:
         raise UserError(str(problem)) from None
     except CancelledError:
         raise UserError("The cluster went away. What was graded is kept: `--resume`.") from None
@@ -191,7 +193,7 @@ def errors_as_sentences() -> Iterator[None]:
         ) from None
 
 
-def abandoned_folders(results: Path, run: ClassRun) -> list[Path]:
+def list_abandoned_student_folders(results: Path, run: ClassRun) -> list[Path]:
     """Return the folders of students who were graded before and are not in the class now."""
     students, now = results / STUDENTS, {row.folder for row in run.rows}
     found = students.iterdir() if students.is_dir() else ()

@@ -12,7 +12,7 @@ from grader.core.translation import Words
 PRINT_SECONDS = 30.0  # seconds between two lines
 
 
-class Progress:
+class ClassProgress:
     """The progress of one phase after the other, on `console`."""
 
     def __init__(self, console: Console, words: Words) -> None:
@@ -22,7 +22,7 @@ class Progress:
                    TextColumn("{task.fields[left]}"))  # fmt: skip
         self._bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ClassProgress":
         self._bar.start()
         return self
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from grader.classroom.run.class_progress import Progress
-from grader.classroom.run.gather_answers import Handed, HandedIn, read_student
-from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
-from grader.classroom.run.lanes import Lanes, Result, run_tasks
+from grader.classroom.run.class_progress import ClassProgress
+from grader.classroom.run.gather_answers import HandedAnswer, HandedAnswers, read_student_answers
+from grader.classroom.run.grade_task import SPEED, VALUES, ClassTask, GradeTerms
+from grader.classroom.run.lanes import Lanes, Result, run_class_tasks
 from grader.core.records import Exercise
 from grader.core.result_store import ResultStore
 from grader.core.scoring import SPEED_TO_COME
@@ -34,7 +34,7 @@ class ProgressRow:
     student: str
     folder: str  # of the results
     notes: tuple[str, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[ClassTask, ...]
     paths: tuple[str, ...]  # where the answers lie, for people
 
 
@@ -56,23 +56,23 @@ class ClassRun:
     def lanes(self) -> Lanes:
         return self.start()
 
-    def judge(self, progress: Progress) -> None:
+    def judge(self, progress: ClassProgress) -> None:
         """Judge every answer that has not been judged."""
         progress.begin("judging", len(self.entries) * len(self.exercises))
         self._run_tasks(self._tasks_to_judge(progress), progress)
 
-    def time(self, progress: Progress) -> None:
+    def time(self, progress: ClassProgress) -> None:
         """Time every right answer whose speed is graded; run nothing else meanwhile."""
         waiting = [(row, task) for row in self.rows for task in self._tasks_to_time(row)]
         progress.begin("timing", len(waiting))
         self._run_tasks(self._read_contents(waiting, progress), progress)
 
-    def result(self, task: Task) -> Result | None:
+    def result(self, task: ClassTask) -> Result | None:
         """Return the report on an answer, with its speed if that was timed; None if it was lost."""
         judged = self._kept_result(task)
-        if judged is None or not _is_to_come(judged):
+        if judged is None or not _is_class_timing_due(judged):
             return judged
-        return self._kept_result(_timing_task(task, judged)) or judged
+        return self._kept_result(_plan_class_timing(task, judged)) or judged
 
     def __enter__(self) -> "ClassRun":
         return self
@@ -86,13 +86,15 @@ class ClassRun:
         if "lanes" in self.__dict__:
             self.lanes.close(at_once=kind is not None)
 
-    def _kept_result(self, task: Task) -> Result | None:
+    def _kept_result(self, task: ClassTask) -> Result | None:
         key = task.key
         return self._unkept[key] if key in self._unkept else self.store.get(key)
 
-    def _tasks_to_judge(self, progress: Progress) -> Iterator[Task]:
+    def _tasks_to_judge(self, progress: ClassProgress) -> Iterator[ClassTask]:
         for entry in self.entries:
-            row, contents = _progress_row(read_student(entry, self.exercises), entry, self.terms)
+            row, contents = _build_class_progress_row(
+                read_student_answers(entry, self.exercises), entry, self.terms
+            )
             self.rows.append(row)
             for task, content in zip(row.tasks, contents, strict=True):
                 if self.store.get(task.key) is None:
@@ -100,24 +102,24 @@ class ClassRun:
                 else:
                     progress.advance(kept=True)
 
-    def _tasks_to_time(self, row: ProgressRow) -> Iterator[Task]:
+    def _tasks_to_time(self, row: ProgressRow) -> Iterator[ClassTask]:
         for task in row.tasks:
             judged = self._kept_result(task)
-            if judged is not None and _is_to_come(judged):
+            if judged is not None and _is_class_timing_due(judged):
                 yield task
 
     def _read_contents(
-        self, waiting: Iterable[tuple[ProgressRow, Task]], progress: Progress
-    ) -> Iterator[Task]:
+        self, waiting: Iterable[tuple[ProgressRow, ClassTask]], progress: ClassProgress
+    ) -> Iterator[ClassTask]:
         for row, task in waiting:
             judged = self._kept_result(task)
             assert judged is not None
-            timing = _timing_task(task, judged)
+            timing = _plan_class_timing(task, judged)
             if self.store.get(timing.key) is not None:
                 progress.advance(kept=True)
                 continue
-            found, contents = _progress_row(
-                read_student(row.entry, self.exercises), row.entry, self.terms
+            found, contents = _build_class_progress_row(
+                read_student_answers(row.entry, self.exercises), row.entry, self.terms
             )
             where = row.tasks.index(task)
             if found.tasks[where].key != task.key:
@@ -127,45 +129,46 @@ class ClassRun:
                 continue
             yield replace(timing, content=contents[where])
 
-    def _run_tasks(self, tasks: Iterator[Task], progress: Progress) -> None:
+    def _run_tasks(self, tasks: Iterator[ClassTask], progress: ClassProgress) -> None:
         for first in tasks:  # without one, no process is started
-            for task, result in run_tasks(self.lanes, chain([first], tasks)):
+            for task, result in run_class_tasks(self.lanes, chain([first], tasks)):
                 self.graded += 1
-                if result is None or not _is_certain(result):
+                if result is None or not _is_class_result_certain(result):
                     self._unkept[task.key] = result
                 else:
                     self.store.put(task.key, result)
                 progress.advance()
 
 
-def _progress_row(
-    handed: HandedIn, entry: Path, terms: GradeTerms
+def _build_class_progress_row(
+    handed: HandedAnswers, entry: Path, terms: GradeTerms
 ) -> tuple[ProgressRow, list[bytes]]:
     row = ProgressRow(
         entry=entry, student=handed.student, folder=handed.folder, notes=handed.notes,
-        tasks=tuple(_judging_task(answer, handed.student, terms) for answer in handed.answers),
+        tasks=tuple(_plan_class_task(answer, handed.student, terms) for answer in handed.answers),
         paths=tuple(answer.path for answer in handed.answers),
     )  # fmt: skip
     return row, [answer.content for answer in handed.answers]
 
 
-def _judging_task(answer: Handed, student: str, terms: GradeTerms) -> Task:
-    return Task(
-        lane=VALUES, terms=terms, code=source_digest.code_digest(answer.slug), slug=answer.slug,
+def _plan_class_task(answer: HandedAnswer, student: str, terms: GradeTerms) -> ClassTask:
+    return ClassTask(
+        lane=VALUES, terms=terms, code=source_digest.digest_grading_code(answer.slug),
+        slug=answer.slug,
         student=student, name=answer.name, sha256=hashlib.sha256(answer.content).hexdigest(),
         state=answer.state, sentence=answer.sentence,
     )  # fmt: skip
 
 
-def _timing_task(task: Task, judged: dict[str, Any]) -> Task:
+def _plan_class_timing(task: ClassTask, judged: dict[str, Any]) -> ClassTask:
     return replace(task, lane=SPEED, judged=judged)
 
 
-def _is_to_come(result: Result) -> bool:
+def _is_class_timing_due(result: Result) -> bool:
     return result["speed"] is not None and result["speed"]["why"] == SPEED_TO_COME
 
 
-def _is_certain(result: Result) -> bool:
+def _is_class_result_certain(result: Result) -> bool:
     if result["score"] is None:
         return False
     return result["speed"] is None or result["speed"]["verdict"] != "inconclusive"

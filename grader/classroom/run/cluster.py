@@ -18,9 +18,13 @@ from urllib.parse import urlsplit
 
 from distributed import Client, KilledWorker, Security
 
-from grader.classroom.run.grade_task import SPEED, VALUES, GradeTerms, Task
-from grader.classroom.run.grade_work import Environment, local_environment, perform_task
-from grader.classroom.run.lanes import Result, call_apart
+from grader.classroom.run.grade_task import SPEED, VALUES, ClassTask, GradeTerms
+from grader.classroom.run.grade_work import (
+    GradingEnvironment,
+    perform_class_task,
+    read_class_environment,
+)
+from grader.classroom.run.lanes import Result, call_class_process
 from grader.core.errors import UserError
 
 RESOURCES = {VALUES: "CPU", SPEED: "TIMING"}
@@ -37,7 +41,7 @@ class Cluster:
     losses: tuple[type[Exception], ...] = (KilledWorker, BrokenExecutor)
 
     def __init__(self, address: str, secret: str, device: str) -> None:
-        address = _resolve_scheduler(address)
+        address = _resolve_cluster_scheduler(address)
         try:
             self._client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -69,10 +73,12 @@ class Cluster:
     def _offered_resources(self, lane: str) -> int:
         return int(sum(offer.get(RESOURCES[lane], 0) for offer in self._offers))
 
-    def submit(self, task: Task) -> "Future[Result]":
-        wanted = lane_resources(task.lane, self._device)
+    def submit(self, task: ClassTask) -> "Future[Result]":
+        wanted = list_cluster_lane_resources(task.lane, self._device)
         executor = self._client.get_executor(resources=wanted, pure=False)
-        future: Future[Result] = executor.submit(call_apart, perform_task, task, self._secret)
+        future: Future[Result] = executor.submit(
+            call_class_process, perform_class_task, task, self._secret
+        )
         return future
 
     def close(self, *, at_once: bool) -> None:
@@ -80,13 +86,13 @@ class Cluster:
 
     def check(self, terms: GradeTerms, codes: dict[str, str], speed: bool) -> None:
         """Raise `UserError` unless every worker can be reached safely and fits."""
-        for listening in self._client.run_on_scheduler(_scheduler_listens):
-            _check_address(listening, "The scheduler")
+        for listening in self._client.run_on_scheduler(_does_cluster_scheduler_listen):
+            _check_cluster_address(listening, "The scheduler")
         workers = self._list_workers()
         if not workers:
             raise UserError("The scheduler has no worker: start some (docs/scale.md).")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
-            _check_lane(lane, workers)
+            _check_cluster_lane(lane, workers)
         addresses = [address for address, _, _ in workers]
         self._check_importable(addresses)
         for address, found in self._worker_environments(addresses, tuple(codes), terms):
@@ -98,18 +104,22 @@ class Cluster:
 
     def _check_importable(self, addresses: list[str]) -> None:
         """Raise `UserError` if a worker cannot import the grader: a task would end it."""
-        answers = self._client.run(_worker_address, on_error="return", workers=addresses)
+        answers = self._client.run(
+            _read_cluster_worker_address, on_error="return", workers=addresses
+        )
         for address, answer in answers.items():
             if isinstance(answer, BaseException):
-                raise UserError(f"The worker at {address} cannot grade: {_worker_sentence(answer)}")
+                raise UserError(
+                    f"The worker at {address} cannot grade: {_describe_cluster_worker(answer)}"
+                )
             for listening in answer:
-                _check_address(listening, "A worker")
+                _check_cluster_address(listening, "A worker")
 
     def _worker_environments(
         self, addresses: list[str], slugs: tuple[str, ...], terms: GradeTerms
-    ) -> Iterator[tuple[str, Environment]]:
+    ) -> Iterator[tuple[str, GradingEnvironment]]:
         """Return each worker's environment; ask all at once, since each has to import torch."""
-        ask = (call_apart, local_environment, slugs, terms.wall, terms.device)
+        ask = (call_class_process, read_class_environment, slugs, terms.wall, terms.device)
         asked = {a: self._client.submit(*ask, workers=[a], pure=False) for a in addresses}
         for address, future in asked.items():
             try:
@@ -120,7 +130,7 @@ class Cluster:
                 ) from None
             if problem:
                 raise UserError(
-                    f"The worker at {address} cannot grade: {_worker_sentence(problem)}"
+                    f"The worker at {address} cannot grade: {_describe_cluster_worker(problem)}"
                 )
             yield address, future.result()
 
@@ -129,32 +139,32 @@ class Cluster:
 
         Raises `UserError` for one that came later and can be reached by others.
         """
-        found = list(self._client.run_on_scheduler(_list_workers))
+        found = list(self._client.run_on_scheduler(_list_cluster_workers))
         for address, _, _ in found:
-            _check_address(address, "A worker")
+            _check_cluster_address(address, "A worker")
         return found
 
 
-def lane_resources(lane: str, device: str) -> dict[str, int]:
+def list_cluster_lane_resources(lane: str, device: str) -> dict[str, int]:
     """Return the resources that a worker offers for tasks of a lane."""
     gpu = {"GPU": 1} if device == "cuda" else {}
     return {RESOURCES[lane]: 1} | gpu
 
 
-def _list_workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
+def _list_cluster_workers(dask_scheduler: Any) -> list[tuple[str, str, dict[str, float]]]:
     return [(w.address, w.host, dict(w.resources)) for w in dask_scheduler.workers.values()]
 
 
-def _scheduler_listens(dask_scheduler: Any) -> list[str]:
+def _does_cluster_scheduler_listen(dask_scheduler: Any) -> list[str]:
     return [listener.listen_address for listener in dask_scheduler.listeners]
 
 
-def _worker_address(dask_worker: Any) -> list[str]:
+def _read_cluster_worker_address(dask_worker: Any) -> list[str]:
     """Return where a worker listens; a worker that cannot import this module cannot reply."""
     return [listener.listen_address for listener in dask_worker.listeners]
 
 
-def _resolve_scheduler(address: str) -> str:
+def _resolve_cluster_scheduler(address: str) -> str:
     """Return the address of a reachable scheduler. Raises `UserError` with the reason."""
     whole = address if "://" in address else f"tcp://{address}"
     try:
@@ -167,7 +177,7 @@ def _resolve_scheduler(address: str) -> str:
             f"{address!r} is no address of a Dask scheduler: those look like "
             "tcp://127.0.0.1:8786 or tls://host:8786."
         )
-    _check_address(whole, "The scheduler")
+    _check_cluster_address(whole, "The scheduler")
     if parts.scheme == "tls" and not Security().get_connection_args("client").get("ssl_context"):
         raise UserError(
             f"There are no certificates for {address}: docs/scale.md says how to make some."
@@ -181,10 +191,12 @@ def _resolve_scheduler(address: str) -> str:
     return whole
 
 
-def _check_address(address: str, who: str) -> None:
+def _check_cluster_address(address: str, who: str) -> None:
     """Raise `UserError` for an address that others could listen to or give orders to."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
-    if parts.scheme == "tls" or (parts.scheme == "tcp" and _is_loopback(parts.hostname or "")):
+    if parts.scheme == "tls" or (
+        parts.scheme == "tcp" and _is_cluster_loopback(parts.hostname or "")
+    ):
         return
     raise UserError(
         f"{who} listens at {address} without TLS, where anybody in the network can give it orders. "
@@ -192,7 +204,7 @@ def _check_address(address: str, who: str) -> None:
     )
 
 
-def _worker_sentence(problem: BaseException) -> str:
+def _describe_cluster_worker(problem: BaseException) -> str:
     if "daemonic" in str(problem):
         return (
             "it grades in a process of its own, which a nanny forbids: start it with `--no-nanny`."
@@ -200,14 +212,14 @@ def _worker_sentence(problem: BaseException) -> str:
     return str(problem)
 
 
-def _is_loopback(host: str) -> bool:
+def _is_cluster_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _check_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
+def _check_cluster_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
     """Raise `UserError` if no worker serves a lane, or if two would time on one machine."""
     name = RESOURCES[lane]
     hosts = [host for _, host, offer in workers for _ in range(int(offer.get(name, 0)))]

@@ -10,8 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.run.answer_contents import Contents, is_answer, note_left_out, read_contents
-from grader.classroom.run.answer_files import File, is_folder
+from grader.classroom.run.answer_contents import (
+    Contents,
+    is_student_answer,
+    note_student_file_ignored,
+    read_student_contents,
+)
+from grader.classroom.run.answer_files import StudentFile, is_student_folder
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.submission.answer_file import UnreadableFile, is_submission_text_untouched
@@ -21,16 +26,16 @@ from grader.submission.handed_files import (
     is_submitted_zip,
 )
 
-MAX_NOTES = 10  # on one student
-TIMES_TABLE = "submitted.csv"  # beside the students: when what was handed in
+MAX_STUDENT_NOTES = 10  # on one student
+TIMES_TABLE_NAME = "submitted.csv"  # beside the students: when what was handed in
 
 
-class NoClass(Exception):
+class NoClassFound(Exception):
     """Raised for a folder that holds no class; the message says why, and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class HandedAnswer:
     """One handed-in answer, or the reason why there is none."""
 
     slug: str
@@ -42,66 +47,68 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandedIn:
+class HandedAnswers:
     """The files and answers of one student."""
 
     student: str  # a printable name
     folder: str  # the entry's own name without .zip, to name the folder of results
-    answers: tuple[Handed, ...]  # one for each exercise asked, in their order
+    answers: tuple[HandedAnswer, ...]  # one for each exercise asked, in their order
     notes: tuple[str, ...] = ()  # a sentence each on what else was found
 
 
-def list_students(folder: Path) -> tuple[list[Path], list[str]]:
+def list_class_students(folder: Path) -> tuple[list[Path], list[str]]:
     """Return the students' folders and zips, sorted, and a sentence on each other entry.
 
-    Raises `NoClass` where there is no student, or where answers lie in `folder` itself.
+    Raises `NoClassFound` where there is no student, or where answers lie in `folder` itself.
     """
     shown = clean_submitted_name(os.fspath(folder))
     students: dict[str, str] = {}  # the entry that counts for a folder of results
     notes = []
-    for name, problem in _list_entries(folder, shown):
-        student = folder_of(folder / name)
+    for name, problem in _list_class_entries(folder, shown):
+        student = name_student_folder(folder / name)
         if problem:
             notes.append(problem)
         elif student in students:
-            notes.append(note_left_out(name, students[student]))
+            notes.append(note_student_file_ignored(name, students[student]))
         else:
             students[student] = name
     if not students:
         none = f"There is no student in {shown}: it should hold {shown}/<student>/<exercise>.py."
-        raise NoClass("\n".join([none, *notes[:MAX_NOTES]]))
+        raise NoClassFound("\n".join([none, *notes[:MAX_STUDENT_NOTES]]))
     return [folder / students[student] for student in sorted(students)], notes
 
 
-def _list_entries(folder: Path, shown: str) -> list[tuple[str, str]]:
+def _list_class_entries(folder: Path, shown: str) -> list[tuple[str, str]]:
     """Return the names in the submissions, sorted, and why any is no student's."""
     try:
         with os.scandir(folder) as found:
             kept = [
-                e for e in found if not (is_handed_in_accidentally(e.name) or _is_times_table(e))
+                e
+                for e in found
+                if not (is_handed_in_accidentally(e.name) or _is_class_times_table(e))
             ]
     except FileNotFoundError:
-        raise NoClass(f"{shown} is not there: name the folder of the submissions.") from None
+        raise NoClassFound(f"{shown} is not there: name the folder of the submissions.") from None
     except NotADirectoryError:
-        raise NoClass(f"{shown} is no folder: name the folder of the submissions.") from None
+        raise NoClassFound(f"{shown} is no folder: name the folder of the submissions.") from None
     except OSError as error:
-        raise NoClass(f"{shown} cannot be read: {error.strerror}.") from None
+        raise NoClassFound(f"{shown} cannot be read: {error.strerror}.") from None
     kept.sort(key=lambda entry: entry.name)  # `bob` before `bob.zip`
-    return [(entry.name, _problem_of_entry(entry, shown)) for entry in kept]
+    return [(entry.name, _check_class_entry(entry, shown)) for entry in kept]
 
 
-def _is_times_table(entry: os.DirEntry[str]) -> bool:
+def _is_class_times_table(entry: os.DirEntry[str]) -> bool:
     """Return whether this is the table of when answers were handed in."""
-    return entry.name == TIMES_TABLE and not entry.is_dir(follow_symlinks=False)
+    return entry.name == TIMES_TABLE_NAME and not entry.is_dir(follow_symlinks=False)
 
 
-def _problem_of_entry(entry: os.DirEntry[str], folder: str) -> str:
+def _check_class_entry(entry: os.DirEntry[str], folder: str) -> str:
     """Return why an entry of the submissions is no student's; "" if it is one."""
     shown = clean_submitted_name(entry.name)
     if entry.is_dir(follow_symlinks=False):
         return ""
-    if is_answer(entry.name):
-        raise NoClass(
+    if is_student_answer(entry.name):
+        raise NoClassFound(
             f"{folder} holds {shown} itself, but should hold a folder or a zip for each student: "
             f"{folder}/<student>/{shown}."
         )
@@ -112,70 +119,70 @@ def _problem_of_entry(entry: os.DirEntry[str], folder: str) -> str:
     return f"{shown} is neither a student's folder nor a zip: it was passed over."
 
 
-def read_student(entry: Path, exercises: Sequence[Exercise]) -> HandedIn:
+def read_student_answers(entry: Path, exercises: Sequence[Exercise]) -> HandedAnswers:
     """Read what a student handed in for `exercises`. Returns whatever lies at `entry`."""
     place = "/".join(clean_submitted_name(name) for name in (entry.parent.name, entry.name) if name)
     notes: tuple[str, ...] = ()
     try:
-        with read_contents(entry, place) as found:
-            answers = [_choose_answer(exercise, found) for exercise in exercises]
-            notes = _student_notes(found, answers)
+        with read_student_contents(entry, place) as found:
+            answers = [_choose_student_answer(exercise, found) for exercise in exercises]
+            notes = _write_student_notes(found, answers)
     except UnreadableFile as problem:
         answers = [
-            Handed(
+            HandedAnswer(
                 slug=e.slug, name=e.file, path=place, state="unreadable",
                 sentence=str(problem),
             )
             for e in exercises
         ]  # fmt: skip
-    folder = folder_of(entry)
-    return HandedIn(
+    folder = name_student_folder(entry)
+    return HandedAnswers(
         student=clean_submitted_name(folder), folder=folder, answers=tuple(answers), notes=notes
     )
 
 
-def student_of(entry: Path) -> str:
+def name_student_of_entry(entry: Path) -> str:
     """Return the printable name of the student who handed in an entry."""
-    return clean_submitted_name(folder_of(entry))
+    return clean_submitted_name(name_student_folder(entry))
 
 
-def folder_of(entry: Path) -> str:
+def name_student_folder(entry: Path) -> str:
     """Return the name of a student's entry, without the .zip of a zip."""
     name = entry.name
-    return name[: -len(".zip")] if is_submitted_zip(name) and not is_folder(entry) else name
+    return name[: -len(".zip")] if is_submitted_zip(name) and not is_student_folder(entry) else name
 
 
-def _choose_answer(exercise: Exercise, found: Contents) -> Handed:
+def _choose_student_answer(exercise: Exercise, found: Contents) -> HandedAnswer:
     """Return the plain file; the notebook if there is none, or if it is an untouched skeleton."""
     script, notebook = (found.called(name) for name in (exercise.file, f"{exercise.slug}.ipynb"))
     if script is None or notebook is None:
-        return _read_handed(exercise, script or notebook, found.place)
-    handed = _read_handed(exercise, script, found.place)
+        return _read_student_answer(exercise, script or notebook, found.place)
+    handed = _read_student_answer(exercise, script, found.place)
     return (
-        _read_handed(exercise, notebook, found.place)
-        if _is_untouched_content(handed.content)
+        _read_student_answer(exercise, notebook, found.place)
+        if _is_student_content_untouched(handed.content)
         else handed
     )
 
 
-def _read_handed(exercise: Exercise, file: File | None, place: str) -> Handed:
+def _read_student_answer(exercise: Exercise, file: StudentFile | None, place: str) -> HandedAnswer:
     slug = exercise.slug
     if file is None:
         name = exercise.file
-        return Handed(
+        return HandedAnswer(
             slug=slug, name=name, path=f"{place}/{name}", state="missing",
             sentence=f"{name} was not handed in.",
         )  # fmt: skip
     path = f"{place}/{file.shown}"
     try:
-        return Handed(slug=slug, name=file.name, path=path, content=file.content())
+        return HandedAnswer(slug=slug, name=file.name, path=path, content=file.content())
     except UnreadableFile as problem:
-        return Handed(
+        return HandedAnswer(
             slug=slug, name=file.name, path=path, state="unreadable", sentence=str(problem)
         )
 
 
-def _is_untouched_content(content: bytes) -> bool:
+def _is_student_content_untouched(content: bytes) -> bool:
     """Return whether these are the bytes of a skeleton, with the line ends of any system."""
     try:
         text = content.decode("utf-8")
@@ -184,31 +191,38 @@ def _is_untouched_content(content: bytes) -> bool:
     return is_submission_text_untouched(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _student_notes(found: Contents, answers: Sequence[Handed]) -> tuple[str, ...]:
-    """Return at most `MAX_NOTES` notes besides the answers, and how many more there are."""
+def _write_student_notes(found: Contents, answers: Sequence[HandedAnswer]) -> tuple[str, ...]:
+    """Return at most `MAX_STUDENT_NOTES` notes besides the answers, and how many more there are."""
     told = {answer.sentence for answer in answers}
-    odd = [f for f in found.files if not is_answer(f.name) or f.problem not in {"", *told}]
-    first = [*found.notes, *_notes_on_notebooks(found, answers)]
+    odd = [f for f in found.files if not is_student_answer(f.name) or f.problem not in {"", *told}]
+    first = [*found.notes, *_write_student_notebook_notes(found, answers)]
     if not found.files:
         first.append(f"{found.place} holds no file.")
-    notes = [*first, *map(describe_problem, odd[:MAX_NOTES])][:MAX_NOTES]
+    notes = [*first, *map(describe_student_file_problem, odd[:MAX_STUDENT_NOTES])][
+        :MAX_STUDENT_NOTES
+    ]
     more = len(first) + len(odd) - len(notes)
     return (*notes, *([f"And {more} more."] if more else []))
 
 
-def _notes_on_notebooks(found: Contents, answers: Sequence[Handed]) -> list[str]:
+def _write_student_notebook_notes(found: Contents, answers: Sequence[HandedAnswer]) -> list[str]:
     """Yield notes on notebooks that do not count because a plain file was begun beside them."""
     scripts = [answer for answer in answers if not answer.name.endswith(".ipynb")]
     notebooks = [(found.called(f"{a.slug}.ipynb"), a.name) for a in scripts]
-    return [note_left_out(file.path, name) for file, name in notebooks if file is not None]
+    return [
+        note_student_file_ignored(file.path, name) for file, name in notebooks if file is not None
+    ]
 
 
-def describe_problem(file: File) -> str:
+def describe_student_file_problem(file: StudentFile) -> str:
     """Return the sentence on a file that is not graded."""
-    return file.problem or f"{file.shown} is no answer to an exercise.{_did_you_mean(file.name)}"
+    return (
+        file.problem
+        or f"{file.shown} is no answer to an exercise.{_suggest_student_answer_name(file.name)}"
+    )
 
 
-def _did_you_mean(name: str) -> str:
+def _suggest_student_answer_name(name: str) -> str:
     """Return ' Did you mean ex01_softmax.py?' for a name close to that of an answer, else ''."""
     slugs = [exercise.slug for exercise in catalog.list_catalog_exercises()]
     parts = {part: slug for slug in slugs for part in slug.split("_", 1)}  # ex01, and softmax

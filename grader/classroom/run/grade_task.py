@@ -19,7 +19,7 @@ class GradeTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ClassTask:
     """One answer to be judged, or to be timed once it is judged."""
 
     lane: str  # VALUES or SPEED

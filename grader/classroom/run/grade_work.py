@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.run.grade_task import SPEED, GradeTerms, Task
+from grader.classroom.run.grade_task import SPEED, ClassTask, GradeTerms
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
 from grader.grading import source_digest
-from grader.grading.installed_versions import installed_versions, tf32_setting
-from grader.grading.official_grader import Official
+from grader.grading.installed_versions import list_grading_versions, read_grading_tf32_setting
+from grader.grading.official_grader import OfficialGrader
 from grader.grading.process_pool import AT_THE_END
 from grader.reporting import as_json, from_json
 from grader.worker import traces, walls
@@ -26,7 +26,7 @@ class EnvironmentMismatch(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class GradingEnvironment:
     """Return the versions, wall and device that determine a verdict."""
 
     wall: str
@@ -45,68 +45,72 @@ class Environment:
 
 
 @cache
-def _probed_wall(name: str, on_cuda: bool) -> str:
+def _probe_class_wall(name: str, on_cuda: bool) -> str:
     return walls.choose_wall(name, on_cuda=on_cuda).name
 
 
-def local_environment(slugs: Sequence[str], wall: str, device: str) -> Environment:
+def read_class_environment(slugs: Sequence[str], wall: str, device: str) -> GradingEnvironment:
     """Return what this process would grade with."""
-    codes = {slug: source_digest.code_digest(slug) for slug in slugs}
-    return Environment(
-        wall=_probed_wall(wall, device == "cuda"),
-        versions=installed_versions(tf32_setting()),
+    codes = {slug: source_digest.digest_grading_code(slug) for slug in slugs}
+    return GradingEnvironment(
+        wall=_probe_class_wall(wall, device == "cuda"),
+        versions=list_grading_versions(read_grading_tf32_setting()),
         codes=codes,
     )
 
 
-def perform_task(task: Task, secret: str) -> dict[str, Any]:
+def perform_class_task(task: ClassTask, secret: str) -> dict[str, Any]:
     """Grade one answer and return its JSON report. No answer makes this raise.
 
     Raises `EnvironmentMismatch`.
     """
     with _GRADING_LOCK:
-        exercise = _checked_exercise(task)
-        grader = _grader_for(secret, task.terms.wall, task.terms.device)
-        file = _answer_folder() / task.name
+        exercise = _find_class_task_exercise(task)
+        grader = _open_class_grader(secret, task.terms.wall, task.terms.device)
+        file = _find_class_answer_folder() / task.name
         try:
             if task.state == "graded":
                 file.write_bytes(task.content)
-            done = _time_task if task.lane == SPEED else _judge_task
-            return as_json.of_exercise(done(task, exercise, file, grader))
+            done = _time_class_task if task.lane == SPEED else _judge_class_task
+            return as_json.convert_exercise_report(done(task, exercise, file, grader))
         finally:
             file.unlink(missing_ok=True)
 
 
-def _checked_exercise(task: Task) -> Exercise:
+def _find_class_task_exercise(task: ClassTask) -> Exercise:
     """Return the exercise, if this process has the code and the versions of the run."""
-    found = local_environment([task.slug], task.terms.wall, task.terms.device)
+    found = read_class_environment([task.slug], task.terms.wall, task.terms.device)
     for what, is_so, wanted in found.unlike(task.terms, {task.slug: task.code}):
         raise EnvironmentMismatch(f"{what} is {is_so}, and should be {wanted}")
     return catalog.find_catalog_exercise(task.slug)
 
 
-def _judge_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
+def _judge_class_task(
+    task: ClassTask, exercise: Exercise, file: Path, grader: OfficialGrader
+) -> ExerciseReport:
     from grader.submission.admission import NotGraded
 
     problem = None if task.state == "graded" else NotGraded(task.state, task.sentence)
     return grader.grade(exercise, file, task.student, speed=True, later=True, problem=problem)
 
 
-def _time_task(task: Task, exercise: Exercise, file: Path, grader: Official) -> ExerciseReport:
+def _time_class_task(
+    task: ClassTask, exercise: Exercise, file: Path, grader: OfficialGrader
+) -> ExerciseReport:
     assert task.judged is not None
-    before = from_json.exercise_from_json(task.judged, exercise.track)
+    before = from_json.parse_exercise_report(task.judged, exercise.track)
     return grader.time(exercise, file, task.student, before)
 
 
 @cache
-def _grader_for(secret: str, wall: str, device: str) -> Official:
-    made = Official(secret, wall, device)
+def _open_class_grader(secret: str, wall: str, device: str) -> OfficialGrader:
+    made = OfficialGrader(secret, wall, device)
     AT_THE_END.callback(made.close)
     return made
 
 
 @cache
-def _answer_folder() -> Path:
+def _find_class_answer_folder() -> Path:
     """Return the folder in which this process puts the answer that it grades."""
     return Path(
         AT_THE_END.enter_context(

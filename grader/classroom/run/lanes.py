@@ -9,8 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-from grader.classroom.run.grade_task import SPEED, Task
-from grader.classroom.run.grade_work import perform_task
+from grader.classroom.run.grade_task import SPEED, ClassTask
+from grader.classroom.run.grade_work import perform_class_task
 from grader.grading.process_pool import ProcessPool
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Lanes(Protocol):
     def width(self, lane: str) -> int:
         """Return how many tasks of a lane may run at once."""
 
-    def submit(self, task: Task) -> "Future[Result]":
+    def submit(self, task: ClassTask) -> "Future[Result]":
         """Have a task graded."""
 
     def look(self, lane: str) -> None:
@@ -36,29 +36,31 @@ class Lanes(Protocol):
         """End all lanes; `at_once` gives up running tasks."""
 
 
-def run_tasks(lanes: Lanes, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | None]]:
+def run_class_tasks(
+    lanes: Lanes, tasks: Iterable[ClassTask]
+) -> Iterator[tuple[ClassTask, Result | None]]:
     """Yield each task with its result as results come; None if the task ended its process twice.
 
     No more tasks are taken from `tasks` than can run.
     """
-    pending: dict[Future[Result], Task] = {}
-    lost: list[Task] = []
+    pending: dict[Future[Result], ClassTask] = {}
+    lost: list[ClassTask] = []
     for task in tasks:
         while len(pending) >= lanes.width(task.lane):
-            yield from _wait_for_finished(lanes, pending, lost)
+            yield from _wait_for_class_tasks(lanes, pending, lost)
         pending[lanes.submit(task)] = task
     while pending:
-        yield from _wait_for_finished(lanes, pending, lost)
+        yield from _wait_for_class_tasks(lanes, pending, lost)
     for task in lost:
-        pending, again = {lanes.submit(task): task}, list[Task]()
+        pending, again = {lanes.submit(task): task}, list[ClassTask]()
         while pending:
-            yield from _wait_for_finished(lanes, pending, again)
+            yield from _wait_for_class_tasks(lanes, pending, again)
         yield from ((task, None) for task in again)
 
 
-def _wait_for_finished(
-    lanes: Lanes, pending: dict["Future[Result]", Task], lost: list[Task]
-) -> Iterator[tuple[Task, Result]]:
+def _wait_for_class_tasks(
+    lanes: Lanes, pending: dict["Future[Result]", ClassTask], lost: list[ClassTask]
+) -> Iterator[tuple[ClassTask, Result]]:
     """Return the finished tasks, at least one; put those that lost their process into `lost`."""
     while not (done := wait(pending, POLL_SECONDS, return_when=FIRST_COMPLETED).done):
         lanes.look(next(iter(pending.values())).lane)
@@ -84,18 +86,18 @@ class LocalLanes(ProcessPool):
     def width(self, lane: str) -> int:
         return 1 if lane == SPEED else self.processes
 
-    def submit(self, task: Task) -> "Future[Result]":
-        return self.call(perform_task, task, self._secret)
+    def submit(self, task: ClassTask) -> "Future[Result]":
+        return self.call(perform_class_task, task, self._secret)
 
     def look(self, lane: str) -> None:
         """Do nothing: the pool reports dead processes itself."""
 
 
 @cache
-def _pool_of_one() -> ProcessPool:
+def _open_class_pool() -> ProcessPool:
     return ProcessPool(1)
 
 
-def call_apart(function: Callable[..., T], *arguments: Any) -> T:
+def call_class_process(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function in one process of its own, and return what it returns."""
-    return _pool_of_one().call(function, *arguments).result()
+    return _open_class_pool().call(function, *arguments).result()

@@ -8,28 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grader.classroom.lateness import lateness
-from grader.classroom.run.submission_times import Times
-from grader.classroom.settings import NO_COURSE, Settings
+from grader.classroom.lateness import compute_class_lateness
+from grader.classroom.run.submission_times import SubmissionTimes
+from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
 from grader.core.records import ExerciseReport, Report
-from grader.reporting.csv_table import to_csv
-from grader.reporting.exercise_mark import Late
-from grader.reporting.review_flags import NOT_BEGUN
+from grader.reporting.csv_table import render_csv_report
+from grader.reporting.exercise_mark import LateMark
+from grader.reporting.review_flags import NOT_BEGUN_STATES
 
 LATE_TABLE = "late.csv"  # in the results
-COLUMNS = ("student", "exercise", "points", "why")
+LATE_COLUMNS = ("student", "exercise", "points", "why")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatenessReport:
     """When answers were handed in, and what the course's settings make of that."""
 
-    course: Settings = NO_COURSE
-    times: Times = field(default_factory=dict)
+    course: CourseSettings = NO_COURSE
+    times: SubmissionTimes = field(default_factory=dict)
 
-    def of(self, report: Report) -> dict[str, Late]:
+    def of(self, report: Report) -> dict[str, LateMark]:
         """Return by slug what a student's late answers lose."""
         found = {e.slug: self._lateness_of_exercise(report.student, e) for e in report.exercises}
         return {slug: late for slug, late in found.items() if late is not None}
@@ -38,7 +38,7 @@ class LatenessReport:
         """Yield a sentence on each answer whose time is not known."""
         for e in report.exercises:
             known = (report.student, e.slug) in self.times
-            if e.slug in self.course.deadlines and e.state not in NOT_BEGUN and not known:
+            if e.slug in self.course.deadlines and e.state not in NOT_BEGUN_STATES and not known:
                 yield f"{e.slug}: no time of submission is known, so lateness was not judged."
 
     def for_nobody(self, students: Sequence[str]) -> Iterator[str]:
@@ -48,18 +48,18 @@ class LatenessReport:
                 close = suggest_close_name(name, students)
                 yield f"{self.course.path}, extensions: there is no student {name!r}.{close}"
 
-    def _lateness_of_exercise(self, student: str, e: ExerciseReport) -> Late | None:
+    def _lateness_of_exercise(self, student: str, e: ExerciseReport) -> LateMark | None:
         deadline = self.course.deadlines.get(e.slug)
         submitted = self.times.get((student, e.slug))
-        if deadline is None or submitted is None or e.state in NOT_BEGUN:
+        if deadline is None or submitted is None or e.state in NOT_BEGUN_STATES:
             return None
         worth = 0 if e.score is None else e.score.possible
         more = self.course.extension(student, e.slug)
-        found = lateness(submitted, deadline, more, self.course.late, worth)
-        return Late(points=found.points, why=found.says) if found.says else None
+        found = compute_class_lateness(submitted, deadline, more, self.course.late, worth)
+        return LateMark(points=found.points, why=found.says) if found.says else None
 
 
-def report_with_lateness(report: Report, late: Mapping[str, Late]) -> Report:
+def write_student_lateness(report: Report, late: Mapping[str, LateMark]) -> Report:
     """Return the report for the student, with the sentence on each late answer."""
     return replace(
         report,
@@ -70,17 +70,17 @@ def report_with_lateness(report: Report, late: Mapping[str, Late]) -> Report:
     )
 
 
-def lateness_table(lates: Mapping[str, Mapping[str, Late]]) -> str:
+def write_class_lateness_table(lates: Mapping[str, Mapping[str, LateMark]]) -> str:
     """Return every late answer, by student."""
     rows = [
         (student, slug, one.points, one.why)
         for student, late in sorted(lates.items())
         for slug, one in late.items()
     ]
-    return to_csv([COLUMNS, *rows])
+    return render_csv_report([LATE_COLUMNS, *rows])
 
 
-def last_lateness(results: Path) -> dict[tuple[str, str], int]:
+def read_last_class_lateness(results: Path) -> dict[tuple[str, str], int]:
     """Return what the last run took off, by student and slug."""
     path = results / LATE_TABLE
     if not path.exists():

@@ -22,7 +22,7 @@ class NoResults(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastRun:
+class LastClassRun:
     """The request of a run: exercises, submissions and settings."""
 
     submissions: str
@@ -36,7 +36,7 @@ class LastRun:
 
 
 @contextmanager
-def open_results(folder: Path) -> Iterator[None]:
+def open_class_results(folder: Path) -> Iterator[None]:
     """Open the folder of results for this run alone; make it if there is none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,11 +52,11 @@ def open_results(folder: Path) -> Iterator[None]:
         yield
 
 
-def read_last_run(folder: Path) -> LastRun:
+def read_last_class_run(folder: Path) -> LastClassRun:
     """Return the request of the last run into this folder."""
     try:
         found = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        return LastRun(**{**found, "exercises": tuple(found["exercises"])})
+        return LastClassRun(**{**found, "exercises": tuple(found["exercises"])})
     except FileNotFoundError:
         raise NoResults(
             f"{folder} holds no results of a class: `grader class SUBMISSIONS -o {folder}` "
@@ -66,18 +66,18 @@ def read_last_run(folder: Path) -> LastRun:
         raise NoResults(f"{folder / RUN_FILE} is damaged: delete it, and grade again.") from None
 
 
-def full_report_paths(folder: Path, shows: str) -> Path:
+def list_class_report_paths(folder: Path, shows: str) -> Path:
     """Return the paths of the full reports."""
     return folder / (STUDENTS if shows == "open" else REPORTS)
 
 
-def begin_run(folder: Path, run: LastRun, *, resume: bool) -> None:
+def record_begun_class_run(folder: Path, run: LastClassRun, *, resume: bool) -> None:
     """Record the request of this run. Raises `UserError` if the last run here forbids it."""
-    if not resume and (folder / RUN_FILE).exists() and not read_last_run(folder).finished:
+    if not resume and (folder / RUN_FILE).exists() and not read_last_class_run(folder).finished:
         raise UserError(f"The last run into {folder} was not finished: `--resume` goes on with it.")
-    if (folder / RUN_FILE).exists() and read_last_run(folder).course and not run.course:
+    if (folder / RUN_FILE).exists() and read_last_class_run(folder).course and not run.course:
         raise UserError(
-            f"{folder} was graded for {read_last_run(folder).course}: "
+            f"{folder} was graded for {read_last_class_run(folder).course}: "
             "name that again (`--course`), or another folder of results."
         )
     if (folder / PARTS_FOLDER).exists() and not (folder / SECRET_FILE).exists():
@@ -85,13 +85,13 @@ def begin_run(folder: Path, run: LastRun, *, resume: bool) -> None:
             f"{folder / SECRET_FILE} is gone, from which all inputs were drawn: put it back, or "
             "name another folder to grade everything anew."
         )
-    _write_run(folder, run)
+    _write_class_run(folder, run)
 
 
-def finish_run(folder: Path, run: LastRun) -> None:
+def record_finished_class_run(folder: Path, run: LastClassRun) -> None:
     """Record that a run is finished."""
-    _write_run(folder, LastRun(**{**asdict(run), "finished": True}))
+    _write_class_run(folder, LastClassRun(**{**asdict(run), "finished": True}))
 
 
-def _write_run(folder: Path, run: LastRun) -> None:
+def _write_class_run(folder: Path, run: LastClassRun) -> None:
     write_file_whole(folder / RUN_FILE, json.dumps(asdict(run), indent=2) + "\n")

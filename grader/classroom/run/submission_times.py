@@ -7,27 +7,29 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.run.gather_answers import TIMES_TABLE
-from grader.classroom.table_reader import moment_in_field, read_lines
+from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
+from grader.classroom.table_reader import read_class_table_lines, read_class_table_moment
 from grader.core import catalog
 from grader.core.errors import UserError
 
-COLUMNS = ("student", "exercise", "submitted")
+TIMES_COLUMNS = ("student", "exercise", "submitted")
 
-Times = Mapping[tuple[str, str], datetime]  # by student and slug
+SubmissionTimes = Mapping[tuple[str, str], datetime]  # by student and slug
 
 
-def read_times(submissions: Path, students: Sequence[str]) -> tuple[Times, list[str]]:
+def read_class_submission_times(
+    submissions: Path, students: Sequence[str]
+) -> tuple[SubmissionTimes, list[str]]:
     """Return the times in a folder of submissions, and a sentence on each unknown student.
 
     Raises `UserError`, naming the line, for a time that cannot be read.
     """
-    path = submissions / TIMES_TABLE
+    path = submissions / TIMES_TABLE_NAME
     if not path.exists():
         return {}, []
     found: dict[tuple[str, str], datetime] = {}
     unused: list[str] = []
-    for line in read_lines(path, COLUMNS):
+    for line in read_class_table_lines(path, TIMES_COLUMNS):
         student = line.get("student")
         if student not in students:
             close = catalog.suggest_close_name(student, students)
@@ -42,5 +44,5 @@ def read_times(submissions: Path, students: Sequence[str]) -> tuple[Times, list[
                 f"{line.at}: {student} has a time for {key[1]} already: keep one of the two."
             )
         if submitted := line.get("submitted"):
-            found[key] = moment_in_field(submitted, line.at)
+            found[key] = read_class_table_moment(submitted, line.at)
     return found, unused

@@ -12,11 +12,11 @@ from grader.classroom.run.lanes import Result
 from grader.classroom.run.late_students import (
     LATE_TABLE,
     LatenessReport,
-    lateness_table,
-    report_with_lateness,
+    write_class_lateness_table,
+    write_student_lateness,
 )
-from grader.classroom.run.results_folder import STUDENTS, full_report_paths
-from grader.classroom.settings import Settings
+from grader.classroom.run.results_folder import STUDENTS, list_class_report_paths
+from grader.classroom.settings import CourseSettings
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise, ExerciseReport, Report
@@ -24,8 +24,8 @@ from grader.core.result_store import is_file_written, write_file_whole
 from grader.core.scoring import SPEED_LEFT_OUT, SPEED_TO_COME, sum_score_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html
-from grader.reporting.class_summary import ClassSummary, Graded, summarise_class
-from grader.reporting.exercise_mark import Late
+from grader.reporting.class_summary import ClassSummary, GradedStudent, summarise_class_reports
+from grader.reporting.exercise_mark import LateMark
 from grader.reporting.redact import redact_report
 
 PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
@@ -33,7 +33,7 @@ _STYLE_FILE = ".look"  # of the pages: language, templates, sentences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenResults:
     """The folder to which results are written, and the settings of what is written."""
 
     folder: Path
@@ -44,21 +44,26 @@ class Written:
 
     def write(self, run: ClassRun, title: str) -> ClassSummary:
         """Write everything; files that would not change are left as they are."""
-        look = _style_digest(self.words)
+        look = _digest_class_style(self.words)
         kept = self.folder / _STYLE_FILE
         same_look = kept.exists() and kept.read_text() == look
         if not same_look:
             kept.unlink(missing_ok=True)  # until all pages are written anew
-        course, lates = self.lates.course, dict[str, Mapping[str, Late]]()
+        course, lates = self.lates.course, dict[str, Mapping[str, LateMark]]()
         graded = self._write_each_report(run, same_look, lates)
-        summary = summarise_class(graded, run.exercises, course.weights, bool(course.deadlines))
-        facts = {**_course_facts(course, self.words), **_class_facts(run.terms, self.words)}
-        page = class_page.to_html(summary, self.words, title=title, facts=facts)
+        summary = summarise_class_reports(
+            graded, run.exercises, course.weights, bool(course.deadlines)
+        )
+        facts = {
+            **_write_course_facts(course, self.words),
+            **_write_class_facts(run.terms, self.words),
+        }
+        page = class_page.render_class_page(summary, self.words, title=title, facts=facts)
         write_file_whole(self.folder / PAGE, page)
-        write_file_whole(self.folder / GRADES, grades.to_grades(summary))
-        write_file_whole(self.folder / CANVAS, grades.to_canvas(summary))
+        write_file_whole(self.folder / GRADES, grades.render_grades_csv(summary))
+        write_file_whole(self.folder / CANVAS, grades.render_canvas_csv(summary))
         if course.deadlines:
-            write_file_whole(self.folder / LATE_TABLE, lateness_table(lates))
+            write_file_whole(self.folder / LATE_TABLE, write_class_lateness_table(lates))
         else:
             (self.folder / LATE_TABLE).unlink(missing_ok=True)  # of an earlier run
         write_file_whole(kept, look)
@@ -68,22 +73,22 @@ class Written:
         """Yield the report on each student, one after the other."""
         for row in run.rows:
             found = [self._build_report(run, row, number) for number in range(len(row.tasks))]
-            yield row, _student_facts(row, found, run.terms)
+            yield row, _write_student_facts(row, found, run.terms)
 
     def _write_each_report(
-        self, run: ClassRun, same_look: bool, lates: dict[str, Mapping[str, Late]]
-    ) -> Iterator[Graded]:
+        self, run: ClassRun, same_look: bool, lates: dict[str, Mapping[str, LateMark]]
+    ) -> Iterator[GradedStudent]:
         """Yield each student with the report written; fill `lates`."""
         shows = self.lates.course.shows
-        full = full_report_paths(self.folder, shows)
+        full = list_class_report_paths(self.folder, shows)
         for row, report in self.reports(run):
             late = lates[row.student] = self.lates.of(report)
-            shown = report_with_lateness(report, late)
+            shown = write_student_lateness(report, late)
             if shows != "open":
                 self._write_report(full / row.folder, shown, same_look)
             place = self.folder / STUDENTS / row.folder
             self._write_report(place, redact_report(shown, shows), same_look)
-            yield Graded(
+            yield GradedStudent(
                 report=report,
                 notes=(*self.lates.notes(report), *row.notes, *run.remarks.get(row.folder, ())),
                 adjustments=self.adjustments.get(row.student, {}),
@@ -92,31 +97,35 @@ class Written:
             )
 
     def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
-        text, page = as_json.to_json(report), place / "report.html"
+        text, page = as_json.write_report_json(report), place / "report.html"
         if not (same_look and page.exists() and is_file_written(place / "report.json", text)):
-            write_file_whole(page, html.to_html(report, self.words))
+            write_file_whole(page, html.render_html_report(report, self.words))
             write_file_whole(place / "report.json", text)  # last: it says that the page is of it
 
     def _build_report(self, run: ClassRun, row: ProgressRow, number: int) -> ExerciseReport:
         task, exercise = row.tasks[number], run.exercises[number]
         found = run.result(task)
-        report = _lost_report(exercise) if found is None else _report_or_fault(found, exercise)
+        report = (
+            _build_lost_class_report(exercise)
+            if found is None
+            else _find_class_report(found, exercise)
+        )
         report = replace(report, path=row.paths[number])
-        return report if self.speed else _mark_speed_left_out(report)
+        return report if self.speed else _leave_class_speed_out(report)
 
 
-def _report_or_fault(found: Result, exercise: Exercise) -> ExerciseReport:
-    return from_json.exercise_from_json(found, exercise.track)
+def _find_class_report(found: Result, exercise: Exercise) -> ExerciseReport:
+    return from_json.parse_exercise_report(found, exercise.track)
 
 
-def _lost_report(exercise: Exercise) -> ExerciseReport:
+def _build_lost_class_report(exercise: Exercise) -> ExerciseReport:
     return ExerciseReport(
         slug=exercise.slug, title=exercise.title, track=exercise.track, path="", sha256="",
         state="fault", sentence=LOST_ANSWER, score=None, checks=(), speed=None,
     )  # fmt: skip
 
 
-def _mark_speed_left_out(report: ExerciseReport) -> ExerciseReport:
+def _leave_class_speed_out(report: ExerciseReport) -> ExerciseReport:
     """Return the report with its speed marked as left out of the grading."""
     speed = report.speed
     if speed is None or report.score is None:
@@ -128,7 +137,9 @@ def _mark_speed_left_out(report: ExerciseReport) -> ExerciseReport:
     return replace(report, speed=speed, score=sum_score_points(report.checks, speed))
 
 
-def _student_facts(row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms) -> Report:
+def _write_student_facts(
+    row: ProgressRow, found: Sequence[ExerciseReport], terms: GradeTerms
+) -> Report:
     return Report(
         student=row.student, seed_id=terms.seed_id, seed=None, device=terms.device,
         isolation=terms.wall, versions=terms.versions, exercises=tuple(found),
@@ -136,11 +147,11 @@ def _student_facts(row: ProgressRow, found: Sequence[ExerciseReport], terms: Gra
     )  # fmt: skip
 
 
-def _course_facts(course: Settings, words: Words) -> Mapping[str, str]:
+def _write_course_facts(course: CourseSettings, words: Words) -> Mapping[str, str]:
     return {} if course.path is None else {words("Course"): course.name}
 
 
-def _class_facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
+def _write_class_facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
     versions = ", ".join(f"{name} {version}" for name, version in terms.versions.items())
     return {
         words("Versions"): versions,
@@ -150,7 +161,7 @@ def _class_facts(terms: GradeTerms, words: Words) -> Mapping[str, str]:
     }
 
 
-def _style_digest(words: Words) -> str:
+def _digest_class_style(words: Words) -> str:
     """Return the digest of templates and styles."""
     found = hashlib.sha256(words.language.encode())
     folder = ROOT / "grader"

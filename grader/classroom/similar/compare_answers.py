@@ -21,7 +21,7 @@ _FIRST_GAP_LETTER, _GAP_LETTER_COUNT = 0xF0000, 0x1FFFE  # letters that no token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Side:
+class SimilarSide:
     """One of two answers, and the part of its tokens that the other answer has too."""
 
     answer: ComparedAnswer
@@ -45,11 +45,11 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
+class AnswerLikeness:
     """Two answers that have passages in common."""
 
-    first: Side
-    second: Side
+    first: SimilarSide
+    second: SimilarSide
 
     @property
     def tokens(self) -> int:
@@ -62,28 +62,28 @@ class Alike:
         return min(len(self.first.passages()), len(self.second.passages()))
 
 
-def fingerprint_hashes(letters: str, number: int) -> Array:
+def hash_answer_fingerprints(letters: str, number: int) -> Array:
     """Return the hashes of an answer's fingerprints, each once, int64."""
     hashes = _make_fingerprint(letters, number).hashes
     return np.fromiter(hashes, dtype=np.int64, count=len(hashes))
 
 
-def compare_answers(first: ComparedAnswer, second: ComparedAnswer) -> Alike:
+def compare_similar_answers(first: ComparedAnswer, second: ComparedAnswer) -> AnswerLikeness:
     """Compare two answers, and mark their common tokens."""
     from copydetect import compare_files
 
     both = [_cached_fingerprint(answer.tokens.letters, answer.number) for answer in (first, second)]
     _, _, slices = compare_files(*both)
-    return Alike(
-        first=_mark_common_tokens(first, slices[0]), second=_mark_common_tokens(second, slices[1])
+    return AnswerLikeness(
+        first=_mark_similar_tokens(first, slices[0]), second=_mark_similar_tokens(second, slices[1])
     )
 
 
-def _mark_common_tokens(answer: ComparedAnswer, slices: Sequence[Sequence[int]]) -> Side:
+def _mark_similar_tokens(answer: ComparedAnswer, slices: Sequence[Sequence[int]]) -> SimilarSide:
     common = np.zeros(len(answer.tokens.letters), dtype=bool)
     for start, end in zip(*slices, strict=True):
         common[int(start) : int(end)] = True
-    return Side(answer=answer, common=common, share=int(common.sum()) / answer.tokens.count)
+    return SimilarSide(answer=answer, common=common, share=int(common.sum()) / answer.tokens.count)
 
 
 def _make_fingerprint(letters: str, number: int) -> "CodeFingerprint":

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from grader.authoring.skeletons import NoSkeleton, untouched_skeleton
-from grader.classroom.run.answer_contents import is_answer
-from grader.classroom.run.gather_answers import list_students, read_student
-from grader.classroom.similar.fingerprints import Tokens, read_tokens, remove_given
+from grader.authoring.skeletons import NoSkeleton, make_untouched_skeleton
+from grader.classroom.run.answer_contents import is_student_answer
+from grader.classroom.run.gather_answers import list_class_students, read_student_answers
+from grader.classroom.similar.fingerprints import (
+    AnswerTokens,
+    read_fingerprint_tokens,
+    remove_given_fingerprints,
+)
 from grader.core.catalog import list_catalog_names
 from grader.core.records import Exercise
 from grader.submission.answer_file import (
@@ -37,43 +41,48 @@ class ComparedAnswer:
     number: int  # among the answers to its exercise
     writer: Writer
     source: str  # of a notebook: the code taken from its cells
-    tokens: Tokens
+    tokens: AnswerTokens
 
 
-def find_writers(submissions: Path, also: Sequence[Path]) -> tuple[list[Writer], list[str]]:
+def find_similar_writers(submissions: Path, also: Sequence[Path]) -> tuple[list[Writer], list[str]]:
     """Return the writers whose answers are compared, and a sentence for each entry of no writer.
 
     also  folders of earlier classes, or of answers
 
-    Raises `gather_answers.NoClass` for a folder without classes and answers.
+    Raises `gather_answers.NoClassFound` for a folder without classes and answers.
     """
-    students, notes = list_students(submissions)
-    found = [Writer(who=_writer_name(entry), entry=entry, of_class=True) for entry in students]
+    students, notes = list_class_students(submissions)
+    found = [
+        Writer(who=_name_similar_writer(entry), entry=entry, of_class=True) for entry in students
+    ]
     for place in also:
         shown = clean_submitted_name(os.fspath(place))
-        if _is_answer_folder(place):
+        if _is_compared_answer_folder(place):
             found.append(Writer(who=shown, entry=place.resolve(), of_class=False))
             continue
-        others, more = list_students(place)
+        others, more = list_class_students(place)
         notes += more
-        found += [Writer(who=f"{shown}/{_writer_name(e)}", entry=e, of_class=False) for e in others]
+        found += [
+            Writer(who=f"{shown}/{_name_similar_writer(e)}", entry=e, of_class=False)
+            for e in others
+        ]
     return found, notes
 
 
-def _writer_name(entry: Path) -> str:
+def _name_similar_writer(entry: Path) -> str:
     return clean_submitted_name(entry.name if entry.is_dir() else entry.stem)
 
 
-def _is_answer_folder(place: Path) -> bool:
+def _is_compared_answer_folder(place: Path) -> bool:
     """Return whether answers lie directly in a folder, not in one folder for each student."""
     try:
-        return any(map(is_answer, os.listdir(place)))
+        return any(map(is_student_answer, os.listdir(place)))
     except OSError:  # `entries` says why
         return False
 
 
-def read_answers(
-    people: Sequence[Writer], exercise: Exercise, given: Tokens
+def read_compared_answers(
+    people: Sequence[Writer], exercise: Exercise, given: AnswerTokens
 ) -> tuple[list[ComparedAnswer], list[str]]:
     """Read the written answers to an exercise, with a sentence for each unreadable answer."""
     found: list[ComparedAnswer] = []
@@ -81,14 +90,16 @@ def read_answers(
     with TemporaryDirectory() as folder:
         for writer in people:
             try:
-                source = _read_answer_source(writer, exercise, Path(folder))
+                source = _read_compared_source(writer, exercise, Path(folder))
             except UnreadableFile as problem:
                 problems.append(f"{writer.who}: {problem}")
                 continue
             if is_submission_text_untouched(source):
                 continue
             try:
-                written = remove_given(read_tokens(source, exercise.language), given)
+                written = remove_given_fingerprints(
+                    read_fingerprint_tokens(source, exercise.language), given
+                )
             except UnreadableContent as problem:
                 problems.append(f"{writer.who}: {problem}")
                 continue
@@ -100,9 +111,9 @@ def read_answers(
     return found, problems
 
 
-def _read_answer_source(writer: Writer, exercise: Exercise, folder: Path) -> str:
+def _read_compared_source(writer: Writer, exercise: Exercise, folder: Path) -> str:
     """Return an answer's text; '' if there is no file. Raises `UnreadableFile` with the reason."""
-    [handed] = read_student(writer.entry, [exercise]).answers
+    [handed] = read_student_answers(writer.entry, [exercise]).answers
     if handed.state == "missing":
         return ""
     if handed.sentence:
@@ -112,9 +123,9 @@ def _read_answer_source(writer: Writer, exercise: Exercise, folder: Path) -> str
     return read_submission(copy, exercise.slug, list_catalog_names(exercise)).source
 
 
-def given_skeleton(exercise: Exercise) -> str:
+def read_compared_skeleton(exercise: Exercise) -> str:
     """Return the skeleton that everybody was given; '' if the skeleton is not known."""
     try:
-        return untouched_skeleton(exercise)
+        return make_untouched_skeleton(exercise)
     except NoSkeleton:
         return ""

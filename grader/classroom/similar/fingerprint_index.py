@@ -14,11 +14,11 @@ import numpy as np
 # A fingerprint in more answers than both bounds, a number and a share of all, counts nothing.
 COMMON_ANSWERS, COMMON_SHARE = 20, 0.2
 MAX_PAIRS = 100_000  # of an exercise; the most unusual are kept
-MAX_ANSWER_PRINTS = 20_000  # of an answer; no true answer has more
+MAX_FINGERPRINTS_PER_ANSWER = 20_000  # of an answer; no true answer has more
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Pair(NamedTuple):
+class FingerprintPair(NamedTuple):
     """The numbers of two answers, and how unusual their common fingerprints are."""
 
     first: int
@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Index:
+class FingerprintIndex:
     """The fingerprints of all answers to one exercise, by answer and by fingerprint."""
 
     files: Array  # of each answer, how many students handed it in
@@ -42,7 +42,7 @@ class Index:
         """Return the summed weight of each answer's fingerprints."""
         return [round(float(self.weights[numbers].sum()), 6) for numbers in self.prints]
 
-    def unusual_among(self, members: Sequence[int], pair: Pair) -> float:
+    def unusual_among(self, members: Sequence[int], pair: FingerprintPair) -> float:
         """Return a pair's common weight if only files outside the pair's group count as others."""
         common = np.intersect1d(self.prints[pair.first], self.prints[pair.second])
         inside = sum(self.files[n] * np.isin(common, self.prints[n]) for n in members)
@@ -51,15 +51,15 @@ class Index:
         return float(np.round(weights.sum(), 6))
 
 
-def build_index(prints: Sequence[Array], files: Sequence[int]) -> Index:
+def build_fingerprint_index(prints: Sequence[Array], files: Sequence[int]) -> FingerprintIndex:
     """Index answers by their fingerprints; `files` is the number of files of each answer."""
-    kept = [np.sort(hashes)[:MAX_ANSWER_PRINTS] for hashes in prints]
+    kept = [np.sort(hashes)[:MAX_FINGERPRINTS_PER_ANSWER] for hashes in prints]
     owner = np.repeat(np.arange(len(kept)), [len(hashes) for hashes in kept])
     _, number, counts = np.unique(np.concatenate(kept), return_inverse=True, return_counts=True)
     holders = np.bincount(number, weights=np.array(files)[owner])
     weights = np.log((sum(files) + 1) / holders)
     weights[counts > max(COMMON_ANSWERS, COMMON_SHARE * len(kept))] = 0
-    return Index(
+    return FingerprintIndex(
         files=np.array(files),
         prints=np.split(number, np.cumsum([len(hashes) for hashes in kept])[:-1]),
         answers=owner[np.argsort(number, kind="stable")],
@@ -67,21 +67,21 @@ def build_index(prints: Sequence[Array], files: Sequence[int]) -> Index:
     )  # fmt: skip
 
 
-def find_pairs(index: Index, of_class: Sequence[bool]) -> list[Pair]:
+def find_similar_pairs(index: FingerprintIndex, of_class: Sequence[bool]) -> list[FingerprintPair]:
     """Return the pairs with an answer of this class, the most unusual agreement first."""
     kept: list[Array] = []
     held = 0
-    for found in _score_pairs(index, np.array(of_class)):
+    for found in _score_similar_pairs(index, np.array(of_class)):
         kept.append(found)
         held += len(found)
         if held > 4 * MAX_PAIRS:
-            kept = [_most_unusual_rows(np.concatenate(kept))]
+            kept = [_keep_unusual_similar_rows(np.concatenate(kept))]
             held = MAX_PAIRS
-    best = _most_unusual_rows(np.concatenate(kept)) if kept else np.empty((0, 3))
-    return [Pair(int(i), int(j), unusual) for i, j, unusual in best.tolist()]
+    best = _keep_unusual_similar_rows(np.concatenate(kept)) if kept else np.empty((0, 3))
+    return [FingerprintPair(int(i), int(j), unusual) for i, j, unusual in best.tolist()]
 
 
-def _score_pairs(index: Index, of_class: Array) -> Iterator[Array]:
+def _score_similar_pairs(index: FingerprintIndex, of_class: Array) -> Iterator[Array]:
     """Yield for each answer its pairs with later answers, as rows (i, j, unusual)."""
     starts = np.cumsum(index.counts) - index.counts
     shared = (index.counts > 1) & (index.weights > 0)
@@ -101,7 +101,7 @@ def _score_pairs(index: Index, of_class: Array) -> Iterator[Array]:
         yield np.column_stack([np.full(len(others), i), others, sums])
 
 
-def _most_unusual_rows(found: Array) -> Array:
+def _keep_unusual_similar_rows(found: Array) -> Array:
     order = np.lexsort((found[:, 1], found[:, 0], -found[:, 2]))
     best: Array = found[order[:MAX_PAIRS]]
     return best

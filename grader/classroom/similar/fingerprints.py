@@ -15,7 +15,7 @@ Places = np.ndarray[Any, np.dtype[np.int32]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tokens:
+class AnswerTokens:
     """A source's tokens: one letter each, and its start and end in the source."""
 
     letters: str
@@ -26,25 +26,25 @@ class Tokens:
         return len(self.letters) - self.letters.count(GAP)
 
 
-def read_tokens(source: str, language: str = "python") -> Tokens:
+def read_fingerprint_tokens(source: str, language: str = "python") -> AnswerTokens:
     """Read the tokens of Python, also of broken Python, or of CUDA C++.
 
     Raises `UnreadableContent` if the reader gives up on the text.
     """
     found = ask_submission_reader("letters", source, language=language)
-    return Tokens(letters=found["letters"], places=_place_array(found["places"]))
+    return AnswerTokens(letters=found["letters"], places=_build_fingerprint_places(found["places"]))
 
 
-def remove_given(answer: Tokens, given: Tokens) -> Tokens:
+def remove_given_fingerprints(answer: AnswerTokens, given: AnswerTokens) -> AnswerTokens:
     """Replace given passages of an answer, and what is too short between them, by gaps.
 
     copydetect removes single fingerprints only: fingerprints that span the skeleton and an answer
     would stay, and so would parts of the skeleton in two answers' common passages.
     """
-    shared = _passage_set(given.letters)
+    shared = _collect_fingerprint_passages(given.letters)
     covered = np.zeros(len(answer.letters) + 2, dtype=bool)
     covered[[0, -1]] = True
-    for start, passage in enumerate(_sliding_passages(answer.letters), 1):
+    for start, passage in enumerate(_slide_fingerprint_passages(answer.letters), 1):
         if passage in shared:
             covered[start : start + MIN_PASSAGE_TOKENS] = True
     edges = np.flatnonzero(np.diff(covered)).reshape(-1, 2).tolist()
@@ -54,18 +54,18 @@ def remove_given(answer: Tokens, given: Tokens) -> Tokens:
         places += [(0, 0)] * bool(places)
         places += answer.places[start:end].tolist()
     letters = GAP.join(answer.letters[start:end] for start, end in runs)
-    return Tokens(letters=letters, places=_place_array(places))
+    return AnswerTokens(letters=letters, places=_build_fingerprint_places(places))
 
 
-def _place_array(places: Sequence[Sequence[int]]) -> Places:
+def _build_fingerprint_places(places: Sequence[Sequence[int]]) -> Places:
     return np.array(places, dtype=np.int32).reshape(-1, 2)
 
 
-def _sliding_passages(letters: str) -> Iterator[str]:
+def _slide_fingerprint_passages(letters: str) -> Iterator[str]:
     for start in range(len(letters) - MIN_PASSAGE_TOKENS + 1):
         yield letters[start : start + MIN_PASSAGE_TOKENS]
 
 
 @cache
-def _passage_set(letters: str) -> frozenset[str]:
-    return frozenset(_sliding_passages(letters))
+def _collect_fingerprint_passages(letters: str) -> frozenset[str]:
+    return frozenset(_slide_fingerprint_passages(letters))

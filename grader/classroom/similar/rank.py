@@ -5,46 +5,52 @@ from heapq import merge
 from itertools import islice
 from statistics import median
 
-from grader.classroom.similar.fingerprint_index import Index, Pair, find_pairs
-from grader.classroom.similar.similar_groups import group_pairs, unusual_sort_key
+from grader.classroom.similar.fingerprint_index import (
+    FingerprintIndex,
+    FingerprintPair,
+    find_similar_pairs,
+)
+from grader.classroom.similar.similar_groups import build_similar_sort_key, group_similar_pairs
 
 CHANCE_AGREEMENT = 50.0  # unusual text of about ten tokens, which may agree by chance
 
 
-def rank_groups(
-    index: Index, of_class: Sequence[bool], most: int
-) -> list[tuple[float, list[Pair]]]:
+def rank_similar_groups(
+    index: FingerprintIndex, of_class: Sequence[bool], most: int
+) -> list[tuple[float, list[FingerprintPair]]]:
     """Return the groups of similar answers to one exercise with their scores, the highest first.
 
     The score is the group's common unusual text over the usual amount that an answer to this
     exercise has in common with its nearest one: all answers to a short exercise are alike.
     """
-    twins = sorted(_find_twins(index, of_class), key=unusual_sort_key)
-    likely = list(merge(twins, find_pairs(index, of_class), key=unusual_sort_key))
-    usual = _median_nearest_agreement(likely, of_class) + CHANCE_AGREEMENT
-    groups = islice(group_pairs(likely, index.unusual, of_class), most)
+    twins = sorted(_find_similar_twins(index, of_class), key=build_similar_sort_key)
+    likely = list(merge(twins, find_similar_pairs(index, of_class), key=build_similar_sort_key))
+    usual = _compute_fingerprint_median(likely, of_class) + CHANCE_AGREEMENT
+    groups = islice(group_similar_pairs(likely, index.unusual, of_class), most)
     return sorted(
-        ((_score_group(index, group) / usual, group) for group in groups),
+        ((_score_similar_group(index, group) / usual, group) for group in groups),
         key=lambda found: (-found[0], found[1]),
     )
 
 
-def _find_twins(index: Index, of_class: Sequence[bool]) -> list[Pair]:
+def _find_similar_twins(index: FingerprintIndex, of_class: Sequence[bool]) -> list[FingerprintPair]:
     """Return each answer that several students of this class handed in, as a pair with itself."""
     return [
-        Pair(number, number, unusual)
+        FingerprintPair(number, number, unusual)
         for number, (unusual, files) in enumerate(zip(index.unusual, index.files, strict=True))
         if files > 1 and of_class[number]
     ]
 
 
-def _score_group(index: Index, group: Sequence[Pair]) -> float:
+def _score_similar_group(index: FingerprintIndex, group: Sequence[FingerprintPair]) -> float:
     """Return how unusual the common text of a group's top pair is to all other answers."""
     members = {number for pair in group for number in pair[:2]}
-    return index.unusual_among(sorted(members), min(group, key=unusual_sort_key))
+    return index.unusual_among(sorted(members), min(group, key=build_similar_sort_key))
 
 
-def _median_nearest_agreement(likely: Sequence[Pair], of_class: Sequence[bool]) -> float:
+def _compute_fingerprint_median(
+    likely: Sequence[FingerprintPair], of_class: Sequence[bool]
+) -> float:
     """Return the median, over this class, of an answer's agreement with its nearest answer."""
     nearest = [0.0] * len(of_class)
     for first, second, unusual in likely:

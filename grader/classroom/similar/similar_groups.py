@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from heapq import merge
 
-from grader.classroom.similar.fingerprint_index import Pair
+from grader.classroom.similar.fingerprint_index import FingerprintPair
 
 CLOSE_SHARE = 0.5  # of the unusual text in the smaller of two close answers: the larger has it
 MERGE_SHARE = 0.5  # of the pairs between two groups: so many close ones merge them
@@ -15,12 +15,12 @@ class _Groups:
 
     def __init__(self, of_class: Sequence[bool]) -> None:
         self.home = list(range(len(of_class)))
-        self.tree: list[Pair] = []  # pairs that join all the members of each group
+        self.tree: list[FingerprintPair] = []  # pairs that join all the members of each group
         self._members = [[number] for number in self.home]
         self._added = [0 if ours else 1 for ours in of_class]  # members not of this class
         self._close: list[Counter[int]] = [Counter() for _ in of_class]  # pairs, by the other group
 
-    def count_close_pair(self, pair: Pair) -> None:
+    def count_close_pair(self, pair: FingerprintPair) -> None:
         """Count a close pair; merge its two groups if enough pairs between them are close."""
         one, other = self.home[pair.first], self.home[pair.second]
         if one == other:
@@ -46,9 +46,9 @@ class _Groups:
             del self._close[other][small]
 
 
-def group_pairs(
-    pairs: Sequence[Pair], unusual: Sequence[float], of_class: Sequence[bool]
-) -> Iterator[list[Pair]]:
+def group_similar_pairs(
+    pairs: Sequence[FingerprintPair], unusual: Sequence[float], of_class: Sequence[bool]
+) -> Iterator[list[FingerprintPair]]:
     """Yield groups of close answers as lists of pairs, and pairs that are only partly alike.
 
     A group lists the pairs of its members with its centre, the answer that most members are close
@@ -65,22 +65,27 @@ def group_pairs(
     ]
     for pair in close:
         groups.count_close_pair(pair)
-    within, trees = _pairs_by_group(close, groups.home), _pairs_by_group(groups.tree, groups.home)
-    stars = (_star_pairs(within[home], trees[home], of_class) for home in within)
-    between = ([pair] for pair in _pairs_between_groups(pairs, groups.home))
-    return merge(sorted(stars, key=_group_sort_key), between, key=_group_sort_key)
+    within, trees = (
+        _list_similar_group_pairs(close, groups.home),
+        _list_similar_group_pairs(groups.tree, groups.home),
+    )
+    stars = (_list_similar_star_pairs(within[home], trees[home], of_class) for home in within)
+    between = ([pair] for pair in _list_pairs_between_similar(pairs, groups.home))
+    return merge(sorted(stars, key=_build_similar_group_key), between, key=_build_similar_group_key)
 
 
-def unusual_sort_key(pair: Pair) -> tuple[float, Pair]:
+def build_similar_sort_key(pair: FingerprintPair) -> tuple[float, FingerprintPair]:
     """Return a key that sorts the most unusual agreement first."""
     return -pair.unusual, pair
 
 
-def _group_sort_key(group: Sequence[Pair]) -> tuple[float, Pair]:
-    return min(map(unusual_sort_key, group))
+def _build_similar_group_key(group: Sequence[FingerprintPair]) -> tuple[float, FingerprintPair]:
+    return min(map(build_similar_sort_key, group))
 
 
-def _pairs_between_groups(pairs: Sequence[Pair], home: Sequence[int]) -> Iterator[Pair]:
+def _list_pairs_between_similar(
+    pairs: Sequence[FingerprintPair], home: Sequence[int]
+) -> Iterator[FingerprintPair]:
     """Yield the first of the pairs between each two groups."""
     told: set[tuple[int, int]] = set()
     for pair in pairs:
@@ -90,18 +95,20 @@ def _pairs_between_groups(pairs: Sequence[Pair], home: Sequence[int]) -> Iterato
             yield pair
 
 
-def _pairs_by_group(pairs: Sequence[Pair], home: Sequence[int]) -> dict[int, list[Pair]]:
+def _list_similar_group_pairs(
+    pairs: Sequence[FingerprintPair], home: Sequence[int]
+) -> dict[int, list[FingerprintPair]]:
     """Return the pairs within each group, by the group's number."""
-    found: dict[int, list[Pair]] = defaultdict(list)
+    found: dict[int, list[FingerprintPair]] = defaultdict(list)
     for pair in pairs:
         if home[pair.first] == home[pair.second]:
             found[home[pair.first]].append(pair)
     return found
 
 
-def _star_pairs(
-    close: Sequence[Pair], tree: Sequence[Pair], of_class: Sequence[bool]
-) -> list[Pair]:
+def _list_similar_star_pairs(
+    close: Sequence[FingerprintPair], tree: Sequence[FingerprintPair], of_class: Sequence[bool]
+) -> list[FingerprintPair]:
     """Return a group's pairs with its centre; other pairs for members not close to the centre."""
     degree = Counter(answer for pair in close for answer in pair[:2])
     centre = max(degree, key=lambda answer: (degree[answer], not of_class[answer], -answer))

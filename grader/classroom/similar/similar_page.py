@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.classroom.similar.compare_answers import Side
-from grader.classroom.similar.similar_search import Found
+from grader.classroom.similar.compare_answers import SimilarSide
+from grader.classroom.similar.similar_search import SimilarAnswers
 from grader.classroom.similar.similar_table import (
-    note_sentences,
-    share_percent,
-    summary_sentences,
-    unshown_writers,
+    describe_similar_notes,
+    format_similar_share,
+    list_unshown_similar_writers,
+    summarise_similar_answers,
 )
 from grader.core import catalog
 from grader.core.translation import Words
@@ -24,44 +24,45 @@ Part = tuple[str, bool]  # a piece of a line, and whether it is marked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class MarkedLine:
     """A line of an answer; without parts, it stands for lines that are not shown."""
 
     number: int
     parts: tuple[Part, ...] = ()
 
 
-def to_html(found: Found, words: Words) -> str:
+def render_similar_page(found: SimilarAnswers, words: Words) -> str:
     """Return the page in the language of `words`; the page has no script and no network access."""
     titles = {
         group.slug: words.title(catalog.find_catalog_exercise(group.slug)) for group in found.groups
     }
-    return html.render_template(
-        "similar.html.j2", words, found=found, titles=titles, said=summary_sentences(found, words),
-        told=note_sentences(found, words), lines=marked_lines, others=unshown_writers,
-        share=share_percent,
+    return html.render_report_template(
+        "similar.html.j2", words, found=found, titles=titles,
+        said=summarise_similar_answers(found, words), told=describe_similar_notes(found, words),
+        lines=list_marked_similar_lines, others=list_unshown_similar_writers,
+        share=format_similar_share,
     )  # fmt: skip
 
 
-def marked_lines(side: Side) -> list[Line]:
+def list_marked_similar_lines(side: SimilarSide) -> list[MarkedLine]:
     """Return the marked lines of an answer, with some lines around them."""
     marked = side.passages()
     near = {n + step for n in marked for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
     every = side.answer.source.rstrip("\n").split("\n")
     shown = [number for number in range(len(every)) if number in near][:MAX_LINES]
-    found: list[Line] = []
+    found: list[MarkedLine] = []
     before = -1
     for number in shown:
         if number > before + 1:
-            found.append(Line(number=0))
-        parts = _split_line(every[number][:MAX_LINE_CHARACTERS], marked.get(number, []))
+            found.append(MarkedLine(number=0))
+        parts = _split_similar_line(every[number][:MAX_LINE_CHARACTERS], marked.get(number, []))
         made = tuple((clean_worker_text(text), is_marked) for text, is_marked in parts)
-        found.append(Line(number=number + 1, parts=made))
+        found.append(MarkedLine(number=number + 1, parts=made))
         before = number
-    return found if before == len(every) - 1 else [*found, Line(number=0)]
+    return found if before == len(every) - 1 else [*found, MarkedLine(number=0)]
 
 
-def _split_line(line: str, marked: list[tuple[int, int]]) -> Iterator[Part]:
+def _split_similar_line(line: str, marked: list[tuple[int, int]]) -> Iterator[Part]:
     at = 0
     for start, end in marked:
         yield line[at:start], False

@@ -5,16 +5,20 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from grader.classroom.similar.compare_answers import Alike, compare_answers, fingerprint_hashes
+from grader.classroom.similar.compare_answers import (
+    AnswerLikeness,
+    compare_similar_answers,
+    hash_answer_fingerprints,
+)
 from grader.classroom.similar.compared_answers import (
     ComparedAnswer,
-    find_writers,
-    given_skeleton,
-    read_answers,
+    find_similar_writers,
+    read_compared_answers,
+    read_compared_skeleton,
 )
-from grader.classroom.similar.fingerprint_index import Pair, build_index
-from grader.classroom.similar.fingerprints import read_tokens
-from grader.classroom.similar.rank import rank_groups
+from grader.classroom.similar.fingerprint_index import FingerprintPair, build_fingerprint_index
+from grader.classroom.similar.fingerprints import read_fingerprint_tokens
+from grader.classroom.similar.rank import rank_similar_groups
 from grader.core.records import Exercise
 
 MAX_GROUP_PAIRS = 5  # shown
@@ -39,20 +43,22 @@ class SearchTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class SimilarGroup:
     """Similar answers to one exercise."""
 
     slug: str
-    pairs: tuple[Alike, ...]  # at most `MAX_GROUP_PAIRS`, those with the most unusual agreement
+    pairs: tuple[
+        AnswerLikeness, ...
+    ]  # at most `MAX_GROUP_PAIRS`, those with the most unusual agreement
     everybody: tuple[str, ...]  # all writers in the group, also those without a shown pair
     unusual: float  # how unusual the common text is; for sorting, no measure of guilt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SimilarAnswers:
     """The result of a search."""
 
-    groups: tuple[Group, ...]  # the most unusual first
+    groups: tuple[SimilarGroup, ...]  # the most unusual first
     answers: int  # the number of answers compared
     notes: tuple[str, ...]  # a sentence for each unreadable entry or answer
 
@@ -63,48 +69,54 @@ def find_similar_answers(
     exercises: Sequence[Exercise],
     terms: SearchTerms,
     progress: Callable[[str, float], None] = lambda doing, share: None,
-) -> Found:
+) -> SimilarAnswers:
     """Search a class for answers similar to each other, or to an answer added to the class.
 
-    Raises `gather_answers.NoClass` if a folder has no answers, `NoCopydetect` without the library.
+    Raises `gather_answers.NoClassFound` if a folder has no answers, `NoCopydetect` without the
+    library.
     """
-    _check_copydetect()
-    people, notes = find_writers(submissions, also)
-    groups: list[Group] = []
+    _require_similar_copydetect()
+    people, notes = find_similar_writers(submissions, also)
+    groups: list[SimilarGroup] = []
     count = 0
     for number, exercise in enumerate(exercises):
         progress(exercise.slug, number / len(exercises))
-        given = given_skeleton(exercise)
+        given = read_compared_skeleton(exercise)
         if not given:
             notes.append(f"{exercise.slug}: {_UNKNOWN_SKELETON}")
-        found, problems = read_answers(people, exercise, read_tokens(given, exercise.language))
+        found, problems = read_compared_answers(
+            people, exercise, read_fingerprint_tokens(given, exercise.language)
+        )
         notes += problems
         count += len(found)
-        groups += _find_groups(exercise.slug, found, terms)
+        groups += _find_similar_groups(exercise.slug, found, terms)
         groups = sorted(groups, key=lambda group: -group.unusual)[: terms.most]
-    return Found(groups=tuple(groups), answers=count, notes=tuple(dict.fromkeys(notes)))
+    return SimilarAnswers(groups=tuple(groups), answers=count, notes=tuple(dict.fromkeys(notes)))
 
 
-def _check_copydetect() -> None:
+def _require_similar_copydetect() -> None:
     try:
         import copydetect  # noqa: F401
     except ImportError:
         raise NoCopydetect from None
 
 
-def _find_groups(slug: str, found: Sequence[ComparedAnswer], terms: SearchTerms) -> list[Group]:
+def _find_similar_groups(
+    slug: str, found: Sequence[ComparedAnswer], terms: SearchTerms
+) -> list[SimilarGroup]:
     """Return the groups of one exercise, at most as many as the whole list may show."""
     same = _collect_identical_answers(found)
     if not same:
         return []
     hashes = [
-        fingerprint_hashes(copies[0].tokens.letters, number) for number, copies in enumerate(same)
+        hash_answer_fingerprints(copies[0].tokens.letters, number)
+        for number, copies in enumerate(same)
     ]
-    index = build_index(hashes, [len(copies) for copies in same])
+    index = build_fingerprint_index(hashes, [len(copies) for copies in same])
     of_class = [copies[0].writer.of_class for copies in same]
     groups = (
-        _compare_group(slug, numbers, same, unusual, terms)
-        for unusual, numbers in rank_groups(index, of_class, RANKED_PER_SHOWN * terms.most)
+        _compare_similar_group(slug, numbers, same, unusual, terms)
+        for unusual, numbers in rank_similar_groups(index, of_class, RANKED_PER_SHOWN * terms.most)
     )
     return list(islice((group for group in groups if group.pairs), terms.most))
 
@@ -117,27 +129,27 @@ def _collect_identical_answers(found: Iterable[ComparedAnswer]) -> list[list[Com
     return list(same.values())
 
 
-def _compare_group(
+def _compare_similar_group(
     slug: str,
-    numbers: Sequence[Pair],
+    numbers: Sequence[FingerprintPair],
     same: Sequence[Sequence[ComparedAnswer]],
     unusual: float,
     terms: SearchTerms,
-) -> Group:
-    found: list[Alike] = []
+) -> SimilarGroup:
+    found: list[AnswerLikeness] = []
     everybody: dict[str, None] = {}
-    for first, second in _answer_pairs(numbers, same):
+    for first, second in _list_similar_answer_pairs(numbers, same):
         if len(found) < MAX_GROUP_PAIRS:
-            alike = compare_answers(first, second)
+            alike = compare_similar_answers(first, second)
             if alike.tokens < terms.least:
                 continue
             found.append(alike)
         everybody |= dict.fromkeys((first.writer.who, second.writer.who))
-    return Group(slug=slug, pairs=tuple(found), everybody=tuple(everybody), unusual=unusual)
+    return SimilarGroup(slug=slug, pairs=tuple(found), everybody=tuple(everybody), unusual=unusual)
 
 
-def _answer_pairs(
-    numbers: Iterable[Pair], same: Sequence[Sequence[ComparedAnswer]]
+def _list_similar_answer_pairs(
+    numbers: Iterable[FingerprintPair], same: Sequence[Sequence[ComparedAnswer]]
 ) -> Iterator[tuple[ComparedAnswer, ComparedAnswer]]:
     """Yield the two answers of each pair of numbers.
 

@@ -18,7 +18,7 @@ _WARNING_SECONDS = 60  # before the end: the line changes its colour
 _LINE_INTERVAL_SECONDS = 300  # between two lines, where there is no screen
 
 
-class Clock:
+class InterviewClock:
     """A clock of seconds that ignores the machine's date; on Linux it stops while that sleeps."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -64,7 +64,7 @@ class Face(Protocol):
     ) -> None: ...
 
 
-def clock_face(console: Console, words: Words) -> Face:
+def draw_interview_clock(console: Console, words: Words) -> Face:
     """Return a line that counts down on a terminal; elsewhere a line every five minutes."""
     return Screen(console, words) if console.is_terminal else Lines(console, words)
 
@@ -93,7 +93,10 @@ class Screen:
         told = "{time} left. Save your file: it counts as it is saved." if late else (
             "{time} left. Enter hands in, Ctrl-C ends it without a verdict."
         )  # fmt: skip
-        line = Text(self._words(told, time=clock_time(left)), style="bold red" if late else "bold")
+        line = Text(
+            self._words(told, time=format_interview_time(left)),
+            style="bold red" if late else "bold",
+        )
         line.no_wrap, line.overflow = True, "ellipsis"
         self._live.update(line, refresh=True)
 
@@ -120,11 +123,11 @@ class Lines:
     def show(self, left: float) -> None:
         if left <= self._next:
             self._next = (math.ceil(left / _LINE_INTERVAL_SECONDS) - 1) * _LINE_INTERVAL_SECONDS
-            told = self._words("{time} left.", time=clock_time(left))
+            told = self._words("{time} left.", time=format_interview_time(left))
             self._console.print(told, markup=False, highlight=False)
 
 
-def clock_time(seconds: float) -> str:
+def format_interview_time(seconds: float) -> str:
     """ "12:05" """
     whole = math.ceil(seconds)
     return f"{whole // 60}:{whole % 60:02}"

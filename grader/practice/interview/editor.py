@@ -15,7 +15,7 @@ class NoEditor(UserError):
     """Raised if no editor can be opened. The message says why, and how to fix it."""
 
 
-def chosen_editor(environment: Mapping[str, str] = os.environ) -> list[str]:
+def choose_interview_editor(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the editor command that VISUAL or EDITOR names."""
     named = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:
@@ -35,7 +35,9 @@ def chosen_editor(environment: Mapping[str, str] = os.environ) -> list[str]:
     return command
 
 
-def open_editor(command: list[str], path: Path, seconds: float) -> subprocess.Popen[bytes]:
+def open_interview_editor(
+    command: list[str], path: Path, seconds: float
+) -> subprocess.Popen[bytes]:
     """Open the file in the editor; return after it was closed or the time was over."""
     process = subprocess.Popen([*command, str(path)])
     with suppress(subprocess.TimeoutExpired):

@@ -6,7 +6,7 @@ import sys
 import termios
 import time
 
-_MOST_BYTES_READ = 65536
+_MAX_BYTES_READ = 65536
 
 
 class Keyboard:
@@ -57,7 +57,7 @@ class Keyboard:
         if not ready:
             return
         try:
-            new = os.read(self._descriptor, _MOST_BYTES_READ)
+            new = os.read(self._descriptor, _MAX_BYTES_READ)
         except OSError:  # the terminal is gone
             new, self.closed = b"", True
         else:

@@ -9,8 +9,12 @@ from rich.console import Console
 from grader.core.records import Exercise, Report
 from grader.core.translation import Words
 from grader.practice.interview import editor
-from grader.practice.interview.clock import Clock, clock_face, clock_time
-from grader.practice.interview.interview_task import written_answer
+from grader.practice.interview.clock import (
+    InterviewClock,
+    draw_interview_clock,
+    format_interview_time,
+)
+from grader.practice.interview.interview_task import read_interview_answer
 from grader.practice.interview.keyboard import Keyboard
 from grader.worker.walls import Wall
 
@@ -53,45 +57,45 @@ class Sitting:
         print(task)
         self.say("Your file: {path}", path=self.path)
 
-    def write(self, clock: Clock, command: list[str]) -> bool:
+    def write(self, clock: InterviewClock, command: list[str]) -> bool:
         """Let the person write until the end; return whether something was handed in.
 
         command  the editor to be opened; empty for none
         """
-        process = editor.open_editor(command, self.path, clock.left) if command else None
+        process = editor.open_interview_editor(command, self.path, clock.left) if command else None
         self.keyboard.forget()
-        with clock_face(self.console, self.words) as shown:
+        with draw_interview_clock(self.console, self.words) as shown:
             early = clock.run(self.keyboard.line, shown.show)
         used, late = clock.used, -clock.left
-        content = written_answer(self.exercise, self.path)
+        content = read_interview_answer(self.exercise, self.path)
         if content is not None:
             self.handed_in.write_bytes(content)
-        _wait_for_editor(process)
+        _wait_for_interview_editor(process)
         if early:
-            self.say("Handed in after {time}.", time=clock_time(used))
+            self.say("Handed in after {time}.", time=format_interview_time(used))
         else:
             self.say("Time is up: your last save is graded.")
         if late > _TOLERATED_DELAY_SECONDS:
-            self.say(_LATE_SENTENCE, time=clock_time(late))
+            self.say(_LATE_SENTENCE, time=format_interview_time(late))
         return content is not None
 
     def judge(self, wall: Wall) -> Report:
         """Grade what was handed in, without its speed; show the report and keep it."""
         from grader.core.progress import show_progress_bar
-        from grader.grading.session import grade_all
+        from grader.grading.session import grade_all_exercises
         from grader.reporting import terminal
 
         with show_progress_bar() as progress:
-            report = grade_all(
+            report = grade_all_exercises(
                 [self.exercise], self.handed_in, wall=wall, speed=False, progress=progress
             )
-        terminal.print_task_report(report, self.console, self.words)
+        terminal.print_terminal_report(report, self.console, self.words)
         with (self.folder / "report.txt").open("w", encoding="utf-8") as file:
-            terminal.print_task_report(report, Console(file=file, width=100), self.words)
+            terminal.print_terminal_report(report, Console(file=file, width=100), self.words)
         return report
 
 
-def _wait_for_editor(process: subprocess.Popen[bytes] | None) -> None:
+def _wait_for_interview_editor(process: subprocess.Popen[bytes] | None) -> None:
     """Wait for an editor that is still open at the end, because it has the screen."""
     if process is not None and process.poll() is None:
         print("\a", end="", flush=True)

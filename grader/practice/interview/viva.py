@@ -13,12 +13,12 @@ from grader.practice.interview.keyboard import Keyboard
 QUESTION_COUNT = 3
 
 
-def draw_questions(questions: Sequence[Question], seed: int) -> list[Question]:
+def draw_interview_questions(questions: Sequence[Question], seed: int) -> list[Question]:
     """Draw some of the questions, the same for the same seed."""
     return Random(f"questions {seed}").sample(questions, min(QUESTION_COUNT, len(questions)))
 
 
-def ask_questions(
+def ask_interview_questions(
     questions: Sequence[Question], slug: str, *, keyboard: Keyboard, console: Console,
     words: Words, path: Path,
 ) -> None:  # fmt: skip
@@ -42,11 +42,13 @@ def ask_questions(
             own = keyboard.text()
             say(words("A model answer:"), style="bold")
             say(model)
-            file.writelines(_question_markdown(number, asks, own, model, words))
+            file.writelines(_write_interview_question(number, asks, own, model, words))
             file.flush()
 
 
-def _question_markdown(number: int, asks: str, own: str, model: str, words: Words) -> Iterator[str]:
+def _write_interview_question(
+    number: int, asks: str, own: str, model: str, words: Words
+) -> Iterator[str]:
     """Yield a question with its answers in Markdown; the person's lines are quoted."""
     quoted = "\n".join(f"> {line}".rstrip() for line in own.splitlines())
     yield f"\n## {number}. {asks}\n"

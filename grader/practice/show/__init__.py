@@ -38,9 +38,9 @@ def attention(
     lang       "en" or "zh"; by default that of the environment
     raises     `CannotShow`, a ValueError, with a sentence
     """
-    from grader.practice.show.show_in_notebook import view_beside_reference
+    from grader.practice.show.show_in_notebook import show_beside_reference
 
-    return view_beside_reference(functions, like, tokens, embedding, head, lang)
+    return show_beside_reference(functions, like, tokens, embedding, head, lang)
 
 
 def weights(
@@ -53,6 +53,6 @@ def weights(
     against  weights of the same shape to be shown beside them, with the difference
     raises   `CannotShow`, a ValueError, with a sentence
     """
-    from grader.practice.show.show_in_notebook import view_weights
+    from grader.practice.show.show_in_notebook import show_weights_in_notebook
 
-    return view_weights(weights, tokens, against, head, lang)
+    return show_weights_in_notebook(weights, tokens, against, head, lang)

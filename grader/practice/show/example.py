@@ -18,47 +18,50 @@ from torch import Tensor
 
 from grader.core.records import Exercise
 from grader.judging import suite_imports
-from grader.judging.case import CASE, Case, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.student import Student
-from grader.practice.show.sentence import CannotShow, Sentence
-from grader.practice.show.trace import Array, Flow, Step, Trace, as_exact_array
+from grader.practice.show.sentence import CannotShow, ShownSentence
+from grader.practice.show.trace import Array, GradientFlow, ShownStep, Trace, convert_shown_numbers
 
 Ask = Callable[[], Any]
 Inputs = Mapping[str, Tensor]
 
 
-def has_example(exercise: Exercise) -> bool:
+def has_example_to_show(exercise: Exercise) -> bool:
     """Return whether an exercise has an example to show."""
     return (exercise.folder / "show.py").is_file()
 
 
-def trace_example(
-    exercise: Exercise, sentence: Sentence, student: Student | None, head: int | None = None
+def trace_example_to_show(
+    exercise: Exercise, sentence: ShownSentence, student: Student | None, head: int | None = None
 ) -> Trace:
     """Run every step of the example; beside it the student's steps, if there is a student."""
-    if not has_example(exercise):
+    if not has_example_to_show(exercise):
         raise CannotShow(f"There is nothing to show of {exercise.slug}.")
-    example = suite_imports.import_suite_module(exercise, "show")
+    example = suite_imports.import_judging_suite(exercise, "show")
     inputs = {name: x.clone().requires_grad_() for name, x in example.inputs(sentence).items()}
     steps = example.steps(**inputs)
     target = "output" if "output" in steps else "weights"
     rows = min(steps[target][1].shape[-2], len(sentence))  # padding is not asked about
     row = (rows - 1) // 2  # one in the middle has a past and a future
     asked = {} if student is None else example.asked(student, **inputs)
-    answers = {name: _first_answer(_as_sequence(asked[name]), name == target) for name in asked}
+    answers = {
+        name: _find_answer_to_show(_show_calls_in_sequence(asked[name]), name == target)
+        for name in asked
+    }
     found = Trace(
         title=exercise.slug, tokens=sentence.tokens, embedding=sentence.embedding,
         steps=tuple(
-            replace(_step_beside_answer(n, letters, x, answers.get(n)), given=n in inputs)
+            replace(_show_step_beside_answer(n, letters, x, answers.get(n)), given=n in inputs)
             for n, (letters, x) in steps.items()
         ),
         head=head, row=row,
     )  # fmt: skip
-    check_head(found)
-    return _add_gradient_flows(found, steps[target][1], inputs, target, answers.get(target))
+    check_head_to_show(found)
+    return _show_gradient_flows(found, steps[target][1], inputs, target, answers.get(target))
 
 
-def check_head(found: Trace) -> None:
+def check_head_to_show(found: Trace) -> None:
     """Raise `CannotShow` unless the requested head exists."""
     if found.head is not None and not 0 <= found.head < found.heads:
         what = f"there are {found.heads}, counted from 0"
@@ -74,19 +77,19 @@ class _Answer:
         self.problems: list[str] = []
 
 
-def _as_sequence(calls: Ask | Sequence[Ask]) -> Sequence[Ask]:
+def _show_calls_in_sequence(calls: Ask | Sequence[Ask]) -> Sequence[Ask]:
     return [calls] if callable(calls) else calls
 
 
-def _first_answer(calls: Sequence[Ask], with_graph: bool) -> _Answer:
+def _find_answer_to_show(calls: Sequence[Ask], with_graph: bool) -> _Answer:
     """Return the answer of the first of `calls` whose function is written."""
     answer = _Answer()
     for ask in calls:
-        CASE.set(Case())
+        CURRENT_CASE.set(Case())
         try:
             with torch.set_grad_enabled(with_graph):
                 answer.value = ask()
-            answer.call = CASE.get().last_call
+            answer.call = CURRENT_CASE.get().last_call
             break
         except StudentFault as fault:
             answer.problems.append(str(fault))
@@ -95,48 +98,53 @@ def _first_answer(calls: Sequence[Ask], with_graph: bool) -> _Answer:
     return answer
 
 
-def _step_beside_answer(name: str, letters: str, value: Tensor, answer: _Answer | None) -> Step:
-    reference = as_exact_array(value)
+def _show_step_beside_answer(
+    name: str, letters: str, value: Tensor, answer: _Answer | None
+) -> ShownStep:
+    reference = convert_shown_numbers(value)
     if answer is None:
-        return Step(name=name, letters=letters, reference=reference)
+        return ShownStep(name=name, letters=letters, reference=reference)
     problem = "\n".join(answer.problems)
     if answer.value is None:
-        return Step(name=name, letters=letters, reference=reference, problem=problem)
+        return ShownStep(name=name, letters=letters, reference=reference, problem=problem)
     try:
-        yours = as_exact_array(answer.value)
+        yours = convert_shown_numbers(answer.value)
     except TypeError as error:
         problem = f"{error}  [{answer.call}]"
-        return Step(name=name, letters=letters, reference=reference, problem=problem)
+        return ShownStep(name=name, letters=letters, reference=reference, problem=problem)
     if yours.shape != reference.shape:
         wrong = f"{name}.shape is {yours.shape}, but should be {reference.shape}  [{answer.call}]"
-        return Step(name=name, letters=letters, reference=reference, problem=wrong)
-    return Step(name=name, letters=letters, reference=reference, yours=yours, problem=problem,
+        return ShownStep(name=name, letters=letters, reference=reference, problem=wrong)
+    return ShownStep(name=name, letters=letters, reference=reference, yours=yours, problem=problem,
                 call=answer.call)  # fmt: skip
 
 
-def _add_gradient_flows(
+def _show_gradient_flows(
     found: Trace, value: Tensor, inputs: Inputs, target: str, answer: _Answer | None
 ) -> Trace:
     """Return the trace with the gradients of `value`, and of the answer to the step `target`."""
     head = found.head or 0
-    reference = _gradient_norms(value, inputs, head, found.row)
+    reference = _measure_shown_gradients(value, inputs, head, found.row)
     yours: dict[str, Array] = {}
     problems: list[str] = []
     fits = any(step.name == target and step.yours is not None for step in found.steps)
     if answer is not None and fits and isinstance(answer.value, Tensor):
         try:
-            yours = _gradient_norms(answer.value, inputs, head, found.row)
+            yours = _measure_shown_gradients(answer.value, inputs, head, found.row)
         except StudentFault as fault:
             problems.append(str(fault))
     elif fits:
         problems.append("NumPy keeps no gradients: they are shown of the reference only.")
     flows = tuple(
-        Flow(name=name, reference=norms, yours=yours.get(name)) for name, norms in reference.items()
+        GradientFlow(name=name, reference=norms, yours=yours.get(name))
+        for name, norms in reference.items()
     )
     return replace(found, flows=flows, problems=tuple(problems))
 
 
-def _gradient_norms(value: Tensor, inputs: Inputs, head: int, row: int) -> dict[str, Array]:
+def _measure_shown_gradients(
+    value: Tensor, inputs: Inputs, head: int, row: int
+) -> dict[str, Array]:
     """Return, for each input, the norms of the derivatives of a row of `value` by each token.
 
     The row is a vector: its derivatives by the vector of one token are a matrix, and the root of

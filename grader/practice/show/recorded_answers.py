@@ -20,7 +20,7 @@ from grader.worker.walls import Wall
 
 
 @contextmanager
-def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
+def show_answer_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
     """Run the answer to an exercise in `place` in a worker; `CannotShow` says why it cannot run."""
     try:
         answer = admission.read_begun_submission(
@@ -50,7 +50,7 @@ def student_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator
             yield Student(exercise, worker.client(), admitted.problems, answer)
 
 
-def student_in_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
+def show_answer_in_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:
     """Return a student with these functions, by the exercise's names; others count as unwritten."""
     module = ModuleType(exercise.slug)
     for name, function in given.items():

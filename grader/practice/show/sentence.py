@@ -12,7 +12,7 @@ from grader.judging.draw import Draw
 from grader.worker.harmless_text import clean_worker_text
 
 EMBEDDINGS = ("drawn", "one-hot")
-MOST_TOKENS = 16  # tokens: more do not fit beside each other
+MAX_TOKENS = 16  # tokens: more do not fit beside each other
 ONE_HOT_LENGTH = 8.0  # of a query; a query of length 1 would hardly tell the keys apart
 
 
@@ -21,7 +21,7 @@ class CannotShow(UserError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class ShownSentence:
     """Tokens with the kind of their vectors: equal tokens become equal vectors."""
 
     tokens: tuple[str, ...]
@@ -61,20 +61,20 @@ class Sentence:
         return torch.tensor([self.vocabulary.index(token) for token in self.tokens])
 
 
-def split_sentence(text: str, embedding: str = "drawn") -> Sentence:
+def split_sentence_to_show(text: str, embedding: str = "drawn") -> ShownSentence:
     """Cut `text` into a sentence, at blanks, or into characters if it is Chinese without blanks."""
     if embedding not in EMBEDDINGS:
         close = suggest_close_name(embedding, EMBEDDINGS)
         raise CannotShow(f"There is no embedding called {embedding}: drawn or one-hot.{close}")
-    return Sentence(tokens=cut_tokens(text), embedding=embedding)
+    return ShownSentence(tokens=cut_tokens_to_show(text), embedding=embedding)
 
 
-def cut_tokens(text: str) -> tuple[str, ...]:
+def cut_tokens_to_show(text: str) -> tuple[str, ...]:
     """Return the tokens of `text`: 1 to 16."""
     tokens = clean_worker_text(text).split()
     if len(tokens) == 1 and all(cell_len(letter) == 2 for letter in tokens[0]):
         tokens = list(tokens[0])
-    if not 1 <= len(tokens) <= MOST_TOKENS:
-        problem = f"Give 1 to {MOST_TOKENS} tokens with blanks between them, not {len(tokens)}."
+    if not 1 <= len(tokens) <= MAX_TOKENS:
+        problem = f"Give 1 to {MAX_TOKENS} tokens with blanks between them, not {len(tokens)}."
         raise CannotShow(problem)
     return tuple(tokens)

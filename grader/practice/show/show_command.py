@@ -8,15 +8,15 @@ from rich.text import Text
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.practice.show import picture
-from grader.practice.show.example import trace_example
-from grader.practice.show.recorded_answers import student_behind_wall
-from grader.practice.show.sentence import CannotShow, Sentence, split_sentence
-from grader.practice.show.show_view import View, check_ending
+from grader.practice.show.example import trace_example_to_show
+from grader.practice.show.recorded_answers import show_answer_behind_wall
+from grader.practice.show.sentence import CannotShow, ShownSentence, split_sentence_to_show
+from grader.practice.show.show_view import View, check_shown_picture_suffix
 from grader.practice.show.trace import Trace
 from grader.worker.walls import Wall, hide_grader_from_workers
 
 
-def print_example(
+def show_example(
     exercise: Exercise, place: Path, console: Console, *, wall: Wall, words: Words, tokens: str,
     embedding: str = "drawn", head: int | None = None, output: Path | None = None,
 ) -> None:  # fmt: skip
@@ -24,10 +24,10 @@ def print_example(
 
     With `output`, also write the heat maps to that file. `CannotShow` says why something fails.
     """
-    said = split_sentence(tokens, embedding)
+    said = split_sentence_to_show(tokens, embedding)
     if output is not None:
-        check_ending(output)
-    found = _trace_answer(exercise, place, said, head, wall, words, console)
+        check_shown_picture_suffix(output)
+    found = _trace_answer_to_show(exercise, place, said, head, wall, words, console)
     view = View(trace=found, words=words)
     console.print(view)
     if output is None:
@@ -37,24 +37,25 @@ def print_example(
         return
     view.save(output)
     console.print(Text("\n" + words("Heat maps: {path}", path=output)))
-    if picture.is_without_font(found, words):
+    if picture.lacks_font_to_show(found, words):
         console.print(Text(words(
             "No font of this machine has these letters: the heat maps number the tokens instead."
         )))  # fmt: skip
 
 
-def _trace_answer(
-    exercise: Exercise, place: Path, said: Sentence, head: int | None, wall: Wall, words: Words,
+def _trace_answer_to_show(
+    exercise: Exercise, place: Path, said: ShownSentence, head: int | None, wall: Wall,
+    words: Words,
     console: Console,
 ) -> Trace:  # fmt: skip
     """Return the trace with the answer; if it cannot run, print why and return the reference."""
-    alone = trace_example(
+    alone = trace_example_to_show(
         exercise, said, None, head
     )  # wrong arguments fail before the answer is run
     hide_grader_from_workers()
     try:
-        with student_behind_wall(exercise, place, wall) as student:
-            return trace_example(exercise, said, student, head)
+        with show_answer_behind_wall(exercise, place, wall) as student:
+            return trace_example_to_show(exercise, said, student, head)
     except CannotShow as problem:
         console.print(Text(words.said(str(problem)), style="red"))
         return alone

@@ -8,14 +8,18 @@ import numpy as np
 from grader.core import catalog, sealed_bundle
 from grader.core.records import Exercise
 from grader.core.translation import Words, choose_translation_language
-from grader.practice.show.example import check_head, has_example, trace_example
-from grader.practice.show.recorded_answers import student_in_process
-from grader.practice.show.sentence import CannotShow, cut_tokens, split_sentence
+from grader.practice.show.example import (
+    check_head_to_show,
+    has_example_to_show,
+    trace_example_to_show,
+)
+from grader.practice.show.recorded_answers import show_answer_in_process
+from grader.practice.show.sentence import CannotShow, cut_tokens_to_show, split_sentence_to_show
 from grader.practice.show.show_view import View
-from grader.practice.show.trace import Array, Step, Trace, as_exact_array
+from grader.practice.show.trace import Array, ShownStep, Trace, convert_shown_numbers
 
 
-def view_beside_reference(
+def show_beside_reference(
     functions: Sequence[Callable[..., Any]], like: str, tokens: str, embedding: str,
     head: int | None, lang: str,
 ) -> View:  # fmt: skip
@@ -26,38 +30,42 @@ def view_beside_reference(
         raise CannotShow("Which function? `show.attention(scaled_dot_product_attention)`.")
     names = [getattr(function, "__name__", repr(function)) for function in functions]
     names[0] = like or names[0]
-    exercises = [e for e in catalog.list_catalog_exercises() if has_example(e)]
+    exercises = [e for e in catalog.list_catalog_exercises() if has_example_to_show(e)]
     exercise = next((e for e in exercises if names[0] in e.names), None)
     if exercise is None:
-        raise _unknown_function(names[0], exercises)
+        raise _explain_unknown_shown(names[0], exercises)
     given = dict(zip(names, functions, strict=True))
-    student = student_in_process(exercise, given)
-    found = trace_example(exercise, split_sentence(tokens, embedding), student, head)
+    student = show_answer_in_process(exercise, given)
+    found = trace_example_to_show(
+        exercise, split_sentence_to_show(tokens, embedding), student, head
+    )
     return View(trace=found, words=Words(lang or choose_translation_language()))
 
 
-def view_weights(weights: Any, tokens: str, against: Any, head: int | None, lang: str) -> View:
+def show_weights_in_notebook(
+    weights: Any, tokens: str, against: Any, head: int | None, lang: str
+) -> View:
     """Return a view of tables of weights, with other weights beside them."""
-    yours = _weights_array(weights)
-    other = None if against is None else _weights_array(against)
+    yours = _convert_shown_weights(weights)
+    other = None if against is None else _convert_shown_weights(against)
     if other is not None and other.shape != yours.shape:
         problem = f"The weights have shape {yours.shape}, but those beside them {other.shape}."
         raise CannotShow(problem)
     reference = yours if other is None else other
-    step = Step(name="weights", letters="", reference=reference,
+    step = ShownStep(name="weights", letters="", reference=reference,
                 yours=None if other is None else yours)  # fmt: skip
     keys = yours.shape[-1]
-    labels = cut_tokens(tokens) if tokens else tuple(str(n + 1) for n in range(keys))
+    labels = cut_tokens_to_show(tokens) if tokens else tuple(str(n + 1) for n in range(keys))
     if len(labels) != keys:
         raise CannotShow(f"There are {len(labels)} tokens, but weights for {keys} keys.")
     found = Trace(title="", tokens=labels, steps=(step,), head=head)
-    check_head(found)
+    check_head_to_show(found)
     return View(trace=found, words=Words(lang or choose_translation_language()))
 
 
-def _weights_array(weights: Any) -> Array:
+def _convert_shown_weights(weights: Any) -> Array:
     try:
-        found = as_exact_array(weights)
+        found = convert_shown_numbers(weights)
     except (TypeError, ValueError, RuntimeError) as error:
         raise CannotShow(f"These are no weights: {error}.") from None
     if found.ndim < 2 or not found.size:
@@ -66,6 +74,6 @@ def _weights_array(weights: Any) -> Array:
     return np.asarray(found)
 
 
-def _unknown_function(name: str, exercises: Sequence[Exercise]) -> CannotShow:
+def _explain_unknown_shown(name: str, exercises: Sequence[Exercise]) -> CannotShow:
     close = catalog.suggest_close_name(name, [n for e in exercises for n in e.names])
     return CannotShow(f"No exercise has a function called {name}: say which with like=.{close}")

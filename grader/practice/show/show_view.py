@@ -29,12 +29,12 @@ class View:
 
     def figure(self) -> "Figure":
         """Return the heat maps as a matplotlib figure."""
-        return picture.draw_heat_maps(self.trace, self.words)
+        return picture.show_heat_maps(self.trace, self.words)
 
     def save(self, path: str | Path) -> None:
         """Write the heat maps to a .png, .svg or .pdf file; `CannotShow` says why not."""
         path = Path(path)
-        check_ending(path)
+        check_shown_picture_suffix(path)
         drawn = self.figure()
         try:
             drawn.savefig(path, dpi=150)
@@ -43,12 +43,12 @@ class View:
             raise CannotShow(f"{path} cannot be written: {why}.") from None
 
     def __rich__(self) -> RenderableType:
-        return show_text.trace_lines(self.trace, self.words)
+        return show_text.show_trace_lines(self.trace, self.words)
 
     def __repr__(self) -> str:
         console = Console(file=io.StringIO(), width=TEXT_COLUMNS, color_system=None)
         console.print(self)
-        return "\n".join(line.rstrip() for line in _console_text(console).splitlines())
+        return "\n".join(line.rstrip() for line in _show_on_console(console).splitlines())
 
     def _repr_html_(self) -> str:
         console = Console(file=io.StringIO(), width=TEXT_COLUMNS, record=True, force_jupyter=False)
@@ -58,20 +58,20 @@ class View:
 
     def _image_html(self) -> str:
         try:
-            data = base64.b64encode(picture.heat_maps_png(self.trace, self.words)).decode()
+            data = base64.b64encode(picture.show_heat_maps_png(self.trace, self.words)).decode()
         except CannotShow:  # without matplotlib the text is all there is
             return ""
         return f'<img style="max-width:100%" alt="" src="data:image/png;base64,{data}">'
 
 
-def check_ending(path: Path) -> None:
+def check_shown_picture_suffix(path: Path) -> None:
     """Raise `CannotShow` unless a picture can be written under this name."""
-    if path.suffix.lower() not in picture.FORMATS:
-        close = suggest_close_name(path.suffix.lower(), picture.FORMATS)
-        endings = ", ".join(picture.FORMATS)
+    if path.suffix.lower() not in picture.PICTURE_SUFFIXES:
+        close = suggest_close_name(path.suffix.lower(), picture.PICTURE_SUFFIXES)
+        endings = ", ".join(picture.PICTURE_SUFFIXES)
         raise CannotShow(f"{path} should end in one of {endings}.{close}")
 
 
-def _console_text(console: Console) -> str:
+def _show_on_console(console: Console) -> str:
     file: Any = console.file
     return str(file.getvalue())

@@ -13,7 +13,7 @@ PADDING = "<pad>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ShownStep:
     """One named step: the reference's value and yours, or why yours is not known."""
 
     name: str
@@ -64,7 +64,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class GradientFlow:
     """The dependence of one output on each token of one input: norms, one per token."""
 
     name: str
@@ -78,15 +78,15 @@ class Trace:
 
     title: str
     tokens: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ShownStep, ...]
     embedding: str = ""
     head: int | None = None  # the one that was asked for
     row: int = 0  # the output whose gradients are shown
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[GradientFlow, ...] = ()
     problems: tuple[str, ...] = field(default=())  # sentences about what could not be shown
 
     @property
-    def grids(self) -> tuple[Step, ...]:
+    def grids(self) -> tuple[ShownStep, ...]:
         """Return the steps that are tables of tokens: masks and weights."""
         return tuple(s for s in self.steps if s.is_mask or s.name == "weights")
 
@@ -95,14 +95,14 @@ class Trace:
         return max((step.tables for step in self.grids), default=1)
 
     @property
-    def first_wrong(self) -> Step | None:
+    def first_wrong(self) -> ShownStep | None:
         return next((step for step in self.steps if step.differs), None)
 
-    def columns(self, step: Step) -> tuple[str, ...]:
+    def columns(self, step: ShownStep) -> tuple[str, ...]:
         """Return the labels of a table's keys: the tokens, and padding after them."""
         return self._token_labels(step.reference.shape[-1])
 
-    def rows(self, step: Step) -> tuple[str, ...]:
+    def rows(self, step: ShownStep) -> tuple[str, ...]:
         """Return the labels of a table's queries: the last tokens; `*` if one mask serves all."""
         count, keys = step.reference.shape[-2:]
         if step.is_mask and count == 1 < keys:
@@ -113,7 +113,7 @@ class Trace:
         return (*self.tokens, *[PADDING] * (count - len(self.tokens)))[:count]
 
 
-def as_exact_array(value: Any) -> Array:
+def convert_shown_numbers(value: Any) -> Array:
     """Convert numbers to float64, or keep bool; raise TypeError if `value` holds no numbers."""
     if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bool:
         return np.asarray(value.detach().cpu().double().numpy())

@@ -13,7 +13,7 @@ from rich.text import Text
 from grader.core import catalog
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.practice.hints import first_failure, is_passed
+from grader.practice.hints import find_failure_to_hint, is_practice_passed
 from grader.reporting import terminal
 from grader.submission import answer_file
 
@@ -21,7 +21,7 @@ _SHOWN_OUTPUT_LINES = 5  # lines of what a submission printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class WatchView:
     """The state that the screen shows."""
 
     reports: Mapping[str, ExerciseReport]  # by slug: what has been graded so far
@@ -32,7 +32,7 @@ class View:
     graded: str = ""  # when, and how long it took
 
 
-class Screen:
+class WatchScreen:
     """A full screen in a terminal, cleared at the end; elsewhere views one below the other."""
 
     def __init__(self, console: Console, words: Words) -> None:
@@ -43,9 +43,9 @@ class Screen:
                           redirect_stdout=False, redirect_stderr=False)  # fmt: skip
         self._open = ExitStack()
         self._size = console.size
-        self._view: View | None = None
+        self._view: WatchView | None = None
 
-    def __enter__(self) -> "Screen":
+    def __enter__(self) -> "WatchScreen":
         if self._own:
             self._open.enter_context(self._live)
         return self
@@ -58,13 +58,13 @@ class Screen:
     ) -> None:
         self._open.close()
 
-    def show(self, view: View) -> None:
+    def show(self, view: WatchView) -> None:
         """Draw the view over the one before."""
         self._view, self._size = view, self._console.size
         if self._own:
-            self._live.update(draw_view(view, self._words), refresh=True)
+            self._live.update(draw_watch_view(view, self._words), refresh=True)
         elif not view.busy:
-            self._console.print(draw_view(view, self._words), "", sep="\n")
+            self._console.print(draw_watch_view(view, self._words), "", sep="\n")
 
     def fit(self) -> None:
         """Draw the same view again if the window has another size now."""
@@ -72,39 +72,43 @@ class Screen:
             self.show(self._view)
 
 
-def draw_view(view: View, words: Words) -> RenderableType:
+def draw_watch_view(view: WatchView, words: Words) -> RenderableType:
     """Draw the view, the most important things first: a low window cuts off the end."""
-    parts: list[RenderableType] = [_exercises_line(view), _status_line(view, words), Text()]
+    parts: list[RenderableType] = [
+        _draw_watched_exercises(view),
+        _draw_watch_status(view, words),
+        Text(),
+    ]
     if view.news:
         parts += [Text(view.news, style="green"), Text()]
     if view.shown in view.reports:
-        parts += _exercise_lines(view.reports[view.shown], words)
+        parts += _draw_watched_exercise(view.reports[view.shown], words)
     return Group(*parts)
 
 
-def _exercises_line(view: View) -> Text:
+def _draw_watched_exercises(view: WatchView) -> Text:
     """ex01 ✓  ex02 ✗  ex03 ·"""
     line = Text(overflow="ellipsis", no_wrap=True)
     for slug in view.slugs:
         style = "bold reverse" if slug == view.shown else ""
         line.append(slug.split("_")[0], style).append(" ")
-        line.append(_exercise_sign(view.reports.get(slug))).append("  ")
+        line.append(_draw_watched_sign(view.reports.get(slug))).append("  ")
     return line
 
 
-def _exercise_sign(report: ExerciseReport | None) -> Text:
+def _draw_watched_sign(report: ExerciseReport | None) -> Text:
     if report is None or report.state in ("not_started", "missing"):
         return Text("·", style="dim")
-    return Text("✓", style="green") if is_passed(report) else Text("✗", style="red")
+    return Text("✓", style="green") if is_practice_passed(report) else Text("✗", style="red")
 
 
-def _status_line(view: View, words: Words) -> Text:
+def _draw_watch_status(view: WatchView, words: Words) -> Text:
     ends = words("Ctrl-C ends.")
     return Text(f"{view.busy or view.graded} {ends}".strip(), style="dim")
 
 
-def _exercise_lines(e: ExerciseReport, words: Words) -> list[RenderableType]:
-    parts: list[RenderableType] = [_exercise_headline(e, words)]
+def _draw_watched_exercise(e: ExerciseReport, words: Words) -> list[RenderableType]:
+    parts: list[RenderableType] = [_draw_watched_headline(e, words)]
     if e.state == "not_started":
         lesson = answer_file.locate_lesson_of_submission(e.slug, words.language)
         todo = words("Read {lesson}, then write {path} and save it.", lesson=lesson, path=e.path)
@@ -115,20 +119,24 @@ def _exercise_lines(e: ExerciseReport, words: Words) -> list[RenderableType]:
         parts.append(Text(words("The grader itself failed. Please report it."), style="magenta"))
     if e.state not in ("graded", "fault"):
         return parts
-    first = _check_in_full(e)
+    first = _find_check_to_watch(e)
     if first is not None:
-        parts += [terminal.check_lines(first, e, words), _hint_line(e, words), Text()]
-    parts += [_check_line(c, e, words) for c in e.checks if c is not first]
-    return parts + _printed_output(e, words)
+        parts += [
+            terminal.render_terminal_check(first, e, words),
+            _draw_watch_hint(e, words),
+            Text(),
+        ]
+    parts += [_draw_watched_check(c, e, words) for c in e.checks if c is not first]
+    return parts + _draw_watched_output(e, words)
 
 
-def _check_in_full(e: ExerciseReport) -> CheckResult | None:
+def _find_check_to_watch(e: ExerciseReport) -> CheckResult | None:
     """Return the check that is shown in full."""
     faults = (c for c in e.checks if c.verdict is Verdict.GRADER_FAULT)
-    return first_failure(e) or next(faults, None)
+    return find_failure_to_hint(e) or next(faults, None)
 
 
-def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
+def _draw_watched_headline(e: ExerciseReport, words: Words) -> Text:
     title = words.title(catalog.find_catalog_exercise(e.slug))
     right = sum(c.verdict is Verdict.PASSED for c in e.checks)
     asked = sum(c.verdict is not Verdict.NOT_RUN for c in e.checks)
@@ -139,7 +147,7 @@ def _exercise_headline(e: ExerciseReport, words: Words) -> Text:
     )
 
 
-def _check_line(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
+def _draw_watched_check(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
     """Return a check in one line, without its explanation."""
     sign, says = terminal.SIGNS[c.verdict], words.check(e.slug, c.id, c.says)
     style = "dim" if c.verdict in (Verdict.BLOCKED, Verdict.NOT_RUN) else ""
@@ -148,12 +156,12 @@ def _check_line(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
     return line
 
 
-def _hint_line(e: ExerciseReport, words: Words) -> Text:
+def _draw_watch_hint(e: ExerciseReport, words: Words) -> Text:
     hint = words("`make hint EX={slug}` gives a hint.", slug=e.slug)
     return Text(f"    {hint}", style="dim")
 
 
-def _printed_output(e: ExerciseReport, words: Words) -> list[RenderableType]:
+def _draw_watched_output(e: ExerciseReport, words: Words) -> list[RenderableType]:
     lines = e.output.splitlines()[-_SHOWN_OUTPUT_LINES:]
     if not lines:
         return []

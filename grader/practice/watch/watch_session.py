@@ -13,11 +13,11 @@ from rich.console import Console
 
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
-from grader.practice.hints import is_passed
+from grader.practice.hints import is_practice_passed
 from grader.practice.watch.cancel_on_save import Overtaken
-from grader.practice.watch.watch_screen import Screen, View
-from grader.practice.watch.watched_files import Files
-from grader.reporting.redact import of_exercise
+from grader.practice.watch.watch_screen import WatchScreen, WatchView
+from grader.practice.watch.watched_files import WatchedFiles
+from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
@@ -25,7 +25,7 @@ from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
 POLL_SECONDS = 0.05
 
 
-def watch(
+def watch_answers(
     exercises: Sequence[Exercise], place: Path, *, words: Words, console: Console,
     start: Exercise | None = None, wall: Wall = PROCESS, shows: str = "open",
 ) -> None:  # fmt: skip
@@ -39,22 +39,23 @@ def watch(
         signal.signal(number, signal.default_int_handler)
     with (
         suppress(KeyboardInterrupt),
-        Screen(console, words) as screen,
-        Session(exercises, place, words, screen, wall, shows) as session,
+        WatchScreen(console, words) as screen,
+        WatchSession(exercises, place, words, screen, wall, shows) as session,
     ):
         session.run(start or exercises[0])
     console.print(session.farewell(), markup=False, highlight=False)
 
 
-class Session:
+class WatchSession:
     """A watch session: a warm nursery, the last report on every exercise, and the view."""
 
     def __init__(
-        self, exercises: Sequence[Exercise], place: Path, words: Words, screen: Screen, wall: Wall,
+        self, exercises: Sequence[Exercise], place: Path, words: Words, screen: WatchScreen,
+        wall: Wall,
         shows: str = "open",
     ) -> None:  # fmt: skip
         self._exercises = {e.slug: e for e in exercises}
-        self._files = Files(
+        self._files = WatchedFiles(
             {slug: answer_file.locate_submission(place, slug) for slug in self._exercises}
         )
         self._words = words
@@ -62,9 +63,9 @@ class Session:
         self._wall = wall
         self._shows = shows
         self._secret = secrets.token_hex(8)  # one for all: a mended file meets the same inputs
-        self._view = View(reports={}, slugs=tuple(self._exercises))
+        self._view = WatchView(reports={}, slugs=tuple(self._exercises))
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> "WatchSession":
         self._nursery = Nursery(self._wall)
         return self
 
@@ -90,7 +91,7 @@ class Session:
 
     def farewell(self) -> str:
         """Say how many exercises are passed."""
-        done = sum(map(is_passed, self._view.reports.values()))
+        done = sum(map(is_practice_passed, self._view.reports.values()))
         told = "{done} of {count} exercises are passed. `make watch` goes on from here."
         return self._words(told, done=done, count=len(self._exercises))
 
@@ -103,14 +104,14 @@ class Session:
     def _show_next_exercise(self, slug: str) -> None:
         """If `slug` is passed, show the next exercise that is not."""
         reports = self._view.reports
-        if not is_passed(reports[slug]):
+        if not is_practice_passed(reports[slug]):
             return self._update_view(busy="")
         slugs = list(self._exercises)
         at = slugs.index(slug)
         for other in [*slugs[at + 1 :], *slugs[:at]]:
             if other not in self._view.reports:
                 self._grade_exercise(other)
-            if not is_passed(self._view.reports[other]):
+            if not is_practice_passed(self._view.reports[other]):
                 return self._update_view(shown=other, busy="", news=self._passed_sentence(slug))
         return self._update_view(busy="", news=self._words("Every exercise here is passed."))
 
@@ -149,7 +150,7 @@ class Session:
         try:
             with overtaken:
                 report = grade_answer(self._exercises[slug], self._files.paths[slug], run)
-                return of_exercise(report, self._shows)
+                return redact_exercise_report(report, self._shows)
         except KeyboardInterrupt:
             if not overtaken.happened:
                 raise

@@ -35,7 +35,7 @@ def configure(c: Config) -> None:
     from grader.release.nbgrader_bridge.restore_cells import Restore, TolerantExporter
     from grader.release.nbgrader_bridge.skeleton_cells import Skeleton
 
-    _put_alembic_on_path()
+    _put_nbgrader_on_path()
     c.Exporter.preprocessors = []
     c.GenerateAssignment.preprocessors = [
         LockCells, Skeleton, ClearOutput, CheckCellMetadata, ComputeChecksums, SaveCells,
@@ -54,7 +54,7 @@ def configure(c: Config) -> None:
     c.ExportApp.plugin_class = "grader.release.nbgrader_bridge.safe_csv.SafeCsv"
 
 
-def _put_alembic_on_path() -> None:
+def _put_nbgrader_on_path() -> None:
     """Put this Python's folder on PATH, as nbgrader starts `alembic` by name without its venv."""
     beside, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
     if beside not in path.split(os.pathsep):

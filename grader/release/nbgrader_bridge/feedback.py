@@ -5,7 +5,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades
 
-from grader.release.nbgrader_bridge.nbgrader_judge import KEY
+from grader.release.nbgrader_bridge.nbgrader_judge import METADATA_KEY
 
 Resources = dict[str, Any]
 
@@ -18,6 +18,6 @@ class Received(GetGrades):  # type: ignore[misc]
         resources["nbgrader"].update(score=0, max_score=0, late_penalty=0)
         for cell in nb.cells:
             cell.metadata.get("nbgrader", {}).update(grade=False, task=False)
-            if KEY in cell.metadata and "outputs" in cell:
+            if METADATA_KEY in cell.metadata and "outputs" in cell:
                 cell.outputs = [o for o in cell.outputs if o.output_type != "execute_result"]
         return nb, resources

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from nbgrader.plugins import LateSubmissionPlugin
 
-from grader.classroom.lateness import Lateness, lateness
-from grader.classroom.settings import COURSE_FILE, Settings, read_settings
+from grader.classroom.lateness import Lateness, compute_class_lateness
+from grader.classroom.settings import COURSE_FILE, CourseSettings, read_course_settings
 
 
-def course_settings(root: str) -> Settings:
+def read_nbgrader_course_settings(root: str) -> CourseSettings:
     """Return the settings of the course in a folder; the defaults without a course.toml."""
     path = Path(root) / COURSE_FILE
-    return read_settings(path) if path.is_file() else Settings()
+    return read_course_settings(path) if path.is_file() else CourseSettings()
 
 
 class Late(LateSubmissionPlugin):  # type: ignore[misc]
@@ -25,7 +25,7 @@ class Late(LateSubmissionPlugin):  # type: ignore[misc]
     def late_submission_penalty(
         self, student_id: str, score: float, total_seconds_late: float
     ) -> float | None:
-        settings = course_settings(self.parent.parent.parent.coursedir.root)
+        settings = read_nbgrader_course_settings(self.parent.parent.parent.coursedir.root)
         if settings.path is None:
             found: float | None = super().late_submission_penalty(
                 student_id, score, total_seconds_late
@@ -36,7 +36,7 @@ class Late(LateSubmissionPlugin):  # type: ignore[misc]
             self.log.warning("%s, %s: %s", self.parent.assignment_id, student_id, late.says)
         return late.points
 
-    def _submission_lateness(self, settings: Settings, student: str) -> Lateness:
+    def _submission_lateness(self, settings: CourseSettings, student: str) -> Lateness:
         slug = self.parent.assignment_id
         if slug not in settings.deadlines:
             return Lateness()
@@ -45,4 +45,6 @@ class Late(LateSubmissionPlugin):  # type: ignore[misc]
         worth = gradebook.find_submission_notebook(notebook, slug, student).max_score
         more = max(settings.extension(student, slug), submission.extension or timedelta(0))
         submitted = submission.timestamp.replace(tzinfo=UTC)
-        return lateness(submitted, settings.deadlines[slug], more, settings.late, int(worth))
+        return compute_class_lateness(
+            submitted, settings.deadlines[slug], more, settings.late, int(worth)
+        )

@@ -17,20 +17,22 @@ from grader.core import catalog
 from grader.core.grade_ids import CUDA, SPEED, build_core_grade_id
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
-from grader.grading.official_grader import Official, course_secret
+from grader.grading.official_grader import OfficialGrader, load_grading_secret
 from grader.reporting import as_json, task_report
-from grader.reporting.redact import of_exercise
+from grader.reporting.redact import redact_exercise_report
 from grader.reporting.task_report import TaskReport
 
 _COLUMNS = 90  # of a comment
-KEY = "attention_by_hand"  # of a graded notebook's metadata: the report
+METADATA_KEY = "attention_by_hand"  # of a graded notebook's metadata: the report
 Resources = dict[str, Any]
 
 
 @cache
-def course_grader(course: Path, wall: str, device: str, weakest: str) -> Official:
+def open_nbgrader_course_grader(
+    course: Path, wall: str, device: str, weakest: str
+) -> OfficialGrader:
     """Return the grader of a course, the same for all notebooks of this process."""
-    made = Official(course_secret(course), wall, device, weakest)
+    made = OfficialGrader(load_grading_secret(course), wall, device, weakest)
     atexit.register(made.close)
     return made
 
@@ -50,22 +52,24 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in nb.cells if is_grade(cell)}
         report = self.grade_file(exercise, at, speed=build_core_grade_id(SPEED) in cells)
         found = {
-            name: _report_task(report, exercise, name, cells[build_core_grade_id(name)])
+            name: _report_nbgrader_task(report, exercise, name, cells[build_core_grade_id(name)])
             for name in (*exercise.names, CUDA, SPEED)
             if build_core_grade_id(name) in cells
         }
-        seen = of_exercise(report, self.shows)
+        seen = redact_exercise_report(report, self.shows)
         shown = {
-            name: _report_task(seen, exercise, name, cells[build_core_grade_id(name)])
+            name: _report_nbgrader_task(seen, exercise, name, cells[build_core_grade_id(name)])
             for name in found
         }
         for name, part in found.items():
-            cells[build_core_grade_id(name)].outputs = _check_cell_outputs(part, shown[name], words)
-            cells[build_core_grade_id(name)].metadata[KEY] = {"not_run": part.not_run}
+            cells[build_core_grade_id(name)].outputs = _write_nbgrader_cell_outputs(
+                part, shown[name], words
+            )
+            cells[build_core_grade_id(name)].metadata[METADATA_KEY] = {"not_run": part.not_run}
         for cell in nb.cells:
-            if is_solution(cell) and (told := _answer_comment(cell, shown, words)):
-                cell.metadata[KEY] = {"comment": told}
-        nb.metadata[KEY] = as_json.of_exercise(report)
+            if is_solution(cell) and (told := _write_nbgrader_comment(cell, shown, words)):
+                cell.metadata[METADATA_KEY] = {"comment": told}
+        nb.metadata[METADATA_KEY] = as_json.convert_exercise_report(report)
         return nb, resources
 
     def grade_file(self, exercise: Exercise, at: dict[str, str], *, speed: bool) -> ExerciseReport:
@@ -73,20 +77,27 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         course = self.parent.parent.coursedir
         folder = course.format_path(course.submitted_directory, at["student"], at["assignment"])
         file = Path(folder) / f"{exercise.slug}.ipynb"
-        grader = course_grader(Path(course.root), self.isolation, self.device, self.weakest)
+        grader = open_nbgrader_course_grader(
+            Path(course.root), self.isolation, self.device, self.weakest
+        )
         report = grader.grade(exercise, file, at["student"], speed=speed)
         if report.score is None:
             self.log.error("The grader itself failed on %s: %s", file, report.sentence)
         return report
 
 
-def _report_task(
+def _report_nbgrader_task(
     report: ExerciseReport, exercise: Exercise, name: str, cell: NotebookNode
 ) -> TaskReport:
-    from grader.judging.tasks import checks_by_task
+    from grader.judging.tasks import group_checks_by_task
 
-    checks, worth = checks_by_task(exercise).get(name, ()), int(cell.metadata["nbgrader"]["points"])
-    part = task_report.of_task(report, [c.id for c in checks], worth, timed=name == SPEED)
+    checks, worth = (
+        group_checks_by_task(exercise).get(name, ()),
+        int(cell.metadata["nbgrader"]["points"]),
+    )
+    part = task_report.select_task_report(
+        report, [c.id for c in checks], worth, timed=name == SPEED
+    )
     if part.earned > worth:
         raise ValueError(
             f"{exercise.slug}: {name} is worth {worth} points in the release, and more now. Make "
@@ -95,25 +106,29 @@ def _report_task(
     return part
 
 
-def _check_cell_outputs(part: TaskReport, shown: TaskReport, words: Words) -> list[NotebookNode]:
+def _write_nbgrader_cell_outputs(
+    part: TaskReport, shown: TaskReport, words: Words
+) -> list[NotebookNode]:
     """Return a check cell's outputs: the shown report, then the score for nbgrader, always last."""
     data = {
-        "text/html": task_report.to_html(shown, words),
-        "text/plain": task_report.to_text(shown, words),
+        "text/html": task_report.render_task_html(shown, words),
+        "text/plain": task_report.render_task_text(shown, words),
     }
     told = new_output("display_data", data=data)
     score = new_output("execute_result", data={"text/plain": str(part.earned)}, execution_count=1)
     return [told] if part.not_run else [told, score]
 
 
-def _answer_comment(cell: NotebookNode, found: dict[str, TaskReport], words: Words) -> str:
+def _write_nbgrader_comment(cell: NotebookNode, found: dict[str, TaskReport], words: Words) -> str:
     """Return the comment below an answer: of each of its failed tasks, the first failure."""
     names = [name for name in found if name in cell.metadata["nbgrader"]["grade_id"].split("-")]
     wrong = [found[name] for name in names if found[name].earned < found[name].worth]
-    return _fenced_text("\n".join(task_report.in_short(part, words) for part in wrong))
+    return _fence_nbgrader_text(
+        "\n".join(task_report.summarise_task_report(part, words) for part in wrong)
+    )
 
 
-def _fenced_text(text: str) -> str:
+def _fence_nbgrader_text(text: str) -> str:
     """Return a text fenced as Markdown code, so that no markup of a student in it counts."""
     if not text:
         return ""
@@ -128,14 +143,14 @@ class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
 
     def _add_score(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_score(cell, resources)
-        if cell.metadata.get(KEY, {}).get("not_run"):
+        if cell.metadata.get(METADATA_KEY, {}).get("not_run"):
             grade = self._find_record(self.gradebook.find_grade, cell)
             grade.auto_score, grade.needs_manual_grade = None, True
             self.gradebook.db.commit()
 
     def _add_comment(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_comment(cell, resources)
-        if told := cell.metadata.get(KEY, {}).get("comment"):
+        if told := cell.metadata.get(METADATA_KEY, {}).get("comment"):
             self._find_record(self.gradebook.find_comment, cell).auto_comment = told
             self.gradebook.db.commit()
 

@@ -23,16 +23,16 @@ class TolerantExporter(NotebookExporter):  # type: ignore[misc]
         self, filename: str, resources: Resources | None = None, **kw: Any
     ) -> tuple[str, Resources]:
         found: tuple[str, Resources] = self.from_notebook_node(
-            read_cells(Path(filename)), resources, **kw
+            read_nbgrader_cells(Path(filename)), resources, **kw
         )
         return found
 
 
-def read_cells(path: Path) -> NotebookNode:
+def read_nbgrader_cells(path: Path) -> NotebookNode:
     """Return a notebook of a file's cells: their types, texts and nbgrader's metadata alone."""
     try:
         found = json.loads(path.read_bytes())
-        cells = [_clean_cell(cell) for cell in found["cells"] if isinstance(cell, dict)]
+        cells = [_clean_nbgrader_cell(cell) for cell in found["cells"] if isinstance(cell, dict)]
     except (ValueError, RecursionError, KeyError, TypeError, OSError):
         cells = [new_markdown_cell(_BROKEN_TEXT)]
     for number, cell in enumerate(cells):
@@ -40,21 +40,24 @@ def read_cells(path: Path) -> NotebookNode:
     return new_notebook(cells=cells, metadata=from_dict(NOTEBOOK_METADATA))
 
 
-def _clean_cell(given: dict[str, Any]) -> NotebookNode:
+def _clean_nbgrader_cell(given: dict[str, Any]) -> NotebookNode:
     source = given.get("source", "")
-    text = _to_utf8("".join(map(str, source)) if isinstance(source, list) else str(source))
+    text = _clean_nbgrader_text(
+        "".join(map(str, source)) if isinstance(source, list) else str(source)
+    )
     metadata = given.get("metadata")
     nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     if isinstance(nbgrader, dict):
         nbgrader = {
-            _to_utf8(k): _to_utf8(v) if isinstance(v, str) else v for k, v in nbgrader.items()
+            _clean_nbgrader_text(k): _clean_nbgrader_text(v) if isinstance(v, str) else v
+            for k, v in nbgrader.items()
         }
     kept = {"nbgrader": from_dict(nbgrader)} if isinstance(nbgrader, dict) else {}
     make = new_code_cell if given.get("cell_type") == "code" else new_markdown_cell
     return make(text, metadata=from_dict(kept))
 
 
-def _to_utf8(text: str) -> str:
+def _clean_nbgrader_text(text: str) -> str:
     """Replace lone surrogates in a text, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
@@ -67,18 +70,20 @@ class Restore(NbGraderPreprocessor):  # type: ignore[misc]
     """
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
-        known = _released_cells(resources["nbgrader"])
+        known = _list_released_nbgrader_cells(resources["nbgrader"])
         open_ids = set(known)
         cells = []
         for cell in nb.cells:
-            name = _cell_grade_id(cell)
+            name = _read_nbgrader_cell_id(cell)
             if name not in known:
                 cell.metadata.pop("nbgrader", None)
                 cells.append(cell)
             elif name in open_ids:
                 open_ids.discard(name)
-                cells.append(_restore_cell(cell, known[name]))
-            elif not _is_locked(known[name]):  # of two copies of an answer, either may count
+                cells.append(_restore_nbgrader_cell(cell, known[name]))
+            elif not _is_nbgrader_cell_locked(
+                known[name]
+            ):  # of two copies of an answer, either may count
                 cell.metadata.pop("nbgrader", None)
                 cells.append(cell)
         cells += [known[name] for name in known if name in open_ids]
@@ -88,22 +93,22 @@ class Restore(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
 
-def _cell_grade_id(cell: NotebookNode) -> str:
+def _read_nbgrader_cell_id(cell: NotebookNode) -> str:
     nbgrader = cell.metadata.get("nbgrader", {})
     return str(nbgrader.get("grade_id", "")) if isinstance(nbgrader, dict) else ""
 
 
-def _is_locked(released: NotebookNode) -> bool:
+def _is_nbgrader_cell_locked(released: NotebookNode) -> bool:
     return bool(released.metadata["nbgrader"]["locked"])
 
 
-def _restore_cell(cell: NotebookNode, released: NotebookNode) -> NotebookNode:
-    if _is_locked(released):
+def _restore_nbgrader_cell(cell: NotebookNode, released: NotebookNode) -> NotebookNode:
+    if _is_nbgrader_cell_locked(released):
         return released
     return new_code_cell(cell.source, metadata=released.metadata)
 
 
-def _released_cells(at: dict[str, str]) -> dict[str, NotebookNode]:
+def _list_released_nbgrader_cells(at: dict[str, str]) -> dict[str, NotebookNode]:
     """Return the cells of a released notebook from the gradebook, by id, in notebook order."""
     with Gradebook(at["db_url"]) as gradebook:
         notebook = gradebook.find_notebook(at["notebook"], at["assignment"])
@@ -112,13 +117,15 @@ def _released_cells(at: dict[str, str]) -> dict[str, NotebookNode]:
         return {
             cell.name: new_code_cell(
                 cell.source,
-                metadata=_cell_metadata(cell, graded.get(cell.name), cell.name in answers),
+                metadata=_build_nbgrader_cell_metadata(
+                    cell, graded.get(cell.name), cell.name in answers
+                ),
             )
             for cell in notebook.source_cells
         }
 
 
-def _cell_metadata(cell: Any, points: float | None, solution: bool) -> NotebookNode:
+def _build_nbgrader_cell_metadata(cell: Any, points: float | None, solution: bool) -> NotebookNode:
     nbgrader = {
         "grade_id": cell.name, "schema_version": 3, "cell_type": cell.cell_type, "task": False,
         "locked": cell.locked, "solution": solution, "grade": points is not None,

@@ -3,12 +3,12 @@
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import ExportPlugin
 
-from grader.classroom.settings import Settings
+from grader.classroom.settings import CourseSettings
 from grader.core import catalog
-from grader.release.nbgrader_bridge.late_penalty import course_settings
-from grader.reporting.csv_table import to_csv
+from grader.release.nbgrader_bridge.late_penalty import read_nbgrader_course_settings
+from grader.reporting.csv_table import render_csv_report
 
-COLUMNS = (
+NBGRADER_COLUMNS = (
     "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email",
     "raw_score", "late_submission_penalty", "score", "max_score",
 )  # fmt: skip
@@ -29,18 +29,22 @@ class SafeCsv(ExportPlugin):  # type: ignore[misc]
             a for a in gradebook.assignments if not self.assignment or a.name in self.assignment
         ]
         students = [s for s in gradebook.students if not self.student or s.id in self.student]
-        rows = [_grade_row(gradebook, a, s) for a in wanted for s in students]
-        settings = course_settings(self.parent.coursedir.root)
+        rows = [_export_nbgrader_grade_row(gradebook, a, s) for a in wanted for s in students]
+        settings = read_nbgrader_course_settings(self.parent.coursedir.root)
         if settings.path is not None:
-            rows = [(*row, *_course_cells(settings, row)) for row in rows]
-        columns = COLUMNS if settings.path is None else (*COLUMNS, *COURSE_COLUMNS)
+            rows = [(*row, *_export_nbgrader_course_cells(settings, row)) for row in rows]
+        columns = (
+            NBGRADER_COLUMNS if settings.path is None else (*NBGRADER_COLUMNS, *COURSE_COLUMNS)
+        )
         path = self.to or "grades.csv"
         with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(to_csv([columns, *rows]))
+            file.write(render_csv_report([columns, *rows]))
         self.log.info("Exporting grades to %s", path)
 
 
-def _course_cells(settings: Settings, row: tuple[object, ...]) -> tuple[object, ...]:
+def _export_nbgrader_course_cells(
+    settings: CourseSettings, row: tuple[object, ...]
+) -> tuple[object, ...]:
     slug, timestamp, raw = str(row[0]), row[2], row[7]
     tracks = {e.slug: e.track for e in catalog.list_catalog_exercises()}
     weight = settings.weights.get(slug, 1 if tracks.get(slug) == "core" else 0)
@@ -48,7 +52,7 @@ def _course_cells(settings: Settings, row: tuple[object, ...]) -> tuple[object, 
     return weight, _UNKNOWN_TIME_REMARK if unknown else ""
 
 
-def _grade_row(gradebook, assignment, student) -> tuple[object, ...]:  # type: ignore[no-untyped-def]
+def _export_nbgrader_grade_row(gradebook, assignment, student) -> tuple[object, ...]:  # type: ignore[no-untyped-def]
     try:
         submission = gradebook.find_submission(assignment.name, student.id)
     except MissingEntry:

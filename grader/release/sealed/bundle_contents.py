@@ -9,10 +9,10 @@ from pathlib import Path
 from grader.core import sealed_bundle
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
-from grader.judging.recorded_cases import NAME
+from grader.judging.recorded_cases import REFERENCE_PACKAGE
 from grader.release import bundle
-from grader.release.sealed.record_cases import Recorded, reference_modules
-from grader.release.sealed.sealed_page import page_text
+from grader.release.sealed.record_cases import Recorded, list_modules_to_seal
+from grader.release.sealed.sealed_page import write_sealed_page
 
 # Files of a suite with right answers, with mistakes made of them, or with code that runs them.
 EXCLUDED_SUITE_FILES = (
@@ -22,7 +22,7 @@ EXCLUDED_SUITE_FILES = (
 _MISTAKES_TABLES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 
 
-def for_students(
+def build_sealed_bundle(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
     recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str = "",
 ) -> bytes:  # fmt: skip
@@ -30,36 +30,36 @@ def for_students(
 
     The same sources and the same seed give the same bytes.
     """
-    found = sealed_bundle_files(exercises, notebooks, recorded, seed, course)
-    return bundle.zip_bytes((f"{bundle.TOP_FOLDER}/{name}", text) for name, text in found)
+    found = list_sealed_bundle_files(exercises, notebooks, recorded, seed, course)
+    return bundle.zip_bundle((f"{bundle.TOP_FOLDER}/{name}", text) for name, text in found)
 
 
-def sealed_bundle_files(
+def list_sealed_bundle_files(
     exercises: Sequence[Exercise], notebooks: Mapping[str, Path],
     recorded: Sequence[Recorded | tuple[str, str]], seed: str, course: str,
 ) -> Iterator[tuple[str, bytes]]:  # fmt: skip
     """Yield every file of the sealed bundle; leave out exercises that could not be recorded."""
     stored = {r.slug: r for r in recorded if isinstance(r, Recorded)}
     kept = [e for e in exercises if e.slug in stored]
-    for name, content in bundle.open_bundle_files(kept, notebooks, course):
+    for name, content in bundle.list_open_bundle_files(kept, notebooks, course):
         if _is_in_sealed_bundle(name, stored.keys()):
-            yield name, without_mistakes(content) if name.endswith("/zh.toml") else content
+            yield name, seal_without_mistakes(content) if name.endswith("/zh.toml") else content
     for slug, one in stored.items():
         yield f"{sealed_bundle.STORED_CASES_FOLDER}/{slug}.safetensors", one.content
-    expected = ROOT / NAME / "expected.py"  # defines `Expected`, and holds no answer
+    expected = ROOT / REFERENCE_PACKAGE / "expected.py"  # defines `Expected`, and holds no answer
     yield f"{sealed_bundle.STORED_CASES_FOLDER}/{sealed_bundle.EXPECTED}", expected.read_bytes()
-    about = json.dumps({"seed": seed, "modules": reference_modules(kept)}, indent=2) + "\n"
+    about = json.dumps({"seed": seed, "modules": list_modules_to_seal(kept)}, indent=2) + "\n"
     yield f"{sealed_bundle.STORED_CASES_FOLDER}/{sealed_bundle.ABOUT}", about.encode()
-    yield sealed_bundle.SEALED_PAGE_NAME, page_text(exercises, recorded, seed).encode()
+    yield sealed_bundle.SEALED_PAGE_NAME, write_sealed_page(exercises, recorded, seed).encode()
 
 
-def without_mistakes(chinese: bytes) -> bytes:
+def seal_without_mistakes(chinese: bytes) -> bytes:
     """Return a suite's zh.toml without the mistakes, whose cures would give away the answer."""
     return _MISTAKES_TABLES.sub("", chinese.decode()).encode()
 
 
 def _is_in_sealed_bundle(name: str, slugs: Collection[str]) -> bool:
-    if name.startswith(f"{NAME}/"):
+    if name.startswith(f"{REFERENCE_PACKAGE}/"):
         return False
     room, _, rest = name.partition("grader/suites/")
     if room or "/" not in rest:

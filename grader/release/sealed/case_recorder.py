@@ -7,14 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judging.case_codec import CannotPack, mark_of_call, pack_value, samples_of_call
+from grader.judging.case_codec import (
+    CannotPack,
+    digest_case_call,
+    pack_case_value,
+    sample_case_call,
+)
 from grader.judging.draw import Draw
-from grader.judging.recorded_cases import NAME
+from grader.judging.recorded_cases import REFERENCE_PACKAGE
 
 Json = Any
 
 
-class Recorder:
+class SealedRecorder:
     """The tape on which a suite is recorded, case by case."""
 
     def __init__(self) -> None:
@@ -53,8 +58,8 @@ class Recorder:
         """Record a call, but no calls inside it, and return the reference's answer."""
         self._depth += 1
         try:
-            plain = [_unwrap_recorded(x) for x in args]
-            value = real(*plain, **{name: _unwrap_recorded(x) for name, x in kwargs.items()})
+            plain = [_unwrap_sealed_value(x) for x in args]
+            value = real(*plain, **{name: _unwrap_sealed_value(x) for name, x in kwargs.items()})
         finally:
             self._depth -= 1
         return value if self._depth else self._append_to_tape("answers", what, value, args, kwargs)
@@ -62,7 +67,7 @@ class Recorder:
     def record_attribute(self, thing: Any, what: str, name: str) -> Any:
         """Return an attribute of a reference's object; record the attribute if it is a value."""
         value = getattr(thing, name)
-        if callable(value) and not _is_object(value):
+        if callable(value) and not _is_object_to_seal(value):
             return RecordedFunction(self, f"{what}.{name}", value)
         if self._depth:
             return value
@@ -71,21 +76,21 @@ class Recorder:
 
     def _append_to_tape(self, kind: str, what: str, value: Any, args: Any, kwargs: Any) -> Any:
         given = value
-        if _is_object(value):
+        if _is_object_to_seal(value):
             name, self._objects = type(value).__name__, self._objects + 1
             packed: Json = ["object", name, self._objects]
-            given = Object(self, value, f"{name}#{self._objects}")
+            given = RecordedObject(self, value, f"{name}#{self._objects}")
         else:
             try:
-                packed = pack_value(value, self.tensors)
+                packed = pack_case_value(value, self.tensors)
             except CannotPack as kind_of_it:
                 self.unstorable[self.check_of[self._case]] = str(kind_of_it)
                 packed = None
         # A call of an object depends on the calls before it.
         in_order = kind == "draws" or "#" in what or given is not value
         entry = [
-            mark_of_call(what, args, kwargs),
-            samples_of_call(args, kwargs),
+            digest_case_call(what, args, kwargs),
+            sample_case_call(args, kwargs),
             int(in_order),
             packed,
         ]
@@ -93,10 +98,10 @@ class Recorder:
         return given
 
 
-class Module(ModuleType):
+class RecordedModule(ModuleType):
     """A module of the reference whose functions record their calls."""
 
-    def __init__(self, recorder: Recorder, real: ModuleType) -> None:
+    def __init__(self, recorder: SealedRecorder, real: ModuleType) -> None:
         super().__init__(real.__name__)
         self._recorder, self._real = recorder, real
         self.__path__ = getattr(real, "__path__", [])
@@ -111,17 +116,17 @@ class Module(ModuleType):
 class RecordedFunction:
     """A recorded function or class of the reference, or a method of a reference's object."""
 
-    def __init__(self, recorder: Recorder, what: str, real: Callable[..., Any]) -> None:
+    def __init__(self, recorder: SealedRecorder, what: str, real: Callable[..., Any]) -> None:
         self._recorder, self._what, self.real = recorder, what, real
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._recorder.record_call(self._what, self.real, args, kwargs)
 
 
-class Object:
+class RecordedObject:
     """A recorded object of the reference."""
 
-    def __init__(self, recorder: Recorder, real: Any, what: str) -> None:
+    def __init__(self, recorder: SealedRecorder, real: Any, what: str) -> None:
         for name, value in {"_recorder": recorder, "real": real, "_what": what}.items():
             object.__setattr__(self, name, value)
 
@@ -141,7 +146,7 @@ class Object:
 class _RecordedDraw:
     """A `Draw` whose values are recorded."""
 
-    def __init__(self, recorder: Recorder, draw: Draw) -> None:
+    def __init__(self, recorder: SealedRecorder, draw: Draw) -> None:
         self._recorder, self._draw = recorder, draw
 
     def __getattr__(self, name: str) -> Any:
@@ -151,21 +156,21 @@ class _RecordedDraw:
         )
 
 
-def _is_object(value: Any) -> bool:
+def _is_object_to_seal(value: Any) -> bool:
     """Return whether a value is an object of a class that the reference defines."""
     kind = type(value)
-    return kind.__module__.partition(".")[0] == NAME and not issubclass(kind, tuple)
+    return kind.__module__.partition(".")[0] == REFERENCE_PACKAGE and not issubclass(kind, tuple)
 
 
-def _unwrap_recorded(value: Any) -> Any:
+def _unwrap_sealed_value(value: Any) -> Any:
     """Return the reference's own value in the place of a recorded one."""
     match value:
-        case RecordedFunction() | Object():
+        case RecordedFunction() | RecordedObject():
             return value.real
         case tuple() if type(value) is tuple:
-            return tuple(_unwrap_recorded(item) for item in value)
+            return tuple(_unwrap_sealed_value(item) for item in value)
         case list():
-            return [_unwrap_recorded(item) for item in value]
+            return [_unwrap_sealed_value(item) for item in value]
         case Mapping() if type(value) is dict:
-            return {name: _unwrap_recorded(item) for name, item in value.items()}
+            return {name: _unwrap_sealed_value(item) for name, item in value.items()}
     return value

@@ -19,7 +19,7 @@ from grader.core import catalog
 from grader.core.records import Exercise
 from grader.cuda import declarations as cuda_outline
 from grader.grading.exercise import Run, grade_answer
-from grader.judging.recorded_cases import NAME
+from grader.judging.recorded_cases import REFERENCE_PACKAGE
 from grader.submission import answer_file, python_outline
 from grader.worker import walls
 from grader.worker.nursery import Nursery
@@ -29,7 +29,7 @@ _FENCED_CODE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1", re.M | re.S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leak:
+class BundleLeak:
     """A text or a program in a bundle that is, or may be, an answer."""
 
     name: str
@@ -42,7 +42,7 @@ class Leak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class LeakCandidate:
     """A text that may be an answer, and its place in the bundle."""
 
     name: str
@@ -50,16 +50,16 @@ class Candidate:
     suffix: str  # of the file as which it is submitted
 
 
-def find_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
+def find_bundle_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[BundleLeak]:
     """Return the texts of a bundle that earn a point in an exercise, and the programs in it."""
-    files = _unzip_files(bundle)
+    files = _unzip_bundle_files(bundle)
     found = [
-        Leak(name=name, slug="any exercise", earned=None)
+        BundleLeak(name=name, slug="any exercise", earned=None)
         for name in files
         if name.endswith(_PROGRAM_SUFFIXES)
     ]
-    texts = list({(c.content, c.suffix): c for c in _code_candidates(files)}.values())
-    likely = [(e, c) for e in exercises for c in _likely_answers(texts, e)]
+    texts = list({(c.content, c.suffix): c for c in _list_leak_candidates(files)}.values())
+    likely = [(e, c) for e in exercises for c in _list_likely_leaks(texts, e)]
     with tempfile.TemporaryDirectory() as folder, Nursery(walls.choose_wall("auto")) as nursery:
         run = Run(nursery=nursery, student="leak", secret=secrets.token_hex(8), speed=False)
         for exercise, candidate in likely:
@@ -68,73 +68,81 @@ def find_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Leak]:
             score = grade_answer(exercise, path, run).score
             if score is None or score.earned:
                 earned = None if score is None else score.earned
-                found.append(Leak(name=candidate.name, slug=exercise.slug, earned=earned))
+                found.append(BundleLeak(name=candidate.name, slug=exercise.slug, earned=earned))
     return found
 
 
-def _unzip_files(bundle: bytes) -> dict[str, bytes]:
+def _unzip_bundle_files(bundle: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         return {name.partition("/")[2]: archive.read(name) for name in names}
 
 
-def _code_candidates(files: dict[str, bytes]) -> Iterator[Candidate]:
+def _list_leak_candidates(files: dict[str, bytes]) -> Iterator[LeakCandidate]:
     """Yield every text of a bundle that could be code: files, notebooks, blocks in documents."""
     for name, content in files.items():
         suffix = PurePosixPath(name).suffix
         if suffix in (".py", ".ipynb", ".cu"):
-            yield Candidate(name=name, content=content, suffix=suffix)
+            yield LeakCandidate(name=name, content=content, suffix=suffix)
         elif suffix == ".md":
-            yield from _code_blocks(name, content.decode())
+            yield from _list_leaked_code_blocks(name, content.decode())
         elif suffix == ".toml":
-            for text in _nested_strings(tomllib.loads(content.decode())):
-                yield Candidate(name=f"{name}, a text in it", content=text.encode(), suffix=".py")
-                yield from _code_blocks(name, text)
+            for text in _list_leaked_strings(tomllib.loads(content.decode())):
+                yield LeakCandidate(
+                    name=f"{name}, a text in it", content=text.encode(), suffix=".py"
+                )
+                yield from _list_leaked_code_blocks(name, text)
 
 
-def _code_blocks(name: str, text: str) -> Iterator[Candidate]:
+def _list_leaked_code_blocks(name: str, text: str) -> Iterator[LeakCandidate]:
     """Yield the blocks of code in a document, one by one and all together."""
     blocks = [found[2] for found in _FENCED_CODE.finditer(text)]
     for code in [*blocks, *(["\n\n".join(blocks)] if len(blocks) > 1 else [])]:
         for suffix in (".py", ".cu"):
-            yield Candidate(name=f"{name}, code in it", content=code.encode(), suffix=suffix)
+            yield LeakCandidate(name=f"{name}, code in it", content=code.encode(), suffix=suffix)
 
 
-def _nested_strings(value: Any) -> Iterator[str]:
+def _list_leaked_strings(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield value
         case list():
             for item in value:
-                yield from _nested_strings(item)
+                yield from _list_leaked_strings(item)
         case dict():
-            yield from _nested_strings(list(value.values()))
+            yield from _list_leaked_strings(list(value.values()))
 
 
-def _likely_answers(texts: Sequence[Candidate], exercise: Exercise) -> Iterator[Candidate]:
+def _list_likely_leaks(
+    texts: Sequence[LeakCandidate], exercise: Exercise
+) -> Iterator[LeakCandidate]:
     """Yield the texts that define a name of the exercise, and imports of such names."""
     if exercise.language == "cuda":
         kinds = (".cu", ".ipynb")
-        yield from (t for t in texts if t.suffix in kinds and _defines_name(t, exercise))
+        yield from (t for t in texts if t.suffix in kinds and _does_leak_define_name(t, exercise))
         return
     names = ", ".join(exercise.names)
-    places = [NAME, f"{NAME}.{exercise.slug}", f"solutions.{exercise.slug}"]
+    places = [
+        REFERENCE_PACKAGE,
+        f"{REFERENCE_PACKAGE}.{exercise.slug}",
+        f"solutions.{exercise.slug}",
+    ]
     for text in texts:
-        if text.suffix != ".cu" and _defines_name(text, exercise):
+        if text.suffix != ".cu" and _does_leak_define_name(text, exercise):
             yield text
             if text.suffix == ".py" and "," not in text.name:
                 places.append(text.name.removesuffix(".py").replace("/", "."))
     for place in dict.fromkeys(places):
         code = f"from {place} import {names}\n".encode()
-        yield Candidate(name=f"an import from {place}", content=code, suffix=".py")
+        yield LeakCandidate(name=f"an import from {place}", content=code, suffix=".py")
 
 
-def _defines_name(text: Candidate, exercise: Exercise) -> bool:
+def _does_leak_define_name(text: LeakCandidate, exercise: Exercise) -> bool:
     if not any(name.encode() in text.content for name in exercise.names):
         return False
     try:
         notebook = text.suffix == ".ipynb"
-        source = _notebook_source(text, exercise) if notebook else text.content.decode()
+        source = _write_leaked_notebook(text, exercise) if notebook else text.content.decode()
         if exercise.language == "cuda":
             found = cuda_outline.compare_cuda_with_manifest(source, exercise)
         else:
@@ -146,7 +154,7 @@ def _defines_name(text: Candidate, exercise: Exercise) -> bool:
     return len(found) < len(exercise.names)
 
 
-def _notebook_source(text: Candidate, exercise: Exercise) -> str:
+def _write_leaked_notebook(text: LeakCandidate, exercise: Exercise) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.slug}.ipynb"
         path.write_bytes(text.content)

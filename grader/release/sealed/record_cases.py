@@ -31,14 +31,14 @@ from grader.cuda import compiled_answer as cuda
 from grader.judging import suite_imports, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.marks import Variant, edited
-from grader.judging.recorded_cases import NAME
+from grader.judging.recorded_cases import REFERENCE_PACKAGE
 from grader.judging.student import Student
-from grader.release.sealed.case_recorder import Module, Recorder
+from grader.release.sealed.case_recorder import RecordedModule, SealedRecorder
 from grader.worker import requirements
 from grader.worker.faults import UnmetRequirement
 from grader.worker.in_process import call_without_wall, load_file_without_wall
 
-DEPENDS_ON_ANSWER = "what it asks depends on the answer"
+CASE_DEPENDS_ON_ANSWER = "what it asks depends on the answer"
 Cases = Mapping[str, Any]
 
 
@@ -55,31 +55,38 @@ class Recorded:
     left_out: Mapping[str, str]  # by check, why it is left out
 
 
-def reference_modules(exercises: Iterable[Exercise]) -> list[str]:
+def list_modules_to_seal(exercises: Iterable[Exercise]) -> list[str]:
     """Return the names of the reference's modules, with the modules of packs."""
     homes = {ROOT, *(exercise.home for exercise in exercises)}
-    stems = {path.stem for home in homes for path in (home / NAME).glob("*.py")}
-    return [NAME, *sorted(f"{NAME}.{stem}" for stem in stems - {"__init__", "expected"})]
+    stems = {path.stem for home in homes for path in (home / REFERENCE_PACKAGE).glob("*.py")}
+    return [
+        REFERENCE_PACKAGE,
+        *sorted(f"{REFERENCE_PACKAGE}.{stem}" for stem in stems - {"__init__", "expected"}),
+    ]
 
 
-def record_all(exercises: Sequence[Exercise], seed: str) -> Iterator[Recorded | tuple[str, str]]:
+def record_all_sealed_cases(
+    exercises: Sequence[Exercise], seed: str
+) -> Iterator[Recorded | tuple[str, str]]:
     """Yield the stored cases of each exercise, or its slug and why it cannot be sealed."""
     context = get_context("spawn")
     with ProcessPoolExecutor(
         min(len(exercises), os.cpu_count() or 1), context, max_tasks_per_child=1
     ) as pool:
-        yield from pool.map(record_one, [e.slug for e in exercises], [seed] * len(exercises))
+        yield from pool.map(
+            record_sealed_exercise_safely, [e.slug for e in exercises], [seed] * len(exercises)
+        )
 
 
-def record_one(slug: str, seed: str) -> Recorded | tuple[str, str]:
+def record_sealed_exercise_safely(slug: str, seed: str) -> Recorded | tuple[str, str]:
     """Return the stored cases of one exercise, or its slug and why it cannot be sealed."""
     try:
-        return record_exercise(catalog.find_catalog_exercise(slug), seed)
+        return record_sealed_exercise(catalog.find_catalog_exercise(slug), seed)
     except CannotSeal as why:
         return slug, str(why)
 
 
-def record_exercise(exercise: Exercise, seed: str) -> Recorded:
+def record_sealed_exercise(exercise: Exercise, seed: str) -> Recorded:
     """Record the cases of an exercise, in a process of its own; raise `CannotSeal` if it fails."""
     from safetensors.torch import save
 
@@ -89,15 +96,17 @@ def record_exercise(exercise: Exercise, seed: str) -> Recorded:
         requirements.list_worker_requirements(exercise, on_cuda=False)
     ):
         raise CannotSeal(f"it {lacking}")
-    answers = right_answers(exercise)
-    suite_imports.make_pack_importable(exercise)
-    recorder = _replace_reference(reference_modules([exercise]))
-    (checks, cases), *others = (_record_suite(exercise, one, seed, recorder) for one in answers)
-    left_out = {c.id: _failure_reason(c) for c in checks if c.verdict is not Verdict.PASSED}
+    answers = load_answers_to_seal(exercise)
+    suite_imports.make_suite_pack_importable(exercise)
+    recorder = _replace_reference_to_seal(list_modules_to_seal([exercise]))
+    (checks, cases), *others = (
+        _record_sealed_suite(exercise, one, seed, recorder) for one in answers
+    )
+    left_out = {c.id: _explain_unsealed_check(c) for c in checks if c.verdict is not Verdict.PASSED}
     for other_checks, other in others:
         passed = {c.id for c in other_checks if c.verdict is Verdict.PASSED}
-        for check in passed & answer_dependent_checks(cases, other, recorder.check_of):
-            left_out.setdefault(check, DEPENDS_ON_ANSWER)
+        for check in passed & list_checks_not_sealed(cases, other, recorder.check_of):
+            left_out.setdefault(check, CASE_DEPENDS_ON_ANSWER)
     left_out |= {check: f"{kind} cannot be stored" for check, kind in recorder.unstorable.items()}
     left_out = {c.id: left_out[c.id] for c in checks if c.id in left_out}
     if len(left_out) == len(checks):
@@ -106,11 +115,11 @@ def record_exercise(exercise: Exercise, seed: str) -> Recorded:
     return Recorded(
         slug=exercise.slug,
         left_out=left_out,
-        content=_pack_cases(kept, left_out, recorder, save),
+        content=_pack_sealed_cases(kept, left_out, recorder, save),
     )
 
 
-def answer_dependent_checks(cases: Cases, other: Cases, check_of: Mapping[str, str]) -> set[str]:
+def list_checks_not_sealed(cases: Cases, other: Cases, check_of: Mapping[str, str]) -> set[str]:
     """Return the checks with a case whose tape differs with another right answer."""
     return {
         check_of[case]
@@ -119,36 +128,40 @@ def answer_dependent_checks(cases: Cases, other: Cases, check_of: Mapping[str, s
     }
 
 
-def _pack_cases(kept: Cases, left_out: Mapping[str, str], recorder: Recorder, save: Any) -> bytes:
+def _pack_sealed_cases(
+    kept: Cases, left_out: Mapping[str, str], recorder: SealedRecorder, save: Any
+) -> bytes:
     told = {"left_out": left_out, "values": sorted(recorder.values), "cases": kept}
     text = json.dumps(told, separators=(",", ":"))
     tensors = {name: x for name, x in recorder.tensors.items() if name in text}
     return bytes(save(tensors, {"cases": text}))
 
 
-def _failure_reason(check: CheckResult) -> str:
+def _explain_unsealed_check(check: CheckResult) -> str:
     return check.why.partition("\n")[0] or check.verdict.value
 
 
-def right_answers(exercise: Exercise) -> list[ModuleType]:
+def load_answers_to_seal(exercise: Exercise) -> list[ModuleType]:
     """Load the solution alone, with the first variant of each name, and with the last."""
     if not exercise.solution.is_file():
         raise CannotSeal("its solution is not at hand")
-    variants = suite_runner.suite_variants(exercise)
+    variants = suite_runner.list_suite_variants(exercise)
     if exercise.language != "python":
-        return _compile_cuda(exercise, exercise.solution.read_text(encoding="utf-8"), variants)
+        return _compile_cuda_to_seal(
+            exercise, exercise.solution.read_text(encoding="utf-8"), variants
+        )
     # Of several variants of one name, the last of an order is chosen.
     chosen = ({v.of: v for v in order} for order in (variants[::-1], variants))
     return [
-        load_solution(exercise),
-        *(load_solution(exercise, *those.values()) for those in chosen),
+        load_solution_to_seal(exercise),
+        *(load_solution_to_seal(exercise, *those.values()) for those in chosen),
     ]
 
 
-def load_solution(exercise: Exercise, *variants: Variant) -> ModuleType:
+def load_solution_to_seal(exercise: Exercise, *variants: Variant) -> ModuleType:
     """Load the solution with variants appended; its file stays, as Triton reads kernels from it."""
     text = exercise.solution.read_text(encoding="utf-8")
-    added = [mutants.variant_source(exercise, v).removeprefix(text) for v in variants]
+    added = [mutants.write_variant_to_prove(exercise, v).removeprefix(text) for v in variants]
     folder = Path(tempfile.mkdtemp(prefix="sealed-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / exercise.file
@@ -156,7 +169,9 @@ def load_solution(exercise: Exercise, *variants: Variant) -> ModuleType:
     return load_file_without_wall(path, exercise.slug, exercise.prelude)
 
 
-def _compile_cuda(exercise: Exercise, text: str, variants: Sequence[Variant]) -> list[ModuleType]:
+def _compile_cuda_to_seal(
+    exercise: Exercise, text: str, variants: Sequence[Variant]
+) -> list[ModuleType]:
     chosen = {v.id: edited(text, v.edits) for v in (variants[0], variants[-1])}
     try:
         return list(cuda.build_own_cuda_modules({"": text, **chosen}, exercise, only={}).values())
@@ -164,26 +179,26 @@ def _compile_cuda(exercise: Exercise, text: str, variants: Sequence[Variant]) ->
         raise CannotSeal(str(needs)) from None
 
 
-def _replace_reference(names: Sequence[str]) -> Recorder:
+def _replace_reference_to_seal(names: Sequence[str]) -> SealedRecorder:
     """Replace the reference's modules in `sys.modules` by recorders."""
-    recorder = Recorder()
+    recorder = SealedRecorder()
     real = {name: importlib.import_module(name) for name in names}
     for name, module in real.items():
-        sys.modules[name] = Module(recorder, module)
+        sys.modules[name] = RecordedModule(recorder, module)
     for name in real:
-        if name != NAME:
-            setattr(sys.modules[NAME], name.rpartition(".")[2], sys.modules[name])
+        if name != REFERENCE_PACKAGE:
+            setattr(sys.modules[REFERENCE_PACKAGE], name.rpartition(".")[2], sys.modules[name])
     return recorder
 
 
-def _record_suite(
-    exercise: Exercise, module: ModuleType, seed: str, recorder: Recorder
+def _record_sealed_suite(
+    exercise: Exercise, module: ModuleType, seed: str, recorder: SealedRecorder
 ) -> tuple[tuple[CheckResult, ...], dict[str, Any]]:
     """Run a suite with one right answer; return its verdicts and the tape of each case."""
     recorder.rewind((seed, exercise.slug))
     student = Student(exercise, call_without_wall(module, exercise.prelude))
     with np.errstate(all="ignore"):
-        checks = suite_runner.run_suite(
+        checks = suite_runner.run_suite_checks(
             exercise, Judge(student, (seed, exercise.slug), tape=recorder)
         )
     return checks, recorder.cases

@@ -32,27 +32,29 @@ in words nearly all of it.
 """
 
 
-def page_text(
+def write_sealed_page(
     exercises: Sequence[Exercise], recorded: Sequence[Recorded | tuple[str, str]], seed: str
 ) -> str:
     """Return the text of a bundle's SEALED.md."""
     stored = {r.slug: r for r in recorded if isinstance(r, Recorded)}
-    rows = [_exercise_row(e, stored[e.slug].left_out) for e in exercises if e.slug in stored]
+    rows = [
+        _write_sealed_page_row(e, stored[e.slug].left_out) for e in exercises if e.slug in stored
+    ]
     without = [one for one in recorded if not isinstance(one, Recorded)]
     missing = "".join(f"\n{slug} cannot be sealed: {why}.\n" for slug, why in without)
     return _PAGE_TEMPLATE.format(seed=seed, rows="\n".join(rows), missing=missing)
 
 
-def remaining_points(exercise: Exercise, left_out: Mapping[str, str]) -> tuple[int, int]:
+def count_sealed_points(exercise: Exercise, left_out: Mapping[str, str]) -> tuple[int, int]:
     """Return the points of the stored checks, and the points of all checks and of speed."""
-    checks = suite_runner.suite_checks(exercise)
-    case = suite_runner.speed_case(exercise)
+    checks = suite_runner.list_suite_checks(exercise)
+    case = suite_runner.find_suite_speed_case(exercise)
     whole = sum(c.points for c in checks) + (case.points if case else 0)
     return sum(c.points for c in checks if c.id not in left_out), whole
 
 
-def _exercise_row(exercise: Exercise, left_out: Mapping[str, str]) -> str:
-    remain, whole = remaining_points(exercise, left_out)
+def _write_sealed_page_row(exercise: Exercise, left_out: Mapping[str, str]) -> str:
+    remain, whole = count_sealed_points(exercise, left_out)
     reasons = dict.fromkeys(left_out.values())
     told = "; ".join(
         f"{', '.join(f'`{check}`' for check, why in left_out.items() if why == reason)} ({reason})"
