@@ -1,4 +1,4 @@
-# Skeleton ex03_sdpa 54ad2bc11b77ae70. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa a97c2cd2f7e0f0a9. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, scipy, PyTorch in
@@ -20,7 +20,8 @@ def attention_numpy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mix the values by how well each key matches the query, in NumPy.
 
-    q       array (..., Lq, D), float16, float32 or float64, in any layout; no input is changed
+    q       array (..., Lq, D), float16, float32 or float64. Inputs may be non-contiguous in
+            memory, and stay unchanged
     k       array (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       array (..., Lk, Dv)
     keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
@@ -47,8 +48,8 @@ def scaled_dot_product_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Mix the values by how well each key matches the query, in PyTorch.
 
-    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64, in any layout; no input
-            is changed
+    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64. Inputs may be
+            non-contiguous in memory, and stay unchanged
     k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       tensor (..., Lk, Dv)
     keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.

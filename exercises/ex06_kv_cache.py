@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache b739a9074dbc91e1. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache a942ceb7fcabd94d. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -17,22 +17,22 @@ def attend_with_past(
     v: torch.Tensor,
     past: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Attend causally from the new tokens to the past and to each other, and return both.
+    """Attend causally to the past and the new tokens; return the output and the longer past.
 
     q       (..., t, D), the queries of the t new tokens; t, and any leading dimension, may be 0
     k, v    (..., t, D) and (..., t, Dv), their keys and values
     past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before;
             one past may have several continuations
     returns the output (..., t, Dv), and the past of the next call: keys (..., n, D) and values
-            (..., n, Dv), all in the dtype and on the device of the inputs. Nothing that came in
-            is changed, and all of it may be strided or expanded; gradients flow to all of it
+            (..., n, Dv), all in the dtype and on the device of the inputs. Inputs stay
+            unchanged; they may be non-contiguous, or made by `expand`; gradients flow to all
 
-    New token i sees the tokens up to position n - t + i. Later ones count for nothing: their scores
-    are -inf, for neither -10,000 nor -1e9 hides a key of 1e30. Half precision is computed in
-    float32, where products of 256s do not overflow; float64 is computed in float64.
+    New token i sees the tokens up to position n - t + i. Later ones have no influence: their
+    scores are -inf. If you only add -10,000 or -1e9, a key of 1e30 is still seen. Half precision is
+    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64.
     """
     raise NotImplementedError(
-        "Attend causally from the new tokens to the past and to each other, and return both."
+        "Attend causally to the past and the new tokens; return the output and the longer past."
     )
 
 
@@ -61,7 +61,7 @@ class KVCache:
     ) -> None:
         """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each.
 
-        dtype   of the memory, whatever the dtype of what is appended
+        dtype   of the memory; `append` converts what it gets to this dtype
         device  where the memory is; None means PyTorch's default device
         """
         raise NotImplementedError(
@@ -74,9 +74,9 @@ class KVCache:
         k, v    (B, H, t, D), the sizes B, H and D being those of the cache; t or B may be 0. They
                 are copied: to change them later changes nothing in the cache
         returns keys and values, (B, H, length, D) each, the filled part of the memory
-        raises  ValueError if k or v has another shape (with that shape and the right one, where
-                the t of v should be the t of k), or if t tokens more do not fit (with length + t
-                and max_len); either way the cache stays as it was
+        raises  ValueError if k or v has a wrong shape (the message names this shape and the right
+                one; v needs the t of k), or if t more tokens do not fit (it names length + t and
+                max_len); either way the cache stays as it was
         """
         raise NotImplementedError(
             "Copy the keys and values of t new tokens in, and return all so far."
@@ -109,10 +109,13 @@ class CachedAttention(nn.Module):
     def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x       (B, t, E), the t new tokens; x may be strided, stays as it is, and B or t may be 0
+        x       (B, t, E), the t new tokens, E = d_model; x may be non-contiguous and stays as it
+                is; B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
-                and x attends to everything in it. If they do not fit, its ValueError is raised
-        returns the output (B, t, E); without a cache, gradients flow to x and to the parameters
+                and x attends to everything in it. If they do not fit, the ValueError of
+                `append` is raised
+        returns the output (B, t, E) in the dtype of x, whatever that of the cache; without a
+                cache, gradients flow to x and to the parameters
         """
         raise NotImplementedError(
             "Attend from the new tokens to all tokens so far, themselves among them."

@@ -2,10 +2,10 @@
 # # Scaled dot-product attention
 #
 # **The question.** A dictionary looks up a value by its key, and the key must match exactly. What
-# if it only matches more or less? Attention is a search that takes everything in part: each *query*
-# is compared with every *key*, and the answer is a mixture of all *values*, in which the value of a
-# well-matching key weighs more. Nothing in it is cut off sharply, so it can be learned by gradient
-# descent. How do we compute it for all queries at once?
+# if it only matches more or less? Attention is a search that returns a little of every value: it
+# compares each *query* with every *key*, and the answer is a mixture of all *values*, in which the
+# value of a well-matching key weighs more. The weights change smoothly with queries and keys, so
+# there is a gradient, and a model can learn them. How do we compute it for all queries at once?
 #
 # **The formula.**
 #
@@ -28,10 +28,11 @@
 # ```
 #
 # **Why the scale.** Take queries and keys whose entries are independent, with mean zero and
-# variance one. Their dot product adds up `D` such products, so its variance is `D`: for `D = 256`
-# the scores are typically 16 apart, and $e^{-16}$ is about one in ten million. Softmax would choose
-# a single key almost at random, and its gradient would vanish. Divided by $\sqrt{D}$ the scores
-# have variance one, whatever the width.
+# variance one. Their dot product is a sum of `D` products, each with variance one, so its variance
+# is `D`: for `D = 256` the scores have the standard deviation 16. Gaps of 16 are common, and
+# $e^{-16}$ is about one in ten million. Softmax would give almost all weight to the one key with
+# the largest score, and its gradient would vanish. Divided by $\sqrt{D}$ the scores have variance
+# one, whatever the width.
 #
 # **By hand.** One query, two keys, `D = 4`. The scores before scaling are $2\ln 3$ and 0; divided
 # by $\sqrt 4$ they are $\ln 3$ and 0, whose exponentials are 3 and 1. So the answer is three
@@ -61,36 +62,40 @@
 #
 # **The traps.**
 #
-# - The scale is one over the *square root* of the width of the *queries*: not of `D` itself, not of
-#   `Dv`, not of the whole model. A `scale` that is given is used as it stands, even when it is 0:
-#   `scale or ...` would throw that away.
-# - `k.T` turns *all* axes around. Only the last two change places.
+# - The scale is `1 / sqrt(D)`, where `D` is the width of the *queries*. It is not `1 / D`, and not
+#   one over the square root of `Dv` or of the width of the whole model. A `scale` that is given is
+#   used as it stands, even when it is 0: `scale or default` would replace the 0 by the default.
+# - `k.T` reverses *all* axes. You want to swap only the last two.
 # - Hide the scores *before* softmax, with `-inf`. Weights set to zero after it no longer sum to
-#   one, and a hidden score of `-1e9` is still a score: alone in its row, it takes all the weight.
-# - A row in which everything is hidden is `0 / 0`. Replace the NaN in the output, and all looks
-#   well until the gradient of `v` is NaN; an added `-inf` carries it to `q` and `k` too. Do not
-#   let it arise in the first place.
-# - `nan + -inf` is `nan`, and so is `0 * nan`. A broken number in a hidden key is stopped if its
-#   score is *replaced* by `-inf`, not if `-inf` is added to it. One in a hidden value goes through:
-#   its weight is 0, and `weights @ v` is NaN all the same, here as in PyTorch's own operator.
+#   one, and a hidden score of `-1e9` is still a score: if a row has only that key, the key still
+#   gets weight 1.
+# - A row in which every key is hidden (an *empty row*) is `0 / 0`. If you only replace the NaN in
+#   the output, the gradient of `v` is still NaN; if you hid keys by adding `-inf`, so are those of
+#   `q` and `k`. Do not let a NaN arise in the first place.
+# - `nan + -inf` is `nan`, and so is `0 * nan`. A NaN or an infinity in a hidden key does no harm if
+#   you *replace* its score by `-inf`; it does if you add `-inf`. In a hidden value it always does:
+#   its weight is 0, but `weights @ v` is NaN, here as in PyTorch's own operator.
 # - 256 times 256 is more than float16 can hold. In half precision, convert to float32 *before* the
-#   first product, not just before softmax, and round the two results at the end.
+#   first product, not just before softmax. At the end, convert output and weights back to the dtype
+#   of `q`.
 #
 # **The law of the mask.** What a query may not attend to has no influence on its output and its
-# weights, however large it is: padding may hold anything. The checks put 1e30 into hidden keys and
-# values, and NaN and infinity into hidden keys, but never NaN into hidden *values*: `0 * nan` is
-# NaN, so the caller must clear such padding beforehand.
+# weights, however large it is: padding may hold any finite number, and in keys also NaN and
+# infinity. The checks put 1e30 into hidden keys and values, and NaN and infinity into hidden keys,
+# but never into hidden *values*: `0 * nan` is NaN, so the caller must clear such padding
+# beforehand.
 #
 # **What is graded.** Output and weights with and without mask and scale: `Lq != Lk`, `Dv != D`,
 # sizes from 1 into the thousands, any leading dimensions (the same for `q`, `k` and `v`), masks
-# that broadcast, scores hundreds apart; empty rows; inputs untouched; gradients (PyTorch); a
-# `ValueError` for widths or lengths that do not fit. Separate checks test the dtype of the
-# results with float64, computed in float64; half precision, computed in float32; and empty tensors
-# (no batch, no queries, no keys). Each is worth one point, and no other check depends on it. 3 of
-# the 16 points are for speed: batches, heads and rows go through one matrix product, not through a
-# Python loop. **Out of scope:** splitting into heads (the next exercise), causal masks, dropout.
-# **Not allowed:** PyTorch's fused operator and its attention modules, and any of PyTorch in
-# `attention_numpy`; elsewhere `torch.softmax` is fine. About 60 minutes.
+# that broadcast, scores hundreds apart; rows in which every key is hidden; inputs untouched;
+# gradients (PyTorch); a `ValueError` for widths or lengths that do not fit. Separate checks test
+# three things: float64 inputs are computed in float64, and the results have the dtype of the
+# inputs; half precision is computed in float32; empty tensors work (no batch, no queries, no keys).
+# Each is worth one point, and no other check depends on it. 3 of the 16 points are for speed: each
+# of the two matrix products takes all batches, heads and rows at once, without a Python loop. **Out
+# of scope:** splitting into heads (the next exercise), causal masks, dropout. **Not allowed:**
+# PyTorch's fused operator and its attention modules, and any of PyTorch in `attention_numpy`;
+# elsewhere `torch.softmax` is fine. About 60 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 缩放点积注意力
@@ -120,8 +125,9 @@
 # ```
 #
 # **为什么要缩放。** 设查询和键的各个分量相互独立，均值为 0，方差为 1。点积是 `D` 个这样的乘积之和，
-# 方差就是 `D`：`D = 256` 时，分数之间通常相差 16 左右，而 $e^{-16}$ 约为千万分之一。softmax
-# 会几乎随机地只选中一个键，梯度也随之消失。除以 $\sqrt{D}$ 之后，不论宽度多大，分数的方差都是 1。
+# 方差就是 `D`：`D = 256` 时，分数的标准差是 16，相差 16 很常见，而 $e^{-16}$
+# 约为千万分之一。softmax 会把几乎全部权重给分数最大的那一个键，梯度也随之消失。
+# 除以 $\sqrt{D}$ 之后，不论宽度多大，分数的方差都是 1。
 #
 # **手算。** 一个查询，两个键，`D = 4`。缩放前的分数是 $2\ln 3$ 和 0；除以 $\sqrt 4$ 得 $\ln 3$
 # 和 0，取指数得 3 和 1。所以答案是第一个值的四分之三加第二个值的四分之一：
@@ -149,8 +155,8 @@
 #
 # **陷阱。**
 #
-# - 缩放因子是 1 除以**查询**宽度的**平方根**：不是 `D` 本身，不是 `Dv`，也不是整个模型的宽度。给了
-#   `scale` 就照用，哪怕是 0：`scale or ...` 会把这个 0 丢掉。
+# - 缩放因子是 `1 / sqrt(D)`，`D` 是**查询**的宽度：不是 `1 / D`，也不是 1 除以 `Dv`
+#   或整个模型宽度的平方根。给了 `scale` 就照用，哪怕是 0：`scale or default` 会把 0 换成默认值。
 # - `k.T` 会把**所有**轴都倒过来。该交换的只有最后两个轴。
 # - 在 softmax **之前**用 `-inf` 遮住分数。如果到 softmax 之后才把权重置零，一行的和就不再是
 #   1；而填成 `-1e9` 的分数仍然是分数：一行里只有它时，权重全归它。
@@ -162,15 +168,17 @@
 # - 256 乘 256 超出 float16 的范围。半精度要在第一次矩阵乘法**之前**转成 float32，而不是到 softmax
 #   之前才转；两个结果在最后舍入回去。
 #
-# **掩码的铁律。** 查询不该看的内容，数值再大也不影响它的输出和权重：填充里放什么都行。
+# **掩码的铁律。** 查询不该看的内容，数值再大也不影响它的输出和权重：填充里可以放任何有限的数，
+# 填充的键里还可以放 NaN 和无穷大。
 # 评分时，被遮住的键和值里会有 1e30，被遮住的键里还会有 NaN 和无穷大。如果填充的**值**里有
-# NaN，由调用者事先清除：`0 * nan` 是 NaN，检查里没有这种情况。
+# NaN 或无穷大，由调用者事先清除：`0 * nan` 是 NaN，检查里没有这种情况。
 #
 # **评分内容。** 输出和权重，有无掩码，有无 `scale`：`Lq != Lk`，`Dv != D`，大小从 1 到几千，
 # 任意前导维度（`q`、`k`、`v` 相同），需要广播的掩码，相差几百的分数；空行；不修改输入；
 # 梯度（PyTorch）；宽度或长度对不上时抛 `ValueError`。结果的 dtype 和 float64 的位数、用 float32
 # 计算的半精度、空张量（batch、查询或键的个数为 0）各有单独的检查，各占 1 分，不影响别的检查。
-# 另外，16 分里有 3 分是速度：batch、头和行都走同一次矩阵乘法，不用 Python 循环。
+# 另外，16 分里有 3 分是速度：两次矩阵乘法各自一次处理所有 batch、头和行，
+# 不用 Python 循环。
 # **不涉及：** 拆分成头（下一题）、因果掩码、dropout。
 # **不允许：** PyTorch 的融合算子和注意力模块；`attention_numpy` 里不能用 PyTorch，别处
 # `torch.softmax` 可以用。约 60 分钟。
@@ -200,13 +208,13 @@ def _check_shapes(q, k, v):
 #
 # Four steps: scores, mask, softmax over the keys, mixture. Write softmax yourself: subtract the
 # maximum of the row, take exponentials, divide by their sum. Think about what maximum and sum are
-# in a row without any key.
+# in a row whose keys are all hidden, and in a row of length 0.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 1：用 NumPy 实现
 #
 # 四步：分数、掩码、沿键做 softmax、混合。softmax 自己写：减去行最大值，取指数，除以它们的和。
-# 想一想，一个键都看不到的行，最大值与和各是什么。
+# 想一想，键全被遮住的行，以及长度为 0 的行，最大值与和各是什么。
 
 
 # %%
@@ -219,7 +227,8 @@ def attention_numpy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mix the values by how well each key matches the query, in NumPy.
 
-    q       array (..., Lq, D), float16, float32 or float64, in any layout; no input is changed
+    q       array (..., Lq, D), float16, float32 or float64. Inputs may be non-contiguous in
+            memory, and stay unchanged
     k       array (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       array (..., Lk, Dv)
     keep    bool array that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
@@ -259,9 +268,9 @@ def attention_numpy(
 # on the way forward and on the way back. So give an empty row harmless scores *before* softmax, and
 # set its weights to zero after.
 #
-# Speed comes from two habits. Let the matrix product carry the leading dimensions. And do small
-# work on small tensors: scaling `q`, with its `Lq x D` numbers, gives the same scores as scaling
-# all `Lq x Lk` of them.
+# Speed comes from two habits. `@` works on all leading dimensions at once: do not loop over
+# them. And do small work on small tensors: scaling `q`, with its `Lq x D` numbers, gives the same
+# scores as scaling all `Lq x Lk` of them.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 2：用 PyTorch 实现
@@ -283,8 +292,8 @@ def scaled_dot_product_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Mix the values by how well each key matches the query, in PyTorch.
 
-    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64, in any layout; no input
-            is changed
+    q       tensor (..., Lq, D), float16, bfloat16, float32 or float64. Inputs may be
+            non-contiguous in memory, and stay unchanged
     k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
     v       tensor (..., Lk, Dv)
     keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.

@@ -14,10 +14,12 @@
 # A key or a value is a projection of the vector at its own position. In a causal model that vector
 # depends on nothing later, so a new token never changes it: keys and values are worth keeping. Old
 # queries are not, because no later step uses them. At position 4096 one new row of scores replaces
-# 4096 rows, about 2,000 times fewer dot products.
+# 4096 rows. These have 2,048 entries on average and the new row has 4096, so there are about 2,000
+# times fewer dot products.
 #
-# **The shapes.** `t` new tokens arrive after `n - t` old ones. Most often `t = 1` (*decode*); when
-# a whole prompt comes at once, `t` is its length (*prefill*). Here, 2 new tokens after 3 old ones:
+# **The shapes.** There are `n` tokens in all: the last `t` are new, the `n - t` before them are
+# old. Most often `t = 1` (*decode*); when a whole prompt comes at once, `t` is its length
+# (*prefill*). Here, 2 new tokens after 3 old ones:
 #
 # ```text
 #                         old        new
@@ -27,10 +29,11 @@
 #                                      keys (B, H, n = 5, D)
 # ```
 #
-# Query `i` sits at position `i + n - t`: the triangle is pushed into the *bottom-right* corner.
+# Query `i` sits at position `i + n - t`: the triangle of the causal mask ends in the
+# *bottom-right* corner of the table.
 #
-# The simplest cache concatenates. To go from `n` keys to `n + 1` it then copies `n`, and a text of
-# 4096 tokens has copied eight million rows. A preallocated cache takes its memory once, writes each
+# The simplest cache concatenates. Each new key makes it copy all `n` old ones: for a text
+# of 4096 tokens, eight million rows in all. A preallocated cache takes its memory once, writes each
 # new row at the first free place, and hands out the part that is filled:
 #
 # ```text
@@ -61,26 +64,27 @@
 #
 # **The traps.**
 #
-# - A causal mask aligned at the top left. It lets the newest token see nothing but `k0`.
-# - The whole buffer instead of its filled part. A zero key has the score 0, not minus infinity, so
-#   the empty places take weight away from the real ones.
+# - A causal mask aligned at the top left. With `t = 1` it lets the new token see only `k0`.
+# - Attending to the whole buffer instead of its filled part. A zero key has the score 0, not
+#   minus infinity, so the empty places take weight away from the real ones.
 # - `length` moves by `t`, not by 1, and only after the write.
-# - Overflow. With `max_len = 8`, `keys[:, :, 8:9] = k` writes one token into a slice of no places,
+# - Overflow. With `max_len = 8`, the slice in `keys[:, :, 8:9] = k` is empty. Nothing is written,
 #   and PyTorch raises no error: the token is lost. Check before you write, so that a refused
 #   call leaves the cache as it was.
-# - The same rule of broadcasting copies a batch of 1 into every row of a larger cache.
-# - Buffers that belong to the class, or to a default argument, and so to every cache at once.
-# - Decode under `torch.no_grad()`. Otherwise the buffer keeps the autograd graph of every token.
+# - Broadcasting also copies a `k` of batch 1 into every batch entry of a larger cache, without an
+#   error.
+# - If you create the buffers in the class body or as a default argument, all caches share them.
+# - Decoding without `torch.no_grad()`: the buffer keeps the autograd graph of every token.
 #
 # **What is graded.** Values; chunks of every size against full recomputation, and two continuations
-# of one past; that later tokens count for nothing, however low the scores or large the tokens; the
-# memory and the state of the cache: taken once, after overflow and reset, beside a second cache;
-# gradients where no cache takes part; for one point float64, computed in float64, and half
-# precision, computed in float32; for another point empty batches and calls without new tokens; and,
-# for 3 of the points, the speed of one-token steps at a context of 4096. **Out of scope:** padding
-# masks, rotary positions, fewer key heads than query heads (the next exercise), and training
-# through a cache. **Not allowed:** PyTorch's fused operator and its attention modules. About 60
-# minutes.
+# of one past; later tokens have no influence, even if the other scores are very low or the later
+# tokens very large; the cache takes its memory once, is right after overflow and after reset, and
+# shares nothing with a second cache; gradients where no cache takes part; for one point float64,
+# computed in float64, and half precision, computed in float32; for another point empty batches and
+# calls without new tokens; and, for 3 of the points, the speed of one-token steps at a context of
+# 4096. **Out of scope:** padding masks, rotary positions, fewer key heads than query heads (the
+# next exercise), and training through a cache. **Not allowed:** PyTorch's fused operator and its
+# attention modules. About 60 minutes.
 
 # %% [markdown] tags=["zh"]
 # # KV 缓存
@@ -96,7 +100,8 @@
 #
 # 键和值都是所在位置那个向量的投影。在因果模型里，这个向量不依赖后面的任何内容，
 # 新 token 不会改变它：所以键和值应该留下。旧的查询不必留，再也没有人用到它们。
-# 到了位置 4096，只算一行新分数，不必算 4096 行，点积约为原来的 1/2000。
+# 到了位置 4096，只算一行新分数，不必算 4096 行；那些行平均有 2048 个分数，新的一行有 4096 个，
+# 所以点积约为原来的 1/2000。
 #
 # **形状。** `n - t` 个旧 token 之后来了 `t` 个新 token。多数时候 `t = 1`（**解码**）；
 # 整段提示一次送入时，`t` 就是它的长度（**预填充**）。下图是 3 个旧 token 之后来了 2 个新的：
@@ -142,7 +147,7 @@
 #
 # **陷阱。**
 #
-# - 左上对齐的因果掩码。这样最新的 token 只能看到 `k0`。
+# - 左上对齐的因果掩码。`t = 1` 时，新 token 只能看到 `k0`。
 # - 返回整个缓冲区，而不是已填的部分。全零的键分数是 0，不是负无穷，
 #   所以空位会从真正的键那里分走权重。
 # - `length` 每次加 `t`，不是加 1，而且写完之后才加。
@@ -175,10 +180,10 @@ from torch import nn
 # axis, which is the last but one. It takes any leading dimensions, `(B, H, t, D)` as well as `(t,
 # D)`.
 #
-# In half precision the scores and the sum of their exponentials belong in float32: two vectors of
-# 256s already have a dot product beyond the end of float16. And mind the alignment: new token `i`
-# stands at position `n - t + i` and sees everything up to itself. A single new token sees all there
-# is, so in decode there is nothing to mask.
+# In half precision the scores and the sum of their exponentials belong in float32: the dot product
+# of two vectors filled with 256 is already too large for float16. And mind the alignment: new token
+# `i` stands at position `n - t + i` and sees everything up to itself. A single new token sees all
+# there is, so in decode there is nothing to mask.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 1：用元组保存 past
@@ -217,19 +222,19 @@ def attend_with_past(
     v: torch.Tensor,
     past: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Attend causally from the new tokens to the past and to each other, and return both.
+    """Attend causally to the past and the new tokens; return the output and the longer past.
 
     q       (..., t, D), the queries of the t new tokens; t, and any leading dimension, may be 0
     k, v    (..., t, D) and (..., t, Dv), their keys and values
     past    None, or the keys (..., n - t, D) and values (..., n - t, Dv) of all tokens before;
             one past may have several continuations
     returns the output (..., t, Dv), and the past of the next call: keys (..., n, D) and values
-            (..., n, Dv), all in the dtype and on the device of the inputs. Nothing that came in
-            is changed, and all of it may be strided or expanded; gradients flow to all of it
+            (..., n, Dv), all in the dtype and on the device of the inputs. Inputs stay
+            unchanged; they may be non-contiguous, or made by `expand`; gradients flow to all
 
-    New token i sees the tokens up to position n - t + i. Later ones count for nothing: their scores
-    are -inf, for neither -10,000 nor -1e9 hides a key of 1e30. Half precision is computed in
-    float32, where products of 256s do not overflow; float64 is computed in float64.
+    New token i sees the tokens up to position n - t + i. Later ones have no influence: their
+    scores are -inf. If you only add -10,000 or -1e9, a key of 1e30 is still seen. Half precision is
+    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64.
     """
     ### BEGIN SOLUTION
     if past is not None:
@@ -287,7 +292,7 @@ class KVCache:
     ) -> None:
         """Take the memory for `max_len` keys and values of (batch, num_heads, head_dim) each.
 
-        dtype   of the memory, whatever the dtype of what is appended
+        dtype   of the memory; `append` converts what it gets to this dtype
         device  where the memory is; None means PyTorch's default device
         """
         ### BEGIN SOLUTION
@@ -303,9 +308,9 @@ class KVCache:
         k, v    (B, H, t, D), the sizes B, H and D being those of the cache; t or B may be 0. They
                 are copied: to change them later changes nothing in the cache
         returns keys and values, (B, H, length, D) each, the filled part of the memory
-        raises  ValueError if k or v has another shape (with that shape and the right one, where
-                the t of v should be the t of k), or if t tokens more do not fit (with length + t
-                and max_len); either way the cache stays as it was
+        raises  ValueError if k or v has a wrong shape (the message names this shape and the right
+                one; v needs the t of k), or if t more tokens do not fit (it names length + t and
+                max_len); either way the cache stays as it was
         """
         ### BEGIN SOLUTION
         batch, num_heads, max_len, head_dim = self.keys.shape
@@ -333,9 +338,10 @@ class KVCache:
 # ## Task 3: a layer that uses it
 #
 # Causal multi-head self-attention with four projections, `w_q`, `w_k`, `w_v` and `w_o`. Project
-# the new tokens and split them into heads; with a cache, append the keys and values and go on with
-# all that come back; attend as in task 1; merge the heads and project. Head `h` is the `h`-th run
-# of `D = E / H` numbers of the projected vector.
+# the new tokens and split them into heads; with a cache, append the keys and values and take those
+# that `append` returns, old and new; attend to them with the mask of task 1 (do not concatenate
+# again); merge the heads and project. Head `h` takes the numbers `h * D` to `(h + 1) * D - 1` of
+# the projected vector, with `D = d_model / num_heads`.
 #
 # The cache belongs to the caller: the layer keeps no reference to it, and can serve two texts in
 # turn with a cache for each.
@@ -344,8 +350,9 @@ class KVCache:
 # ## 任务 3：使用缓存的层
 #
 # 因果多头自注意力，有四个投影：`w_q`、`w_k`、`w_v` 和 `w_o`。先投影新 token，再拆成多个头；
-# 有缓存时，把键和值追加进去，接着用返回的全部键和值；像任务 1 那样做注意力；
-# 合并各头，再做投影。头 `h` 是投影后向量中的第 `h` 段，每段是连续的 `D = E / H` 个数。
+# 有缓存时，把键和值追加进去，接着用 `append` 返回的全部键和值（旧的和新的）；
+# 用任务 1 的掩码对它们做注意力，不要再拼接一次；合并各头，再做投影。
+# 头 `h` 是投影后向量中的第 `h` 段，每段是连续的 `D = E / H` 个数。
 #
 # 缓存属于调用者：层不保留对它的引用。给两段文本各配一个缓存，同一个层就能轮流处理它们。
 
@@ -379,10 +386,13 @@ class CachedAttention(nn.Module):
     def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        x       (B, t, E), the t new tokens; x may be strided, stays as it is, and B or t may be 0
+        x       (B, t, E), the t new tokens, E = d_model; x may be non-contiguous and stays as it
+                is; B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
-                and x attends to everything in it. If they do not fit, its ValueError is raised
-        returns the output (B, t, E); without a cache, gradients flow to x and to the parameters
+                and x attends to everything in it. If they do not fit, the ValueError of
+                `append` is raised
+        returns the output (B, t, E) in the dtype of x, whatever that of the cache; without a
+                cache, gradients flow to x and to the parameters
         """
         ### BEGIN SOLUTION
         q, k, v = (

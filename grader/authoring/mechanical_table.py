@@ -88,7 +88,7 @@ def count_mechanical_rows(found: Iterable[Outcome]) -> list[MechanicalRow]:
 
 
 def count_mechanical_outcomes(name: str, found: Sequence[Outcome]) -> MechanicalRow:
-    """Count outcomes by verdict in a row of this name."""
+    """Return a table row with this name: how many outcomes there are of each verdict."""
 
     def count(verdict: ChangeVerdict) -> int:
         return sum(o.verdict is verdict for o in found)

@@ -62,7 +62,7 @@ _BUILT = {"packs", "late", "exercises", "extensions"}  # what takes more than th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenExercise:
-    """An exercise of the course."""
+    """An exercise that the teacher chose for the course, with its weight and deadline."""
 
     slug: str
     weight: float | None = None  # None: 1 in the core track, 0 in the further

@@ -59,7 +59,7 @@ def bench(
     isolation: Isolation = "auto",
     lang: Lang = None,
 ) -> None:
-    """Time answers, and show the rounds as pytest-benchmark does; its options may follow."""
+    """Time answers, and show the rounds as pytest-benchmark does, whose options may follow."""
     from grader.reporting import speed_text as reporting
     from grader.timing.bench_command import benchmark_all_exercises
     from grader.timing.benchmark_options import split_benchmark_options

@@ -133,7 +133,7 @@ def headroom(
 def mechanical(
     names: Names = None,
     inputs: Annotated[int, typer.Option(help="For each change that no check catches.")] = 1000,
-    variants: Annotated[int, typer.Option(help="Right variants to change besides.")] = 0,
+    variants: Annotated[int, typer.Option(help="How many right variants to change too.")] = 0,
     shard: Annotated[str, typer.Option(help="A part of all changes: 1/4 is the first of 4.")] = "",
     changed_only: Annotated[
         bool, typer.Option("--changed-only", help="Only exercises that differ from main's.")
@@ -141,7 +141,7 @@ def mechanical(
     trials: Annotated[
         bool, typer.Option("--trials", help="Also say which caught changes no trial tells apart.")
     ] = False,
-    processes: Annotated[int, typer.Option(help="At once; one a processor by default.")] = 0,
+    processes: Annotated[int, typer.Option(help="How many at once; 0: one per processor.")] = 0,
     write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Change the solutions one place at a time: a check must catch every change that matters."""

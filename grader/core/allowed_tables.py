@@ -23,7 +23,7 @@ def load_allowed_module_tables() -> tuple[dict[str, frozenset[str]], dict[str, f
 
 
 def load_allowed_operators() -> tuple[list[str], list[str]]:
-    """Return names whose PyTorch operators run, and tensor methods whose operators do not."""
+    """Return names whose operators a worker allows, and methods whose operators it refuses."""
     named = {
         f"linalg_{name}" if module == "torch.linalg" else name
         for modules in load_allowed_module_tables()

@@ -239,7 +239,7 @@ class Score:
 
     @property
     def worth(self) -> int:
-        """Return the sum of all points, also of checks that were not run."""
+        """Return the possible points of all checks, including those not run."""
         return self.possible + self.not_run
 
     def __add__(self, other: "Score") -> "Score":

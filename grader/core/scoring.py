@@ -29,7 +29,7 @@ def is_speed_score_due(report: ExerciseReport) -> bool:
 
 
 def add_speed_to_score(report: ExerciseReport, speed: Speed | None) -> ExerciseReport:
-    """Return the report with this speed, and the points that it then adds up to."""
+    """Return a copy of the report with this speed and with its new sum of points."""
     return replace(report, speed=speed, score=sum_score_points(report.checks, speed))
 
 

@@ -66,7 +66,7 @@ def _has_cuda_c_linkage(name: str, code: str) -> bool:
 
 
 def _find_empty_kernel_body(name: str, defined: Mapping[str, FunctionText]) -> FunctionText | None:
-    """Return the kernel or the function itself, if there is nothing between its braces."""
+    """Return the kernel of this name or else its function, whichever body is empty, or None."""
     parts = (defined.get(name + KERNEL_SUFFIX), defined[name])
     return next((part for part in parts if part and not part.body.strip()), None)
 

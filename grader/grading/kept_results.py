@@ -47,7 +47,7 @@ class KeptResult:
 
 @dataclass(frozen=True, slots=True)
 class KeptResults:
-    """A folder of kept results. `terms` are what all of a run depends on: its wall, its device."""
+    """A folder of kept results. `terms`: what every result of a run depends on, as its wall."""
 
     folder: Path
     terms: tuple[str, ...]

@@ -80,7 +80,7 @@ def _report_grader_fault(e: ExerciseReport) -> str:
 
 
 def _report_speed_reasons(s: Speed, e: ExerciseReport) -> Iterator[str]:
-    """Yield what is odd about a speed; that a wrong answer has no speed is not odd."""
+    """Yield what is odd about a speed. A wrong answer normally has none: that is not reported."""
     wrong = any(c.verdict not in (Verdict.PASSED, Verdict.NOT_RUN) for c in e.checks)
     if s.verdict == "inconclusive":
         yield "could not be timed: run again"

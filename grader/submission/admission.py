@@ -79,7 +79,7 @@ def admit_submission(
 def prepare_own_submission(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> Submission:
-    """Return what a worker receives of one of our own files, which may use anything."""
+    """Prepare one of the project's own files for a worker; a Python file may use anything."""
     if exercise.language == "python" or answer.path.suffix == ".py":
         return answer
     return admit_submission(answer, exercise, wall, on_cuda=on_cuda).runs

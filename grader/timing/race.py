@@ -124,7 +124,7 @@ class Race:
         return self._call_each_party(call, work)
 
     def chain(self, name: str, chain: Chain, *, work: float, **named: Any) -> Iterator[Any]:
-        """Time a chain of calls of each party (see `worker.child.chain`); yield each digest."""
+        """Time a chain of calls of each party (see `worker.child.chain`); yield their digests."""
         self._dtype = chain.dtype
         return self._call_each_party(lambda s: s.run_chain(name, chain, **named), work)
 

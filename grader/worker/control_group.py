@@ -82,7 +82,7 @@ class ControlGroup:
 
 
 def _list_parent_control_groups() -> Iterator[tuple[list[Path], dict[str, int]]]:
-    """Yield parents for a new group, nearest first, with the limits of the new group."""
+    """Yield pairs: parents for a new group, nearest first, and the limits it would get there."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -79,7 +79,7 @@ def list_class_students(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def _list_class_entries(folder: Path, shown: str) -> list[tuple[str, str]]:
-    """Return the names in the submissions, sorted, and why any is no student's."""
+    """Return the sorted names, each with the reason why it is no student's ("" if it is)."""
     try:
         with os.scandir(folder) as found:
             kept = [

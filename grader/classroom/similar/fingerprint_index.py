@@ -39,7 +39,7 @@ class FingerprintIndex:
 
     @property
     def unusual(self) -> list[float]:
-        """Return the summed weight of each answer's fingerprints."""
+        """Return how unusual each answer is: the sum of its fingerprints' weights."""
         return [round(float(self.weights[numbers].sum()), 6) for numbers in self.prints]
 
     def unusual_among(self, members: Sequence[int], pair: FingerprintPair) -> float:

@@ -48,7 +48,7 @@ class ShownStep:
 
     @property
     def tables(self) -> int:
-        """Count the step's tables (heads) of rows and columns."""
+        """Return how many tables (one per head) the array of this step holds."""
         return int(np.prod(self.reference.shape[:-2]))
 
     @property

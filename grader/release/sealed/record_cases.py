@@ -159,7 +159,7 @@ def load_answers_to_seal(exercise: Exercise) -> list[ModuleType]:
 
 
 def load_solution_to_seal(exercise: Exercise, *variants: Variant) -> ModuleType:
-    """Load the solution with variants appended; its file stays, as Triton reads kernels from it."""
+    """Load the solution with variants appended, from a file kept until exit: Triton reads it."""
     text = exercise.solution.read_text(encoding="utf-8")
     added = [mutants.write_variant_to_prove(exercise, v).removeprefix(text) for v in variants]
     folder = Path(tempfile.mkdtemp(prefix="sealed-"))

@@ -211,7 +211,7 @@ def _are_wire_naturals(x: Any) -> bool:
 
 
 def _check_arena_layout(form: dict[str, Any], itemsize: int) -> tuple[list[int], list[int], int]:
-    """Return shape, strides and start in elements, after a check that they fit the bytes."""
+    """Check that an array lies inside its shared bytes; return shape, strides, start (elements)."""
     shape, strides, start, size = form["shape"], form["strides"], form["start"], form["bytes"]
     if len(shape) != len(strides) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
         raise WireError("a shape that no array has")
