@@ -76,7 +76,7 @@ class Room:
         shutil.copy(HERE.parent / "open_list.py", self.path / "course")
         grade = self.path / "course/grader/grading/exercise.py"
         with grade.open("a", encoding="utf-8") as file:
-            file.write("\n\nimport open_list\n\nadmission.admit = open_list.admit\n")
+            file.write("\n\nimport open_list\n\nadmission.admit_submission = open_list.admit\n")
 
     def limit(self, slug: str, limits: Limits) -> None:
         """Write the limits of an exercise into the course."""

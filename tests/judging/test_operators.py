@@ -47,7 +47,7 @@ def refused(source: str, slug: str = "ex01_softmax") -> list[str]:
         "import sys\nsys.modules['torch']",
         "from ex02_masking import f\nf(1)",
         "import reference\nreference.x",
-        "from grader.core import catalog\ncatalog.find",
+        "from grader.core import catalog\ncatalog.find_catalog_exercise",
         "from . import x\nx.y",
         "g = getattr",
         "getattr = getattr\ngetattr(x, 'soft' + 'max')",

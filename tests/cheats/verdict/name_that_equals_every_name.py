@@ -1,7 +1,6 @@
 """Names the mistake of a bug hunt with a string that equals every other.
 
 exercise: ex17_bug_hunt
-earns: 4
 """
 
 import math
