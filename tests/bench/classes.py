@@ -1,7 +1,7 @@
 """What grading a class costs, how that grows, and what more processes bring.
 
 `make bench-class` prints all three tables; ARGS="throughput", "growth 10 100 1000" or "scaling" one
-of them. Every answer is a right one of the core track, graded without speed, and no two files are
+of them. ARGS="scaling --check" fails if a second process brings much less than recorded. Every answer is a right one of the core track, graded without speed, and no two files are
 alike. Seconds are of a whole `grader class`, its start and its pages among them.
 """
 
@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from grader.cli.class_commands import count_processors_for_command
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from tests.bench.notebooks import PLAIN, plain, seconds
+from tests.bench.ratios import print_ratios
 from tests.classes.classroom import environment
 from tests.classes.dask import Dask
 from tests.notebooks.course import answered, grader, hand_in, run
@@ -30,7 +32,10 @@ STUDENTS = 6
 
 
 def main(arguments: list[str]) -> None:
-    parts = {"throughput": throughput, "growth": growth, "scaling": scaling}
+    parts = {
+        "throughput": throughput, "growth": growth,
+        "scaling": partial(scaling, check="--check" in arguments),
+    }  # fmt: skip
     for name in [a for a in arguments if a in parts] or parts:
         with tempfile.TemporaryDirectory() as folder:
             parts[name](Path(folder), [int(a) for a in arguments if a.isdigit()])
@@ -79,7 +84,7 @@ def growth(folder: Path, sizes: list[int]) -> None:
     Console().print(table)
 
 
-def scaling(folder: Path, _: list[int]) -> None:
+def scaling(folder: Path, _: list[int], *, check: bool) -> None:
     """One process and two, on this machine and as workers of a Dask scheduler."""
     submissions = filled(folder / "submissions", STUDENTS * len(SLUGS))
     table = Table("processes", "on this machine, seconds", "through Dask, seconds")
@@ -90,9 +95,10 @@ def scaling(folder: Path, _: list[int]) -> None:
             far, _ = graded(submissions, folder / f"far{count}", "--cluster", address)
         spent.append([local, far])
         table.add_row(f"{count}", f"{local:.1f}", f"{far:.1f}")
-    faster = [f"{one / two:.2f} times" for one, two in zip(*spent, strict=True)]
-    table.add_row("1 to 2", *faster)
     Console().print(table)
+    local, far = (one / two for one, two in zip(*spent, strict=True))
+    faster = {"on this machine": local, "through Dask": far}
+    print_ratios("times faster with two processes", faster, check=check)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 All 18 solutions are graded from a folder of their own, with a store of kept results of its own. A
 row is the time from the start of the command until its report is on the screen: its seconds, and
 how many times a bare `import torch` of the same round that is. In every round each row is measured
-once, so that a busy moment hits all; medians are printed. ARGS= says how many rounds.
+once, so that a busy moment hits all; medians are printed. ARGS= says how many rounds; with --check it
+fails if a ratio is much worse than recorded.
 """
 
 import os
@@ -17,6 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from grader.core import catalog
+from tests.bench.ratios import print_ratios
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHANGED = "ex03_sdpa"  # an answer with speed points
@@ -26,7 +28,7 @@ UNTIMED = "--no-speed"
 ENDS = "nothing changed, until it ends"  # one kept result has been judged again then
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, *, check: bool) -> None:
     found: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="startup-") as folder:
         answers = Path(folder) / "answers"
@@ -37,8 +39,11 @@ def main(rounds: int) -> None:
             measure_round(answers, environment, found)
     floor = found["import torch"]
     for name, seconds in found.items():
-        ratio = statistics.median(s / f for s, f in zip(seconds, floor, strict=True))
-        print(f"{name:32} {statistics.median(seconds):6.2f} s   {ratio:5.1f} x import torch")
+        print(f"{name:32} {statistics.median(seconds):6.2f} s")
+    print_ratios("times import torch", {
+        name: statistics.median(s / f for s, f in zip(seconds, floor, strict=True))
+        for name, seconds in found.items() if name != "import torch"
+    }, check=check)  # fmt: skip
 
 
 def measure_round(
@@ -84,4 +89,5 @@ def seconds_of_grading(
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    rounds = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+    main(*rounds or [ROUNDS], check="--check" in sys.argv)
