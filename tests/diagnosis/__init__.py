@@ -1,0 +1,1 @@
+"""Do the diagnoses name what is wrong in answers that people write?"""
