@@ -154,12 +154,21 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A property that a right answer has and this one lacks, found by calls, with its numbers."""
+
+    key: str  # of its sentence, which reporting makes
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The diagnosis of a wrong answer: which mistake gives it, and where it is wrong."""
 
     mistakes: tuple[NamedMistake, ...] = ()  # one; or two that give the same answers
     places: tuple[WrongPlaces, ...] = ()
     stage: Stage | None = None
+    facts: tuple[Fact, ...] = ()  # where no mistake is named, the most basic first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,14 @@ def list_judged_parameters(signature: str) -> tuple[str, ...]:
     return tuple(a.arg for a in (*tree.args.args, *last))
 
 
+@cache
+def count_required_parameters(signature: str) -> int:
+    """Return the number of parameters without a default; of `(*masks)` it is 0."""
+    tree = ast.parse(f"def f{signature}: ...").body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return len(tree.args.args) - len(tree.args.defaults)
+
+
 def judge_answer_form(value: Any, function: DeclaredFunction, args: Sequence[Any],
                  kwargs: Mapping[str, Any], call: str) -> None:  # fmt: skip
     """Raise a `StudentFault` unless `value` has the declared kinds and shapes."""

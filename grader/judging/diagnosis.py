@@ -20,7 +20,7 @@ from torch import Tensor
 
 from grader.core import catalog
 from grader.core.records import CheckResult, Diagnosis, Exercise, NamedMistake, Stage
-from grader.judging import likeness, location, solution_modules, stages, suite_runner
+from grader.judging import facts, likeness, location, solution_modules, stages, suite_runner
 from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase, Mistake
@@ -153,11 +153,12 @@ def diagnose_failed_checks(
         told.add(found.stage)
         return replace(found, stage=None) if again else found
 
-    return tuple(
+    diagnosed = tuple(
         replace(c, diagnosis=once(_diagnose_failed_check(exercise, failures[c.id], judge, known)))
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
+    return facts.add_judged_facts(exercise, diagnosed, judge, known.right)
 
 
 def _diagnose_failed_check(

@@ -80,6 +80,7 @@ def _report_diagnosis_as_json(d: Diagnosis) -> dict[str, Any]:
         "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
         "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
         "stage": None if d.stage is None else _report_stage_as_json(d.stage),
+        "facts": [{"key": f.key, "values": dict(f.values)} for f in d.facts],
     }
 
 

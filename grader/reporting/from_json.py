@@ -8,6 +8,7 @@ from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,
+    Fact,
     Interval,
     NamedMistake,
     Report,
@@ -92,6 +93,7 @@ def _parse_reported_diagnosis(found: dict[str, Any]) -> Diagnosis:
             for p in found["places"]
         ),
         stage=None if found["stage"] is None else _parse_reported_stage(found["stage"]),
+        facts=tuple(Fact(key=f["key"], values=f["values"]) for f in found.get("facts", ())),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grader.core.grade_ids import SPEED
 from grader.core.records import CheckResult, ExerciseReport, Speed, Verdict
 from grader.core.translation import Words
-from grader.reporting import locations, speed_text, stage_text
+from grader.reporting import fact_text, locations, speed_text, stage_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,7 @@ def _render_item_explanation(c: CheckResult, e: ExerciseReport, words: Words) ->
     for number, m in enumerate(c.diagnosis.mistakes):
         told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
         yield f"{words('Or: ') if number else ''}{told}"
+    yield from fact_text.report_facts(c.diagnosis.facts, words)
     if c.diagnosis.stage is not None:
         yield stage_text.report_wrong_stage(c.diagnosis.stage, words)
 

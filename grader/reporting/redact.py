@@ -45,11 +45,12 @@ def redact_exercise_report(e: ExerciseReport, shows: str) -> ExerciseReport:
 
 
 def _redact_reported_mistakes(c: CheckResult) -> CheckResult:
-    """Take the mistakes and the stage out of a check; the place where it is wrong stays."""
+    """Take mistakes and stage out of a check; where it is wrong, and the facts, stay."""
     if c.diagnosis is None:
         return c
-    places = c.diagnosis.places
-    return replace(c, diagnosis=Diagnosis(places=places) if places else None)
+    places, facts = c.diagnosis.places, c.diagnosis.facts
+    nothing = not (places or facts)
+    return replace(c, diagnosis=None if nothing else Diagnosis(places=places, facts=facts))
 
 
 def _redact_reported_check(c: CheckResult) -> CheckResult:

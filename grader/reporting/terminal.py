@@ -11,7 +11,7 @@ from rich.text import Text
 from grader.core import catalog, sealed_bundle
 from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting import locations, speed_text, stage_text
+from grader.reporting import fact_text, locations, speed_text, stage_text
 from grader.reporting.kept_text import report_unchanged_answer
 from grader.reporting.next_step import StepKind, choose_reported_next_step
 from grader.reporting.redact import RECEIVED_STATE
@@ -216,6 +216,7 @@ def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> 
         yield Text.assemble(words("Or: ") if number else "", (says, "yellow"))
         if mend:
             yield Text(mend, style="dim")
+    yield from map(Text, fact_text.report_facts(d.facts, words))
     if d.stage is not None:
         yield Text(stage_text.report_wrong_stage(d.stage, words))
         yield from (Text(line) for line in stage_text.render_stage_weights(d.stage, words))

@@ -6,6 +6,7 @@ from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,
+    Fact,
     Interval,
     NamedMistake,
     Report,
@@ -38,6 +39,7 @@ DIAGNOSIS = Diagnosis(
         WrongPlaces(axis="row", wrong=(0, 1), size=9),
     ),
     stage=Stage(name="mask", got=((0.75, 0.25), (0.5, math.nan)), right=((1.0, 0.0), (0.5, 0.5))),
+    facts=(Fact(key="row_sums", values={"sum": 0.98}), Fact(key="ignores_k")),
 )
 
 

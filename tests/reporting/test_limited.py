@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import Diagnosis, NamedMistake, Stage, Verdict, WrongPlaces
+from grader.core.records import Diagnosis, Fact, NamedMistake, Stage, Verdict, WrongPlaces
 from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
 from grader.reporting.from_json import parse_report_json
@@ -28,6 +28,7 @@ KNOWN = Diagnosis(
     mistakes=(NamedMistake(id="own_1", says="NAMED", mend="MEND"),),
     places=(WrongPlaces(axis="row", wrong=(3,), size=4),),
     stage=Stage(name="scores", factor=7.25, got=((0.125,),), right=((0.875,),)),
+    facts=(Fact(key="row_sums", values={"sum": 0.625}),),
 )
 CHECKS = (
     check("own_a", Verdict.PASSED),
@@ -36,7 +37,7 @@ CHECKS = (
 )
 TIMED = replace(SCORED, why="SPEEDWHY", measured=MEASURED)
 WRONG = exercise("ex01_softmax", checks=CHECKS, speed=TIMED, output="PRINTED")
-SECRETS = ("NAMED", "MEND", "7.25", "0.875", "WHY", "WHERE", "PRINTED", "row", "SPEEDWHY")
+SECRETS = ("NAMED", "MEND", "7.25", "0.875", "WHY", "WHERE", "PRINTED", "row", "0.625", "SPEEDWHY")
 
 
 def views(shown) -> str:
@@ -77,7 +78,7 @@ def test_hints_keep_the_check_why_and_where():
     assert (failed.why, failed.where, failed.diagnosis) == (
         "WHY",
         "WHERE",
-        Diagnosis(places=KNOWN.places),
+        Diagnosis(places=KNOWN.places, facts=KNOWN.facts),
     )
 
 

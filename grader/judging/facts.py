@@ -1,0 +1,75 @@
+"""Tells, where no mistake is named, which properties of a right answer a wrong one lacks.
+
+Some facts are read from the wrong numbers themselves. Others come from small experiments: the
+student's function is called on inputs of our own, and a property that it breaks and the solution
+keeps, on the same inputs, is a fact. Nothing is guessed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from grader.core.records import CheckResult, Diagnosis, Exercise, Fact
+from grader.judging import difference_facts
+from grader.judging.case import StudentFault
+from grader.judging.draw import Draw
+from grader.judging.fact_probes import Probe, list_fact_probes
+from grader.judging.judge import Judge
+from grader.judging.probed_function import ProbedFunction, ProbingEnded, find_probed_function
+from grader.judging.student import Student
+
+MAX_FACTS = 3  # of one check
+
+
+def add_judged_facts(
+    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge, right: Student | None
+) -> tuple[CheckResult, ...]:
+    """Return the checks, with facts for failed ones without a named mistake; each fact once."""
+    failures = {failure.check: failure for failure in judge.failures}
+    told: set[tuple[str, str]] = set()  # a function, and the key of a fact
+    probed: dict[str, list[Fact]] = {}
+
+    def with_facts(check: CheckResult) -> CheckResult:
+        failure, known = failures.get(check.id), check.diagnosis or Diagnosis()
+        if failure is None or failure.fault.differs is None or known.mistakes:
+            return check
+        name = failure.fault.differs.call.partition("(")[0]
+        found = list(difference_facts.list_difference_facts(failure))
+        if right is not None and not failure.fault.differs.subject.startswith("gradient"):
+            if name not in probed:
+                probed[name] = list(_probe_function(exercise, name, judge.student, right))
+            found += probed[name]
+        new = tuple(one for one in found if (name, one.key) not in told)[:MAX_FACTS]
+        told.update((name, one.key) for one in new)
+        return replace(check, diagnosis=replace(known, facts=new)) if new else check
+
+    return tuple(map(with_facts, checks))
+
+
+def _probe_function(
+    exercise: Exercise, name: str, student: Student, right: Student
+) -> Iterator[Fact]:
+    """Yield the properties that a function lacks and the solution's has, at most `MAX_FACTS`."""
+    declared = find_probed_function(exercise, name)
+    if declared is None:
+        return
+    ours, theirs = (ProbedFunction(one, *declared) for one in (student, right))
+    found = 0
+    try:
+        for probe in list_fact_probes(ours):
+            one = _run_probe(exercise, probe, ours, theirs)
+            if one is not None and _run_probe(exercise, probe, theirs, theirs) is None:
+                yield one
+                found += 1
+            if found == MAX_FACTS or (one is not None and one.key == "second_call"):
+                return
+    except ProbingEnded:
+        return
+
+
+def _run_probe(
+    exercise: Exercise, probe: Probe, f: ProbedFunction, right: ProbedFunction
+) -> Fact | None:
+    try:
+        return probe(f, right, Draw("facts", exercise.slug, probe.__name__))
+    except StudentFault:
+        return None

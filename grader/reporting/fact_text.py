@@ -1,0 +1,90 @@
+"""Says in words which properties of a right answer a wrong one lacks."""
+
+from collections.abc import Iterator, Sequence
+
+from grader.core.records import Fact
+from grader.core.translation import Words
+
+# Each is true as it stands: it says what a call gave, and where it helps what should have come.
+FACT_SENTENCES = {
+    # read from the wrong numbers
+    "all_zero": "All numbers are 0.",
+    "factor": "Every number is {factor} times what it should be.",
+    "offset": "Every number is what it should be plus {offset}.",
+    "transposed": "The numbers are right, but two axes are exchanged.",
+    "other_places": "The numbers are right, but they stand in other places.",
+    "float32_digits": "The relative error is {error}: somewhere float64 is computed in float32.",
+    "all_inverted": "True and False are exchanged everywhere.",
+    "more_true": "All that should be True is True; {count} other entries are True as well.",
+    "fewer_true": "All that should be False is False; {count} other entries are False as well.",
+    # weights
+    "negative_weights": "There are negative weights, the least {least}.",
+    "row_sums": "The weights of a row sum to {sum}, not to 1.",
+    "columns_sum": "The weights of a column sum to 1; those of a row sum to {sum}.",
+    "table_sum": "The weights of all rows together sum to 1; those of one row sum to {sum}.",
+    "shift": "Adding 1 to every score changes the weights, by up to {change}. It should not.",
+    "order": "A smaller score has the larger weight: {low} against {high}.",
+    "other_rows": "The weights of a row change with the scores of another row, by up to {change}.",
+    "large_scores": "Scores near {score} give NaN or infinity. With the maximum of each row "
+    "subtracted first, the weights are the same and nothing overflows.",
+    "rows_apart": "A row of small scores is right alone, and wrong beside a row whose scores are "
+    "{size} larger.",
+    "float16": "Scores up to {score} are right in float32, and give NaN or infinity in float16.",
+    "float16_products": "Queries and keys of {number} are right in float32, and give NaN or "
+    "infinity in float16.",
+    "axis_ignored": "Along the first axis and along the last the answer is the same.",
+    # masks
+    "mask_inverted": "Only keys whose `keep` is False have weight; it should be only those whose "
+    "`keep` is True.",
+    "mask_ignored": "The weights are the same with a mask and without.",
+    "hidden_weight": "A hidden key has weight {weight}; it should have 0.",
+    "masked_sum": "Under a mask the weights of a row sum to {sum}, not to 1.",
+    "hidden_score": "A hidden key changes the other weights when its score is {score}.",
+    "empty_row_not_finite": "A row whose keys are all hidden gives NaN or infinity, not 0.",
+    "empty_row_sum": "The weights of a row whose keys are all hidden sum to {sum}, not to 0.",
+    # attention
+    "mixture": "The output is not the weights times the values: it differs by up to {change}.",
+    "ignores_q": "The output does not change with the queries.",
+    "ignores_k": "The output does not change with the keys.",
+    "ignores_v": "The output does not change with the values.",
+    "taken_as_kqv": "The answer is right for `q` and `k` exchanged.",
+    "taken_as_qvk": "The answer is right for `k` and `v` exchanged.",
+    "taken_as_vkq": "The answer is right for `q` and `v` exchanged.",
+    "other_batch_is_returned": "Batch entry {place} has the output of batch entry {other}.",
+    "other_head_is_returned": "Head {place} has the output of head {other}.",
+    "other_row_is_returned": "Query {place} has the output of query {other}.",
+    "output_transposed": "The output is right, but rows and columns are exchanged.",
+    "other_batch": "The output of a sequence changes with the other sequences in the batch, by up "
+    "to {change}.",
+    "other_heads": "The output of a head changes with the other heads, by up to {change}.",
+    "one_head_only": "It is right for one head, and not for {heads}.",
+    "one_batch_only": "It is right for a batch of one, and not for a batch of {batch}.",
+    "equal_lengths_only": "It is right for as many queries as keys, and not for {queries} queries "
+    "and {keys} keys.",
+    "equal_widths_only": "It is right for values as wide as the keys, and not for keys of width "
+    "{keys} and values of width {values}.",
+    "key_order": "Other order of the keys, together with their values, changes the output, by up "
+    "to {change}. It should not.",
+    "later_key_seen": "The output of query {query} changes with key {key}, which comes later.",
+    "forbidden_key_seen": "The output of query {query} changes with key {key}, which it should not "
+    "see.",
+    "own_key_missed": "The output of query {query} does not change with key {key}, its own.",
+    "key_missed": "The output of query {query} does not change with key {key}, which it should "
+    "see.",
+    "scale_ignored": "The output is the same with a given `scale` and without.",
+    "second_call": "The same inputs give another answer in a later call: it changes by up to "
+    "{change}.",
+}
+
+
+def report_facts(facts: Sequence[Fact], words: Words) -> Iterator[str]:
+    """Yield a sentence for each fact."""
+    for fact in facts:
+        values = {name: _write_fact_number(x) for name, x in fact.values.items()}
+        yield words(FACT_SENTENCES[fact.key], **values)
+
+
+def _write_fact_number(x: float) -> str:
+    """Write a number with four digits, or with more if it would look like a whole number."""
+    short = f"{x:.4g}"
+    return f"{x:.8g}" if float(short) == round(x) != x else short

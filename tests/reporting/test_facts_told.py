@@ -1,0 +1,57 @@
+"""Every fact has a sentence in both languages, and stands where places and stage stand."""
+
+import re
+
+import pytest
+
+from grader.core.catalog import ROOT
+from grader.core.records import Fact
+from grader.core.translation import Words, _read_core_translations
+from grader.reporting import fact_text, github, html, junit
+from grader.reporting.as_json import write_report_json
+from grader.reporting.from_json import parse_report_json
+from tests.reporting.samples import EVERYTHING
+from tests.reporting.test_limited import views
+
+SENTENCE = "The weights of a row sum to 0.98, not to 1."
+
+
+def test_each_fact_that_is_found_has_a_sentence_and_each_sentence_a_fact():
+    found = set()
+    for name in ("weight_probes", "attention_probes", "difference_facts"):
+        text = (ROOT / f"grader/judging/{name}.py").read_text("utf-8")
+        found |= set(re.findall(r'fact\(\s*"(\w+)"|Fact\(key="(\w+)"', text))
+    keys = {one or other for one, other in found}
+    unseen = set(fact_text.FACT_SENTENCES) - keys
+    assert keys <= set(fact_text.FACT_SENTENCES)
+    composed = ("ignores_", "taken_as_", "other_", "later_key", "forbidden_key", "key_missed")
+    assert all(key.startswith(composed) for key in unseen)
+
+
+def test_each_sentence_is_there_in_chinese():
+    assert set(fact_text.FACT_SENTENCES.values()) <= _read_core_translations().keys()
+
+
+@pytest.mark.parametrize(
+    "x, written",
+    [(0.98, "0.98"), (1.00001, "1.00001"), (3, "3"), (-1000.0, "-1000"), (0.123456, "0.1235")],
+)
+def test_numbers_are_short_and_never_look_right_where_they_are_wrong(x, written):
+    [told] = fact_text.report_facts([Fact(key="row_sums", values={"sum": x})], Words())
+    assert told == f"The weights of a row sum to {written}, not to 1."
+
+
+def test_a_fact_stands_in_every_view():
+    shown = views(EVERYTHING)
+    assert shown.count(SENTENCE) >= 3  # the terminal, the summary, the annotations
+    assert SENTENCE in html.render_html_report(EVERYTHING, Words())
+    assert SENTENCE in junit.render_junit_report(EVERYTHING, Words())
+    assert any(SENTENCE in x for x in github.render_github_annotations(EVERYTHING, Words()))
+    chinese = html.render_html_report(EVERYTHING, Words("zh"))
+    assert "一行的权重之和是 0.98，不是 1。" in chinese
+
+
+def test_facts_come_back_from_json():
+    again = parse_report_json(write_report_json(EVERYTHING))
+    told = [c.diagnosis.facts for e in again.exercises for c in e.checks if c.diagnosis]
+    assert told[0] == (Fact(key="row_sums", values={"sum": 0.98}), Fact(key="ignores_k"))
