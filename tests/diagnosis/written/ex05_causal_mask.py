@@ -251,13 +251,13 @@ def rows_of_nan(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tens
 
 
 @wrong(of="causal_attention", mistakes=1)
-def nan_to_num_afterwards(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """The NaN of empty rows is replaced after the softmax, whose gradient is still NaN."""
+def added_infinity(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """-inf is added to hidden scores, not put in their place: empty rows' gradient is NaN."""
     compute = q.dtype if q.dtype == torch.float64 else torch.float32
     qc, kc, vc = (t.to(compute) for t in (q, k, v))
     mask = causal_mask(qc.shape[-2], kc.shape[-2], q.device)
     logits = (qc / math.sqrt(qc.shape[-1])) @ kc.mT
-    logits = logits.masked_fill(mask.logical_not(), -math.inf)
+    logits = logits + torch.zeros_like(logits).masked_fill(mask.logical_not(), -math.inf)
     weights = torch.nan_to_num(logits.softmax(-1), nan=0.0)
     return (weights @ vc).to(q.dtype)
 

@@ -221,10 +221,10 @@ def in_the_dtype_of_the_inputs(
 
 
 @wrong(of="grouped_query_attention", mistakes=1)
-def nan_gradient_of_blind_rows(
+def logarithm_of_the_mask_added(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keep: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The NaN of blind rows is set to 0 after the softmax, so that their gradient is NaN."""
+    """-inf is added to hidden scores, not put in their place: blind rows' gradient is NaN."""
     h, hk = q.shape[-3], k.shape[-3]
     if h % hk:
         raise ValueError(f"H is {h}, Hk is {hk}: not divisible")
@@ -232,7 +232,7 @@ def nan_gradient_of_blind_rows(
     k, v = repeat_kv(k, h // hk), repeat_kv(v, h // hk)
     scores = (q.to(wide) @ k.to(wide).mT) / math.sqrt(q.shape[-1])
     if keep is not None:
-        scores = torch.where(keep, scores, float("-inf"))
+        scores = scores + torch.log(keep.to(wide))
     weights = torch.softmax(scores, dim=-1)
     weights = torch.where(torch.isnan(weights), torch.zeros_like(weights), weights)
     return (weights @ v.to(wide)).to(q.dtype)
