@@ -10,7 +10,7 @@ from rich.console import Console
 
 from grader.core.records import CheckResult, ExerciseReport, Speed, Verdict
 from grader.core.translation import Words
-from grader.reporting import html, speed_text, terminal
+from grader.reporting import html, speed_text, terminal_checks
 from grader.reporting.redact import RECEIVED_STATE
 
 _STYLE_PATH = Path(__file__).with_name("report.css")
@@ -74,8 +74,8 @@ def render_task_text(task: TaskReport, words: Words) -> str:
         console.print(f"{task.earned}/{task.worth} {words('points')}", highlight=False)
     if _report_task_sentence(task):
         console.print(words.said(_report_task_sentence(task)), markup=False, highlight=False)
-    for check in task.checks:
-        console.print(terminal.render_terminal_check(check, task.exercise, words))
+    for part in terminal_checks.render_terminal_checks(task.checks, task.exercise, words):
+        console.print(part)
     if task.speed is not None:
         console.print(speed_text.render_speed_report(task.speed, task.exercise.slug, words))
     assert isinstance(console.file, io.StringIO)

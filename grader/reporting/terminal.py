@@ -1,31 +1,23 @@
 """Prints the report for a person at a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from grader.core import catalog, sealed_bundle
-from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Report, Verdict
+from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
-from grader.reporting import fact_text, locations, speed_text, stage_text
+from grader.reporting import speed_text
 from grader.reporting.kept_text import report_unchanged_answer
 from grader.reporting.next_step import StepKind, choose_reported_next_step
 from grader.reporting.redact import RECEIVED_STATE
+from grader.reporting.terminal_checks import render_terminal_check, render_terminal_checks
 from grader.submission import answer_file
 
-SIGNS = {
-    Verdict.PASSED: Text("✓", style="green"),
-    Verdict.FAILED: Text("✗", style="red"),
-    Verdict.BLOCKED: Text("·", style="dim"),
-    Verdict.NOT_RUN: Text("○", style="dim"),
-    Verdict.GRADER_FAULT: Text("!", style="magenta"),
-}
 _SHOWN_OUTPUT_LINES = 10  # lines of what a submission printed
-_SHOWN_FAILURE_LINES = 10  # lines of one failure
 
 
 def print_terminal_report(report: Report, console: Console, words: Words = Words()) -> None:  # noqa: B008 (frozen)
@@ -172,10 +164,10 @@ def _render_terminal_headline(e: ExerciseReport, words: Words) -> Text:
 def _render_terminal_details(e: ExerciseReport, words: Words) -> Group:
     """Return every check of one exercise, with what went wrong below it."""
     parts: list[RenderableType] = [_render_terminal_headline(e, words)]
-    if e.sentence:
+    if e.sentence and e.state in ("graded", "fault", "refused"):  # else it stands in the table
         parts.append(Text(words.said(e.sentence)))
     if e.state in ("graded", "fault"):
-        parts += [render_terminal_check(check, e, words) for check in e.checks]
+        parts += render_terminal_checks(e.checks, e, words)
         if e.speed is not None:
             parts.append(speed_text.render_speed_report(e.speed, e.slug, words))
     if e.output:
@@ -183,47 +175,6 @@ def _render_terminal_details(e: ExerciseReport, words: Words) -> Group:
         printed = e.output.splitlines()[:_SHOWN_OUTPUT_LINES]
         parts += [Text(f"  | {line}", style="dim") for line in printed]
     return Group(*parts)
-
-
-def render_terminal_check(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
-    head = Text.assemble(SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
-    head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
-    match c.verdict:
-        case Verdict.FAILED | Verdict.GRADER_FAULT:
-            lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_FAILURE_LINES]]
-            known = _render_terminal_diagnosis(c.diagnosis, e.slug, words)
-            return Group(head, *(_indent_terminal_line(line) for line in (*lines, *known)))
-        case Verdict.BLOCKED if c.why != e.sentence:
-            text = words("blocked by: {check}", check=_translate_reported_check(c.why, e, words))
-            return Group(head, _indent_terminal_line(Text(text, style="dim")))
-        case Verdict.NOT_RUN:
-            return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
-    return Group(head)
-
-
-def _translate_reported_check(says: str, e: ExerciseReport, words: Words) -> str:
-    """Translate the sentence of a check, found by its English."""
-    return next((words.check(e.slug, c.id, c.says) for c in e.checks if c.says == says), says)
-
-
-def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
-    if d is None:
-        return
-    if where := locations.report_wrong_places(d.places, words):
-        yield Text(where)
-    for number, mistake in enumerate(d.mistakes):
-        says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
-        yield Text.assemble(words("Or: ") if number else "", (says, "yellow"))
-        if mend:
-            yield Text(mend, style="dim")
-    yield from map(Text, fact_text.report_facts(d.facts, words))
-    if d.stage is not None:
-        yield Text(stage_text.report_wrong_stage(d.stage, words))
-        yield from (Text(line) for line in stage_text.render_stage_weights(d.stage, words))
-
-
-def _indent_terminal_line(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 4))
 
 
 def _find_reported_failure(e: ExerciseReport) -> CheckResult | None:
@@ -252,7 +203,7 @@ def _render_terminal_next_step(report: Report, words: Words) -> Text:
             read, write = words("Next: read "), words(", then write ")
             return Text.assemble("\n", read, (lesson, "bold"), write, path)
         case StepKind.MEND_FILE:
-            return Text.assemble(todo, words.said(e.sentence))
+            return Text.assemble(todo, words("mend what is said above"))
         case StepKind.MEND_CHECK if check is not None:
             says = words.check(e.slug, check.id, check.says)
             return Text.assemble(todo, says, shows_all if several else "")

@@ -128,12 +128,32 @@ def drawn(report: Report) -> str:
                   "what is unchanged was judged earlier (FRESH=1 judges it again)"]),
         ("not started", ["not started yet: docs/lessons/ex03_sdpa.en.md", "Next: read docs/lessons/ex03_sdpa.en.md, then write exercises/ex03_sdpa.py"]),
         ("refused", ["not graded: it uses something that is not allowed",
-                     "Next: exercises/ex03_sdpa.py: Line 1: torch.softmax is not allowed."]),
+                     "Line 1: torch.softmax is not allowed.",
+                     "Next: exercises/ex03_sdpa.py: mend what is said above"]),
     ],
 )  # fmt: skip
 def test_the_terminal_says_it(name, lines):
     text = drawn(REPORTS[name])
     assert [line for line in lines if line not in text] == []
+
+
+def test_neighbours_that_one_check_blocks_are_told_once():
+    failed = check(Verdict.FAILED, why="out is 1")
+    waiting = [
+        replace(check(Verdict.BLOCKED, why=failed.says), says=f"Case {n}.") for n in range(3)
+    ]
+    text = drawn(report(exercise(checks=(failed, *waiting))))
+    assert all(f"· Case {n}. 0/2" in text for n in range(3))
+    assert text.count("blocked by") == 1
+    assert "these 3 are blocked by: Rows sum to one." in text
+
+
+@pytest.mark.parametrize("state", ["unreadable", "missing", "refused"])
+def test_why_a_file_is_not_graded_is_told_once(state):
+    waiting = tuple(check(Verdict.BLOCKED, why="Line 3 is no Python.") for _ in range(3))
+    odd = exercise(state=state, sentence="Line 3 is no Python.", checks=waiting)
+    assert drawn(report(odd)).count("Line 3 is no Python.") == 1
+    assert drawn(report(odd, exercise(slug="ex04_heads"))).count("Line 3 is no Python.") == 1
 
 
 def test_a_time_of_today_needs_no_date():

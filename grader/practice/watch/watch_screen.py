@@ -14,7 +14,7 @@ from grader.core import catalog
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.practice.hints import find_failure_to_hint, is_practice_passed
-from grader.reporting import terminal
+from grader.reporting import terminal_checks
 from grader.submission import answer_file
 
 _SHOWN_OUTPUT_LINES = 5  # lines of what a submission printed
@@ -122,7 +122,7 @@ def _draw_watched_exercise(e: ExerciseReport, words: Words) -> list[RenderableTy
     first = _find_check_to_watch(e)
     if first is not None:
         parts += [
-            terminal.render_terminal_check(first, e, words),
+            terminal_checks.render_terminal_check(first, e, words),
             _draw_watch_hint(e, words),
             Text(),
         ]
@@ -149,7 +149,7 @@ def _draw_watched_headline(e: ExerciseReport, words: Words) -> Text:
 
 def _draw_watched_check(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
     """Return a check in one line, without its explanation."""
-    sign, says = terminal.SIGNS[c.verdict], words.check(e.slug, c.id, c.says)
+    sign, says = terminal_checks.SIGNS[c.verdict], words.check(e.slug, c.id, c.says)
     style = "dim" if c.verdict in (Verdict.BLOCKED, Verdict.NOT_RUN) else ""
     line = Text.assemble(sign, " ", (says, style))
     line.no_wrap, line.overflow = True, "ellipsis"

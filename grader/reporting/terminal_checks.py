@@ -1,0 +1,84 @@
+"""Draws checks for a person at a terminal: verdict, what went wrong, and what is known of it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Verdict
+from grader.core.translation import Words
+from grader.reporting import fact_text, locations, stage_text
+
+SIGNS = {
+    Verdict.PASSED: Text("✓", style="green"),
+    Verdict.FAILED: Text("✗", style="red"),
+    Verdict.BLOCKED: Text("·", style="dim"),
+    Verdict.NOT_RUN: Text("○", style="dim"),
+    Verdict.GRADER_FAULT: Text("!", style="magenta"),
+}
+_SHOWN_LINES = 10  # lines of one failure
+
+
+def render_terminal_checks(
+    checks: Sequence[CheckResult], e: ExerciseReport, words: Words
+) -> Iterator[RenderableType]:
+    """Yield the checks; for neighbours that the same check blocks, the reason follows once."""
+    for (verdict, why), some in groupby(checks, key=lambda c: (c.verdict, c.why)):
+        group = list(some)
+        if verdict is not Verdict.BLOCKED or len(group) == 1 or why == e.sentence:
+            yield from (render_terminal_check(c, e, words) for c in group)
+            continue
+        yield from (_render_terminal_head(c, e, words) for c in group)
+        text = "these {count} are blocked by: {check}"
+        blocker = _translate_reported_check(why, e, words)
+        told = words(text, count=len(group), check=blocker)
+        yield _indent_terminal_line(Text(told, style="dim"))
+
+
+def _render_terminal_head(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
+    head = Text.assemble(SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
+    head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
+    return head
+
+
+def render_terminal_check(c: CheckResult, e: ExerciseReport, words: Words) -> Group:
+    """Return one check, with what went wrong below it."""
+    head = _render_terminal_head(c, e, words)
+    match c.verdict:
+        case Verdict.FAILED | Verdict.GRADER_FAULT:
+            lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_LINES]]
+            known = _render_terminal_diagnosis(c.diagnosis, e.slug, words)
+            return Group(head, *(_indent_terminal_line(line) for line in (*lines, *known)))
+        case Verdict.BLOCKED if c.why != e.sentence:
+            text = words("blocked by: {check}", check=_translate_reported_check(c.why, e, words))
+            return Group(head, _indent_terminal_line(Text(text, style="dim")))
+        case Verdict.NOT_RUN:
+            return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
+    return Group(head)
+
+
+def _translate_reported_check(says: str, e: ExerciseReport, words: Words) -> str:
+    """Translate the sentence of a check, found by its English."""
+    return next((words.check(e.slug, c.id, c.says) for c in e.checks if c.says == says), says)
+
+
+def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> Iterator[Text]:
+    if d is None:
+        return
+    if where := locations.report_wrong_places(d.places, words):
+        yield Text(where)
+    for number, mistake in enumerate(d.mistakes):
+        says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
+        yield Text.assemble(words("Or: ") if number else "", (says, "yellow"))
+        if mend:
+            yield Text(mend, style="dim")
+    yield from map(Text, fact_text.report_facts(d.facts, words))
+    if d.stage is not None:
+        yield Text(stage_text.report_wrong_stage(d.stage, words))
+        yield from (Text(line) for line in stage_text.render_stage_weights(d.stage, words))
+
+
+def _indent_terminal_line(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 4))
