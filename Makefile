@@ -56,7 +56,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
+.PHONY: help grade bench watch hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ headroom: $(DEV) ## print how near right answers come to being rejected (EX= SEE
 
 mechanical: $(DEV) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
 	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+
+diagnose-trial: $(DEV) ## try the reports on wrong answers that no catalogue has; no name may be false (EX= ARGS="--changes all --list nothing")
+	@$(GRADER) diagnose-trial $(EX) $(ARGS)
 
 cheats: $(DEV) ## run every cheat behind every wall, and print the results (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)

@@ -5,7 +5,7 @@ are words for people, and named mistakes test the checks that read messages.
 """
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +65,16 @@ def make_mechanical_changes(source: str, beside: str = "") -> list[MechanicalCha
                 made = ast.unparse(definition)
                 if made not in known and _can_mechanical_change_compile(made):
                     known.add(made)
-                    whole = "\n\n\n".join([*texts[:i], made, *texts[i + 1 :]]) + "\n"
+                    whole = _join_mechanical_texts([*texts[:i], made, *texts[i + 1 :]])
                     found.append(MechanicalChange(source=whole, **change))
     return found
+
+
+def unparse_mechanical_source(source: str) -> str:
+    """Return the text of a source without any change, as the texts of its changes are written."""
+    return _join_mechanical_texts(
+        [ast.unparse(node) for node in _remove_mechanical_docstrings(ast.parse(source)).body]
+    )
 
 
 def list_mechanical_imports(tree: ast.Module) -> frozenset[str]:
@@ -75,6 +82,10 @@ def list_mechanical_imports(tree: ast.Module) -> frozenset[str]:
     imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
     aliases = [alias for node in imports for alias in node.names]
     return frozenset((alias.asname or alias.name).split(".")[0] for alias in aliases)
+
+
+def _join_mechanical_texts(texts: Sequence[str]) -> str:
+    return "\n\n\n".join(texts) + "\n"
 
 
 def _remove_mechanical_docstrings(tree: ast.Module) -> ast.Module:

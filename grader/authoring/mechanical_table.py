@@ -12,7 +12,7 @@ from grader.authoring.mechanical import (
     Outcome,
     list_mechanical_changes,
 )
-from grader.authoring.processes import Job, run_mechanical_jobs, split_mechanical_job
+from grader.authoring.processes import Job, run_mechanical_jobs, split_numbered_job
 from grader.core.records import Exercise
 from grader.judging import suite_runner
 
@@ -75,7 +75,7 @@ def make_mechanical_jobs(exercises: Sequence[Exercise], terms: MechanicalOptions
                 trials=terms.trials,
                 seconds=terms.seconds,
             )  # fmt: skip
-            found += split_mechanical_job(job)
+            found += split_numbered_job(job)
     return found
 
 

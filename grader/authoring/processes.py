@@ -1,16 +1,15 @@
-"""Runs the changes of right answers in child processes, which a change may kill."""
+"""Runs changed and other wrong answers in child processes, which an answer may kill."""
 
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
-from grader.authoring.changes import MechanicalChange
 from grader.authoring.mechanical import (
     CASE_SECONDS,
     ChangeVerdict,
@@ -38,12 +37,43 @@ class Job:
     seconds: float = CASE_SECONDS  # of the processor, for one case of a check, and for one input
 
 
+class NumberedJob(Protocol):
+    """Some answers to one exercise, by number; a dataclass."""
+
+    @property
+    def slug(self) -> str: ...
+
+    @property
+    def numbers(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind:
+    """How one kind of job is run.
+
+    run    called in the child with a pipe and the job: sends READY, an outcome for each number in
+           order, or a text that says why it cannot go on
+    died   called with a job, a number and an exit code: the outcome if the child died there
+    """
+
+    run: Callable[[Connection, Any], None]
+    died: Callable[[Any, int, int | None], Any]
+
+
 def run_mechanical_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
     """Run the jobs in so many processes at once; yield each outcome as it arrives."""
-    found: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
+    kind = JobKind(run=_run_mechanical_process, died=_describe_dead_mechanical)
+    return run_jobs_in_children(jobs, kind, processes)
+
+
+def run_jobs_in_children(
+    jobs: Sequence[NumberedJob], kind: JobKind, processes: int
+) -> Iterator[Any]:
+    """Run the jobs in so many processes at once; yield each outcome as it arrives."""
+    found: SimpleQueue[Any] = SimpleQueue()
     with ThreadPoolExecutor(processes) as pool:
         for job in jobs:
-            pool.submit(_collect_mechanical_outcomes, job, found)
+            pool.submit(_collect_job_outcomes, job, kind, found)
         for _ in jobs:
             while (one := found.get()) is not None:
                 if isinstance(one, BaseException):
@@ -52,56 +82,49 @@ def run_mechanical_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Outcome
                 yield one
 
 
-def split_mechanical_job(job: Job, at_once: int = CHANGES_PER_PROCESS) -> list[Job]:
-    """Split a job into jobs of at most `at_once` changes."""
+def split_numbered_job(job: Any, at_once: int = CHANGES_PER_PROCESS) -> list[Any]:
+    """Split a job into jobs of at most `at_once` answers."""
     n = job.numbers
     return [replace(job, numbers=n[i : i + at_once]) for i in range(0, len(n), at_once)]
 
 
-def _collect_mechanical_outcomes(
-    job: Job, found: "SimpleQueue[Outcome | BaseException | None]"
-) -> None:
+def _collect_job_outcomes(job: NumberedJob, kind: JobKind, found: "SimpleQueue[Any]") -> None:
     try:
-        for outcome in _run_mechanical_job(job):
+        for outcome in _run_job_in_children(job, kind):
             found.put(outcome)
     except BaseException as error:  # carried to the thread that reads
         found.put(error)
     found.put(None)
 
 
-def _run_mechanical_job(job: Job) -> Iterator[Outcome]:
-    """Yield the outcomes of a job; if a process dies, start another after that change."""
+def _run_job_in_children(job: Any, kind: JobKind) -> Iterator[Any]:
+    """Yield the outcomes of a job; if a process dies, start another after that answer."""
     left = list(job.numbers)
     while left:
         context = get_context("spawn")
         here, there = context.Pipe(duplex=False)
         child = context.Process(
-            target=_run_mechanical_process,
-            args=(there, replace(job, numbers=tuple(left))),
-            daemon=True,
+            target=kind.run, args=(there, replace(job, numbers=tuple(left))), daemon=True
         )
         child.start()
         there.close()
         ready = False
-        for message in _receive_mechanical_outcomes(here):
+        for message in _receive_job_outcomes(here):
             if message == READY:
                 ready = True
-            elif isinstance(message, Outcome):
+            elif isinstance(message, str):
+                raise GraderFault(message)
+            else:
                 left.pop(0)
                 yield message
-            else:
-                raise GraderFault(str(message))
         child.join()
         if left and not ready:
             raise GraderFault(f"{job.slug}: its process ended with {child.exitcode} at its start")
         if left:
-            change = list_mechanical_changes(catalog.find_catalog_exercise(job.slug), job.variant)[
-                left.pop(0)
-            ]
-            yield _describe_dead_mechanical(job, change, child.exitcode)
+            yield kind.died(job, left.pop(0), child.exitcode)
 
 
-def _receive_mechanical_outcomes(pipe: Connection) -> Iterator[Any]:
+def _receive_job_outcomes(pipe: Connection) -> Iterator[Any]:
     try:
         while True:
             yield pipe.recv()
@@ -109,7 +132,8 @@ def _receive_mechanical_outcomes(pipe: Connection) -> Iterator[Any]:
         return
 
 
-def _describe_dead_mechanical(job: Job, change: MechanicalChange, code: int | None) -> Outcome:
+def _describe_dead_mechanical(job: Job, number: int, code: int | None) -> Outcome:
+    change = list_mechanical_changes(catalog.find_catalog_exercise(job.slug), job.variant)[number]
     endless = code == -signal.SIGXCPU
     return Outcome(
         slug=job.slug, variant=job.variant, where=change.where, line=change.line,

@@ -158,6 +158,36 @@ def mechanical(
         raise typer.Exit(BELOW)
 
 
+@commands.command(name="diagnose-trial")
+def diagnose_trial(
+    names: Names = None,
+    changes: Annotated[str, typer.Option(help="Changes of each solution; or: all.")] = "60",
+    pairs: Annotated[int, typer.Option(help="Pairs of changes of each solution.")] = 30,
+    written: Annotated[bool, typer.Option(help="Try the written answers.")] = True,
+    seed: Annotated[str, typer.Option(help="Of the draw of changes and pairs.")] = "1",
+    inputs: Annotated[int, typer.Option(help="On which a name is compared.")] = 60,
+    listed: Annotated[
+        str, typer.Option("--list", help="Print answers of a class: nothing, helped, false, ...")
+    ] = "",
+    processes: Annotated[int, typer.Option(help="How many at once; 0: one per processor.")] = 0,
+    write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
+) -> None:
+    """Try the reports on wrong answers that are in no catalogue: no name may be false."""
+    from grader.authoring import feedback_command
+
+    exercises = _list_exercises_for_command("diagnose-trial", names or [])
+    try:
+        sample, kinds = feedback_command.parse_feedback_options(
+            changes, pairs, written, seed, inputs, listed
+        )
+    except ValueError as problem:
+        stop_command(str(problem))
+    if not feedback_command.print_feedback_trial(
+        exercises, sample, Console(), listed=kinds, processes=processes, write=write
+    ):
+        raise typer.Exit(BELOW)
+
+
 @commands.command()
 def house(
     laws: Annotated[bool, typer.Option("--laws", help="Print the laws, and ask nothing.")] = False,

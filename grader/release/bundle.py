@@ -33,6 +33,7 @@ _README_NOTES = {  # by file, the note below its title
 _BUNDLED_FOLDERS = ("grader", "reference", "docs", ".devcontainer")
 _PROJECT_GOALS = (  # of the Makefile: they need files that are left out
     "test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom", "cheats",
+    "diagnose-trial",
     "house", "new", "gpu-check", "picture", "wheel", "bench-.*",
 )  # fmt: skip
 _GOAL_REFUSAL_COMMAND = (

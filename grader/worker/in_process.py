@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from grader.worker.child import wire
-from grader.worker.child.executor import Executor
+from grader.worker.child.executor import FILENAME, Executor
 from grader.worker.child.prelude import run_worker_prelude
 from grader.worker.client import Client
 
@@ -37,10 +37,15 @@ def load_file_without_wall(path: Path, name: str, prelude: str = "") -> ModuleTy
     return module
 
 
-def load_text_without_wall(source: str, name: str, prelude: str = "") -> ModuleType:
-    """Run the prelude, then load a module from a text like a worker: Triton can read the text."""
+def load_text_without_wall(
+    source: str, name: str, prelude: str = "", *, as_worker: bool = False
+) -> ModuleType:
+    """Run the prelude, then load a module from a text like a worker: Triton can read the text.
+
+    as_worker  call the text in tracebacks as a worker does: then exceptions have their line
+    """
     run_worker_prelude(prelude)
-    file = f"<{name}>"
+    file = FILENAME if as_worker else f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     module = ModuleType(name)
     module.__file__ = f"{name}.py"

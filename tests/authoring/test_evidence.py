@@ -64,5 +64,5 @@ def test_a_page_without_the_part_is_a_sentence(page):
 
 def test_the_page_has_a_part_for_each_command():
     text = evidence.EVIDENCE_PATH.read_text(encoding="utf-8")
-    for command in ("mutants", "mechanical", "headroom"):
+    for command in ("mutants", "mechanical", "diagnose-trial", "diagnose-trial pairs", "headroom"):
         assert text.count(f"<!-- begin {command} -->") == text.count(f"<!-- end {command} -->") == 1

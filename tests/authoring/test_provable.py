@@ -21,7 +21,7 @@ def said(*arguments):
     return done.exit_code, done.output
 
 
-@pytest.mark.parametrize("command", ["mutants", "headroom", "mechanical"])
+@pytest.mark.parametrize("command", ["mutants", "headroom", "mechanical", "diagnose-trial"])
 def test_where_nothing_could_be_asked_the_command_fails(no_triton, command):
     code, output = said(command, "ex14")
     assert code == 2

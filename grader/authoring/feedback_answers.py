@@ -1,0 +1,113 @@
+"""Makes wrong answers that no catalogue has: mechanical changes of solutions, and pairs of them."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grader.authoring.changes import MechanicalChange, unparse_mechanical_source
+from grader.authoring.mechanical import list_mechanical_changes, read_mechanical_source
+from grader.core.records import Exercise
+
+TRIES_PER_PAIR = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongAnswer:
+    """A wrong answer, and what is known of its mistakes."""
+
+    id: str
+    says: str  # what is wrong in it
+    mistakes: int
+    source: str
+    lines: tuple[int, ...] = ()  # of the source, that are wrong; () if not known
+    parts: tuple[str, ...] = ()  # a source for each mistake, with that one alone; () if not known
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBlock:
+    """The lines of a right text that a change replaces, counted from 0, and the new lines."""
+
+    start: int
+    end: int
+    new: tuple[str, ...]
+
+    def numbers(self, shift: int = 0) -> tuple[int, ...]:
+        """Return the numbers of the new lines, counted from 1 and moved by `shift`."""
+        first = self.start + 1 + shift
+        return tuple(range(first, first + max(1, len(self.new))))
+
+
+def find_changed_block(right: str, wrong: str) -> ChangedBlock:
+    """Find the lines between the common beginning and the common end of two texts."""
+    old, new = right.splitlines(), wrong.splitlines()
+    shorter = min(len(old), len(new))
+    start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    rest = shorter - start
+    after = next((i for i in range(rest) if old[-1 - i] != new[-1 - i]), rest)
+    return ChangedBlock(start, len(old) - after, tuple(new[start : len(new) - after]))
+
+
+def list_changed_answers(exercise: Exercise, count: int | None, seed: str) -> list[WrongAnswer]:
+    """Return so many mechanical changes of the solution, drawn at random; all if None."""
+    right = unparse_mechanical_source(read_mechanical_source(exercise, ""))
+    found = list_mechanical_changes(exercise, "")
+    numbers = list(range(len(found)))
+    if count is not None and count < len(numbers):
+        numbers = sorted(random.Random(f"{seed} {exercise.slug}").sample(numbers, count))
+    return [_make_changed_answer(n, found[n], right) for n in numbers]
+
+
+def _make_changed_answer(number: int, change: MechanicalChange, right: str) -> WrongAnswer:
+    return WrongAnswer(
+        id=f"change-{number}", says=_describe_change(change), mistakes=1, source=change.source,
+        lines=find_changed_block(right, change.source).numbers(),
+    )  # fmt: skip
+
+
+def _describe_change(change: MechanicalChange) -> str:
+    return f"{change.where}, line {change.line}: {change.old.strip()} -> {change.new.strip()}"
+
+
+def list_paired_answers(exercise: Exercise, count: int, seed: str) -> list[WrongAnswer]:
+    """Return so many pairs of changes on different lines, half of them within one function."""
+    right = unparse_mechanical_source(read_mechanical_source(exercise, ""))
+    found = list_mechanical_changes(exercise, "")
+    drawn = _draw_pairs(found, random.Random(f"{seed} pairs {exercise.slug}"), count)
+    pairs: dict[tuple[int, int], WrongAnswer] = {}
+    for one, other in drawn:
+        key = min(one, other), max(one, other)
+        if key not in pairs and (made := _make_paired_answer(key, found, right)) is not None:
+            pairs[key] = made
+        if len(pairs) == count:
+            break
+    return list(pairs.values())
+
+
+def _draw_pairs(
+    found: list[MechanicalChange], drawing: random.Random, count: int
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs of numbers; every second pair is of one definition."""
+    for n in range(count * TRIES_PER_PAIR):
+        one = drawing.randrange(len(found))
+        same = [i for i, c in enumerate(found) if c.definition == found[one].definition]
+        yield one, drawing.choice(same if n % 2 else range(len(found)))
+
+
+def _make_paired_answer(
+    pair: tuple[int, int], found: list[MechanicalChange], right: str
+) -> WrongAnswer | None:
+    """Return an answer with both changes; None if they share a line."""
+    changes = [found[n] for n in pair]
+    blocks = [find_changed_block(right, c.source) for c in changes]
+    first, last = sorted(blocks, key=lambda block: (block.start, block.end))
+    if first.end > last.start or last.start in (first.start, first.end):
+        return None
+    lines = right.splitlines()
+    lines[last.start : last.end] = last.new
+    lines[first.start : first.end] = first.new
+    shift = len(first.new) - (first.end - first.start)
+    return WrongAnswer(
+        id=f"changes-{pair[0]}+{pair[1]}", says="; ".join(map(_describe_change, changes)),
+        mistakes=2, source="\n".join(lines) + "\n", lines=(*first.numbers(), *last.numbers(shift)),
+        parts=tuple(c.source for c in changes),
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""Classes what a report says about a wrong answer: named, near, pinned, helped, nothing, false."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from grader.authoring.feedback_answers import WrongAnswer
+from grader.authoring.feedback_truth import NameTruth, Truth
+from grader.authoring.side_by_side import TrialValues
+from grader.core.records import CheckResult, Verdict
+
+NEAR_LINES = 1  # a line that a report gives may be so far from a wrong one
+
+
+class FeedbackClass(StrEnum):
+    """The best that a report says about an answer; one false name makes it false."""
+
+    NAMED = "named and true"  # at least one name, and all are true
+    NEAR = "near"  # none is false; one explains the failures and has faults of its own beside them,
+    # or cannot be decided: no trial shows it, or it may be one of two that somebody wrote
+    PINNED = "pinned"  # no name; a line within `NEAR_LINES` of a wrong one
+    HELPED = "helped"  # no name; more than the first number that differs
+    NOTHING = "nothing"
+    FALSE = "false"  # a name is false
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGroup:
+    """The mistakes that a report names for one check."""
+
+    ids: tuple[str, ...]
+    together: bool  # all at once; else one or another of them, which cannot be told apart
+
+
+@dataclass(frozen=True, slots=True)
+class FalseName:
+    """Mistakes that a report names, and an input on which they differ from the answer."""
+
+    ids: tuple[str, ...]
+    told: TrialValues
+
+
+def list_named_groups(checks: Sequence[CheckResult]) -> list[NamedGroup]:
+    """Return the mistakes that a report names, each group once."""
+    named = [c.diagnosis for c in checks if c.diagnosis is not None and c.diagnosis.mistakes]
+    groups = (NamedGroup(tuple(m.id for m in d.mistakes), together=False) for d in named)
+    return list(dict.fromkeys(groups))
+
+
+def list_pinned_lines(checks: Sequence[CheckResult]) -> set[int]:
+    """Return the lines of the answer that a report gives."""
+    return {c.line for c in checks if c.line}
+
+
+def is_check_helpful(check: CheckResult) -> bool:
+    """Return whether a failed check says more than the first number that differs.
+
+    A stage, wrong places, an exception and its line; or a sentence about a type, a shape, a dtype,
+    a changed input and the like, which has no count of entries that differ.
+    """
+    found = check.diagnosis
+    if found is not None and (found.stage is not None or found.places):
+        return True
+    return bool(check.line) or "entries differ" not in check.why
+
+
+def class_feedback(
+    answer: WrongAnswer, checks: Sequence[CheckResult], truth: NameTruth
+) -> tuple[FeedbackClass, tuple[FalseName, ...]]:
+    """Class a report; return also each name that is false."""
+    failed = [c for c in checks if c.verdict is Verdict.FAILED]
+    groups = list_named_groups(failed)
+    verdicts = [_judge_group(group, answer, truth) for group in groups]
+    if false := tuple(name for _, name in verdicts if name is not None):
+        return FeedbackClass.FALSE, false
+    if groups:
+        true = all(found is Truth.TRUE for found, _ in verdicts)
+        return FeedbackClass.NAMED if true else FeedbackClass.NEAR, ()
+    if _is_line_pinned(answer, list_pinned_lines(failed)):
+        return FeedbackClass.PINNED, ()
+    helped = any(map(is_check_helpful, failed))
+    return FeedbackClass.HELPED if helped else FeedbackClass.NOTHING, ()
+
+
+def _judge_group(
+    group: NamedGroup, answer: WrongAnswer, truth: NameTruth
+) -> tuple[Truth, FalseName | None]:
+    """Return the truth of a group, and the false name if it is false."""
+    found = [truth.judge_name(answer, ids) for ids in _list_claims(group)]
+    for kind in (Truth.TRUE, Truth.EXPLAINS, Truth.UNKNOWN):
+        if any(one is kind for one, _ in found):
+            return kind, None
+    if answer.mistakes > 1 and not answer.parts:  # of a written answer neither alone is known
+        return Truth.UNKNOWN, None
+    told = next(told for _, told in found if told is not None)
+    return Truth.FALSE, FalseName(group.ids, told)
+
+
+def _list_claims(group: NamedGroup) -> Iterator[tuple[str, ...]]:
+    """Yield the mistakes that are claimed at once; of those not told apart one must be true."""
+    if group.together:
+        yield group.ids
+    else:
+        yield from ((id,) for id in group.ids)
+
+
+def _is_line_pinned(answer: WrongAnswer, lines: set[int]) -> bool:
+    return any(abs(line - wrong) <= NEAR_LINES for line in lines for wrong in answer.lines)

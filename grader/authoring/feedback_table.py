@@ -1,0 +1,84 @@
+"""The table of `make diagnose-trial`: what reports say about wrong answers to each exercise."""
+
+from collections.abc import Iterator, Sequence
+from statistics import mean
+
+from rich.table import Table
+
+from grader.authoring.feedback_class import FeedbackClass
+from grader.authoring.feedback_run import Feedback
+
+COLUMNS = tuple(kind.value for kind in FeedbackClass)
+NUMBERS = ("answers", *COLUMNS, "skipped")
+GOALS = {1: 80, 2: 60}  # % named or pinned, of answers with so many mistakes
+HELP_GOAL = 95  # % with something that helps
+SECONDS_ALLOWED = 2.0  # for the diagnosis of an answer
+_EXACT = (FeedbackClass.NAMED, FeedbackClass.PINNED)
+_USELESS = (FeedbackClass.NOTHING, FeedbackClass.FALSE)
+
+
+def count_feedback(found: Sequence[Feedback]) -> list[int]:
+    """Return the numbers of a row, in the order of `NUMBERS`."""
+    classed = [f for f in found if f.kind is not None]
+    kinds = [sum(f.kind is kind for f in classed) for kind in FeedbackClass]
+    return [len(classed), *kinds, len(found) - len(classed)]
+
+
+def list_feedback_rows(found: Sequence[Feedback], mistakes: int) -> Iterator[list[str]]:
+    """Yield a row for each exercise: its name, and its numbers for so many mistakes."""
+    ours = [f for f in found if f.mistakes == mistakes]
+    for slug in sorted({f.slug for f in ours}):
+        yield [slug, *(f"{n:,}" for n in count_feedback([f for f in ours if f.slug == slug]))]
+
+
+def build_feedback_table(found: Sequence[Feedback], mistakes: int) -> Table:
+    """Return the table of the answers with so many mistakes, with sums and shares below."""
+    title = "One mistake" if mistakes == 1 else "Two mistakes"
+    table = Table(title, *NUMBERS, box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for row in list_feedback_rows(found, mistakes):
+        table.add_row(*row)
+    counts = count_feedback([f for f in found if f.mistakes == mistakes])
+    table.add_row("all", *(f"{n:,}" for n in counts))
+    table.add_row("%", "", *(f"{_share(n, counts[0]):.0f}" for n in counts[1:-1]), "")
+    return table
+
+
+def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
+    """Yield a sentence for each goal: the share that was reached, and the share that is asked."""
+    for mistakes, goal in GOALS.items():
+        classed = [f for f in found if f.mistakes == mistakes and f.kind is not None]
+        if not classed:
+            continue
+        exact = _share(sum(f.kind in _EXACT for f in classed), len(classed))
+        helped = _share(sum(f.kind not in _USELESS for f in classed), len(classed))
+        false = sum(f.kind is FeedbackClass.FALSE for f in classed)
+        yield (
+            f"{mistakes} mistake(s), {len(classed)} answers: {false} false (goal 0), "
+            f"{exact:.0f} % named or pinned (goal {goal} %), "
+            f"{helped:.0f} % with something that helps (goal {HELP_GOAL} %)."
+        )
+    seconds = [f.diagnosed for f in found if f.kind is not None]
+    if seconds:
+        slow = sum(s > SECONDS_ALLOWED for s in seconds)
+        yield (
+            f"Diagnosis took {mean(seconds):.2f} s of the processor an answer, {max(seconds):.2f} s"
+            f" at most; {slow} took more than {SECONDS_ALLOWED:g} s."
+        )
+
+
+def describe_feedback(one: Feedback) -> str:
+    """Return lines about one answer: what is wrong in it, and what the report says."""
+    lines = [f"{one.skipped or one.kind}: {one.slug} {one.id} ({one.diagnosed:.1f} s)"]
+    lines += [f"  {text}" for text in one.says.split("; ")]
+    lines += [f"  - {why}" for why in one.whys]
+    lines += [f"  named: {name}" for name in one.named]
+    for false in one.false:
+        told = false.told
+        lines.append(f"  FALSE {' or '.join(false.ids)}: {told.why}  [{told.calls}]")
+        lines.append(f"    trial {told.trial}, draw {told.number}, {told.elements} numbers")
+    return "\n".join(lines)
+
+
+def _share(part: int, whole: int) -> float:
+    """Return a share in %."""
+    return 100 * part / whole if whole else 0.0

@@ -1,0 +1,137 @@
+"""Decides by computing whether the mistake that a report names is the one that an answer makes."""
+
+from collections.abc import Sequence
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from grader.authoring.feedback_answers import WrongAnswer
+from grader.authoring.side_by_side import Input, SideBySide, TrialValues
+from grader.authoring.values import Items, Numbers
+from grader.core.records import Exercise
+from grader.judging.diagnosis import MistakeCatalogue
+from grader.judging.likeness import MATCH_RTOL, measure_judged_distance
+from grader.judging.marks import Trial
+from grader.worker.in_process import load_text_without_wall
+
+INPUT_SECONDS = 10.0  # of the processor, for one input of a trial
+
+
+class Truth(Enum):
+    """How far a named mistake is the one that an answer makes."""
+
+    TRUE = "equals the answer on every input"
+    EXPLAINS = "has the answer's numbers wherever the answer is wrong beyond half precision"
+    FALSE = "has other numbers somewhere where the answer is wrong"
+    UNKNOWN = "no trial calls it"
+
+
+class NameTruth:
+    """The trials of an exercise, on which a named mistake and an answer are compared."""
+
+    def __init__(self, exercise: Exercise, trials: Sequence[Trial], inputs: int) -> None:
+        self._exercise, self._trials, self._inputs = exercise, trials, inputs
+        self._known = MistakeCatalogue(exercise)
+        self._mistakes = {m.id: m for m in self._known.mistakes}
+        self._right = SideBySide(exercise, self._make(()), self._trials, INPUT_SECONDS)
+
+    def judge_name(
+        self, answer: WrongAnswer, ids: Sequence[str]
+    ) -> tuple[Truth, TrialValues | None]:
+        """Compare an answer with the solution that makes these mistakes at once.
+
+        Only trials that call the names of these mistakes run. Of an answer with two mistakes the
+        name may also be true of either one alone, where that is known. With a false name comes
+        the smallest input on which it differs.
+        """
+        names = {self._mistakes[id].of for id in ids}
+        if len(names) < len(ids) or not any(names & set(trial.of) for trial in self._trials):
+            return Truth.UNKNOWN, None
+        found = [self._compare(source, ids) for source in (answer.source, *answer.parts)]
+        for truth in (Truth.TRUE, Truth.EXPLAINS):
+            if any(one == truth for one, _ in found):
+                return truth, None
+        told = [values for _, values in found if values is not None]
+        return Truth.FALSE, min(told, key=lambda values: values.elements)
+
+    def _compare(self, source: str, ids: Sequence[str]) -> tuple[Truth, TrialValues | None]:
+        wrong, named = self._load(source), self._make(ids)
+        side = SideBySide(self._exercise, wrong, self._trials, INPUT_SECONDS, known_right=False)
+        inputs = side.choose_inputs({self._mistakes[id].of for id in ids}, self._inputs)
+        differs = side.first_difference(named, inputs)
+        if differs is None:
+            return Truth.TRUE, None
+        failing: list[Input] = list(self._right.list_differences(wrong, inputs))
+        if not failing:  # the answer is right in what the mistake gets wrong
+            return Truth.FALSE, differs
+        # Whether half precision is raised to float32 is a habit beside most mistakes.
+        failing = [one for one in failing if not self._has_half_precision(one)] or failing
+        coarse = SideBySide(
+            self._exercise, wrong, self._trials, INPUT_SECONDS, known_right=False,
+            compare=compare_numbers_coarsely,
+        )  # fmt: skip
+        told = coarse.least_difference(named, failing)
+        return (Truth.EXPLAINS if told is None else Truth.FALSE), told
+
+    def _has_half_precision(self, one: Input) -> bool:
+        return any(map(has_half_precision, self._right.right_values(*one)))
+
+    def _make(self, ids: Sequence[str]) -> ModuleType:
+        """Return the solution with these mistakes in it."""
+        made = self._load(self._exercise.solution.read_text(encoding="utf-8"))
+        for mistake in (self._mistakes[id] for id in ids):
+            setattr(made, mistake.of, getattr(self._known.module(mistake), mistake.of))
+        return made
+
+    def _load(self, source: str) -> ModuleType:
+        return load_text_without_wall(source, self._exercise.slug, self._exercise.prelude)
+
+
+def has_half_precision(value: Any) -> bool:
+    """Return whether a copied value has numbers in half precision."""
+    match value:
+        case Numbers():
+            return value.dtype in ("float16", "bfloat16")
+        case Items():
+            return any(map(has_half_precision, value.items))
+    return False
+
+
+def compare_numbers_coarsely(one: Any, other: Any) -> str:
+    """Describe how the numbers of two copied values differ by over 2 % of the largest one.
+
+    Return "" if they do not. Dtypes and whether a gradient is required make no difference; no
+    gradient is as good as one of zeros.
+    """
+    match one, other:
+        case Numbers(), Numbers():
+            return _compare_arrays_coarsely(one, other)
+        case (Numbers(data=data), None) | (None, Numbers(data=data)) if not data.any():
+            return ""
+        case Items(), Items() if len(one.items) == len(other.items):
+            pairs = zip(one.items, other.items, strict=True)
+            told = (compare_numbers_coarsely(a, b) for a, b in pairs)
+            return next((f"[{i}]: {why}" for i, why in enumerate(told) if why), "")
+        case (Items(items=items), None) | (None, Items(items=items)):
+            told = (compare_numbers_coarsely(item, None) for item in items)
+            return next((why for why in told if why), "")
+        case (float() | int(), float() | int()):
+            a, b = np.array(float(one)), np.array(float(other))
+            return "" if _is_distance_small(a, b) else f"{other}, not {one}"
+    return "" if one == other else f"{other}, not {one}"
+
+
+def _compare_arrays_coarsely(one: Numbers, other: Numbers) -> str:
+    if one.data.shape != other.data.shape:
+        return f"{other}, not {one}"
+    if "meta" in (one.device, other.device):
+        return ""
+    a, b = (x.data.double().numpy() for x in (one, other))
+    return "" if _is_distance_small(a, b) else "the numbers are others"
+
+
+def _is_distance_small(a: Any, b: Any) -> bool:
+    largest = np.abs(a[np.isfinite(a)]).max(initial=0.0)
+    return measure_judged_distance(a, b) <= MATCH_RTOL * float(largest)

@@ -1,0 +1,230 @@
+"""`make diagnose-trial`: which wrong answers are tried, and how what a report says is classed."""
+
+import io
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from grader.authoring import feedback_command, feedback_run
+from grader.authoring.feedback_answers import (
+    WrongAnswer,
+    find_changed_block,
+    list_changed_answers,
+    list_paired_answers,
+)
+from grader.authoring.feedback_class import FeedbackClass, class_feedback
+from grader.authoring.feedback_run import FeedbackSample, FeedbackTrial
+from grader.authoring.feedback_truth import NameTruth
+from grader.authoring.feedback_written import list_written_answers
+from grader.cli.app import app
+from grader.core import catalog
+from grader.core.records import CheckResult, Diagnosis, NamedMistake, Stage, Verdict
+from grader.judging import suite_runner
+
+EXERCISE = catalog.find_catalog_exercise("ex01_softmax")
+INPUTS = 24
+WRITTEN = '''
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tests.diagnosis.written import wrong
+
+
+@wrong(of="softmax", mistakes=1)
+def whole_sum(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    """The powers are divided by the sum of all of them."""
+    powers = torch.exp(x - x.amax(dim, keepdim=True))
+    return powers / powers.sum()
+
+
+@wrong(of="softmax_numpy", mistakes=2)
+def two(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The maximum is not subtracted.
+
+    float16 is not raised.
+    """
+    powers = np.exp(x)
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def helper():
+    """No answer."""
+'''
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written")
+    (folder / EXERCISE.file).write_text(WRITTEN, encoding="utf-8")
+    return list_written_answers(EXERCISE, folder)
+
+
+@pytest.fixture(scope="module")
+def truth():
+    found = [t for t in suite_runner.list_suite_trials(EXERCISE) if t.id != "long_and_level"]
+    return NameTruth(EXERCISE, found, INPUTS)
+
+
+def failed(*names, **more):
+    """A failed check in a report that names these mistakes."""
+    mistakes = tuple(NamedMistake(id=name, says="", mend="") for name in names)
+    found = {"why": "out[0] is 1, but should be 2\n1 of 2 entries differ.", **more}
+    diagnosis = Diagnosis(mistakes=mistakes, stage=found.pop("stage", None))
+    return CheckResult(
+        id="test_values", says="", verdict=Verdict.FAILED, points=1, diagnosis=diagnosis, **found
+    )
+
+
+def changed(old, new):
+    """The solution with an edit of its text."""
+    text = EXERCISE.solution.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def no_maximum():
+    return changed("torch.exp(wide - wide.amax(dim=dim, keepdim=True))", "torch.exp(wide)")
+
+
+def whole_sum():
+    return changed("powers.sum(dim=dim, keepdim=True)", "powers.sum()")
+
+
+def single(source, **more):
+    return WrongAnswer(id="one", says="", mistakes=1, source=source, **more)
+
+
+def test_written_answers_take_the_place_of_the_solutions_definition(written):
+    assert [(a.id, a.mistakes) for a in written] == [("whole_sum", 1), ("two", 2)]
+    assert "softmax: The powers are divided" in written[0].says
+    assert "def softmax(x: torch.Tensor" in written[0].source.rpartition("import torch")[2]
+    assert "wrong" not in written[0].source.rpartition("import torch")[2]
+
+
+def test_a_sample_is_the_same_at_every_call():
+    ids = [[a.id for a in list_changed_answers(EXERCISE, 5, seed)] for seed in ("1", "1", "2")]
+    assert ids[0] == ids[1] != ids[2]
+    assert len(list_changed_answers(EXERCISE, None, "1")) > 50
+
+
+def test_a_pair_has_both_changes_and_knows_their_lines():
+    for answer in list_paired_answers(EXERCISE, 10, "1"):
+        lines = [answer.source.splitlines()[n - 1].strip() for n in answer.lines]
+        for text in answer.says.split("; "):
+            wanted = "pass" if text.endswith("(removed)") else text
+            assert any(wanted.endswith(line) for line in lines), answer
+        assert len(answer.parts) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong, numbers", [("a\nx\nc\n", (2,)), ("a\nx\ny\nc\n", (2, 3)), ("a\nc\n", (2,))]
+)
+def test_changed_lines_are_found(wrong, numbers):
+    assert find_changed_block("a\nb\nc\n", wrong).numbers() == numbers
+
+
+def test_a_name_that_equals_the_answer_is_true(truth):
+    checks = [failed("summed_over_everything")]
+    assert class_feedback(single(whole_sum()), checks, truth) == (FeedbackClass.NAMED, ())
+
+
+def test_a_name_that_explains_what_fails_and_fails_elsewhere_is_near(truth):
+    right = "powers.sum(dim=dim, keepdim=True)"
+    answer = single(changed(right, f"(powers.sum() if x.dtype is torch.float32 else {right})"))
+    checks = [failed("summed_over_everything")]
+    assert class_feedback(answer, checks, truth) == (FeedbackClass.NEAR, ())
+
+
+def test_a_name_that_differs_is_false_with_an_input(truth):
+    kind, [false] = class_feedback(single(whole_sum()), [failed("wrong_axis")], truth)
+    assert kind is FeedbackClass.FALSE
+    assert "softmax(" in false.told.calls
+
+
+def test_one_false_name_among_true_ones_makes_a_report_false(truth):
+    checks = [failed("summed_over_everything"), failed("wrong_axis")]
+    assert class_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
+
+
+def test_of_two_that_are_not_told_apart_one_is_enough(truth):
+    checks = [failed("wrong_axis", "summed_over_everything")]
+    assert class_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.NAMED
+
+
+def test_a_name_of_a_function_that_is_right_is_false(truth):
+    checks = [failed("global_maximum_numpy")]
+    assert class_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
+
+
+def test_a_name_is_true_of_a_pair_if_it_is_of_one_change_alone(truth):
+    parts = no_maximum(), whole_sum()
+    both = whole_sum().replace(
+        "torch.exp(wide - wide.amax(dim=dim, keepdim=True))", "torch.exp(wide)"
+    )
+    answer = WrongAnswer(id="two", says="", mistakes=2, source=both, parts=parts)
+    assert (
+        class_feedback(answer, [failed("summed_over_everything")], truth)[0] is FeedbackClass.NAMED
+    )
+    assert class_feedback(answer, [failed("wrong_axis")], truth)[0] is FeedbackClass.FALSE
+
+
+def test_a_name_for_one_of_two_written_mistakes_is_near(truth, written):
+    [kind, _] = class_feedback(written[1], [failed("axis_ignored_numpy")], truth)
+    assert kind is FeedbackClass.NEAR
+
+
+@pytest.mark.parametrize(
+    "more, kind",
+    [
+        ({"line": 7}, FeedbackClass.PINNED),
+        ({"line": 8}, FeedbackClass.PINNED),
+        ({"line": 9}, FeedbackClass.HELPED),
+        ({"stage": Stage(name="mask")}, FeedbackClass.HELPED),
+        ({"why": "out.dtype is float64, but should be float32"}, FeedbackClass.HELPED),
+        ({}, FeedbackClass.NOTHING),
+    ],
+)
+def test_without_a_name_a_line_a_stage_or_a_sentence_counts(truth, more, kind):
+    answer = single("", lines=(7,))
+    assert class_feedback(answer, [failed(**more)], truth) == (kind, ())
+
+
+def test_a_whole_report_is_classed(written, truth):
+    trial = FeedbackTrial(EXERCISE, truth)
+    one = trial.try_answer(written[0])
+    assert (one.kind, one.skipped) == (FeedbackClass.NAMED, "")
+    assert "summed_over_everything" in one.named
+    assert one.diagnosed > 0
+    right = trial.try_answer(single(EXERCISE.solution.read_text(encoding="utf-8")))
+    assert (right.kind, right.skipped) == (None, "no check fails")
+    broken = trial.try_answer(single("1 / 0"))
+    assert broken.skipped == "loading it raises ZeroDivisionError: division by zero"
+
+
+def test_code_that_does_not_end_is_skipped(monkeypatch, truth):
+    monkeypatch.setattr(feedback_run, "JUDGING_SECONDS", 1.0)
+    text = changed("weights = powers / powers.sum(dim=dim, keepdim=True)", "while True: pass")
+    assert FeedbackTrial(EXERCISE, truth).try_answer(single(text)).skipped == "does not end"
+
+
+def test_the_command_prints_a_table_and_the_answers_of_a_class(monkeypatch):
+    console = Console(file=io.StringIO(), width=200)
+    sample = FeedbackSample(changes=3, pairs=1, written=False, inputs=INPUTS)
+    feedback_command.print_feedback_trial(
+        [EXERCISE], sample, console, listed=set(FeedbackClass) | {None}, processes=1
+    )
+    printed = console.file.getvalue()
+    assert printed.count(": ex01_softmax change-") == 3
+    assert printed.count(": ex01_softmax changes-") == 1
+    assert [line.split()[0] for line in printed.splitlines() if "%" in line[:2]] == ["%", "%"]
+    assert "Diagnosis took" in printed
+
+
+@pytest.mark.parametrize("option", [["--changes", "many"], ["--list", "wonderful"]])
+def test_a_wrong_option_is_a_sentence(option):
+    done = CliRunner().invoke(app, ["diagnose-trial", "ex01", *option])
+    assert done.exit_code == 2
+    assert option[1] in done.output and "write" in done.output
