@@ -55,8 +55,8 @@ def list_pinned_lines(checks: Sequence[CheckResult]) -> set[int]:
 def is_check_helpful(check: CheckResult) -> bool:
     """Return whether a failed check says more than the first number that differs.
 
-    A stage, wrong places, facts, an exception and its line; or a sentence about a type, a shape, a dtype,
-    a changed input and the like, which has no count of entries that differ.
+    A stage, wrong places, facts, an exception and its line; or a sentence about a type, a shape, a
+    dtype, a changed input and the like, which has no count of entries that differ.
     """
     found = check.diagnosis
     if found is not None and (found.stage or found.places or found.facts):
