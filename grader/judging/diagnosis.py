@@ -24,6 +24,7 @@ from grader.judging import facts, likeness, location, solution_modules, stages, 
 from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase, Mistake
+from grader.judging.plainest import find_plainest_failures, show_plainest_failures
 from grader.judging.student import Student, StudentObject
 from grader.worker.in_process import call_without_wall
 
@@ -158,7 +159,9 @@ def diagnose_failed_checks(
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
-    return facts.add_judged_facts(exercise, diagnosed, judge, known.right)
+    plainest = find_plainest_failures(judge)
+    shown = show_plainest_failures(exercise, diagnosed, plainest)
+    return facts.add_judged_facts(exercise, shown, plainest, judge.student, known.right)
 
 
 def _diagnose_failed_check(

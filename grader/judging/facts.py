@@ -5,7 +5,7 @@ student's function is called on inputs of our own, and a property that it breaks
 keeps, on the same inputs, is a fact. Nothing is guessed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from grader.core.records import CheckResult, Diagnosis, Exercise, Fact
@@ -13,7 +13,7 @@ from grader.judging import difference_facts
 from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
 from grader.judging.fact_probes import Probe, list_fact_probes
-from grader.judging.judge import Judge
+from grader.judging.judge import CheckFailure
 from grader.judging.probed_function import ProbedFunction, ProbingEnded, find_probed_function
 from grader.judging.student import Student
 
@@ -21,10 +21,10 @@ MAX_FACTS = 3  # of one check
 
 
 def add_judged_facts(
-    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge, right: Student | None
-) -> tuple[CheckResult, ...]:
+    exercise: Exercise, checks: Sequence[CheckResult], failures: Mapping[str, CheckFailure],
+    student: Student, right: Student | None,
+) -> tuple[CheckResult, ...]:  # fmt: skip
     """Return the checks, with facts for failed ones without a named mistake; each fact once."""
-    failures = {failure.check: failure for failure in judge.failures}
     told: set[tuple[str, str]] = set()  # a function, and the key of a fact
     probed: dict[str, list[Fact]] = {}
 
@@ -36,7 +36,7 @@ def add_judged_facts(
         found = list(difference_facts.list_difference_facts(failure))
         if right is not None and not failure.fault.differs.subject.startswith("gradient"):
             if name not in probed:
-                probed[name] = list(_probe_function(exercise, name, judge.student, right))
+                probed[name] = list(_probe_function(exercise, name, student, right))
             found += probed[name]
         new = tuple(one for one in found if (name, one.key) not in told)[:MAX_FACTS]
         told.update((name, one.key) for one in new)

@@ -62,6 +62,7 @@ class CheckFailure:
     fault: StudentFault
     calls: frozenset[str]
     asked: LastCall | None
+    last_call: str = ""
 
 
 class Judge:
@@ -89,6 +90,11 @@ class Judge:
             drawn: Draw = self._tape.draws(name)  # under the same names
             return drawn
         return Draw(*self._seed, name, *again, device=self.device)
+
+    @property
+    def is_replayed(self) -> bool:
+        """Return whether the inputs are played back, so that no case runs out of turn."""
+        return self._tape is not None
 
     @property
     def failures(self) -> tuple[CheckFailure, ...]:
@@ -179,6 +185,7 @@ class Judge:
             tally.failed = CheckFailure(
                 check=tally.check.id, case=case, more=tuple(tally.cases[number + 1 :]), fault=error,
                 calls=frozenset(CURRENT_CASE.get().called), asked=CURRENT_CASE.get().asked,
+                last_call=CURRENT_CASE.get().last_call,
             )  # fmt: skip
         elif not isinstance(error, pytest.skip.Exception):
             place = traceback.extract_tb(error.__traceback__)[-1]
