@@ -162,6 +162,17 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedLine:
+    """The line that computes the first value that no right answer has."""
+
+    line: int  # of the student's file, or of a cell of a notebook
+    name: str  # of the variable, or "return"
+    got: tuple[int, ...]  # its shape
+    right: tuple[int, ...] | None = None  # the right shape, if it is known
+    cell: int = 0  # of a notebook; 0 in a file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The diagnosis of a wrong answer: which mistake gives it, and where it is wrong."""
 
@@ -169,6 +180,7 @@ class Diagnosis:
     places: tuple[WrongPlaces, ...] = ()
     stage: Stage | None = None
     facts: tuple[Fact, ...] = ()  # where no mistake is named, the most basic first
+    pinned: PinnedLine | None = None  # in the first failing check that shows it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ class StudentFault(Exception):
         self.detail = detail  # the message of that exception
         self.differs: ValueDifference | None = None  # if the values are wrong
         self.line = 0  # of the submission at which it raised
+        self.returned = True  # the call, if there was one: it neither raised nor ended otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,15 @@ from torch import Tensor
 
 from grader.core import catalog
 from grader.core.records import CheckResult, Diagnosis, Exercise, NamedMistake, Stage
-from grader.judging import facts, likeness, location, solution_modules, stages, suite_runner
+from grader.judging import (
+    facts,
+    likeness,
+    location,
+    pinned_line,
+    solution_modules,
+    stages,
+    suite_runner,
+)
 from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase, Mistake
@@ -161,6 +169,7 @@ def diagnose_failed_checks(
     )  # fmt: skip
     plainest = find_plainest_failures(judge)
     shown = show_plainest_failures(exercise, diagnosed, plainest)
+    shown = pinned_line.add_pinned_lines(exercise, shown, plainest.values(), judge)
     return facts.add_judged_facts(exercise, shown, plainest, judge.student, known.right)
 
 

@@ -36,9 +36,11 @@ class Connection:
         try:
             return ask(*args, **kwargs)
         except AnswerRaised as error:
-            raise self._fault_of_exception(error, owner, text) from None
+            fault = self._fault_of_exception(error, owner, text)
         except WorkerFault as error:
-            raise fail_check(str(error), text) from None
+            fault = fail_check(str(error), text)
+        fault.returned = False
+        raise fault
 
     def _fault_of_exception(self, error: AnswerRaised, owner: str, text: str) -> StudentFault:
         number, line = self._submission_line(error.line)

@@ -8,6 +8,7 @@ gradient is an autograd function whose backward pass runs in the submission, so 
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -76,6 +77,13 @@ class Student:
 def find_judged_submission(student: Student) -> Submission | None:
     """Return the submitted file; None if the student is a module of ours."""
     return student._door.answer
+
+
+def trace_student_calls(
+    student: Student, receive: Callable[[Any], None]
+) -> AbstractContextManager[None]:
+    """Return a context in which `receive` is given the trace of each call, for a diagnosis."""
+    return student._door.client.trace_calls(receive)
 
 
 def judge_student_as(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:

@@ -8,6 +8,7 @@ from grader.core.records import (
     CheckResult,
     Diagnosis,
     ExerciseReport,
+    PinnedLine,
     Report,
     Score,
     Speed,
@@ -80,8 +81,14 @@ def _report_diagnosis_as_json(d: Diagnosis) -> dict[str, Any]:
         "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
         "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
         "stage": None if d.stage is None else _report_stage_as_json(d.stage),
+        "pinned": None if d.pinned is None else _report_pinned_line_as_json(d.pinned),
         "facts": [{"key": f.key, "values": dict(f.values)} for f in d.facts],
     }
+
+
+def _report_pinned_line_as_json(p: PinnedLine) -> dict[str, Any]:
+    right = None if p.right is None else list(p.right)
+    return {"line": p.line, "cell": p.cell, "name": p.name, "got": list(p.got), "right": right}
 
 
 def _report_stage_as_json(s: Stage) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from grader.core.records import (
     Fact,
     Interval,
     NamedMistake,
+    PinnedLine,
     Report,
     Score,
     Speed,
@@ -93,8 +94,15 @@ def _parse_reported_diagnosis(found: dict[str, Any]) -> Diagnosis:
             for p in found["places"]
         ),
         stage=None if found["stage"] is None else _parse_reported_stage(found["stage"]),
+        pinned=_parse_reported_pin(found["pinned"]) if found.get("pinned") else None,
         facts=tuple(Fact(key=f["key"], values=f["values"]) for f in found.get("facts", ())),
     )
+
+
+def _parse_reported_pin(found: dict[str, Any]) -> PinnedLine:
+    right = None if found["right"] is None else tuple(found["right"])
+    place = {name: found[name] for name in ("line", "cell", "name")}
+    return PinnedLine(**place, got=tuple(found["got"]), right=right)
 
 
 def _parse_reported_stage(found: dict[str, Any]) -> Stage:

@@ -6,7 +6,7 @@ No output of a submission is a command to the runner: annotations are the only l
 
 from collections.abc import Iterator
 
-from grader.core.records import ExerciseReport, Report, Verdict
+from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import ReportItem, list_report_items
 from grader.reporting.redact import RECEIVED_STATE
@@ -34,12 +34,18 @@ def render_github_annotations(report: Report, words: Words) -> list[str]:
 
 def _list_github_failures(e: ExerciseReport, words: Words) -> Iterator[tuple[ReportItem, int]]:
     """Yield the failed checks and their lines; for an ungraded file only the first check."""
-    lines = {c.id: c.line for c in e.checks}
+    lines = {c.id: _find_pinned_file_line(c) or c.line for c in e.checks}
     for item in list_report_items(e, words):
         if item.verdict is Verdict.FAILED and e.state != "not_started":
             yield item, lines.get(item.id, 0)
             if e.state != "graded":
                 return
+
+
+def _find_pinned_file_line(c: CheckResult) -> int:
+    """Return the line of the first wrong value; 0 if it is not known, or in a notebook's cell."""
+    pinned = c.diagnosis.pinned if c.diagnosis else None
+    return pinned.line if pinned and not pinned.cell else 0
 
 
 def _render_github_annotation(e: ExerciseReport, title: str, message: str, line: int) -> str:

@@ -25,7 +25,7 @@ from grader.core.records import (  # fmt: skip
     Verdict,
 )
 from grader.core.translation import Words
-from grader.reporting import fact_text, locations, speed_text, stage_text
+from grader.reporting import fact_text, locations, pinned_text, speed_text, stage_text
 from grader.reporting.kept_text import report_unchanged_answer
 from grader.reporting.next_step import choose_reported_next_step
 from grader.submission import answer_file
@@ -127,6 +127,10 @@ class _Tell:
     def facts(self, d: Diagnosis) -> list[str]:
         """Return a sentence for each property that the answer lacks."""
         return list(fact_text.report_facts(d.facts, self._words))
+
+    def pinned(self, d: Diagnosis) -> list[str]:
+        """Return a sentence about the line of the first wrong value, if it is known."""
+        return list(pinned_text.report_pinned_line(d.pinned, self._words))
 
     def stage(self, d: Diagnosis) -> str:
         return stage_text.report_wrong_stage(d.stage, self._words) if d.stage else ""

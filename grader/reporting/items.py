@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grader.core.grade_ids import SPEED
 from grader.core.records import CheckResult, ExerciseReport, Speed, Verdict
 from grader.core.translation import Words
-from grader.reporting import fact_text, locations, speed_text, stage_text
+from grader.reporting import fact_text, locations, pinned_text, speed_text, stage_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,7 @@ def _render_item_explanation(c: CheckResult, e: ExerciseReport, words: Words) ->
     yield from fact_text.report_facts(c.diagnosis.facts, words)
     if c.diagnosis.stage is not None:
         yield stage_text.report_wrong_stage(c.diagnosis.stage, words)
+    yield from pinned_text.report_pinned_line(c.diagnosis.pinned, words)
 
 
 def _build_speed_report_item(s: Speed, slug: str, words: Words) -> ReportItem:

@@ -45,7 +45,7 @@ def redact_exercise_report(e: ExerciseReport, shows: str) -> ExerciseReport:
 
 
 def _redact_reported_mistakes(c: CheckResult) -> CheckResult:
-    """Take mistakes and stage out of a check; where it is wrong, and the facts, stay."""
+    """Take mistakes, stage and line out of a check; where it is wrong, and the facts, stay."""
     if c.diagnosis is None:
         return c
     places, facts = c.diagnosis.places, c.diagnosis.facts

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.reporting import fact_text, locations, stage_text
+from grader.reporting import fact_text, locations, pinned_text, stage_text
 
 SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -78,6 +78,7 @@ def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> 
     if d.stage is not None:
         yield Text(stage_text.report_wrong_stage(d.stage, words))
         yield from (Text(line) for line in stage_text.render_stage_weights(d.stage, words))
+    yield from map(Text, pinned_text.report_pinned_line(d.pinned, words))
 
 
 def _indent_terminal_line(text: Text) -> Padding:

@@ -1,7 +1,8 @@
 """Sends calls to a worker: encodes Python values, sends requests, decodes replies."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -70,6 +71,19 @@ class Client:
         self._watch = watch
         self._places: Places = {}
         self._forget = False
+        self._trace: Callable[[Any], None] | None = None
+
+    @contextmanager
+    def trace_calls(self, receive: Callable[[Any], None]) -> Iterator[None]:
+        """Have the worker record what each statement computes; `receive` is given it, call by call.
+
+        For a diagnosis: no judged call is traced. What is received is the worker's word for it.
+        """
+        self._trace = receive
+        try:
+            yield
+        finally:
+            self._trace = None
 
     def fresh(self) -> None:
         """Begin a case; from here on its inputs may overwrite those of earlier cases."""
@@ -109,8 +123,12 @@ class Client:
             request["watch"] = True
         if self._forget:
             request["forget"], self._forget = True, False
+        if self._trace is not None:
+            request["trace"] = True
 
         def read(reply: Reply) -> tuple[Any, int | None]:
+            if self._trace is not None:
+                self._trace(self._decode({"value": reply.pop("trace", None)}))
             if given.lists:
                 given.compare_lists(reply.pop("lists", None))
             if not graph:

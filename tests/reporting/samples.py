@@ -9,6 +9,7 @@ from grader.core.records import (
     Fact,
     Interval,
     NamedMistake,
+    PinnedLine,
     Report,
     Score,
     Speed,
@@ -39,6 +40,7 @@ DIAGNOSIS = Diagnosis(
         WrongPlaces(axis="row", wrong=(0, 1), size=9),
     ),
     stage=Stage(name="mask", got=((0.75, 0.25), (0.5, math.nan)), right=((1.0, 0.0), (0.5, 0.5))),
+    pinned=PinnedLine(line=14, name="scores", got=(2, 4), right=(2, 3)),
     facts=(Fact(key="row_sums", values={"sum": 0.98}), Fact(key="ignores_k")),
 )
 

@@ -7,7 +7,15 @@ import jsonschema
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import Diagnosis, Fact, NamedMistake, Stage, Verdict, WrongPlaces
+from grader.core.records import (
+    Diagnosis,
+    Fact,
+    NamedMistake,
+    PinnedLine,
+    Stage,
+    Verdict,
+    WrongPlaces,
+)
 from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
 from grader.reporting.from_json import parse_report_json
@@ -29,6 +37,7 @@ KNOWN = Diagnosis(
     places=(WrongPlaces(axis="row", wrong=(3,), size=4),),
     stage=Stage(name="scores", factor=7.25, got=((0.125,),), right=((0.875,),)),
     facts=(Fact(key="row_sums", values={"sum": 0.625}),),
+    pinned=PinnedLine(line=77, name="PINNED", got=(2, 55)),
 )
 CHECKS = (
     check("own_a", Verdict.PASSED),
@@ -37,7 +46,20 @@ CHECKS = (
 )
 TIMED = replace(SCORED, why="SPEEDWHY", measured=MEASURED)
 WRONG = exercise("ex01_softmax", checks=CHECKS, speed=TIMED, output="PRINTED")
-SECRETS = ("NAMED", "MEND", "7.25", "0.875", "WHY", "WHERE", "PRINTED", "row", "0.625", "SPEEDWHY")
+SECRETS = (
+    "NAMED",
+    "MEND",
+    "7.25",
+    "0.875",
+    "WHY",
+    "WHERE",
+    "PRINTED",
+    "row",
+    "0.625",
+    "SPEEDWHY",
+    "77",
+    "PINNED",
+)
 
 
 def views(shown) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import builtin_names, frames, wire
+from . import builtin_names, frames, tracing, wire
 from .arrays import needs_arena_copy, write_to_arena
 from .chain import Chain
 from .dispatch_guard import Rules, refuse_worker_names
@@ -55,9 +55,11 @@ class Executor:
     reply repeats. An array or a tensor of exactly the same form and place as an earlier argument is
     the same object, with the numbers now at that place; {"forget": true} ends this before the call.
     After a call with {"hold": true} tensors and arrays stay here: each crosses as a handle, which
-    later calls can take, and whose "value" is what the tensor then holds. An exception of the
-    submission crosses as {"error": {"type", "message", "line"}}, with the line in the submission,
-    if any.
+    later calls can take, and whose "value" is what the tensor then holds. With {"trace": true} the
+    reply has the values that each statement computes (see `tracing`), for a diagnosis.
+
+    An exception of the submission crosses as {"error": {"type", "message", "line"}}, with the line
+    in the submission, if any.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
@@ -72,11 +74,13 @@ class Executor:
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
         self._next = secrets.randbits(48)
+        self._files = {FILENAME}  # of the answer's code
         self.device_lost = False  # this process has lost the GPU, as after an illegal access
 
     def bind(self, module: ModuleType, prelude: str = "") -> None:
         """Run the prelude, and use a module that is already loaded."""
         self.module = module
+        self._files = tracing.list_code_files(module)
         self.prelude = run_worker_prelude(prelude)
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,12 +132,18 @@ class Executor:
         # In the grader's own process a forward pass of its autograd has switched gradients off.
         with torch.set_grad_enabled(not request.get("no_grad")):
             function = request["name"] if request["on"] is None else ""
-            result = self.rules.call(function, self._find_target(request), *args, **kwargs)
+            call = partial(self.rules.call, function, self._find_target(request), *args, **kwargs)
+            if request.get("trace"):
+                result, recorded = tracing.record_worker_call(call, self._files)
+            else:
+                result, recorded = call(), []
         if request.get("watch"):
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
                 self._write_back_copies(item, value)
         reply = {"value": self._export(_hold_tensors(result) if request.get("hold") else result)}
+        if request.get("trace"):
+            reply["trace"] = self._export(recorded)
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])

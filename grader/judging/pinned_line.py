@@ -1,0 +1,186 @@
+"""Finds the line of an answer that computes the first wrong value.
+
+The case that failed runs once more, traced, and so do right answers: the solution and the variants
+of what the case calls, in this process. A value of the student's is explained if a right answer has
+it too. The line that is pinned computes a value that is not explained from values that all are,
+the wrong result of the call is computed from it, and nothing on the way there is explained. If
+there is doubt, no line is pinned: a wrong line costs more than none.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from types import ModuleType
+
+from grader.core.records import CheckResult, Diagnosis, Exercise, PinnedLine, Submission
+from grader.judging import solution_modules, suite_runner
+from grader.judging.case import StudentFault
+from grader.judging.judge import CheckFailure, Judge
+from grader.judging.marks import CheckCase
+from grader.judging.right_values import Explained, RightValues
+from grader.judging.student import Student, find_judged_submission, trace_student_calls
+from grader.judging.traced_values import (
+    CLOSE,
+    Trace,
+    TracedValue,
+    are_traced_values_equal,
+    read_trace,
+)
+from grader.worker.client import MAX_LINE_NUMBER
+from grader.worker.in_process import call_without_wall
+
+MAX_RIGHT_ANSWERS = 8
+MAX_TRACED_CASES = 3  # of an exercise
+MAX_TRACED_CALLS = 12  # of a case
+
+
+def add_pinned_lines(
+    exercise: Exercise, checks: Sequence[CheckResult], failures: Iterable[CheckFailure],
+    judge: Judge,
+) -> tuple[CheckResult, ...]:  # fmt: skip
+    """Return the checks with the first line that is pinned, in the check whose case shows it."""
+    for failure in islice(failures, MAX_TRACED_CASES):
+        if pinned := find_pinned_line(exercise, failure, judge):
+            return tuple(_add_to_check(c, pinned) if c.id == failure.check else c for c in checks)
+    return tuple(checks)
+
+
+def _add_to_check(check: CheckResult, pinned: PinnedLine) -> CheckResult:
+    found = check.diagnosis or Diagnosis()
+    return replace(check, diagnosis=replace(found, pinned=pinned))
+
+
+def find_pinned_line(exercise: Exercise, failure: CheckFailure, judge: Judge) -> PinnedLine | None:
+    """Return the line of the first wrong value in a failed case; None if that is not sure."""
+    module = solution_modules.load_solution_for_judging(exercise)
+    if module is None or exercise.language != "python" or judge.is_replayed:
+        return None
+    if not failure.fault.returned:
+        return None
+    theirs = trace_case(judge.student, judge, failure.case)
+    right = trace_case(_as_student(exercise, module), judge, failure.case, len(theirs))
+    for number, (trace, wanted) in enumerate(zip(theirs, right, strict=False)):
+        if bool(trace) != bool(wanted):  # both are empty where a call runs no line of the file
+            return None
+        if not _have_equal_answers(trace, wanted):
+            others = _list_right_answers(exercise, failure.calls)
+            traced = [trace_case(s, judge, failure.case, number + 1) for s in others]
+            known = RightValues(chain(right, *traced))
+            found = pin_wrong_value(trace, known, wanted)
+            return found and _name_pinned_line(found, find_judged_submission(judge.student))
+    return None
+
+
+def _name_pinned_line(found: PinnedLine, answer: Submission | None) -> PinnedLine | None:
+    """Return the line as the writer knows it; None if the answer has no such line."""
+    if answer is None or not answer.lines:
+        lines = MAX_LINE_NUMBER if answer is None else answer.source.count("\n") + 1
+        return found if found.line <= lines else None
+    if found.line > len(answer.lines):
+        return None
+    cell, line = answer.lines[found.line - 1]
+    return replace(found, line=line, cell=cell)
+
+
+def trace_case(
+    student: Student, judge: Judge, case: CheckCase, calls: int = MAX_TRACED_CALLS
+) -> list[Trace]:
+    """Run a case, traced; return the trace of each call, of the first `calls` at most."""
+    found: list[Trace] = []
+
+    def receive(sent: object) -> None:
+        found.append(read_trace(sent))
+        if len(found) == calls:
+            raise StudentFault("enough calls were traced")
+
+    with trace_student_calls(student, receive):
+        judge.ask(student, case)
+    return found
+
+
+def _as_student(exercise: Exercise, module: ModuleType) -> Student:
+    return Student(exercise, call_without_wall(module, exercise.prelude))
+
+
+def _list_right_answers(exercise: Exercise, names: frozenset[str]) -> list[Student]:
+    """Return students whose answer is a variant of one of the names."""
+    found: list[Student] = []
+    for variant in suite_runner.list_suite_variants(exercise):
+        if variant.of in names and not variant.edits and len(found) < MAX_RIGHT_ANSWERS:
+            module = solution_modules.load_solution_for_judging(exercise)
+            assert module is not None
+            setattr(module, variant.of, variant.answer)
+            found.append(_as_student(exercise, module))
+    return found
+
+
+def _have_equal_answers(one: Trace, other: Trace) -> bool:
+    ours, theirs = ([x for x in trace if x.kind == "answer"] for trace in (one, other))
+    return len(ours) == len(theirs) and all(map(are_traced_values_equal, ours, theirs))
+
+
+def _have_equal_inputs(one: Trace, other: Trace) -> bool:
+    """Return whether two calls begin with the same arguments, defaults too, and the same state."""
+    ours, theirs = ([x for x in trace if x.kind == "input"] for trace in (one, other))
+    state = [x for x in ours if x.name.startswith("self.")]
+    known = {x.name: x for x in theirs}
+    if not all(x.name in known and are_traced_values_equal(x, known[x.name]) for x in state):
+        return False
+    ours, theirs = ([x for x in y if not x.name.startswith("self.")] for y in (ours, theirs))
+    return len(ours) == len(theirs) and all(map(are_traced_values_equal, ours, theirs))
+
+
+def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLine | None:
+    """Return the line of the first wrong value in the trace of a call with a wrong answer."""
+    if not _have_equal_inputs(trace, wanted) or any(x.close > CLOSE for x in wanted):
+        return None
+    explanations = known.explain_trace(trace)
+    explained = [x.explained for x in explanations]
+    users: list[list[int]] = [[] for _ in trace]
+    for at, one in enumerate(trace):
+        for source in one.sources:
+            users[source].append(at)
+    answers = [at for at, x in enumerate(trace) if x.kind == "answer"]
+    wrong = [at for at in answers if explained[at] is not Explained.YES]
+    # A variable that is returned as it is is as surely wrong as what is returned.
+    sure = {at for at, x in enumerate(trace) if any(_is_returned(x, trace[one]) for one in wrong)}
+    found = [
+        at
+        for at, one in enumerate(trace)
+        if (explained[at] is Explained.NO or at in sure)
+        and not one.whole
+        and one.sources
+        and all(explained[x] is Explained.YES for x in one.sources)
+        and explanations[at].instead
+        and _leads_only_to_wrong(at, users, [x.known for x in explanations], wrong)
+    ]
+    if not found or len({trace[at].line for at in found}) > 1:
+        return None
+    one = trace[found[0]]
+    assert one.value is not None
+    shapes = {x.value.shape for x in explanations[found[0]].instead if x.value is not None}
+    got = one.value.shape
+    right = got if got in shapes else shapes.pop() if len(shapes) == 1 else None
+    return PinnedLine(line=one.line, name=one.name, got=got, right=right)
+
+
+def _is_returned(one: TracedValue, answer: TracedValue) -> bool:
+    """Return whether a value is the one that is returned, in its shape too."""
+    if one.value is None or answer.value is None:
+        return False
+    return one.value.shape == answer.value.shape and are_traced_values_equal(one, answer)
+
+
+def _leads_only_to_wrong(
+    at: int, users: Sequence[Sequence[int]], known: Sequence[bool], wrong: Sequence[int]
+) -> bool:
+    """Return whether a wrong answer is computed from a value, and nothing that is right is."""
+    seen, waiting = {at}, [at]
+    while waiting:
+        for user in users[waiting.pop()]:
+            if user not in seen:
+                if known[user] and user not in wrong:
+                    return False
+                seen.add(user)
+                waiting.append(user)
+    return bool(seen & set(wrong))

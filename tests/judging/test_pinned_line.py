@@ -1,0 +1,127 @@
+"""The line of the first wrong value: found where it is sure, and nowhere else."""
+
+import re
+
+import numpy as np
+import pytest
+
+from grader.core import catalog
+from grader.core.records import PinnedLine, Submission
+from grader.judging import pinned_line, suite_runner
+from grader.judging.judge import Judge
+from grader.judging.student import Student
+from grader.judging.traced_values import read_trace
+from grader.worker.in_process import call_without_wall, load_text_without_wall
+from tests.conftest import solution
+
+Edit = tuple[str, str]
+
+
+def pinned(slug: str, *edits: Edit) -> tuple[PinnedLine | None, str]:
+    """The line that is pinned in a solution with these edits, and its text."""
+    exercise, source = catalog.find_catalog_exercise(slug), solution(slug)
+    for old, new in edits:
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    student = Student(exercise, call_without_wall(load_text_without_wall(source, slug)))
+    judge = Judge(student, ("pinned", slug))
+    checks = suite_runner.run_suite_checks(exercise, judge)
+    assert judge.failures
+    checks = pinned_line.add_pinned_lines(exercise, checks, judge.failures, judge)
+    found = [c.diagnosis.pinned for c in checks if c.diagnosis]
+    assert len(found) <= 1
+    return (found[0], source.splitlines()[found[0].line - 1].strip()) if found else (None, "")
+
+
+@pytest.mark.parametrize(
+    "slug, old, new, name",
+    [
+        ("ex01_softmax", "powers / powers.sum(axis=axis, keepdims=True)", "powers / (powers.sum(axis=axis, keepdims=True) + 1)", "weights"),
+        ("ex02_masking", "return positions < lengths", "return positions <= lengths", "return"),
+        ("ex03_sdpa", "weights = powers / np", "weights = powers * np", "weights"),
+        ("ex04_heads", "    scores = q @ k.mT / math", "    scores = q @ k.mT.flip(-1) / math", "scores"),
+        ("ex05_causal_mask", "(behind >= 0) &", "(behind <= 0) &", "return"),
+        ("ex06_kv_cache", "    scores = q @ k.mT", "    scores = q @ k.mT.flip(-1)", "scores"),
+        ("ex07_mqa_gqa", "return x.repeat_interleave(n, dim=-3)", "return x.repeat_interleave(n, dim=-3).flip(-3)", "return"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_pinned(slug, old, new, name):
+    found, text = pinned(slug, (old, new))
+    assert found is not None and found.name == name
+    assert new.strip() in text
+    assert found.got == found.right
+
+
+def test_a_wrong_shape_is_told_with_the_right_one():
+    found, text = pinned(
+        "ex03_sdpa",
+        ("    total = powers.sum(axis=-1, keepdims=True)", "    total = powers.sum(axis=-2, keepdims=True)"),
+    )  # fmt: skip
+    assert found is not None and text.startswith("total =")
+    assert found.right is not None and found.got[-1] > found.right[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        # The mistake comes after values that no right answer of ours has, but that are right.
+        [("    powers = np.exp(scores - top)", "    powers = np.exp(scores - top - 1.5) * 3"),
+         ("    return (weights @ v).astype(dtype), weights", "    return (weights @ v).astype(dtype) + 1, weights")],
+        [("    scores = q * scale @ k.mT", "    scores = (q * scale @ k.mT + 1.5)"),
+         ("    if keep is None:\n        weights = torch.softmax(scores, dim=-1)", "    if keep is None:\n        weights = torch.softmax(scores, dim=-2)")],
+        # Only half precision is wrong: no value is.
+        [("    if dtype == np.float16:", "    if False:")],
+    ],
+)  # fmt: skip
+def test_no_line_is_pinned_in_doubt(edits):
+    source = solution("ex03_sdpa")
+    if any(source.count(old) != 1 for old, _ in edits):
+        pytest.fail(f"the solution reads otherwise: {edits}")
+    assert pinned("ex03_sdpa", *edits) == (None, "")
+
+
+def test_what_raises_is_not_run_again(monkeypatch):
+    monkeypatch.setattr(pinned_line, "trace_case", lambda *_: pytest.fail("it ran again"))
+    assert pinned("ex01_softmax", ("    wide = x.float()", "    wide = x.floatt()"))[0] is None
+
+
+GOOD = (3, "x", "variable", [], np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None, 5, (3, "x", "variable", []), (0, "x", "variable", [], 1.0),
+        (10**9, "x", "variable", [], 1.0), (3, "x\n::error", "variable", [], 1.0),
+        (3, "x" * 61, "variable", [], 1.0), (3, "x", "verdict", [], 1.0),
+        (3, "x", "variable", [1], 1.0), (3, "x", "variable", [-1], 1.0),
+        (3, "x", "variable", [True], 1.0), (3, "x", "variable", [], "1.0"),
+        (True, "x", "variable", [], 1.0),
+    ],
+)  # fmt: skip
+def test_a_trace_of_another_form_is_none(item):
+    assert len(read_trace([GOOD])) == 1
+    assert read_trace([GOOD, item]) == ()
+
+
+def test_a_trace_of_too_many_values_is_none():
+    assert read_trace([GOOD] * 401) == () and read_trace("x") == ()
+
+
+def test_a_notebook_has_its_cell_and_a_line_beyond_the_file_is_none():
+    found = PinnedLine(line=2, name="x", got=())
+    answer = Submission(slug="x", path=None, sha256="", source="a\nb\nc", lines=((1, 1), (4, 2)))
+    named = pinned_line._name_pinned_line(found, answer)
+    assert named is not None and (named.cell, named.line) == (4, 2)
+    far = PinnedLine(line=9, name="x", got=())
+    assert pinned_line._name_pinned_line(far, answer) is None
+    plain = Submission(slug="x", path=None, sha256="", source="a\nb\nc")
+    assert pinned_line._name_pinned_line(found, plain) == found
+    assert pinned_line._name_pinned_line(far, plain) is None
+
+
+def test_it_is_told_behind_a_wall(graded):
+    source = solution("ex03_sdpa").replace("weights = powers / np", "weights = powers * np")
+    report = graded("ex03_sdpa", source)
+    [found] = [c.diagnosis.pinned for c in report.checks if c.diagnosis and c.diagnosis.pinned]
+    assert re.match(r"\s*weights = powers \*", source.splitlines()[found.line - 1])

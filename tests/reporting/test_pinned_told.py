@@ -1,0 +1,67 @@
+"""The line of the first wrong value stands in every view, in both languages."""
+
+from dataclasses import replace
+
+import pytest
+
+from grader.core.records import Diagnosis, PinnedLine
+from grader.core.translation import Words
+from grader.reporting import github, html, junit, pinned_text
+from grader.reporting.as_json import write_report_json
+from grader.reporting.from_json import parse_report_json
+from grader.reporting.redact import redact_report
+from tests.reporting.samples import CHECKS, DIAGNOSIS, EVERYTHING, exercise, report
+from tests.reporting.test_limited import views
+
+FIRST = "Line 14 is the first whose value differs from a right answer: "
+SENTENCE = f"{FIRST}`scores` is (2, 4), should be (2, 3)."
+
+
+@pytest.mark.parametrize(
+    "changes, english, chinese",
+    [
+        ({}, SENTENCE, "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 是 (2, 4)，应为 (2, 3)。"),
+        ({"right": (2, 4)}, f"{FIRST}`scores` is (2, 4), as it should be, but with other numbers.",
+         "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 的形状 (2, 4) 是对的，数值不对。"),
+        ({"right": None, "name": "return[0]"}, f"{FIRST}what it returns is (2, 4).",
+         "第 14 行是第一个算出的值与正确答案不同的地方：返回值 是 (2, 4)。"),
+        ({"got": (), "right": ()}, f"{FIRST}`scores` is another number.",
+         "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 是另一个数。"),
+        ({"cell": 4}, SENTENCE.replace("14", "14 of cell 4"),
+         "第 14（单元格 4） 行是第一个算出的值与正确答案不同的地方：`scores` 是 (2, 4)，应为 (2, 3)。"),
+    ],
+)  # fmt: skip
+def test_each_sentence_is_there_in_both_languages(changes, english, chinese):
+    pinned = replace(DIAGNOSIS.pinned, **changes)
+    assert list(pinned_text.report_pinned_line(pinned, Words())) == [english]
+    assert list(pinned_text.report_pinned_line(pinned, Words("zh"))) == [chinese]
+
+
+def test_the_line_stands_in_every_view():
+    plain = SENTENCE.replace("`", "")
+    assert SENTENCE in " ".join(views(EVERYTHING).split())
+    assert plain in html.render_html_report(EVERYTHING, Words()).replace("<code>", "").replace(
+        "</code>", ""
+    )
+    assert SENTENCE in junit.render_junit_report(EVERYTHING, Words())
+
+
+def test_an_annotation_stands_at_the_line_of_a_file_and_at_none_of_a_notebook():
+    [first] = github.render_github_annotations(report(exercise()), Words())
+    assert ",line=14,title=" in first and SENTENCE in first
+    cell = Diagnosis(pinned=PinnedLine(line=14, cell=4, name="scores", got=()))
+    checks = tuple(replace(c, diagnosis=c.diagnosis and cell) for c in CHECKS)
+    [first] = github.render_github_annotations(report(exercise(checks=checks)), Words())
+    assert ",line=" not in first and "Line 14 of cell 4" in first
+
+
+def test_hints_do_not_tell_the_line():
+    shown = redact_report(report(exercise()), "hints")
+    [first] = github.render_github_annotations(shown, Words())
+    assert ",line=" not in first and "scores" not in first
+
+
+def test_the_line_comes_back_from_json():
+    again = parse_report_json(write_report_json(EVERYTHING))
+    told = [c.diagnosis.pinned for e in again.exercises for c in e.checks if c.diagnosis]
+    assert told[0] == DIAGNOSIS.pinned
